@@ -1,0 +1,5 @@
+"""The commands that people type."""
+
+from parley.cli.app import main
+
+__all__ = ["main"]

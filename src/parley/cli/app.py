@@ -1,0 +1,48 @@
+"""`parley`: one command, its parts in files of their own. A user's mistake is one sentence and exit code 2, never a traceback."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from parley.cli import demo, train
+from parley.cli.screen import errors_console
+from parley.errors import ParleyError
+from parley.version import __version__
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="""Should we learn together, on what privacy terms, and what came out of it?
+
+    Organisations that hold private tables train one joint model. Owners never hand over data: they answer queries with
+    differentially private noise, within a budget that their own ledger enforces.
+
+    Start with [bold]parley demo[/bold]; it writes three tables and a terms file to play with.""",
+)
+app.command("demo")(demo.demo)
+app.command("train")(train.train_command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"parley {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point of the `parley` command."""
+    try:
+        app()
+    except ParleyError as error:
+        errors_console.print("[bold red]parley:[/bold red] ", end="")
+        errors_console.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        sys.exit(2)

@@ -1,0 +1,34 @@
+"""Where output goes: results to stdout, progress and remarks to stderr."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from parley.learning.train import Progress as Report
+
+console = Console(highlight=False)
+errors_console = Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Report]:
+    """A bar on stderr while the work goes on; gone afterwards, and absent where nobody watches."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=errors_console, transient=True, disable=not errors_console.is_terminal) as bar:
+        task = bar.add_task(label, total=1)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def print_json(content: dict[str, Any]) -> None:
+    """One JSON object on stdout."""
+    typer.echo(json.dumps(content, indent=2, allow_nan=False))

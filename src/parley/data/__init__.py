@@ -1,0 +1,18 @@
+"""Tables: reading, checking, bounding, coding, splitting, and an embedded synthetic loan book."""
+
+from parley.data.design import Design
+from parley.data.lending import synthetic_lending
+from parley.data.preparation import Preparation, fit_preparation
+from parley.data.split import split_by_column, split_consecutive, split_dirichlet
+from parley.data.table import read_table
+
+__all__ = [
+    "Design",
+    "Preparation",
+    "fit_preparation",
+    "read_table",
+    "split_by_column",
+    "split_consecutive",
+    "split_dirichlet",
+    "synthetic_lending",
+]

@@ -1,0 +1,222 @@
+"""From a raw table to a design: coding, clipping to bounds, scaling, PCA - each from the terms or from public data only.
+
+Formal guarantee: a prepared row is a function of that row, the terms and the public sample. No other private row touches it, so
+replacing one record of the table replaces one row of the design.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from sklearn.decomposition import PCA
+
+from parley.data.design import Design
+from parley.data.table import codes, is_text, keep_per_person, numbers, read_table, require_columns
+from parley.errors import DataError
+from parley.terms import Model, Terms, training_records
+from parley.validate import Floats
+
+PUBLIC = "public sample"
+
+
+@dataclass(frozen=True, eq=False)
+class Preparation:
+    """How raw columns become features; fitted on public knowledge, applied by every owner alike."""
+
+    model: Model
+    features: tuple[str, ...]
+    categories: Mapping[str, tuple[str, ...]]
+    low: Floats  # bounds of the raw features, -inf where none is known
+    high: Floats
+    target_bounds: tuple[float, float]
+    centre: Floats
+    scale: Floats
+    target_centre: float = 0.0
+    target_scale: float = 1.0
+    rotation: Floats | None = None  # [features, components] of the public sample's PCA
+    component_low: Floats | None = None
+    component_high: Floats | None = None
+
+    @property
+    def width(self) -> int:
+        """p: features or components, plus the constant if there is one."""
+        columns = len(self.features) if self.rotation is None else self.rotation.shape[1]
+        return columns + self.model.has_intercept
+
+    @property
+    def feature_bound(self) -> Floats | None:
+        """The largest |x_j| any record can have after preparation [p]; None if some feature is unbounded."""
+        if self.component_low is not None and self.component_high is not None:
+            low, high = self.component_low, self.component_high
+        else:
+            low, high = (self.low - self.centre) / self.scale, (self.high - self.centre) / self.scale
+        bound = np.maximum(np.abs(low), np.abs(high))
+        if not np.isfinite(bound).all():
+            return None
+        # A hair larger, so that rounding in the division cannot lift a value above it.
+        return np.append(bound, 1.0)[: self.width] * (1 + 1e-12)
+
+    @property
+    def target_bound(self) -> float:
+        """The largest |y| any record can have after preparation; 1 for classes."""
+        if self.model.classifies:
+            return 1.0
+        extremes = (np.array(self.target_bounds) - self.target_centre) / self.target_scale
+        return float(np.abs(extremes).max()) * (1 + 1e-12)
+
+    def matrix(self, frame: pd.DataFrame, name: str) -> Floats:
+        """The design matrix [n, p] of a table that has the feature columns."""
+        require_columns(frame, self.features, name)
+        raw = np.empty((len(frame), len(self.features)))
+        for j, column in enumerate(self.features):
+            raw[:, j] = self._column(frame, column, name)
+        return self.transform(raw)
+
+    def transform(self, raw: Floats) -> Floats:
+        """The design matrix of coded raw features [n, features]."""
+        X = (np.clip(raw, self.low, self.high) - self.centre) / self.scale
+        if self.rotation is not None:
+            X = np.clip(X @ self.rotation, self.component_low, self.component_high)
+        if self.model.has_intercept:
+            X = np.column_stack([X, np.ones(len(X))])
+        return np.ascontiguousarray(X)
+
+    def target(self, frame: pd.DataFrame, name: str) -> Floats:
+        """The targets [n]: clipped to their bounds, centred and scaled; or classes as -1 and 1."""
+        column = self.model.target
+        require_columns(frame, [column], name)
+        y = self._column(frame, column, name)
+        if not self.model.classifies:
+            return (np.clip(y, *self.target_bounds) - self.target_centre) / self.target_scale
+        wrong = np.flatnonzero(~np.isin(y, (-1.0, 0.0, 1.0)))
+        if wrong.size:
+            raise DataError(f"{name}: column {column!r}, row {wrong[0] + 1}: expected a class, 1 or 0 (or -1)")
+        return np.where(y > 0, 1.0, -1.0)
+
+    def weights(self, y: Floats) -> Floats:
+        """The weight of each record's loss: that of its class in the terms, else 1."""
+        weight = self.model.class_weight
+        return np.where(y > 0, weight.get("1", 1.0), weight.get("0", 1.0)) if weight else np.ones(len(y))
+
+    def designs(self, table: pd.DataFrame, terms: Terms, name: str) -> tuple[Design, Design]:
+        """(training, held-out) designs of one owner's table, as the terms promise them.
+
+        Rows are held out by their place in the table, never by their content: places are public, contents are not.
+        """
+        frame = table
+        if terms.privacy.person is not None:
+            frame = keep_per_person(frame, terms.privacy.person, terms.privacy.records_per_person, name)
+        declared = terms.owner(name).records
+        if len(frame) != declared:
+            note = f" ({len(table)} before keeping those that count per person)" if len(frame) != len(table) else ""
+            raise DataError(f"{name}: the terms promise {declared} records, the table has {len(frame)}{note}")
+        X, y = self.matrix(frame, name), self.target(frame, name)
+        w = self.weights(y)
+        order = np.random.default_rng(0).permutation(len(y))  # the same for all: it hides nothing
+        cut = training_records(len(y), self.model.holdout)
+        train, held = np.sort(order[:cut]), np.sort(order[cut:])
+        if not held.size:
+            return Design(X, y, w), Design(X[:0], y[:0], w[:0])
+        return Design(X[train], y[train], w[train]), Design(X[held], y[held], w[held])
+
+    def _column(self, frame: pd.DataFrame, column: str, name: str) -> Floats:
+        if column in self.categories:
+            return codes(frame, column, self.categories[column], name)
+        return numbers(frame, column, name)
+
+
+def fit_preparation(terms: Terms, example: pd.DataFrame | None = None) -> tuple[Preparation, Design | None]:
+    """The preparation that the terms and their public sample fix, and the public sample prepared by it.
+
+    `example` is consulted for its column names and kinds alone, and only where neither the terms nor a public sample list the
+    features.
+    """
+    model = terms.model
+    public = None if model.public is None else _read_public(model)
+    features = model.features or _numeric_columns(terms, public if public is not None else example)
+    categories = dict(model.categories)
+    if public is not None:
+        require_columns(public, [*features, model.target], PUBLIC)
+        for column in (*features, model.target):
+            if column not in categories and is_text(public[column]):
+                categories[column] = tuple(sorted(public[column].dropna().astype(str).unique()))
+    declared = {column: (0.0, float(len(names))) for column, names in categories.items()} | model.bounds
+    unbounded = (-np.inf, np.inf)
+    low, high = np.array([declared.get(column, unbounded) for column in features]).T
+    plain = Preparation(
+        model=model,
+        features=features,
+        categories=categories,
+        low=low,
+        high=high,
+        target_bounds=declared.get(model.target, unbounded),
+        centre=np.zeros(len(features)),
+        scale=np.ones(len(features)),
+    )
+    if public is None:
+        return plain, None
+    fitted = _fit_on_public(plain, public)
+    y = fitted.target(public, PUBLIC)
+    return fitted, Design(fitted.matrix(public, PUBLIC), y, fitted.weights(y))
+
+
+def _fit_on_public(plain: Preparation, public: pd.DataFrame) -> Preparation:
+    """Fill in what only data can tell: missing bounds, centre and scale, principal components."""
+    model = plain.model
+    raw = np.column_stack([plain._column(public, column, PUBLIC) for column in plain.features])
+    low = np.where(np.isfinite(plain.low), plain.low, raw.min(axis=0))
+    high = np.where(np.isfinite(plain.high), plain.high, raw.max(axis=0))
+    y = plain._column(public, model.target, PUBLIC)
+    target_bounds, target_centre, target_scale = plain.target_bounds, 0.0, 1.0
+    if not model.classifies and not np.isfinite(target_bounds).all():
+        target_bounds = (float(y.min()), float(y.max()))
+    if not model.classifies and model.has_intercept:
+        # With a constant among the features this only moves the origin: gradients start small, so a small clip will do.
+        target_centre, target_scale = (
+            float(np.clip(y, *target_bounds).mean()),
+            float(np.clip(y, *target_bounds).std()) or 1.0,
+        )
+    clipped = np.clip(raw, low, high)
+    centre, spread = clipped.mean(axis=0), clipped.std(axis=0)
+    scale = np.where(spread > 0, spread, 1.0)
+    fitted = replace(
+        plain,
+        low=low,
+        high=high,
+        centre=centre,
+        scale=scale,
+        target_bounds=target_bounds,
+        target_centre=target_centre,
+        target_scale=target_scale,
+    )
+    if model.components is None:
+        return fitted
+    if not model.components <= min(raw.shape):
+        raise DataError(f"model.components = {model.components}: expected at most {min(raw.shape)}, the size of the public sample")
+    standard = (clipped - centre) / scale
+    rotation = np.ascontiguousarray(PCA(model.components, svd_solver="full").fit(standard).components_.T)
+    scores = standard @ rotation
+    return replace(fitted, rotation=rotation, component_low=scores.min(axis=0), component_high=scores.max(axis=0))
+
+
+def _read_public(model: Model) -> pd.DataFrame:
+    path = Path(str(model.public))
+    frame = read_table(path)
+    if model.public_sha256 is not None and hashlib.sha256(path.read_bytes()).hexdigest() != model.public_sha256:
+        raise DataError(f"{path}: its SHA-256 differs from model.public_sha256; expected the sample all parties agreed on")
+    if len(frame) < 2:
+        raise DataError(f"{path}: expected at least two rows of public data")
+    return frame
+
+
+def _numeric_columns(terms: Terms, schema: pd.DataFrame | None) -> tuple[str, ...]:
+    if schema is None:
+        raise DataError("model.features: expected a list of columns, since there is no public sample or table to take them from")
+    excluded = {terms.model.target, terms.privacy.person}
+    columns = tuple(str(c) for c in schema.columns if str(c) not in excluded and not is_text(schema[c]))
+    if not columns:
+        raise DataError("model.features: the table has no numeric column besides the target")
+    return columns

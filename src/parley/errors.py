@@ -1,0 +1,81 @@
+"""Everything Parley raises on purpose.
+
+Each error is one sentence: what was wrong, where, and what to do. No message ever holds a value read from a private table.
+A `Refusal` is an owner's answer to a query that it will not release: it costs nothing and changes nothing.
+"""
+
+from typing import ClassVar
+
+
+class ParleyError(Exception):
+    """Any mistake or refusal that Parley explains in one sentence."""
+
+
+class SettingError(ParleyError, ValueError):
+    """An argument lies outside its range."""
+
+
+class TermsError(ParleyError):
+    """The terms file cannot be read, or says something impossible."""
+
+
+class DataError(ParleyError):
+    """A table does not fit the terms."""
+
+
+class ModelError(ParleyError):
+    """A saved model cannot be read."""
+
+
+class GuaranteeError(ParleyError):
+    """The call would have made a privacy guarantee untrue, so nothing was done."""
+
+
+class LedgerError(ParleyError):
+    """The ledger cannot be opened, read or written; nothing was released."""
+
+
+class BrokenChainError(LedgerError):
+    """The ledger's rows do not follow from each other: somebody or something changed the file."""
+
+
+class Refusal(ParleyError):  # noqa: N818 - a refusal is an answer, not a fault
+    """The owner will not answer this query. Nothing was spent, nothing was stored."""
+
+    code: ClassVar[str] = "refused"
+
+
+class UnknownTerms(Refusal):
+    """No one at this owner accepted these terms for this learner."""
+
+    code = "unknown-terms"
+
+
+class BudgetExhausted(Refusal):
+    """The answer would push what was spent past what was promised."""
+
+    code = "budget-exhausted"
+
+
+class OutOfOrder(Refusal):
+    """The query is not the next round of its agreement."""
+
+    code = "out-of-order"
+
+
+class Malformed(Refusal):
+    """The query has the wrong shape or type, or holds NaN or infinity."""
+
+    code = "malformed"
+
+
+class OutsideBox(Refusal):
+    """The parameter lies outside the box that the terms agreed on."""
+
+    code = "outside-box"
+
+
+class ContentMismatch(Refusal):
+    """This query id was already used for another question."""
+
+    code = "content-mismatch"

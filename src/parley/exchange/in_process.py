@@ -1,0 +1,23 @@
+"""Owners in the same process: studies, and runs on one machine."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from parley.owner import Owner
+from parley.queries import Answer, GradientQuery
+
+
+class Exchange(Protocol):
+    """Brings a query to every owner and their answers back; the learning loop cannot tell how."""
+
+    def ask(self, query: GradientQuery) -> list[Answer]: ...
+
+
+class InProcess:
+    """Asks each owner in turn. A refusal of any owner ends the round."""
+
+    def __init__(self, owners: Sequence[Owner]) -> None:
+        self._owners = tuple(owners)
+
+    def ask(self, query: GradientQuery) -> list[Answer]:
+        return [owner.answer(query) for owner in self._owners]

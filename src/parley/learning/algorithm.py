@@ -1,0 +1,80 @@
+"""An algorithm is four pure functions on a state; the loop around them is written once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from parley.exchange import Exchange
+from parley.objectives import MarginObjective
+from parley.queries import Answer, GradientQuery
+from parley.validate import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Where a run stands before round `round`: theta[round] and the average bar[round], both [..., p]."""
+
+    round: int
+    theta: Floats
+    average: Floats
+
+
+class Algorithm(Protocol):
+    """How a learner turns answers into a model."""
+
+    @property
+    def horizon(self) -> int: ...
+    def start(self, width: int, worlds: tuple[int, ...]) -> State: ...
+    def point(self, state: State) -> Floats:
+        """The parameter at which round `state.round` asks for the gradient."""
+        ...
+
+    def update(self, state: State, gradient: Floats) -> State:
+        """The state after the owners' combined answer."""
+        ...
+
+    def model(self, state: State) -> Floats:
+        """The model if the run ended here."""
+        ...
+
+
+@dataclass(frozen=True)
+class Descent:
+    """What Algorithms 1 and 2 of W share: a start at zero, the learner's own g1, and the box."""
+
+    objective: MarginObjective
+    horizon: int
+    step: float
+    radius: float | None = None
+
+    def start(self, width: int, worlds: tuple[int, ...] = ()) -> State:
+        zero = np.zeros((*worlds, width))
+        return State(1, zero, zero)
+
+    def point(self, state: State) -> Floats:
+        return state.theta
+
+    def moved(self, state: State, gradient: Floats, length: float) -> Floats:
+        """One projected step: proj(theta - length (dg1 + gradient))."""
+        theta = state.theta - length * (self.objective.penalty_gradient(state.theta) + gradient)
+        return theta if self.radius is None else np.clip(theta, -self.radius, self.radius)
+
+
+def run(
+    algorithm: Algorithm,
+    exchange: Exchange,
+    combine: Callable[[Sequence[Answer]], Floats],
+    terms: str,
+    learner: str,
+    start: State,
+    progress: Callable[[State], None] = lambda state: None,
+) -> State:
+    """All T rounds: ask, combine, update. In process, over a network: the loop cannot tell."""
+    state = start
+    while state.round <= algorithm.horizon:
+        query = GradientQuery.ask(terms, learner, state.round, algorithm.point(state))
+        state = algorithm.update(state, combine(exchange.ask(query)))
+        progress(state)
+    return state

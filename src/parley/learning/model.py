@@ -1,0 +1,151 @@
+"""The trained model: predicts from raw columns, follows scikit-learn's conventions, is saved as readable JSON."""
+
+import json
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from parley.data import Preparation
+from parley.errors import ModelError
+from parley.terms import Model
+from parley.validate import Floats
+
+FORMAT = "parley-model-1"
+_ARRAYS = ("low", "high", "centre", "scale", "rotation", "component_low", "component_high")
+
+
+class JointModel(BaseEstimator):  # type: ignore[misc]
+    """What regressors and classifiers share. Fitted names: `coef_`, `intercept_`, `theta_`, `preparation_`, `terms_hash_`.
+
+    `coef_` belongs to the prepared features and target (scaled, rotated), `theta_` is `coef_` with the constant behind it.
+    """
+
+    def _take(self, preparation: Preparation, theta: Floats, terms_hash: str) -> Self:
+        self.preparation_, self.theta_, self.terms_hash_ = preparation, np.array(theta), terms_hash
+        split = preparation.width - preparation.model.has_intercept
+        self.coef_, self.intercept_ = self.theta_[:split], float(self.theta_[split:].sum())
+        self.n_features_in_ = len(preparation.features)
+        return self
+
+    def _margin(self, X: Any) -> Floats:
+        check_is_fitted(self, "theta_")
+        if isinstance(X, pd.DataFrame) and set(self.preparation_.features) <= set(map(str, X.columns)):
+            return self.preparation_.matrix(X, "table") @ self.theta_
+        raw = validate_data(self, X, reset=False, dtype=np.float64)
+        return self.preparation_.transform(raw) @ self.theta_
+
+    def save(self, path: str | Path) -> None:
+        """Write the model as JSON: numbers and names, nothing executable."""
+        check_is_fitted(self, "theta_")
+        p = self.preparation_
+        content = {
+            "format": FORMAT,
+            "kind": p.model.kind,
+            "terms_hash": self.terms_hash_,
+            "theta": self.theta_.tolist(),
+            "model": p.model.model_dump(mode="json", exclude_none=True, exclude={"public"}),
+            "features": list(p.features),
+            "categories": {k: list(v) for k, v in p.categories.items()},
+            "target_bounds": [_number(v) for v in p.target_bounds],
+            "target_centre": p.target_centre,
+            "target_scale": p.target_scale,
+            **{name: _rows(getattr(p, name)) for name in _ARRAYS},
+        }
+        Path(path).write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+class JointRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
+    """A linear model of a number."""
+
+    def predict(self, X: Any) -> Floats:
+        """Predicted targets [n] for a table with the feature columns, or an array in their order."""
+        return self._margin(X) * self.preparation_.target_scale + self.preparation_.target_centre
+
+
+class JointClassifier(ClassifierMixin, JointModel):  # type: ignore[misc]
+    """A linear model of a class."""
+
+    classes_: NDArray[Any]
+    default_classes: ClassVar[tuple[int, int]] = (0, 1)
+
+    def _take(self, preparation: Preparation, theta: Floats, terms_hash: str) -> Self:
+        if not hasattr(self, "classes_"):
+            self.classes_ = np.array(self.default_classes)
+        return super()._take(preparation, theta, terms_hash)
+
+    def decision_function(self, X: Any) -> Floats:
+        """The margin [n]: above zero for the second class."""
+        return self._margin(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predicted classes [n]."""
+        margin = self._margin(X)
+        return np.asarray(self.classes_[(margin > 0).astype(int)])
+
+
+class JointLogisticClassifier(JointClassifier):
+    """A linear model of a class with probabilities."""
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities [n, 2] of the two classes."""
+        p = expit(self._margin(X))
+        return np.column_stack([1 - p, p])
+
+
+_CLASSES: dict[str, type[JointModel]] = {
+    "linear-regression": JointRegressor,
+    "linear-svm": JointClassifier,
+    "logistic-regression": JointLogisticClassifier,
+}
+
+
+def make_model(preparation: Preparation, theta: Floats, terms_hash: str) -> JointModel:
+    """The fitted model of one parameter [p]."""
+    return _CLASSES[preparation.model.kind]()._take(preparation, theta, terms_hash)
+
+
+def load_model(path: str | Path) -> JointModel:
+    """Read a model that `save` wrote."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise ModelError(f"{path}: its format is not {FORMAT!r}")
+        low, high = content["target_bounds"]
+        arrays = {name: None if content[name] is None else _array(content[name]) for name in _ARRAYS}
+        preparation = Preparation(
+            model=Model.model_validate(content["model"]),
+            features=tuple(content["features"]),
+            categories={k: tuple(v) for k, v in content["categories"].items()},
+            target_bounds=(float(low), float(high)),
+            target_centre=float(content["target_centre"]),
+            target_scale=float(content["target_scale"]),
+            **arrays,  # type: ignore[arg-type]
+        )
+        theta = _array(content["theta"])
+        if theta.shape != (preparation.width,):
+            raise ModelError(f"{path}: theta has {theta.size} numbers, expected {preparation.width}")
+        return make_model(preparation, theta, str(content["terms_hash"]))
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelError(f"{path}: not a model saved by Parley ({type(error).__name__})") from None
+
+
+def _number(value: float) -> float | str:
+    return float(value) if np.isfinite(value) else str(float(value))  # JSON has no infinity; "inf" reads back as one
+
+
+def _rows(array: Floats | None) -> Any:
+    if array is None:
+        return None
+    return [_number(v) for v in array] if array.ndim == 1 else [_rows(row) for row in array]
+
+
+def _array(values: Any) -> Floats:
+    return np.array(values, dtype=object).astype(np.float64)

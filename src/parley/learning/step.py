@@ -1,0 +1,35 @@
+"""step = "auto": a step size from declared bounds or public data. No private record is looked at."""
+
+import numpy as np
+
+from parley.data import Design, Preparation
+from parley.errors import TermsError
+from parley.objectives import MarginObjective
+from parley.terms import Terms
+
+
+def step_size(terms: Terms, objective: MarginObjective, preparation: Preparation, public: Design | None) -> float:
+    """The terms' step, or for "auto" the first of these that the terms allow:
+
+    1. with a public sample: 1/lambda, lambda the curvature of the cost on that sample;
+    2. with bounds of every feature: 1/lambda, lambda the largest curvature such records can have (cautious);
+    3. with a box and a clip: radius/clip, the classical distance over gradient bound of subgradient methods.
+
+    Algorithm 1 divides its rho by T^2, so there the result is multiplied by T^2 and the first step is as long.
+    """
+    if not isinstance(terms.learning.step, str):
+        return terms.learning.step
+    bound, radius, clip = preparation.feature_bound, terms.model.radius, terms.privacy.clip
+    if public is not None:
+        length = 1 / objective.curvature(public)
+    elif bound is not None:
+        weight = max([1.0, *terms.model.class_weight.values()])
+        length = 1 / (objective.largest_bend * weight * float(np.sum(bound**2)) + objective.regularisation)
+    elif radius is not None and clip is not None:
+        length = radius / clip
+    else:
+        raise TermsError(
+            'learning.step = "auto": expected a public sample, bounds of every feature, or radius and clip to derive it from; '
+            "or give a number"
+        )
+    return length * terms.learning.horizon**2 if terms.learning.algorithm == "gradient-descent" else length

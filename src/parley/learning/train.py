@@ -1,0 +1,178 @@
+"""Training by the terms: every owner answers T noisy queries, the learner follows the algorithm.
+
+The walk of one number: terms -> Owner.accept (bound, mechanism, cost a round) -> run -> Algorithm.point -> Owner.answer (gradient,
+clip, noise, debit) -> weighted_mean -> Algorithm.update -> Result. A study of R replicates and a release take the same walk; the
+study's arrays have one more axis.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from parley.accounting import shared_record_epsilon
+from parley.aggregation import weighted_mean
+from parley.data.design import pooled
+from parley.errors import DataError, SettingError, TermsError
+from parley.exchange import InProcess
+from parley.learning.algorithm import Algorithm, State, run
+from parley.learning.averaged_subgradient import AveragedSubgradient
+from parley.learning.gradient_descent import GradientDescent
+from parley.learning.metrics import task_metrics
+from parley.learning.model import make_model
+from parley.learning.own_step import own_step
+from parley.learning.result import OwnerOutcome, Result
+from parley.learning.step import step_size
+from parley.mechanisms.bounded import REPLACE_ONE
+from parley.objectives import optimum
+from parley.owner import Agreement, Owner
+from parley.terms import Terms
+from parley.validate import Floats, whole
+
+Progress = Callable[[int, int], None]  # rounds done, rounds in all
+
+ALGORITHMS: dict[str, Callable[..., Algorithm]] = {"averaged-subgradient": AveragedSubgradient, "gradient-descent": GradientDescent}
+
+
+def train(
+    terms: Terms,
+    owners: Sequence[Owner],
+    replicates: int = 1,
+    seed: int | None = None,
+    progress: Progress = lambda done, total: None,
+    measure: bool = True,
+) -> Result:
+    """Train one joint model by these terms.
+
+    Owners with durable ledgers release: the terms must have been accepted by each (`Owner.accept`), there is one replicate, and
+    nothing computed from their tables but the noisy answers is looked at. Owners without take part in a study of `replicates`
+    parallel runs; `measure` adds relative fitness and task metrics, computed from the private tables.
+
+    >>> import parley
+    >>> book = parley.data.synthetic_lending(4000, seed=1)
+    >>> terms = parley.Terms.from_dict({
+    ...     "model": {"kind": "linear-regression", "target": "int_rate", "features": ["fico", "dti"], "intercept": True,
+    ...               "bounds": {"fico": [600, 850], "dti": [0, 45], "int_rate": [5, 31]}, "radius": 30.0},
+    ...     "learning": {"horizon": 20, "step": 1e-6},
+    ...     "privacy": {"clip": 2e4},
+    ...     "owners": [{"name": "bank", "records": 4000, "epsilon": 1.0}],
+    ... })
+    >>> result = parley.train(terms, [parley.Owner("bank", book)], replicates=8, seed=0)
+    >>> result.owners[0].epsilon_spent, result.path.shape
+    (1.0, (20, 8))
+    """
+    began = time.perf_counter()
+    owners = _in_order(terms, owners)
+    release = any(owner.releases for owner in owners)
+    parties, agreements, worlds = _gather(terms, owners, replicates, seed, release)
+    first = agreements[0]
+    algorithm = make_algorithm(first)
+
+    measured: list[Floats] = []
+    studied = measure and not release
+    shares = np.array([len(a.train) for a in agreements]) / sum(len(a.train) for a in agreements)
+
+    def cost(theta: Floats) -> Floats:
+        parts = [share * a.objective.cost(a.train, theta) for share, a in zip(shares, agreements, strict=True)]
+        return np.asarray(np.sum(parts, axis=0))
+
+    def after_round(state: State) -> None:
+        if studied:
+            measured.append(cost(algorithm.model(state)))
+        progress(state.round - 1, terms.learning.horizon)
+
+    start = algorithm.start(first.train.width, worlds)
+    final = run(algorithm, InProcess(parties), weighted_mean, first.hash, terms.learning.learner, start, after_round)
+    theta = algorithm.model(final).reshape(-1, first.train.width)
+
+    path = optimal_theta = optimal_cost = None
+    metrics = optimal_metrics = task_metrics(first.preparation, first.held_out.empty(), theta)
+    if studied:
+        optimal_theta = optimum(first.objective, [a.train for a in agreements], terms.model.radius)
+        optimal_cost = float(cost(optimal_theta))
+        path = np.array(measured) / optimal_cost - 1 if optimal_cost > 0 else None
+        held_out = pooled([a.held_out for a in agreements])
+        metrics = task_metrics(first.preparation, held_out, theta)
+        optimal_metrics = task_metrics(first.preparation, held_out, optimal_theta)
+
+    unit = first.preparation.target_scale**2  # costs are reported in the target's own units
+    own = next((a for a, owner in zip(agreements, owners, strict=True) if owner.name == terms.learning.learner), None)
+    own_model = None
+    if own is not None:
+        refined = own_step(own.objective, own.train, own.held_out, theta[0], terms.model.radius)
+        own_model = make_model(own.preparation, refined, first.hash)
+    return Result(
+        terms=terms,
+        model=make_model(first.preparation, theta[0], first.hash),
+        own_model=own_model,
+        theta=theta,
+        path=path,
+        cost=float(measured[-1].mean()) * unit if studied else None,
+        optimal_cost=None if optimal_cost is None else optimal_cost * unit,
+        optimal_theta=optimal_theta,
+        metrics=metrics,
+        optimal_metrics=optimal_metrics,
+        owners=tuple(_outcome(p, a, theta[0] if studied else None) for p, a in zip(parties, agreements, strict=True)),
+        adjacency=REPLACE_ONE,
+        shared_record_epsilon=shared_record_epsilon([o.epsilon for o in terms.owners], terms.privacy.shared_records),
+        safe_noise=all(party.noise.safe for party in parties),
+        released=release,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def alone(terms: Terms, owner: Owner) -> Floats:
+    """What the owner gets without the others: the optimum on its own training rows, without noise, for its own use."""
+    agreement = owner.accept(terms)
+    return optimum(agreement.objective, [agreement.train], terms.model.radius)
+
+
+def make_algorithm(agreement: Agreement) -> Algorithm:
+    """The algorithm that the terms name, its step fixed from public knowledge."""
+    terms = agreement.terms
+    step = step_size(terms, agreement.objective, agreement.preparation, agreement.public)
+    return ALGORITHMS[terms.learning.algorithm](agreement.objective, terms.learning.horizon, step, terms.model.radius)
+
+
+def _in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:
+    """The owners in the order of the terms; exactly those that the terms name."""
+    by_name = {owner.name: owner for owner in owners}
+    if len(by_name) < len(owners):
+        raise SettingError("owners: expected different names")
+    expected = [part.name for part in terms.owners]
+    if set(by_name) != set(expected):
+        raise TermsError(f"owners: the terms name {expected}, the call brings {sorted(by_name)}")
+    return [by_name[name] for name in expected]
+
+
+def _gather(
+    terms: Terms, owners: list[Owner], replicates: int, seed: int | None, release: bool
+) -> tuple[list[Owner], list[Agreement], tuple[int, ...]]:
+    """Who answers (rehearsing copies in a study), by which agreement, for how many parallel runs."""
+    replicates = whole(replicates, "replicates")
+    if release:
+        if replicates > 1:
+            raise SettingError("replicates: owners with durable ledgers release once; replicates are for studies")
+        if not all(owner.releases for owner in owners):
+            raise SettingError("owners: expected all of them with durable ledgers, or none")
+        return owners, _same_columns(owners, [owner.agreement(terms.hash) for owner in owners]), ()
+    seeds = np.random.SeedSequence(seed).spawn(len(owners))
+    parties = [owner.rehearse(s, replicates) for owner, s in zip(owners, seeds, strict=True)]
+    return parties, _same_columns(owners, [party.accept(terms) for party in parties]), (replicates,)
+
+
+def _same_columns(owners: list[Owner], agreements: list[Agreement]) -> list[Agreement]:
+    for owner, agreement in zip(owners, agreements, strict=True):
+        if agreement.preparation.features != agreements[0].preparation.features:
+            raise DataError(f"{owner.name}: its columns differ from {owners[0].name}'s; list model.features in the terms")
+    return agreements
+
+
+def _outcome(party: Owner, agreement: Agreement, theta: Floats | None) -> OwnerOutcome:
+    part = agreement.terms.owner(party.name)
+    clipped = None
+    if theta is not None:
+        norms = agreement.objective.record_norms(agreement.train, theta, agreement.bound.norm)
+        clipped = float(np.mean(norms > agreement.bound.value))
+    spent = float(party.ledger.account(agreement.hash).spent)
+    return OwnerOutcome(party.name, part.records, part.epsilon, spent, clipped)

@@ -1,0 +1,48 @@
+"""Least squares, optionally ridge: g2 = (y - theta.x)^2 (W section IV-A)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from parley.data import Design
+from parley.objectives.margin import MarginObjective, RecordBound
+from parley.validate import Floats
+
+
+@dataclass(frozen=True)
+class LinearRegression(MarginObjective):
+    """A quadratic cost: three statistics of the table say everything, so a round costs O(p^2) whatever n is.
+
+    >>> design = Design(np.eye(2), np.array([1.0, 2.0]), np.ones(2))
+    >>> LinearRegression().mean_gradient(design, np.zeros(2))
+    array([-1., -2.])
+    """
+
+    largest_bend: ClassVar[float] = 2.0
+
+    def loss(self, margin: Floats, y: Floats) -> Floats:
+        return np.square(margin - y)
+
+    def slope(self, margin: Floats, y: Floats) -> Floats:
+        return 2 * (margin - y)
+
+    def bend(self, margin: Floats, y: Floats) -> Floats:
+        return np.full_like(margin, 2.0)
+
+    def largest_slope(self, largest_margin: float, target_bound: float) -> float:
+        return 2 * (largest_margin + target_bound)
+
+    def cost(self, design: Design, theta: Floats) -> Floats:
+        A, b, c = design.statistics
+        fit = np.sum((theta @ A - 2 * b) * theta, axis=-1) + c
+        return np.asarray(fit + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
+
+    def mean_gradient(self, design: Design, theta: Floats, bound: RecordBound | None = None) -> Floats:
+        if bound is not None and bound.clips:
+            return super().mean_gradient(design, theta, bound)
+        A, b, _ = design.statistics
+        return 2 * (theta @ A - b)
+
+    def hessian(self, design: Design, theta: Floats) -> Floats:
+        return 2 * design.statistics[0] + self.regularisation * np.eye(design.width)

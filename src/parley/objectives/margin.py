@@ -1,0 +1,148 @@
+"""Costs of the form f(theta) = g1(theta) + mean over records of w g2(theta.x, y), g1 = r/2 |theta|^2 (W section II).
+
+A record's gradient is a number times x. So its norm is |number| times the norm of x, and clipping it means clipping the number:
+no per-record gradient is ever materialised, and a batch of parameters [..., p] costs two matrix products.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from parley.data import Design, Preparation
+from parley.data.design import UNIT
+from parley.mechanisms import Bounded, Norm
+from parley.objectives.blocks import sum_blocks
+from parley.terms import Terms
+from parley.validate import Floats
+
+
+@dataclass(frozen=True)
+class RecordBound:
+    """The most that one record's gradient can measure in `norm` (Xi), and whether clipping enforces it or the bounds do."""
+
+    value: float
+    norm: Norm
+    clips: bool
+
+    def sensitivity(self, records: int, slack: float, records_per_person: int = 1) -> float:
+        """How far one person can move the computed mean gradient of `records` rows.
+
+        Formal guarantee: replacing up to k rows changes the exact mean by at most 2 k Xi/n. Each of the two computed means is
+        off by at most `slack` Xi (`Design.summation_slack`), which adds 2 slack Xi.
+        """
+        return 2 * self.value * (records_per_person / records + slack)
+
+
+@dataclass(frozen=True)
+class MarginObjective(ABC):
+    """A convex cost of the margin theta.x; the three kinds differ only in their loss."""
+
+    regularisation: float = 0.0
+
+    @abstractmethod
+    def loss(self, margin: Floats, y: Floats) -> Floats:
+        """g2 for margins [..., n] and targets [n]."""
+
+    @abstractmethod
+    def slope(self, margin: Floats, y: Floats) -> Floats:
+        """d g2/d margin (an element of the subdifferential), same shape."""
+
+    @abstractmethod
+    def bend(self, margin: Floats, y: Floats) -> Floats:
+        """d^2 g2/d margin^2, zero where it does not exist."""
+
+    @abstractmethod
+    def largest_slope(self, largest_margin: float, target_bound: float) -> float:
+        """sup |slope| over all margins and targets up to these sizes; infinite if they are."""
+
+    largest_bend: ClassVar[float] = 1.0
+
+    def cost(self, design: Design, theta: Floats) -> Floats:
+        """f at every parameter of a batch [..., p] -> [...]. Private: a study may look at it, an owner never sends it."""
+
+        def part(rows: slice, flat: Floats) -> Floats:
+            margin = flat @ design.X[rows].T
+            return np.asarray(self.loss(margin, design.y[rows]) @ design.weight[rows])
+
+        total = _batched(part, design, theta)
+        return np.asarray(total / len(design) + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
+
+    def gradient(self, design: Design, theta: Floats, bound: RecordBound, records_per_person: int = 1) -> Bounded:
+        """The mean record gradient of g2 at every parameter [..., p], with its sensitivity.
+
+        Formal guarantee: see `Bounded`. A record whose gradient exceeds the bound is scaled down to it; where the bound follows
+        from the bounds of features, targets and parameters instead, no record can exceed it.
+        """
+        sensitivity = bound.sensitivity(len(design), design.summation_slack, records_per_person)
+        return Bounded(self.mean_gradient(design, theta, bound), sensitivity, bound.norm)
+
+    def mean_gradient(self, design: Design, theta: Floats, bound: RecordBound | None = None) -> Floats:
+        """The same without its sensitivity; without `bound`, unclipped."""
+        limit = None if bound is None or not bound.clips else _slope_limit(design, bound)
+
+        def part(rows: slice, flat: Floats) -> Floats:
+            X = design.X[rows]
+            slope = self.slope(flat @ X.T, design.y[rows])
+            slope *= design.weight[rows]
+            if limit is not None:
+                np.clip(slope, -limit[rows], limit[rows], out=slope)
+            return slope @ X
+
+        return _batched(part, design, theta) / len(design)
+
+    def penalty_gradient(self, theta: Floats) -> Floats:
+        """The gradient of g1, which the learner adds itself."""
+        return self.regularisation * theta
+
+    def record_norms(self, design: Design, theta: Floats, norm: Norm) -> Floats:
+        """The norm of every record's unclipped gradient at one parameter [p] -> [n]."""
+        slope = self.slope(design.X @ theta, design.y) * design.weight
+        return np.asarray(np.abs(slope) * design.row_norms(norm))
+
+    def hessian(self, design: Design, theta: Floats) -> Floats:
+        """The second derivative of f at one parameter [p, p]."""
+
+        def part(rows: slice) -> Floats:
+            X = design.X[rows]
+            bend = self.bend(X @ theta, design.y[rows]) * design.weight[rows]
+            active = bend != 0
+            X = X[active]
+            return np.asarray((X * bend[active, None]).T @ X)
+
+        return sum_blocks(part, design.blocks) / len(design) + self.regularisation * np.eye(design.width)
+
+    def curvature(self, design: Design) -> float:
+        """A bound on the largest eigenvalue of f's Hessian at any parameter (for the hinge: of its natural smoothing)."""
+        moments = design.statistics[0]
+        return self.largest_bend * float(np.linalg.eigvalsh(moments)[-1]) + self.regularisation
+
+    def record_bound(self, preparation: Preparation, terms: Terms, norm: Norm) -> RecordBound | None:
+        """Xi: the smaller of the terms' clip and what the bounds of features, targets and parameters imply."""
+        clip = terms.privacy.clip
+        implied = np.inf
+        features = preparation.feature_bound
+        if features is not None:
+            reach = float(features.sum()) * (np.inf if terms.model.radius is None else terms.model.radius)
+            weight = max([1.0, *terms.model.class_weight.values()])
+            size = float(features.sum() if norm == "l1" else np.sqrt(features @ features))
+            implied = self.largest_slope(reach, preparation.target_bound) * weight * size * (1 + 1e-12)
+        if clip is not None and clip < implied:
+            return RecordBound(clip, norm, clips=True)
+        return RecordBound(implied, norm, clips=False) if np.isfinite(implied) else None
+
+
+def _slope_limit(design: Design, bound: RecordBound) -> Floats:
+    """How large each record's slope may be, a hair below Xi/|x| so that rounding cannot lift the product above Xi."""
+    with np.errstate(divide="ignore"):
+        limit = bound.value / design.row_norms(bound.norm)
+    return limit * (1 - (design.width + 8) * UNIT)
+
+
+def _batched(part: Callable[[slice, Floats], Floats], design: Design, theta: Floats) -> Floats:
+    """Sum `part` over the blocks, the batch [..., p] of parameters flattened to [R, p] and back."""
+    flat = np.ascontiguousarray(theta).reshape(-1, design.width)
+    total = sum_blocks(lambda rows: part(rows, flat), design.blocks)
+    return total.reshape(theta.shape[:-1] + total.shape[1:])

@@ -1,0 +1,1 @@
+"""What people look at: figures, tables on the terminal, pages."""

@@ -1,0 +1,143 @@
+"""Figures. Each function takes plain numbers and returns a matplotlib figure; nothing here knows where they come from."""
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from parley.errors import SettingError
+from parley.validate import Floats
+
+INK, MUTED, GRID = "#1c2733", "#66727f", "#e3e8ed"
+TOGETHER, ALONE, LIMIT = "#1f6f78", "#c8743c", "#8a94a0"
+
+
+def fitness_path(path: Floats, title: str = "How close to the model without privacy") -> Figure:
+    """Relative fitness after each round [T, replicates]: median and quartile band (W figures 2 and 7)."""
+    figure, axes = _canvas()
+    rounds = np.arange(1, len(path) + 1)
+    q25, median, q75 = np.quantile(path, [0.25, 0.5, 0.75], axis=1)
+    if path.shape[1] > 1:
+        axes.fill_between(rounds, q25, q75, color=TOGETHER, alpha=0.22, linewidth=0, label="middle half of the runs")
+    axes.plot(rounds, median, color=TOGETHER, linewidth=2, label="median" if path.shape[1] > 1 else "this run")
+    if (q25 > 0).all():
+        axes.set_yscale("log")
+    axes.set_xlim(1, max(2, len(path)))
+    axes.set_xlabel("round")
+    axes.set_ylabel("relative fitness ψ  (0 = optimum)")
+    axes.legend(frameon=False, labelcolor=INK)
+    axes.set_title(title, loc="left", color=INK, fontweight="bold")
+    return figure
+
+
+def alone_or_together(
+    alone: Mapping[str, float], together: Floats, optimum: float, metric: str, title: str = "Alone or together"
+) -> Figure:
+    """One dot an owner for its own model, one for the joint model with its spread over runs, a line for no privacy at all."""
+    figure, axes = _canvas(height=0.5 * (len(alone) + 1) + 1.4)
+    names = [*(f"{name} alone" for name in alone), "together, private"]
+    values = np.array([*alone.values(), float(np.median(together))])
+    colours = [ALONE] * len(alone) + [TOGETHER]
+    place = np.arange(len(names))[::-1]
+    low, high = np.quantile(together, [0.25, 0.75])
+    axes.axvline(optimum, color=LIMIT, linestyle="--", linewidth=1.3)
+    axes.plot([low, high], [place[-1]] * 2, color=TOGETHER, linewidth=7, alpha=0.3, solid_capstyle="butt")
+    axes.scatter(values, place, color=colours, s=70, zorder=3)
+    for y, value, colour in zip(place, values, colours, strict=True):
+        axes.annotate(f"{value:.3f}", (value, y), xytext=(0, 9), textcoords="offset points", ha="center", color=colour)
+    span = max(values.max(), optimum) - min(values.min(), optimum)
+    axes.set_xlim(min(values.min(), optimum) - 0.12 * span, max(values.max(), optimum) + 0.12 * span)
+    axes.set_ylim(-0.5, len(names) - 0.3)
+    axes.annotate(
+        f"without privacy {optimum:.3f}",
+        (optimum, len(names) - 0.55),
+        ha="right",
+        color=MUTED,
+        fontsize=9,
+        xytext=(-5, 0),
+        textcoords="offset points",
+    )
+    axes.set_yticks(place, names)
+    axes.set_xlabel(metric)
+    axes.set_title(title, loc="left", color=INK, fontweight="bold")
+    return figure
+
+
+def budget_curve(
+    epsilons: Sequence[float],
+    together: Floats,
+    alone: Mapping[str, float],
+    optimum: float,
+    metric: str,
+    title: str = "What privacy costs",
+) -> Figure:
+    """The joint model's metric [budgets, replicates] against the budget, beside what each owner reaches alone."""
+    figure, axes = _canvas()
+    q25, median, q75 = np.quantile(together, [0.25, 0.5, 0.75], axis=1)
+    axes.fill_between(epsilons, q25, q75, color=TOGETHER, alpha=0.22, linewidth=0)
+    axes.plot(epsilons, median, color=TOGETHER, linewidth=2, marker="o", markersize=4, label="together, private")
+    floor = min(alone.values())
+    span = optimum - floor
+    for name, value in alone.items():
+        axes.axhline(value, color=ALONE, linewidth=1.2)
+        axes.annotate(
+            f"{name} alone",
+            (epsilons[-1], value),
+            ha="right",
+            va="top",
+            color=ALONE,
+            fontsize=9,
+            xytext=(-2, -2),
+            textcoords="offset points",
+        )
+    axes.axhline(optimum, color=LIMIT, linestyle="--", linewidth=1.3)
+    axes.annotate(
+        "together without privacy",
+        (epsilons[0], optimum),
+        va="bottom",
+        color=MUTED,
+        fontsize=9,
+        xytext=(2, 2),
+        textcoords="offset points",
+    )
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xlim(epsilons[0], epsilons[-1])
+    axes.set_ylim(floor - 0.9 * span, optimum + 0.3 * span)
+    axes.set_xlabel("budget ε of every owner (smaller = more private)")
+    axes.set_ylabel(metric)
+    axes.set_title(title, loc="left", color=INK, fontweight="bold")
+    return figure
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """Write a figure to a file; its ending says the format."""
+    kinds = (".png", ".svg", ".pdf")
+    if Path(path).suffix.lower() not in kinds:
+        raise SettingError(f"{path}: expected a file name that ends in one of {', '.join(kinds)}")
+    figure.savefig(path, dpi=160)
+
+
+def svg(figure: Figure) -> str:
+    """The figure as SVG text to put into a page."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _canvas(height: float = 4.0) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(7.2, height), layout="constrained", facecolor="white")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(LIMIT)
+    axes.tick_params(colors=MUTED, which="both")
+    axes.xaxis.label.set_color(MUTED)
+    axes.yaxis.label.set_color(MUTED)
+    axes.set_axisbelow(True)
+    axes.grid(color=GRID, linewidth=0.8)
+    return figure, axes

@@ -1,0 +1,298 @@
+"""The agreement: one TOML file that says what is learned, how, and on what privacy terms.
+
+Every key is checked, an unknown key is refused, and all parties compute the same hash of what they agreed on. Where the files
+lie (`data`, `public`) is each party's own business and not part of the hash.
+"""
+
+import difflib
+import hashlib
+import json
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from parley.errors import TermsError
+
+FORMAT = 1  # goes into the hash: raised when a key changes its meaning
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+Count = Annotated[int, Field(ge=1, strict=True)]
+Name = Annotated[str, Field(min_length=1, max_length=200, strict=True)]
+Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
+Interval = tuple[Finite, Finite]
+
+LOCAL = {"data", "public"}  # where a party keeps its files: never hashed
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Model(_Section):
+    """What is learned, from which columns."""
+
+    kind: Literal["linear-regression", "linear-svm", "logistic-regression"]
+    target: Name
+    features: tuple[Name, ...] | None = None
+    regularisation: NonNegative | None = None
+    class_weight: dict[Literal["0", "1"], Positive] = Field(default_factory=dict)
+    radius: Positive | None = None
+    bounds: dict[Name, Interval] = Field(default_factory=dict)
+    categories: dict[Name, tuple[Name, ...]] = Field(default_factory=dict)
+    public: str | None = None
+    public_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    components: Count | None = None
+    holdout: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
+    intercept: Annotated[bool, Field(strict=True)] | None = None
+
+    @property
+    def classifies(self) -> bool:
+        return self.kind != "linear-regression"
+
+    @property
+    def has_intercept(self) -> bool:
+        """Whether a constant 1 is appended; left out: classifiers yes, regression no (W section II)."""
+        return self.classifies if self.intercept is None else self.intercept
+
+    @property
+    def penalty(self) -> float:
+        """Weight of g1 = 0.5 |theta|^2; left out: 1 for the SVM as in W, else 0."""
+        if self.regularisation is None:
+            return 1.0 if self.kind == "linear-svm" else 0.0
+        return self.regularisation
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.features is not None:
+            if not self.features:
+                raise ValueError("features|expected at least one column; leave the key out for every numeric column")
+            if len(set(self.features)) < len(self.features):
+                raise ValueError("features|expected each column once")
+            if self.target in self.features:
+                raise ValueError(f"features|expected columns other than the target {self.target!r}")
+        for column, (low, high) in self.bounds.items():
+            if not low < high:
+                raise ValueError(f"bounds.{column}|expected [low, high] with low < high")
+        for column, names in self.categories.items():
+            if len(set(names)) < max(len(names), 1):
+                raise ValueError(f"categories.{column}|expected a list of different names")
+        if self.class_weight and not self.classifies:
+            raise ValueError("class_weight|expected only with a classifier")
+        if self.components is not None and self.public is None:
+            raise ValueError("components|expected a `public` sample beside it: PCA never touches private data")
+        return self
+
+
+class Learning(_Section):
+    """Who computes what, for how many rounds."""
+
+    algorithm: Literal["averaged-subgradient", "gradient-descent"] = "averaged-subgradient"
+    horizon: Count = 100
+    step: Positive | Literal["auto"] = "auto"
+    batch: Literal["full"] = "full"
+    learner: Name = "learner"
+    quorum: Count | None = None
+    straggler: Literal["wait", "skip", "stop"] = "wait"
+
+
+class Privacy(_Section):
+    """What each owner promises every person in its table."""
+
+    mechanism: Literal["laplace"] = "laplace"
+    clip: Positive | None = None
+    delta: Annotated[float, Field(ge=0, le=0, strict=True)] = 0.0
+    shared_records: Count = 1
+    records_per_person: Count = 1
+    person: Name | None = None
+
+    @model_validator(mode="after")
+    def _enforceable(self) -> Self:
+        if self.records_per_person > 1 and self.person is None:
+            raise ValueError("records_per_person|expected `person` beside it: the column that tells people apart")
+        return self
+
+
+class PrivacyCost(_Section):
+    """How an owner prices what it gives away (read when owners negotiate)."""
+
+    kind: Literal["linear", "exponential", "posterior"]
+    weight: NonNegative
+
+
+class OwnerTerms(_Section):
+    """One owner's part of the agreement. `data` is for runs on one machine; a deployed owner keeps it to itself."""
+
+    name: Name
+    records: Count
+    epsilon: Positive
+    value: NonNegative | None = None
+    privacy_cost: PrivacyCost | None = None
+    data: str | None = None
+
+
+class Terms(_Section):
+    """The whole agreement.
+
+    >>> terms = Terms.from_toml('''
+    ... title = "Two banks"
+    ... [model]
+    ... kind = "linear-regression"
+    ... target = "rate"
+    ... [privacy]
+    ... clip = 40.0
+    ... [[owners]]
+    ... name = "bank-a"
+    ... records = 1000
+    ... epsilon = 1.0
+    ... ''')
+    >>> terms.learning.horizon, terms.owners[0].epsilon, len(terms.hash)
+    (100, 1.0, 64)
+    """
+
+    title: str = ""
+    model: Model
+    learning: Learning = Learning()
+    privacy: Privacy = Privacy()
+    owners: tuple[OwnerTerms, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        names = [owner.name for owner in self.owners]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"owners|expected different names, found {name!r} twice")
+        if self.learning.quorum is not None and self.learning.quorum > len(names):
+            raise ValueError(f"learning.quorum|expected at most the number of owners, {len(names)}")
+        if self.privacy.shared_records > len(names):
+            raise ValueError(f"privacy.shared_records|expected at most the number of owners, {len(names)}")
+        if self.privacy.clip is None and self.model.kind == "linear-regression" and self.model.radius is None:
+            raise ValueError(
+                "privacy.clip|expected a number, or model.radius together with bounds of every column: without either "
+                "nothing limits what one record can do"
+            )
+        for owner in self.owners:
+            if training_records(owner.records, self.model.holdout) < 1:
+                raise ValueError(f"model.holdout|expected a share that leaves {owner.name!r} at least one training record")
+        return self
+
+    @classmethod
+    def from_toml(cls, text: str, source: str = "terms") -> "Terms":
+        """Read terms from TOML text; `source` names the text in messages."""
+        try:
+            content = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise TermsError(f"{source}: not valid TOML: {error}") from None
+        return cls.from_dict(content, source)
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any], source: str = "terms") -> "Terms":
+        """Read terms from nested dictionaries, as TOML or JSON gives them."""
+        try:
+            return cls.model_validate(content)
+        except pydantic.ValidationError as error:
+            raise TermsError(f"{source}: " + "; ".join(_explain(e) for e in error.errors())) from None
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the canonical JSON: equal for all parties that agreed on the same thing."""
+        return hashlib.sha256(self.canonical.encode()).hexdigest()
+
+    @property
+    def canonical(self) -> str:
+        """The agreement as JSON with sorted keys, every default written out, without anybody's file paths."""
+        content = self.model_dump(
+            mode="json",
+            exclude_none=True,
+            exclude={"model": LOCAL, "owners": {"__all__": LOCAL}},
+        )
+        return json.dumps({"format": FORMAT, **content}, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    def owner(self, name: str) -> OwnerTerms:
+        """The part of the owner called `name`."""
+        for owner in self.owners:
+            if owner.name == name:
+                return owner
+        raise TermsError(f"owners: no owner is called {name!r}; expected one of {[o.name for o in self.owners]}")
+
+    def train_rows(self, name: str) -> int:
+        """n_l: how many of an owner's records are learned from. Public, like `records` and `holdout`."""
+        return training_records(self.owner(name).records, self.model.holdout)
+
+
+def training_records(records: int, holdout: float) -> int:
+    """How many of `records` rows remain when a share `holdout` is kept for scoring."""
+    return records - int(records * holdout)
+
+
+def load_terms(path: str | Path) -> Terms:
+    """Read a terms file. Paths inside it are relative to the file."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise TermsError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise TermsError(f"{path}: cannot be read: expected UTF-8 text") from None
+    terms = Terms.from_toml(text, source=path.name)
+    here = path.resolve().parent
+
+    def beside(local: str | None) -> str | None:
+        return None if local is None else str(here / local)
+
+    return terms.model_copy(
+        update={
+            "model": terms.model.model_copy(update={"public": beside(terms.model.public)}),
+            "owners": tuple(o.model_copy(update={"data": beside(o.data)}) for o in terms.owners),
+        }
+    )
+
+
+_SECTIONS: dict[str, type[_Section]] = {
+    "model": Model,
+    "learning": Learning,
+    "privacy": Privacy,
+    "owners": OwnerTerms,
+    "privacy_cost": PrivacyCost,
+}
+
+
+def _explain(error: Any) -> str:
+    """One pydantic error as: key = value: what was expected."""
+    place = [part for part in error["loc"] if not isinstance(part, str) or part not in {"float", "literal['auto']"}]
+    key = ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
+    kind, context, value = error["type"], error.get("ctx", {}), error["input"]
+    if kind == "extra_forbidden":
+        named = [part for part in place[:-1] if isinstance(part, str)]
+        section = _SECTIONS.get(named[-1], Terms) if named else Terms
+        near = difflib.get_close_matches(str(place[-1]), section.model_fields, n=1, cutoff=0.6)
+        hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(section.model_fields)}"
+        return f"{key}: unknown key; {hint}"
+    if kind == "missing":
+        return f"{key}: missing; this key is needed"
+    if kind == "value_error":
+        where, _, expectation = str(context["error"]).partition("|")
+        return f"{'.'.join([*key.split('.'), where]) if key else where}: {expectation}"
+    if kind == "literal_error":
+        return f"{key} = {value!r}: expected {context['expected']}"
+    bounds = {"greater_than": "gt", "greater_than_equal": "ge", "less_than": "lt", "less_than_equal": "le"}
+    signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
+    if kind in bounds:
+        name = bounds[kind]
+        return f"{key} = {value!r}: expected a number {signs[name]} {context[name]:g}"
+    expected = {
+        "float_type": "a number",
+        "int_type": "a whole number",
+        "bool_type": "true or false",
+        "string_type": "text",
+        "finite_number": "a finite number",
+        "tuple_type": "a list",
+        "dict_type": "a table of keys",
+        "model_type": "a table of keys",
+        "string_too_short": "a name",
+        "string_pattern_mismatch": "64 hexadecimal digits",
+    }.get(kind, error["msg"][:1].lower() + error["msg"][1:])
+    return f"{key} = {value!r}: expected {expected}"

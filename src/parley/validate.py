@@ -1,0 +1,55 @@
+"""Checks of arguments, written once. Comparisons are `not x > 0`, so that NaN fails them."""
+
+import math
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parley.errors import SettingError
+
+Floats = NDArray[np.float64]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+
+
+def positive(value: Any, name: str) -> float:
+    """Return `value` as a float if it is a finite number above zero.
+
+    >>> positive(2, "epsilon")
+    2.0
+    >>> positive(float("nan"), "epsilon")
+    Traceback (most recent call last):
+    parley.errors.SettingError: epsilon = nan: expected a finite number > 0
+    """
+    if not _is_number(value) or not value > 0 or not math.isfinite(value):
+        raise SettingError(f"{name} = {value!r}: expected a finite number > 0")
+    return float(value)
+
+
+def non_negative(value: Any, name: str) -> float:
+    """Return `value` as a float if it is a finite number, zero or above."""
+    if not _is_number(value) or not value >= 0 or not math.isfinite(value):
+        raise SettingError(f"{name} = {value!r}: expected a finite number >= 0")
+    return float(value)
+
+
+def whole(value: Any, name: str, least: int = 1) -> int:
+    """Return `value` as an int if it is a whole number, `least` or above."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not int(value) >= least:
+        raise SettingError(f"{name} = {value!r}: expected a whole number >= {least}")
+    return int(value)
+
+
+def finite(values: ArrayLike, name: str) -> Floats:
+    """Return `values` as a float64 array if every entry is finite. The message never holds an entry."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SettingError(f"{name}: expected an array of numbers") from None
+    if not np.isfinite(array).all():
+        raise SettingError(f"{name}: expected finite numbers, found NaN or infinity")
+    return array
