@@ -15,7 +15,7 @@ from parley.mechanisms import FastNoise, Laplace, Noise, SafeNoise
 from parley.objectives import MarginObjective, RecordBound
 from parley.queries import Answer, GradientQuery
 from parley.terms import Terms
-from parley.validate import Floats
+from parley.validate import LARGEST, Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +39,8 @@ class Agreement:
         expected = (*worlds, self.train.width)
         if not isinstance(theta, np.ndarray) or theta.dtype != np.float64 or theta.shape != expected:
             raise Malformed(f"theta: expected float64 numbers of shape {expected}")
-        if not np.isfinite(theta).all():
-            raise Malformed("theta: expected finite numbers, found NaN or infinity")
+        if not np.abs(theta).max() <= LARGEST:
+            raise Malformed(f"theta: expected finite numbers, at most {LARGEST:g} in size")
         radius = self.terms.model.radius
         if radius is not None and not np.abs(theta).max() <= radius:
             raise OutsideBox(f"theta: expected every coordinate within the agreed box, at most {radius:g} in size")

@@ -262,7 +262,8 @@ _SECTIONS: dict[str, type[_Section]] = {
 
 def _explain(error: Any) -> str:
     """One pydantic error as: key = value: what was expected."""
-    place = [part for part in error["loc"] if not isinstance(part, str) or part not in {"float", "literal['auto']"}]
+    branches = {"float", "literal['auto']"}  # pydantic names the branch of `step` that it tried
+    place = [part for depth, part in enumerate(error["loc"]) if depth < 2 or part not in branches]
     key = ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
     kind, context, value = error["type"], error.get("ctx", {}), error["input"]
     if kind == "extra_forbidden":

@@ -11,6 +11,10 @@ from parley.errors import SettingError
 
 Floats = NDArray[np.float64]
 
+# No feature, target or parameter enters arithmetic beyond this size, so no product of two of them overflows and no answer turns
+# into NaN because of one record.
+LARGEST = 1e100
+
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_)

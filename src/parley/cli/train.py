@@ -51,8 +51,12 @@ def train_command(
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """
     terms = load_terms(terms_file)
-    if plot is not None and ledgers is not None:
-        raise SettingError("--plot: a release computes no relative fitness to draw; leave it out, or simulate without --ledgers")
+    if plot is not None:
+        figures.require_figure_name(plot)
+        if ledgers is not None:
+            raise SettingError(
+                "--plot: a release computes no relative fitness to draw; leave it out, or simulate without --ledgers"
+            )
     owners = open_owners(terms, ledgers)
     with progress_bar("training") as progress:
         result = train(terms, owners, replicates=replicates, seed=seed, progress=progress)

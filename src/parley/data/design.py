@@ -36,6 +36,11 @@ class Design:
         return int(self.X.shape[1])
 
     @cached_property
+    def weighted(self) -> bool:
+        """Whether any record counts for more or less than one."""
+        return bool((self.weight != 1).any())
+
+    @cached_property
     def blocks(self) -> list[slice]:
         """The rows in pieces of at most `BLOCK`, in order."""
         return [slice(start, start + BLOCK) for start in range(0, len(self), BLOCK)]

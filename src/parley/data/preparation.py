@@ -17,7 +17,7 @@ from parley.data.design import Design
 from parley.data.table import codes, is_text, keep_per_person, numbers, read_table, require_columns
 from parley.errors import DataError
 from parley.terms import Model, Terms, training_records
-from parley.validate import Floats
+from parley.validate import LARGEST, Floats
 
 PUBLIC = "public sample"
 
@@ -77,7 +77,7 @@ class Preparation:
 
     def transform(self, raw: Floats) -> Floats:
         """The design matrix of coded raw features [n, features]."""
-        X = (np.clip(raw, self.low, self.high) - self.centre) / self.scale
+        X = (_capped(raw, self.low, self.high) - self.centre) / self.scale
         if self.rotation is not None:
             X = np.clip(X @ self.rotation, self.component_low, self.component_high)
         if self.model.has_intercept:
@@ -90,7 +90,7 @@ class Preparation:
         require_columns(frame, [column], name)
         y = self._column(frame, column, name)
         if not self.model.classifies:
-            return (np.clip(y, *self.target_bounds) - self.target_centre) / self.target_scale
+            return (_capped(y, *self.target_bounds) - self.target_centre) / self.target_scale
         wrong = np.flatnonzero(~np.isin(y, (-1.0, 0.0, 1.0)))
         if wrong.size:
             raise DataError(f"{name}: column {column!r}, row {wrong[0] + 1}: expected a class, 1 or 0 (or -1)")
@@ -175,13 +175,10 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame) -> Preparation:
         target_bounds = (float(y.min()), float(y.max()))
     if not model.classifies and model.has_intercept:
         # With a constant among the features this only moves the origin: gradients start small, so a small clip will do.
-        target_centre, target_scale = (
-            float(np.clip(y, *target_bounds).mean()),
-            float(np.clip(y, *target_bounds).std()) or 1.0,
-        )
-    clipped = np.clip(raw, low, high)
-    centre, spread = clipped.mean(axis=0), clipped.std(axis=0)
-    scale = np.where(spread > 0, spread, 1.0)
+        bounded = _capped(y, *target_bounds)
+        target_centre, target_scale = float(bounded.mean()), float(_spread(bounded))
+    clipped = _capped(raw, low, high)
+    centre, scale = clipped.mean(axis=0), _spread(clipped)
     fitted = replace(
         plain,
         low=low,
@@ -200,6 +197,17 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame) -> Preparation:
     rotation = np.ascontiguousarray(PCA(model.components, svd_solver="full").fit(standard).components_.T)
     scores = standard @ rotation
     return replace(fitted, rotation=rotation, component_low=scores.min(axis=0), component_high=scores.max(axis=0))
+
+
+def _capped(values: Floats, low: Floats | float, high: Floats | float) -> Floats:
+    """Values clipped to their bounds, and to a size that arithmetic can bear where there are none."""
+    return np.clip(values, np.maximum(low, -LARGEST), np.minimum(high, LARGEST))
+
+
+def _spread(values: Floats) -> Floats:
+    """The standard deviation of each column; 1 for a constant one."""
+    spread = values.std(axis=0)
+    return np.where(spread > 1e-12 * np.abs(values).max(axis=0), spread, 1.0)
 
 
 def _read_public(model: Model) -> pd.DataFrame:

@@ -6,10 +6,11 @@ from typing import Protocol
 
 import numpy as np
 
+from parley.errors import SettingError
 from parley.exchange import Exchange
 from parley.objectives import MarginObjective
 from parley.queries import Answer, GradientQuery
-from parley.validate import Floats
+from parley.validate import LARGEST, Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +76,11 @@ def run(
     state = start
     while state.round <= algorithm.horizon:
         query = GradientQuery.ask(terms, learner, state.round, algorithm.point(state))
-        state = algorithm.update(state, combine(exchange.ask(query)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            state = algorithm.update(state, combine(exchange.ask(query)))
+        if not np.abs(state.theta).max() <= LARGEST:
+            raise SettingError(
+                f"learning.step: the run diverged in round {query.round}; choose a smaller step, or set model.radius"
+            )
         progress(state)
     return state

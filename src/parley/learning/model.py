@@ -9,7 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
 
 from parley.data import Preparation
 from parley.errors import ModelError
@@ -33,8 +34,12 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(preparation.features)
         return self
 
+    def _require_theta(self) -> None:
+        if not hasattr(self, "theta_"):
+            raise NotFittedError(f"this {type(self).__name__} is not trained yet")
+
     def _margin(self, X: Any) -> Floats:
-        check_is_fitted(self, "theta_")
+        self._require_theta()
         if isinstance(X, pd.DataFrame) and set(self.preparation_.features) <= set(map(str, X.columns)):
             return self.preparation_.matrix(X, "table") @ self.theta_
         raw = validate_data(self, X, reset=False, dtype=np.float64)
@@ -42,14 +47,14 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | Path) -> None:
         """Write the model as JSON: numbers and names, nothing executable."""
-        check_is_fitted(self, "theta_")
+        self._require_theta()
         p = self.preparation_
         content = {
             "format": FORMAT,
             "kind": p.model.kind,
             "terms_hash": self.terms_hash_,
             "theta": self.theta_.tolist(),
-            "model": p.model.model_dump(mode="json", exclude_none=True, exclude={"public"}),
+            "model": p.model.model_dump(mode="json", exclude_none=True, exclude={"public", "public_sha256", "components"}),
             "features": list(p.features),
             "categories": {k: list(v) for k, v in p.categories.items()},
             "target_bounds": [_number(v) for v in p.target_bounds],

@@ -32,4 +32,6 @@ def step_size(terms: Terms, objective: MarginObjective, preparation: Preparation
             'learning.step = "auto": expected a public sample, bounds of every feature, or radius and clip to derive it from; '
             "or give a number"
         )
+    # Six digits: readable, and the same on machines whose linear algebra differs in the last bits.
+    length = float(f"{length:.6g}")
     return length * terms.learning.horizon**2 if terms.learning.algorithm == "gradient-descent" else length

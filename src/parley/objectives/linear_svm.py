@@ -25,10 +25,10 @@ class LinearSVM(MarginObjective):
         return np.where(gap < self.smoothing, gap**2 / (2 * self.smoothing), gap - self.smoothing / 2)
 
     def slope(self, margin: Floats, y: Floats) -> Floats:
-        gap = 1 - y * margin
+        margin *= y
         if not self.smoothing > 0:
-            return (gap > 0) * -y
-        return np.clip(gap / self.smoothing, 0.0, 1.0) * -y
+            return np.multiply(margin < 1, -y, out=margin)
+        return np.clip((1 - margin) / self.smoothing, 0.0, 1.0) * -y
 
     def bend(self, margin: Floats, y: Floats) -> Floats:
         gap = 1 - y * margin

@@ -24,7 +24,10 @@ class LogisticRegression(MarginObjective):
         return np.logaddexp(0.0, -y * margin)
 
     def slope(self, margin: Floats, y: Floats) -> Floats:
-        return -y * expit(-y * margin)  # type: ignore[no-any-return]
+        margin *= -y
+        expit(margin, out=margin)
+        margin *= -y
+        return margin
 
     def bend(self, margin: Floats, y: Floats) -> Floats:
         probability = expit(margin)

@@ -48,7 +48,7 @@ class MarginObjective(ABC):
 
     @abstractmethod
     def slope(self, margin: Floats, y: Floats) -> Floats:
-        """d g2/d margin (an element of the subdifferential), same shape."""
+        """d g2/d margin (an element of the subdifferential), same shape. May overwrite `margin`: this is the innermost loop."""
 
     @abstractmethod
     def bend(self, margin: Floats, y: Floats) -> Floats:
@@ -86,7 +86,8 @@ class MarginObjective(ABC):
         def part(rows: slice, flat: Floats) -> Floats:
             X = design.X[rows]
             slope = self.slope(flat @ X.T, design.y[rows])
-            slope *= design.weight[rows]
+            if design.weighted:
+                slope *= design.weight[rows]
             if limit is not None:
                 np.clip(slope, -limit[rows], limit[rows], out=slope)
             return slope @ X
@@ -136,8 +137,7 @@ class MarginObjective(ABC):
 
 def _slope_limit(design: Design, bound: RecordBound) -> Floats:
     """How large each record's slope may be, a hair below Xi/|x| so that rounding cannot lift the product above Xi."""
-    with np.errstate(divide="ignore"):
-        limit = bound.value / design.row_norms(bound.norm)
+    limit = bound.value / np.maximum(design.row_norms(bound.norm), 1e-300 * bound.value)  # never infinite
     return limit * (1 - (design.width + 8) * UNIT)
 
 

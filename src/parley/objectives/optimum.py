@@ -84,12 +84,13 @@ def _projected_newton(cost: Cost, gradient: Gradient, hessian: Gradient, start: 
         if not free.size:
             return theta
         inner = curve[np.ix_(free, free)]
-        # A trace of ridge keeps flat directions finite; it bends the path, not the destination.
-        ridge = 1e-13 * (np.trace(inner) / free.size + 1e-300) * np.eye(free.size)
+        # The ridge turns flat directions into gradient steps and vanishes with the gradient: it bends the path, not the goal.
+        ridge = 1e-8 * float(np.linalg.norm(slope[free])) + 1e-14 * float(np.trace(inner))
         step = np.zeros_like(theta)
-        step[free] = -np.linalg.lstsq(inner + ridge, slope[free], rcond=None)[0]
+        step[free] = -np.linalg.solve(inner + (ridge + 1e-300) * np.eye(free.size), slope[free])
         if -(slope @ step) <= TOLERANCE * (abs(value) + 1e-300):
-            return theta
+            last = np.clip(theta + step, -radius, radius)
+            return last if cost(last) <= value + TOLERANCE * abs(value) else theta
         for halving in range(60):
             moved = np.clip(theta + step * 0.5**halving, -radius, radius)
             there = cost(moved)
@@ -98,7 +99,7 @@ def _projected_newton(cost: Cost, gradient: Gradient, hessian: Gradient, start: 
         else:
             return theta  # rounding leaves nothing to gain
         theta, value = moved, there
-    if radius == np.inf and np.abs(theta).max() > 1e6:
+    if radius == np.inf:
         raise SettingError(
             "the cost has no finite minimum on these data (classes that separate perfectly?): set model.radius or "
             "model.regularisation"

@@ -114,18 +114,23 @@ def budget_curve(
     return figure
 
 
-def save(figure: Figure, path: str | Path) -> None:
-    """Write a figure to a file; its ending says the format."""
+def require_figure_name(path: str | Path) -> None:
+    """Refuse a file name whose ending is no format for figures."""
     kinds = (".png", ".svg", ".pdf")
     if Path(path).suffix.lower() not in kinds:
         raise SettingError(f"{path}: expected a file name that ends in one of {', '.join(kinds)}")
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """Write a figure to a file; its ending says the format."""
+    require_figure_name(path)
     figure.savefig(path, dpi=160)
 
 
 def svg(figure: Figure) -> str:
     """The figure as SVG text to put into a page."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = buffer.getvalue()
     return text[text.index("<svg") :]
 

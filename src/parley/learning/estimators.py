@@ -1,0 +1,119 @@
+"""scikit-learn estimators with a `fit`: one owner, its own table, the same training underneath.
+
+For people who want a private linear model of one table, and for everything in scikit-learn that takes an estimator.
+"""
+
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import validate_data
+
+from parley.learning.model import JointClassifier, JointLogisticClassifier, JointModel, JointRegressor
+from parley.learning.train import train
+from parley.mechanisms import FastNoise, SafeNoise
+from parley.owner import Owner
+from parley.terms import Terms
+from parley.validate import Floats
+
+
+class _Fits(JointModel):
+    """Training on one table.
+
+    Formal guarantee: the fitted model is epsilon-DP (replace-one, the number of rows public; the set of class labels too) if
+    `random_state` is None: then the noise is OpenDP's. With a seed the noise is fast and the run is a study.
+    """
+
+    kind: Literal["linear-regression", "linear-svm", "logistic-regression"]
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        clip: float = 10.0,
+        radius: float = 10.0,
+        horizon: int = 100,
+        step: float | Literal["auto"] = "auto",
+        regularisation: float = 0.0,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.clip = clip
+        self.radius = radius
+        self.horizon = horizon
+        self.step = step
+        self.regularisation = regularisation
+        self.random_state = random_state
+
+    def _train(self, X: Floats, y: Floats) -> Self:
+        columns = [f"x{j}" for j in range(X.shape[1])]
+        table = pd.DataFrame(X, columns=columns).assign(y=y)
+        terms = Terms.from_dict(
+            {
+                "model": {
+                    "kind": self.kind,
+                    "target": "y",
+                    "features": columns,
+                    "intercept": True,
+                    "radius": self.radius,
+                    "regularisation": self.regularisation,
+                },
+                "learning": {"horizon": self.horizon, "step": self.step},
+                "privacy": {"clip": self.clip},
+                "owners": [{"name": "owner", "records": len(table), "epsilon": self.epsilon}],
+            },
+            source=type(self).__name__,
+        )
+        noise = SafeNoise() if self.random_state is None else FastNoise()
+        result = train(terms, [Owner("owner", table, noise=noise)], seed=self.random_state, measure=False)
+        return self._take(result.model.preparation_, result.theta[0], result.terms_hash)
+
+
+class PrivateLinearRegression(_Fits, JointRegressor):
+    """Linear regression of one table under differential privacy.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20000, 2)); y = X @ [1.0, -2.0] + 0.5
+    >>> model = PrivateLinearRegression(epsilon=1.0, clip=8.0, radius=3.0, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.95
+    True
+    """
+
+    kind = "linear-regression"
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train on rows X [n, features] and numbers y [n]."""
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        return self._train(X, y)
+
+
+class _FitsClasses(_Fits):
+    classes_: Any
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train on rows X [n, features] and two classes y [n]."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) > 2:
+            raise ValueError(f"Only binary classification is supported. The type of the target is {type_of_target(y)}.")
+        if len(self.classes_) < 2:
+            raise ValueError("Classifier can't train when only one class is present.")
+        return self._train(X, (y == self.classes_[1]).astype(np.float64))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class PrivateLinearSVC(_FitsClasses, JointClassifier):
+    """Linear support vector machine of one table under differential privacy."""
+
+    kind = "linear-svm"
+
+
+class PrivateLogisticRegression(_FitsClasses, JointLogisticClassifier):
+    """Logistic regression of one table under differential privacy."""
+
+    kind = "logistic-regression"

@@ -1,0 +1,150 @@
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import parley
+from parley.cli.app import app
+from samples import regression_table
+
+TERMS = """
+title = "Two"
+[model]
+kind = "linear-regression"
+target = "y"
+features = ["x0", "x1", "x2"]
+radius = 5.0
+holdout = 0.2
+[learning]
+horizon = 10
+[privacy]
+clip = 4.0
+[[owners]]
+name = "a"
+records = 300
+epsilon = 1.0
+data = "a.csv"
+[[owners]]
+name = "b"
+records = 200
+epsilon = 0.5
+data = "b.csv"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "terms.toml").write_text(TERMS)
+    regression_table(300, seed=1).to_csv(tmp_path / "a.csv", index=False)
+    regression_table(200, seed=2).to_csv(tmp_path / "b.csv", index=False)
+    return tmp_path
+
+
+def parley_command(*arguments):
+    """The real command in a real process."""
+    code = "from parley.cli import main; main()"
+    return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def test_json_holds_the_names_that_programs_rely_on(folder):
+    run = parley_command("train", folder / "terms.toml", "--replicates", 4, "--seed", 1, "--json")
+    assert run.returncode == 0, run.stderr
+    content = json.loads(run.stdout)
+    assert set(content["relative_fitness"]) == {"mean", "median", "q25", "q75"}
+    assert {"cost", "optimal_cost", "metrics", "replicates", "terms_hash", "seconds"} <= set(content)
+    assert [(o["name"], o["records"], o["epsilon"], o["epsilon_spent"]) for o in content["owners"]] == [
+        ("a", 300, 1.0, 1.0),
+        ("b", 200, 0.5, 0.5),
+    ]
+    assert content["terms_hash"] == parley.load_terms(folder / "terms.toml").hash
+    assert content["released"] is False
+
+
+def test_tables_say_that_it_is_a_simulation_and_what_is_guaranteed(folder):
+    run = CliRunner().invoke(app, ["train", str(folder / "terms.toml"), "--seed", "1", "--plot", str(folder / "f.png")])
+    assert run.exit_code == 0
+    assert "Simulation, not a release" in run.output
+    assert "replace-one" in run.output
+    assert "relative fitness" in run.output
+    assert (folder / "f.png").stat().st_size > 10_000
+
+
+def test_a_release_spends_durably_withholds_quality_and_repeats_for_free(folder):
+    arguments = [
+        "train",
+        str(folder / "terms.toml"),
+        "--ledgers",
+        str(folder / "ledgers"),
+        "--json",
+        "--save",
+        str(folder / "m.json"),
+    ]
+    first = CliRunner().invoke(app, arguments)
+    assert first.exit_code == 0, first.output
+    content = json.loads(first.stdout)
+    assert content["released"] is True
+    assert content["relative_fitness"] is None
+    assert content["cost"] is None
+    again = json.loads(CliRunner().invoke(app, arguments).stdout)
+    assert again["theta"] == content["theta"]
+    assert parley.load_model(folder / "m.json").theta_.tolist() == content["theta"]
+    ledger = parley.Ledger(folder / "ledgers" / "a.ledger")
+    assert ledger.account(content["terms_hash"]).spent == 1
+
+
+def test_other_terms_do_not_refill_the_ledger(folder):
+    CliRunner().invoke(app, ["train", str(folder / "terms.toml"), "--ledgers", str(folder / "ledgers")])
+    (folder / "more.toml").write_text(TERMS.replace("horizon = 10", "horizon = 11"))
+    run = parley_command("train", folder / "more.toml", "--ledgers", folder / "ledgers")
+    assert run.returncode == 2
+    assert "lifetime budget is 1" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("clip = 4.0", "clop = 4.0"), "privacy.clop: unknown key; did you mean 'clip'?"),
+        (("records = 300", "records = 301"), "the terms promise 301 records, the table has 300"),
+        (('data = "a.csv"', 'data = "c.csv"'), "c.csv: no such file"),
+        (('data = "a.csv"', ""), "owners.a.data: missing"),
+        (('"x2"]', '"x3"]'), "column 'x3' is missing"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(folder, change, message):
+    (folder / "terms.toml").write_text(TERMS.replace(*change))
+    run = parley_command("train", folder / "terms.toml")
+    assert run.returncode == 2
+    assert message in run.stderr
+    assert "Traceback" not in run.stderr
+    assert len(run.stderr.strip().splitlines()) == 1
+    assert run.stdout == ""
+
+
+def test_a_plot_of_a_release_or_of_an_unknown_kind_is_refused_before_anything_runs(folder):
+    run = parley_command("train", folder / "terms.toml", "--ledgers", folder / "ledgers", "--plot", "f.png")
+    assert run.returncode == 2
+    assert not (folder / "ledgers").exists()
+    run = parley_command("train", folder / "terms.toml", "--plot", folder / "f.xyz")
+    assert run.returncode == 2
+    assert ".png" in run.stderr
+
+
+def test_version_and_help_teach():
+    assert CliRunner().invoke(app, ["--version"]).output.strip() == f"parley {parley.__version__}"
+    assert "privacy" in CliRunner().invoke(app, ["--help"]).output
+    assert "Example" in CliRunner().invoke(app, ["train", "--help"]).output
+
+
+def test_the_demo_writes_a_report_and_a_terms_file_that_trains(tmp_path):
+    run = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo"), "--replicates", "3"])
+    assert run.exit_code == 0, run.output
+    assert "report.html" in run.output.replace("\n", "")
+    page = (tmp_path / "demo" / "report.html").read_text()
+    assert page.count("<svg") == 3
+    assert "synthetic" in page
+    assert not re.findall(r'(?:src|href)="(?!#)', page)  # self-contained: nothing is fetched
+    terms = parley.load_terms(tmp_path / "demo" / "terms.toml")
+    assert len(terms.owners) == 3

@@ -1,0 +1,76 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from parley.data import read_table
+from parley.data.table import codes, keep_per_person, numbers, require_columns
+from parley.errors import DataError
+
+SECRET = "Jane Doe 1969"
+
+
+def test_csv_and_parquet_are_read_alike(tmp_path):
+    frame = pd.DataFrame({"a": [1.5, 2.5], "b": ["x", "y"]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    for name in ("t.csv", "t.parquet"):
+        assert read_table(tmp_path / name)["a"].tolist() == [1.5, 2.5]
+
+
+@pytest.mark.parametrize(("name", "message"), [("none.csv", "no such file"), ("t.xlsx", "expected a .csv or .parquet")])
+def test_unreadable_files_are_named(tmp_path, name, message):
+    with pytest.raises(DataError, match=message):
+        read_table(tmp_path / name)
+
+
+def test_a_broken_file_does_not_quote_its_content(tmp_path):
+    (tmp_path / "t.parquet").write_text(SECRET)
+    (tmp_path / "t.csv").write_text(f'a,b\n1,2\n"{SECRET},3,4\n5')
+    for name in ("t.parquet", "t.csv"):
+        with pytest.raises(DataError) as caught:
+            read_table(tmp_path / name)
+        assert "Jane" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ([1.0, float("nan"), 3.0], "column 'a', row 2: a missing value"),
+        ([1.0, 2.0, float("inf")], "column 'a', row 3: an infinity"),
+        ([float("nan")] * 3, r"row 1: a missing value \(and 2 more\)"),
+        (["1", SECRET, "3"], "column 'a', row 2: expected a number"),
+        ([None, "2", "3"], "column 'a', row 1: a missing value"),
+    ],
+)
+def test_bad_cells_are_named_by_column_and_row_never_by_value(cells, message):
+    with pytest.raises(DataError, match=message) as caught:
+        numbers(pd.DataFrame({"a": cells}), "a", "bank")
+    assert "Jane" not in str(caught.value)
+
+
+def test_numbers_as_text_and_nullable_integers_are_read():
+    assert numbers(pd.DataFrame({"a": ["1", "2.5"]}), "a", "t").tolist() == [1.0, 2.5]
+    assert numbers(pd.DataFrame({"a": pd.array([1, 2], dtype="Int64")}), "a", "t").tolist() == [1.0, 2.0]
+    assert numbers(pd.DataFrame({"a": [True, False]}), "a", "t").tolist() == [1.0, 0.0]
+
+
+def test_a_missing_column_brings_a_suggestion():
+    with pytest.raises(DataError, match="'loan_amt' is missing; did you mean 'loan_amnt'"):
+        require_columns(pd.DataFrame({"loan_amnt": [1]}), ["loan_amt"], "bank")
+
+
+def test_codes_come_from_the_list_and_strangers_get_the_last_number():
+    frame = pd.DataFrame({"home": ["RENT", "OWN", "CASTLE"]})
+    assert codes(frame, "home", ["OWN", "RENT"], "bank").tolist() == [1.0, 0.0, 2.0]
+    with pytest.raises(DataError, match="row 2: a missing value"):
+        codes(pd.DataFrame({"home": ["RENT", None]}), "home", ["OWN", "RENT"], "bank")
+
+
+def test_at_most_k_rows_of_a_person_remain():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"who": rng.integers(0, 20, 200), "x": range(200)})
+    kept = keep_per_person(frame, "who", 3, "bank")
+    assert kept["who"].value_counts().max() == 3
+    assert kept["x"].is_monotonic_increasing
+    with pytest.raises(DataError, match="every row needs its person"):
+        keep_per_person(pd.DataFrame({"who": [1, None]}), "who", 1, "bank")

@@ -1,0 +1,37 @@
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import check_estimator
+
+from parley.learning.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
+from samples import class_table
+
+KINDS = [PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scikit_learns_estimator_checks_pass(kind):
+    """All of them, with a budget large enough that their accuracy checks make sense."""
+    estimator = kind(epsilon=1e6, clip=100.0, radius=100.0, horizon=200, step=0.05, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn warns about its own skipped checks
+        outcomes = check_estimator(estimator, on_fail=None, on_skip=None)
+    assert [o["check_name"] for o in outcomes if o["status"] == "failed"] == []
+    assert sum(o["status"] == "passed" for o in outcomes) > 45
+
+
+def test_without_a_seed_the_noise_is_safe_and_fresh():
+    table = class_table(200)
+    X, y = table[["x0", "x1", "x2"]].to_numpy(), table["y"].to_numpy()
+    fits = [PrivateLogisticRegression(epsilon=1.0, horizon=10).fit(X, y).theta_ for _ in range(2)]
+    assert (fits[0] != fits[1]).all()
+    seeded = [PrivateLogisticRegression(epsilon=1.0, horizon=10, random_state=3).fit(X, y).theta_ for _ in range(2)]
+    np.testing.assert_array_equal(*seeded)
+
+
+def test_impossible_settings_are_one_sentence():
+    from parley.errors import TermsError
+
+    with pytest.raises(TermsError, match=r"PrivateLinearRegression: owners.1.epsilon = -1"):
+        PrivateLinearRegression(epsilon=-1).fit(np.zeros((5, 2)), np.arange(5.0))

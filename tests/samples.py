@@ -1,0 +1,55 @@
+"""Small tables and terms that tests share."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import parley
+
+
+def real_data(name: str) -> pd.DataFrame:
+    """A real dataset from PARLEY_DATA (default ../shared/data), or a skip that says why."""
+    folder = Path(os.environ.get("PARLEY_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not (folder / name).is_file():
+        pytest.skip(f"{name} is not in {folder}; set PARLEY_DATA to the folder that holds it")
+    return pd.read_parquet(folder / name)
+
+
+def regression_table(n: int, seed: int = 0, features: int = 3) -> pd.DataFrame:
+    """Features in [-1, 1], a linear target with noise, all within |y| <= 3."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, features))
+    y = X @ np.linspace(0.8, -0.6, features) + 0.2 * rng.uniform(-1, 1, n)
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(features)]).assign(y=y)
+
+
+def class_table(n: int, seed: int = 0, features: int = 3) -> pd.DataFrame:
+    """Two overlapping classes."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    X = np.clip(rng.normal(0, 1, (n, features)) + 0.7 * (2 * y[:, None] - 1), -4, 4)
+    return pd.DataFrame(X, columns=[f"x{j}" for j in range(features)]).assign(y=y)
+
+
+def make_terms(*sizes: int, epsilon: float = 1.0, **overrides: Any) -> parley.Terms:
+    """Terms for owners a, b, ... of these sizes; overrides name section__key."""
+    content: dict[str, Any] = {
+        "model": {"kind": "linear-regression", "target": "y", "features": ["x0", "x1", "x2"], "radius": 5.0},
+        "learning": {"horizon": 10, "step": 0.2},
+        "privacy": {"clip": 4.0},
+        "owners": [{"name": "abcdefgh"[i], "records": size, "epsilon": epsilon} for i, size in enumerate(sizes)],
+    }
+    for name, value in overrides.items():
+        section, key = name.split("__")
+        if value is None:
+            content[section].pop(key, None)
+        else:
+            content[section][key] = value
+    return parley.Terms.from_dict(content)
+
+
+BOUNDS = {"x0": [-1, 1], "x1": [-1, 1], "x2": [-1, 1], "y": [-3, 3]}

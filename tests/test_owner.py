@@ -1,0 +1,192 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import parley
+from parley.errors import (
+    BudgetExhausted,
+    DataError,
+    GuaranteeError,
+    Malformed,
+    OutOfOrder,
+    OutsideBox,
+    Refusal,
+    TermsError,
+    UnknownTerms,
+)
+from parley.ledger import Ledger
+from parley.mechanisms import FastNoise, SafeNoise
+from parley.queries import GradientQuery
+from samples import BOUNDS, class_table, make_terms, regression_table
+
+
+def releasing(tmp_path, terms, lifetime=1.0, n=200):
+    owner = parley.Owner("a", regression_table(n), ledger=Ledger(tmp_path / "a.ledger", lifetime=lifetime))
+    owner.accept(terms)
+    return owner
+
+
+def ask(terms, k, theta=(0.0, 0.0, 0.0), **changes):
+    return GradientQuery.ask(changes.get("hash", terms.hash), "learner", k, np.array(theta, dtype=changes.get("dtype", np.float64)))
+
+
+def test_an_answer_is_the_clipped_mean_gradient_plus_noise_of_theorem_1():
+    """Noise scale 2 Xi T/(n eps), from 1e6 samples within 1 %; half of it would be noticed."""
+    n, clip, horizon, epsilon = 200, 4.0, 10, 0.5
+    terms = make_terms(n, epsilon=epsilon, learning__horizon=horizon, privacy__clip=clip)
+    study = parley.Owner("a", regression_table(n)).rehearse(seed=1, replicates=350_000)
+    agreement = study.accept(terms)
+    theta = np.broadcast_to(np.array([0.3, -0.2, 0.1]), (350_000, 3))
+    answer = study.answer(GradientQuery.ask(terms.hash, "learner", 1, theta)).value
+    exact = agreement.objective.mean_gradient(agreement.train, theta[0], agreement.bound)
+    scale = 2 * clip * horizon / (n * epsilon)
+    noise = (answer - exact).ravel()
+    assert noise.size >= 10**6
+    assert np.abs(noise).mean() == pytest.approx(scale, rel=0.01)
+    assert np.sqrt(noise.var() / 2) == pytest.approx(scale, rel=0.01)
+    assert abs(noise.mean()) < 5 * scale * np.sqrt(2 / noise.size)
+
+
+def test_safe_noise_of_a_release_has_the_same_scale(tmp_path):
+    terms = make_terms(200, epsilon=1.0, learning__horizon=400)
+    owner = releasing(tmp_path, terms)
+    agreement = owner.agreement(terms.hash)
+    exact = agreement.objective.mean_gradient(agreement.train, np.zeros(3), agreement.bound)
+    noise = np.array([owner.answer(ask(terms, k)).value - exact for k in range(1, 401)])
+    scale = 2 * 4.0 * 400 / 200
+    assert np.abs(noise).mean() == pytest.approx(scale, rel=4 / np.sqrt(noise.size))
+
+
+@pytest.mark.parametrize("shared", [1, 2])
+def test_shared_records_divide_the_budget_of_the_noise(shared):
+    terms = make_terms(200, 200, privacy__shared_records=shared)
+    agreement = parley.Owner("a", regression_table(200)).accept(terms)
+    assert agreement.mechanism.scale == pytest.approx(shared * 2 * 4.0 * 10 / 200, rel=1e-6)
+    assert agreement.cost == Fraction(1, 10)
+
+
+def test_records_per_person_multiply_the_noise():
+    table = regression_table(300).assign(who=np.repeat(range(100), 3))
+    terms = make_terms(300, privacy__person="who", privacy__records_per_person=3)
+    agreement = parley.Owner("a", table).accept(terms)
+    assert agreement.mechanism.scale == pytest.approx(3 * 2 * 4.0 * 10 / 300, rel=1e-6)
+
+
+def test_debits_add_up_to_epsilon_and_round_t_plus_1_is_refused(tmp_path):
+    terms = make_terms(200, epsilon=0.7, learning__horizon=30)
+    owner = releasing(tmp_path, terms)
+    for k in range(1, 31):
+        owner.answer(ask(terms, k))
+    assert float(owner.ledger.account(terms.hash).spent) == pytest.approx(0.7, abs=1e-9)
+    assert owner.ledger.account(terms.hash).spent == Fraction(7, 10)
+    with pytest.raises(OutOfOrder):
+        owner.answer(ask(terms, 31))
+
+
+def test_new_terms_on_the_same_table_draw_on_the_same_lifetime_budget(tmp_path):
+    first, second = make_terms(200, epsilon=0.7), make_terms(200, epsilon=0.7, learning__horizon=11)
+    owner = releasing(tmp_path, first)
+    with pytest.raises(BudgetExhausted, match="lifetime budget"):
+        owner.accept(second)
+
+
+@pytest.mark.parametrize(
+    ("theta", "refusal"),
+    [
+        (np.zeros(2), Malformed),
+        (np.zeros((1, 3)), Malformed),
+        (np.zeros((5, 3)), Malformed),
+        (np.zeros(3, dtype=np.float32), Malformed),
+        (np.zeros(3, dtype=np.int64), Malformed),
+        (np.array([0.0, np.nan, 0.0]), Malformed),
+        (np.array([0.0, np.inf, 0.0]), Malformed),
+        (np.array([0.0, 5.0000001, 0.0]), OutsideBox),
+    ],
+)
+def test_a_parameter_of_the_wrong_kind_or_place_is_refused_for_free(tmp_path, theta, refusal):
+    terms = make_terms(200)
+    owner = releasing(tmp_path, terms)
+    rows = owner.ledger.verify()
+    with pytest.raises(refusal):
+        owner.answer(GradientQuery.ask(terms.hash, "learner", 1, theta))
+    assert owner.ledger.verify() == rows
+    assert owner.ledger.account(terms.hash).spent == 0
+
+
+def test_without_a_box_parameters_still_have_a_largest_size(tmp_path):
+    terms = make_terms(200, model__radius=None)
+    owner = releasing(tmp_path, terms)
+    with pytest.raises(Malformed):
+        owner.answer(ask(terms, 1, theta=(1e101, 0, 0)))
+    assert np.isfinite(owner.answer(ask(terms, 1, theta=(1e100, -1e100, 1e100))).value).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.sampled_from([0.0, 1e-320, -1e300, 1.7e308, -1.0, 1e100]), min_size=4, max_size=4),
+    st.sampled_from([0.0, 1e100, -1e100, 1.0]),
+    st.sampled_from(["linear-regression", "linear-svm", "logistic-regression"]),
+)
+def test_no_record_turns_an_answer_into_nan(row, size, kind):
+    """If one record could, its presence would show through any noise."""
+    table = regression_table(20) if kind == "linear-regression" else class_table(20).astype(float)
+    table.loc[3, ["x0", "x1", "x2"]] = row[:3]
+    if kind == "linear-regression":
+        table.loc[3, "y"] = row[3]
+    terms = make_terms(20, model__kind=kind, model__radius=None, learning__horizon=1)
+    study = parley.Owner("a", table).rehearse(seed=0, replicates=1)
+    agreement = study.accept(terms)
+    theta = np.full((1, agreement.train.width), size) * np.resize([1, -1], agreement.train.width)
+    assert np.isfinite(study.answer(GradientQuery.ask(terms.hash, "learner", 1, theta)).value).all()
+
+
+def test_unknown_terms_and_strangers_are_refused(tmp_path):
+    terms = make_terms(200)
+    owner = releasing(tmp_path, terms)
+    with pytest.raises(UnknownTerms):
+        owner.answer(ask(terms, 1, hash="0" * 64))
+    with pytest.raises(UnknownTerms):
+        owner.answer(GradientQuery.ask(terms.hash, "stranger", 1, np.zeros(3)))
+    assert issubclass(UnknownTerms, Refusal)
+    assert UnknownTerms.code == "unknown-terms"
+
+
+def test_an_owner_that_releases_takes_only_safe_noise(tmp_path):
+    ledger = Ledger(tmp_path / "a.ledger", lifetime=1.0)
+    with pytest.raises(GuaranteeError, match="noise must be safe"):
+        parley.Owner("a", regression_table(10), ledger=ledger, noise=FastNoise(1))
+    assert isinstance(parley.Owner("a", regression_table(10), ledger=ledger).noise, SafeNoise)
+    with pytest.raises(GuaranteeError, match="does not take part in studies"):
+        parley.Owner("a", regression_table(10), ledger=ledger).rehearse(1, 1)
+
+
+def test_an_answer_asked_again_is_the_same_to_the_bit_also_after_a_restart(tmp_path):
+    terms = make_terms(200)
+    owner = releasing(tmp_path, terms)
+    first = owner.answer(ask(terms, 1)).value
+    np.testing.assert_array_equal(owner.answer(ask(terms, 1)).value, first)
+    owner.ledger.close()
+    again = parley.Owner("a", regression_table(200), ledger=Ledger(tmp_path / "a.ledger"))
+    again.accept(terms)
+    np.testing.assert_array_equal(again.answer(ask(terms, 1)).value, first)
+
+
+def test_terms_that_bound_nothing_are_refused_at_acceptance():
+    svm = make_terms(50, model__kind="linear-svm", privacy__clip=None)
+    with pytest.raises(TermsError, match=r"privacy\.clip: expected a number, or bounds"):
+        parley.Owner("a", class_table(50)).accept(svm)
+    half = make_terms(50, privacy__clip=None, model__bounds={k: v for k, v in BOUNDS.items() if k != "y"})
+    with pytest.raises(TermsError, match=r"privacy\.clip"):
+        parley.Owner("a", regression_table(50)).accept(half)
+    parley.Owner("a", regression_table(50)).accept(make_terms(50, privacy__clip=None, model__bounds=BOUNDS))
+
+
+def test_a_table_that_does_not_fit_reserves_nothing(tmp_path):
+    ledger = Ledger(tmp_path / "a.ledger", lifetime=1.0)
+    owner = parley.Owner("a", regression_table(99), ledger=ledger)
+    with pytest.raises(DataError):
+        owner.accept(make_terms(100))
+    assert ledger.reserved == 0

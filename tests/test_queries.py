@@ -1,0 +1,25 @@
+import numpy as np
+import pytest
+
+from parley.queries import GradientQuery
+
+THETA = np.array([0.5, -1.0])
+
+
+def test_the_id_is_bound_to_terms_learner_round_and_content():
+    base = GradientQuery.ask("t", "l", 1, THETA)
+    assert base.id == GradientQuery.ask("t", "l", 1, THETA.copy()).id
+    others = [
+        GradientQuery.ask("u", "l", 1, THETA),
+        GradientQuery.ask("t", "m", 1, THETA),
+        GradientQuery.ask("t", "l", 2, THETA),
+        GradientQuery.ask("t", "l", 1, np.nextafter(THETA, 1)),
+        GradientQuery.ask("t", "l", 1, THETA[None]),
+    ]
+    assert len({base.id, *(q.id for q in others)}) == 6
+
+
+def test_a_query_cannot_be_changed():
+    query = GradientQuery.ask("t", "l", 1, THETA)
+    with pytest.raises(ValueError, match="read-only"):
+        query.theta[0] = 3.0

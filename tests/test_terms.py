@@ -1,0 +1,153 @@
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parley.errors import TermsError
+from parley.terms import Terms, load_terms, training_records
+from samples import make_terms
+
+EXAMPLE = """
+title = "Interest rates of three banks"
+[model]
+kind = "linear-svm"
+target = "int_rate"
+features = ["loan_amnt", "annual_inc", "dti"]
+regularisation = 0.0
+class_weight = { "1" = 10.0 }
+radius = 10.0
+bounds = { loan_amnt = [0, 40000] }
+public = "public_loans.csv"
+components = 3
+holdout = 0.2
+intercept = false
+[learning]
+algorithm = "averaged-subgradient"
+horizon = 100
+step = "auto"
+batch = "full"
+quorum = 1
+straggler = "wait"
+[privacy]
+mechanism = "laplace"
+clip = 40.0
+delta = 0.0
+shared_records = 1
+records_per_person = 1
+[[owners]]
+name = "bank-a"
+records = 250000
+epsilon = 1.0
+value = 1000.0
+privacy_cost = { kind = "linear", weight = 5.0 }
+data = "bank_a.parquet"
+"""
+
+
+def test_every_key_of_the_format_is_read():
+    terms = Terms.from_toml(EXAMPLE)
+    assert terms.model.class_weight == {"1": 10.0}
+    assert terms.owner("bank-a").privacy_cost.weight == 5.0
+    assert terms.model.bounds["loan_amnt"] == (0, 40000)
+
+
+def test_paths_are_relative_to_the_file_and_not_hashed(tmp_path):
+    (tmp_path / "terms.toml").write_text(EXAMPLE)
+    terms = load_terms(tmp_path / "terms.toml")
+    assert terms.owners[0].data == str(tmp_path / "bank_a.parquet")
+    assert terms.model.public == str(tmp_path / "public_loans.csv")
+    assert terms.hash == Terms.from_toml(EXAMPLE).hash
+    assert "bank_a.parquet" not in terms.canonical
+    assert "public_loans" not in terms.canonical
+
+
+def test_hash_does_not_depend_on_the_order_of_keys_or_written_defaults():
+    content = tomllib.loads(EXAMPLE)
+    shuffled = {key: content[key] for key in reversed(content)}
+    shuffled["model"] = {key: content["model"][key] for key in reversed(content["model"])}
+    del shuffled["learning"]["batch"], shuffled["privacy"]["delta"]
+    assert Terms.from_dict(shuffled).hash == Terms.from_toml(EXAMPLE).hash
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("horizon = 100", "horizon = 101"),
+        ("clip = 40.0", "clip = 40.5"),
+        ("epsilon = 1.0", "epsilon = 1.1"),
+        ("records = 250000", "records = 250001"),
+        ("loan_amnt = [0, 40000]", "loan_amnt = [0, 40001]"),
+        ('"1" = 10.0', '"1" = 11.0'),
+    ],
+)
+def test_hash_depends_on_everything_agreed(old, new):
+    assert Terms.from_toml(EXAMPLE.replace(old, new)).hash != Terms.from_toml(EXAMPLE).hash
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("clip = 40.0", "clp = 40.0", "privacy.clp: unknown key; did you mean 'clip'?"),
+        ("clip = 40.0", "clip = -1.0", "privacy.clip = -1.0: expected a number > 0"),
+        ("clip = 40.0", "clip = nan", "privacy.clip = nan: expected a"),
+        ("clip = 40.0", "clip = inf", "privacy.clip = inf: expected a finite number"),
+        ("clip = 40.0", 'clip = "forty"', "privacy.clip = 'forty': expected a number"),
+        ("horizon = 100", "horizon = 0", "learning.horizon = 0: expected a number >= 1"),
+        ("horizon = 100", "horizon = 10.5", "learning.horizon = 10.5: expected a whole number"),
+        ('step = "auto"', 'step = "fast"', "learning.step"),
+        ('mechanism = "laplace"', 'mechanism = "none"', "privacy.mechanism = 'none': expected 'laplace'"),
+        ('kind = "linear-svm"', 'kind = "tree"', "model.kind = 'tree': expected 'linear-regression'"),
+        ("epsilon = 1.0", "epsilon = 0", "owners.1.epsilon = 0: expected a number > 0"),
+        ("epsilon = 1.0", "epsilom = 1.0", "owners.1.epsilom: unknown key; did you mean 'epsilon'?"),
+        ("epsilon = 1.0", "", "owners.1.epsilon: missing; this key is needed"),
+        ("epsilon = 1.0", "epsilon = true", "owners.1.epsilon = True: expected a number"),
+        ("loan_amnt = [0, 40000]", "loan_amnt = [5, 5]", "model.bounds.loan_amnt: expected [low, high] with low < high"),
+        ('features = ["loan_amnt", "annual_inc", "dti"]', 'features = ["int_rate"]', "model.features: expected columns other than"),
+        ('public = "public_loans.csv"', "", "model.components: expected a `public` sample"),
+        ("shared_records = 1", "shared_records = 2", "privacy.shared_records: expected at most the number of owners, 1"),
+        ("quorum = 1", "quorum = 2", "learning.quorum: expected at most the number of owners, 1"),
+        ("records_per_person = 1", "records_per_person = 3", "privacy.records_per_person: expected `person`"),
+        ("holdout = 0.2", "holdout = 1.0", "model.holdout = 1.0: expected a number < 1"),
+        ("delta = 0.0", "delta = 0.1", "privacy.delta = 0.1: expected a number <= 0"),
+        ('title = "Interest rates of three banks"', "title = ", "not valid TOML"),
+    ],
+)
+def test_mistakes_are_named_with_key_value_and_expectation(old, new, message):
+    assert old in EXAMPLE
+    with pytest.raises(TermsError) as caught:
+        Terms.from_toml(EXAMPLE.replace(old, new), source="terms.toml")
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("terms.toml: ")
+
+
+def test_a_regression_needs_something_that_limits_a_record():
+    with pytest.raises(TermsError, match=r"privacy\.clip: expected a number"):
+        make_terms(10, privacy__clip=None, model__radius=None)
+
+
+def test_two_owners_cannot_share_a_name():
+    with pytest.raises(TermsError, match="different names"):
+        Terms.from_toml(EXAMPLE + EXAMPLE[EXAMPLE.index("[[owners]]") :])
+
+
+def test_a_missing_file_is_one_sentence(tmp_path):
+    with pytest.raises(TermsError, match="cannot be read"):
+        load_terms(tmp_path / "none.toml")
+
+
+def test_terms_are_frozen():
+    with pytest.raises(ValueError, match="frozen"):
+        make_terms(10).privacy.clip = 5.0
+
+
+@given(st.integers(1, 10**9), st.floats(0, 1, exclude_max=True))
+def test_holdout_never_takes_more_than_its_share(records, holdout):
+    assert records * (1 - holdout) <= training_records(records, holdout) + 1e-6
+    assert training_records(records, holdout) <= records
+
+
+@given(st.dictionaries(st.text(max_size=8), st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=5), st.lists)))
+def test_no_input_brings_anything_but_a_terms_error(content):
+    with pytest.raises(TermsError):
+        Terms.from_dict(content)
