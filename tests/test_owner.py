@@ -1,3 +1,5 @@
+import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -19,6 +21,7 @@ from parley.errors import (
 )
 from parley.ledger import Ledger
 from parley.mechanisms import FastNoise, SafeNoise
+from parley.mechanisms.gaussian import gaussian_ratio
 from parley.queries import GradientQuery
 from samples import BOUNDS, class_table, make_terms, regression_table
 
@@ -64,15 +67,15 @@ def test_safe_noise_of_a_release_has_the_same_scale(tmp_path):
 def test_shared_records_divide_the_budget_of_the_noise(shared):
     terms = make_terms(200, 200, privacy__shared_records=shared)
     agreement = parley.Owner("a", regression_table(200)).accept(terms)
-    assert agreement.mechanism.scale == pytest.approx(shared * 2 * 4.0 * 10 / 200, rel=1e-6)
-    assert agreement.cost == Fraction(1, 10)
+    assert agreement.plan.mechanism.scale == pytest.approx(shared * 2 * 4.0 * 10 / 200, rel=1e-6)
+    assert agreement.plan.spent_after(1) == Fraction(1, 10)
 
 
 def test_records_per_person_multiply_the_noise():
     table = regression_table(300).assign(who=np.repeat(range(100), 3))
     terms = make_terms(300, privacy__person="who", privacy__records_per_person=3)
     agreement = parley.Owner("a", table).accept(terms)
-    assert agreement.mechanism.scale == pytest.approx(3 * 2 * 4.0 * 10 / 300, rel=1e-6)
+    assert agreement.plan.mechanism.scale == pytest.approx(3 * 2 * 4.0 * 10 / 300, rel=1e-6)
 
 
 def test_debits_add_up_to_epsilon_and_round_t_plus_1_is_refused(tmp_path):
@@ -143,6 +146,56 @@ def test_no_record_turns_an_answer_into_nan(row, size, kind):
     assert np.isfinite(study.answer(GradientQuery.ask(terms.hash, "learner", 1, theta)).value).all()
 
 
+@pytest.mark.parametrize(("round", "name"), [(True, "x"), (1.0, "x"), (np.int64(1), "x"), (1, 5), (1, ""), (1, "y" * 201)])
+def test_a_query_with_an_odd_round_or_id_is_refused_and_leaves_the_ledger_sound(tmp_path, round, name):  # noqa: A002
+    terms = make_terms(200)
+    owner = releasing(tmp_path, terms)
+    with pytest.raises(Malformed):
+        owner.answer(GradientQuery(name, terms.hash, "learner", round, np.zeros(3)))
+    owner.ledger.close()
+    assert Ledger(tmp_path / "a.ledger").account(terms.hash).answered == 0
+
+
+def test_gaussian_noise_is_calibrated_for_all_rounds_and_ends_exactly_spent(tmp_path):
+    terms = make_terms(200, epsilon=0.8, privacy__mechanism="gaussian", privacy__delta=1e-6, learning__horizon=40)
+    owner = parley.Owner("a", regression_table(200), ledger=Ledger(tmp_path / "a.ledger", 0.8, 1e-6))
+    plan = owner.accept(terms).plan
+    assert plan.mechanism.sigma == pytest.approx(math.sqrt(40) * 8.0 / 200 * gaussian_ratio(0.8, 1e-6), rel=1e-6)
+    spent = [plan.spent_after(k) for k in range(41)]
+    assert all(a < b for a, b in itertools.pairwise(spent))
+    for k in range(1, 41):
+        owner.answer(ask(terms, k))
+    assert owner.ledger.account(terms.hash).spent == Fraction(4, 5)
+    with pytest.raises(OutOfOrder):
+        owner.answer(ask(terms, 41))
+    with pytest.raises(BudgetExhausted):
+        owner.accept(make_terms(200, epsilon=0.1))
+
+
+def test_preparing_reserves_nothing(tmp_path):
+    ledger = Ledger(tmp_path / "a.ledger", lifetime=1.0)
+    owner = parley.Owner("a", regression_table(200), ledger=ledger)
+    owner.prepare(make_terms(200))
+    parley.alone(make_terms(200), owner)
+    assert ledger.reserved == (0, 0)
+    with pytest.raises(UnknownTerms):
+        owner.answer(ask(make_terms(200), 1))
+
+
+def test_the_private_table_is_not_taken_for_public(tmp_path):
+    regression_table(50).to_csv(tmp_path / "a.csv", index=False)
+    owner = parley.Owner("a", tmp_path / "a.csv")
+    with pytest.raises(DataError, match="nobody's private rows"):
+        owner.prepare(make_terms(50, model__public=str(tmp_path / "a.csv")))
+
+
+def test_the_promised_number_of_records_is_checked_whatever_was_prepared_before():
+    owner = parley.Owner("a", regression_table(3))
+    owner.prepare(make_terms(3, model__holdout=0.5))
+    with pytest.raises(DataError, match="promise 4 records"):
+        owner.prepare(make_terms(4, model__holdout=0.5))
+
+
 def test_unknown_terms_and_strangers_are_refused(tmp_path):
     terms = make_terms(200)
     owner = releasing(tmp_path, terms)
@@ -189,4 +242,4 @@ def test_a_table_that_does_not_fit_reserves_nothing(tmp_path):
     owner = parley.Owner("a", regression_table(99), ledger=ledger)
     with pytest.raises(DataError):
         owner.accept(make_terms(100))
-    assert ledger.reserved == 0
+    assert ledger.reserved == (0, 0)

@@ -2,8 +2,9 @@
 
 Check, record, then release: the debit and the noisy answer are committed in one transaction, and only the stored answer is sent.
 A crash at any moment leaves either both or neither. Asked the same question again, the owner sends the stored answer at no cost.
-Rows form a hash chain, so a changed or missing row is noticed. What no file can notice is being replaced as a whole by its own
-older copy: keep the ledger where only the owner's daemon writes, and out of backups that are restored blindly.
+Rows form a hash chain, so a row that was changed, or removed from the middle, is noticed. What no file can notice is being cut short or
+replaced by its own older copy: keep the ledger (and SQLite's `-wal` file beside it, which belongs to it) where only the owner's daemon
+writes, and out of backups that are restored blindly.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ import json
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -33,8 +35,9 @@ from parley.errors import (
 from parley.queries import GradientQuery
 from parley.validate import Floats
 
+Budget = tuple[Fraction, Fraction]  # epsilon, delta
 Release = Callable[[], Floats]
-Event = dict[str, Any]
+Facts = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -44,23 +47,39 @@ class Account:
     terms: str
     learner: str
     epsilon: Fraction
+    delta: Fraction
     rounds: int
     spent: Fraction = Fraction(0)
     answered: int = 0
 
-    def debit(self, query: GradientQuery, cost: Fraction) -> "Account":
-        """The account after answering `query`, or a refusal that changes nothing."""
+    def debit(self, query: GradientQuery, spent: Fraction) -> "Account":
+        """The account after answering `query`, when `spent` bounds all its answers so far; or a refusal that changes nothing."""
         if query.learner != self.learner:
             raise UnknownTerms(f"these terms were not accepted for learner {query.learner!r}")
         if query.round != self.answered + 1 or query.round > self.rounds:
             where = f"round {self.answered + 1} of {self.rounds}" if self.answered < self.rounds else "no further round"
             raise OutOfOrder(f"round {query.round} was asked: expected {where}")
-        if self.spent + cost > self.epsilon:
+        if not self.spent <= spent <= self.epsilon:
             raise BudgetExhausted(
-                f"round {query.round} would bring the epsilon spent to {float(self.spent + cost):g}: "
-                f"these terms reserve {float(self.epsilon):g}"
+                f"round {query.round} would bring the epsilon spent to {float(spent):g}: these terms reserve {float(self.epsilon):g}"
             )
-        return replace(self, spent=self.spent + cost, answered=query.round)
+        return replace(self, spent=spent, answered=query.round)
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """What an owner sets aside when it accepts terms."""
+
+    terms: str
+    owner: str
+    learner: str
+    epsilon: Fraction
+    delta: Fraction
+    rounds: int
+
+    def account(self) -> Account:
+        """The account before any answer."""
+        return Account(self.terms, self.learner, self.epsilon, self.delta, self.rounds)
 
 
 class AnyLedger(Protocol):
@@ -68,8 +87,8 @@ class AnyLedger(Protocol):
 
     @property
     def durable(self) -> bool: ...
-    def accept(self, terms: str, learner: str, epsilon: Fraction, rounds: int) -> None: ...
-    def answer(self, query: GradientQuery, cost: Fraction, event: Event, release: Release) -> Floats: ...
+    def accept(self, reservation: Reservation) -> None: ...
+    def answer(self, query: GradientQuery, spent: Fraction, event: Facts, release: Release) -> Floats: ...
     def account(self, terms: str) -> Account: ...
 
 
@@ -82,20 +101,20 @@ class StudyLedger:
         self._accounts: dict[str, Account] = {}
         self._latest: dict[str, tuple[str, str, Floats]] = {}
 
-    def accept(self, terms: str, learner: str, epsilon: Fraction, rounds: int) -> None:
-        self._accounts.setdefault(terms, Account(terms, learner, epsilon, rounds))
+    def accept(self, reservation: Reservation) -> None:
+        self._accounts.setdefault(reservation.terms, reservation.account())
 
     def account(self, terms: str) -> Account:
         if terms not in self._accounts:
             raise UnknownTerms("nobody at this owner accepted these terms")
         return self._accounts[terms]
 
-    def answer(self, query: GradientQuery, cost: Fraction, event: Event, release: Release) -> Floats:
+    def answer(self, query: GradientQuery, spent: Fraction, event: Facts, release: Release) -> Floats:
         account = self.account(query.terms)
         known, content, value = self._latest.get(query.terms, ("", "", np.empty(0)))
         if query.id == known:
             return _same_question(query, content, value)
-        after = account.debit(query, cost)
+        after = account.debit(query, spent)
         value = release()
         self._accounts[query.terms] = after
         self._latest[query.terms] = (query.id, query.content, value)
@@ -107,9 +126,10 @@ CREATE TABLE IF NOT EXISTS entries (
   seq INTEGER PRIMARY KEY,
   time TEXT NOT NULL,
   kind TEXT NOT NULL CHECK (kind IN ('open', 'accept', 'answer')),
-  terms TEXT, learner TEXT, round INTEGER, query TEXT, content TEXT, event TEXT,
+  owner TEXT, terms TEXT, learner TEXT, round INTEGER, query TEXT, content TEXT, event TEXT,
   epsilon TEXT NOT NULL,   -- open: lifetime budget; accept: reserved; answer: debited
-  balance TEXT NOT NULL,   -- accept: reserved so far over all terms; answer: spent so far under these terms
+  delta TEXT NOT NULL,     -- the same for delta; an agreement's delta is spent by its first answer
+  balance TEXT NOT NULL,   -- accept: epsilon reserved so far over all terms; answer: epsilon spent so far under these terms
   shape TEXT, answer BLOB,
   previous TEXT NOT NULL,
   hash TEXT NOT NULL
@@ -119,88 +139,110 @@ CREATE UNIQUE INDEX IF NOT EXISTS one_acceptance ON entries (terms) WHERE kind =
 CREATE UNIQUE INDEX IF NOT EXISTS one_answer_a_query ON entries (query) WHERE kind = 'answer';
 CREATE UNIQUE INDEX IF NOT EXISTS one_answer_a_round ON entries (terms, round) WHERE kind = 'answer';
 """
-COLUMNS = ["seq", "time", "kind", "terms", "learner", "round", "query", "content", "event", "epsilon", "balance", "shape", "answer"]
+COLUMNS = (
+    "seq", "time", "kind", "owner", "terms", "learner", "round", "query", "content", "event",
+    "epsilon", "delta", "balance", "shape", "answer",
+)  # fmt: skip
 START = "0" * 64
 
 
 class Ledger:
-    """A durable ledger in one SQLite file: one lifetime budget for one table.
+    """A durable ledger in one SQLite file: one lifetime budget for one table of one owner.
 
-    Formal guarantee: over the file's whole life the debits of all answers add up to at most the lifetime budget, across
-    threads, processes, crashes, retries and restarts; at most one answer ever exists for a query id and for a round.
+    Formal guarantee: over the file's whole life the reservations of all accepted terms add up to at most the lifetime budget
+    (epsilon and delta, by simple composition), and the answers under each stay within its reservation, across threads, processes,
+    forks, crashes, retries and restarts; at most one answer ever exists for a query id and for a round.
 
-    `lifetime` is needed when the file is new and must be left out or equal afterwards.
+    `lifetime` (and `lifetime_delta`) are needed when the file is new and must be left out or equal afterwards.
 
     >>> import tempfile
     >>> ledger = Ledger(Path(tempfile.mkdtemp()) / "bank-a.ledger", lifetime=3.0)
-    >>> float(ledger.lifetime), float(ledger.reserved)
+    >>> float(ledger.lifetime[0]), float(ledger.reserved[0])
     (3.0, 0.0)
     """
 
     durable = True
 
-    def __init__(self, path: str | Path, lifetime: float | str | Fraction | None = None) -> None:
+    def __init__(self, path: str | Path, lifetime: float | str | Fraction | None = None, lifetime_delta: float | str = 0) -> None:
         self.path = Path(path)
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._pid = 0
         if lifetime is None and not self.path.exists():
             raise LedgerError(f"{self.path}: no such ledger; to make one, give its lifetime budget (epsilon)")
-        wanted = None if lifetime is None else exact(lifetime)
+        wanted = None if lifetime is None else (exact(lifetime), _delta(lifetime_delta))
+        _LIVE.add(self)
         with self._transaction() as db:
-            if self._last(db, "open") is None:
+            known = self._budget(db, "open")
+            if known is None:
                 if wanted is None:
-                    raise LedgerError(f"{self.path}: not a ledger; expected a file made by Parley")
-                self._append(db, kind="open", epsilon=str(wanted), balance="0")
-            elif wanted is not None and wanted != self._lifetime(db):
+                    raise LedgerError(f"{self.path}: not a ledger; to make it one, give its lifetime budget (epsilon)")
+                self._append(db, kind="open", epsilon=str(wanted[0]), delta=str(wanted[1]), balance="0")
+            elif wanted is not None and wanted != known:
                 raise LedgerError(
-                    f"{self.path}: its lifetime budget is {float(self._lifetime(db)):g}, not {float(wanted):g}; "
-                    "a lifetime budget never changes"
+                    f"{self.path}: its lifetime budget is {_written(known)}, not {_written(wanted)}; a lifetime budget never changes"
                 )
         self.verify()
 
     @property
-    def lifetime(self) -> Fraction:
-        """The most that all agreements together may ever cost."""
+    def lifetime(self) -> Budget:
+        """(epsilon, delta): the most that all agreements together may ever cost."""
         with self._transaction() as db:
             return self._lifetime(db)
 
     @property
-    def reserved(self) -> Fraction:
-        """What the accepted terms may cost together."""
+    def reserved(self) -> Budget:
+        """(epsilon, delta) that the accepted terms may cost together."""
         with self._transaction() as db:
             return self._reserved(db)
 
-    def accept(self, terms: str, learner: str, epsilon: Fraction, rounds: int) -> None:
-        """Reserve `epsilon` for these terms. Accepting the same terms again changes nothing; terms are never un-accepted."""
+    def accept(self, reservation: Reservation) -> None:
+        """Reserve for these terms. Accepting the same terms again changes nothing; terms are never un-accepted."""
         with self._transaction() as db:
-            known = db.execute("SELECT learner, epsilon, round FROM entries WHERE kind='accept' AND terms=?", (terms,)).fetchone()
-            if known is not None:
-                if known != (learner, str(epsilon), rounds):
-                    raise LedgerError(f"{self.path}: these terms were accepted with another learner, epsilon or horizon")
-                return
-            reserved, lifetime = self._reserved(db) + epsilon, self._lifetime(db)
-            if reserved > lifetime:
-                raise BudgetExhausted(
-                    f"accepting these terms would reserve {float(reserved):g} in all: the table's lifetime budget is "
-                    f"{float(lifetime):g}"
+            reserved = self._room(db, reservation)
+            if reserved is not None:
+                self._append(
+                    db,
+                    kind="accept",
+                    owner=reservation.owner,
+                    terms=reservation.terms,
+                    learner=reservation.learner,
+                    round=reservation.rounds,
+                    epsilon=str(reservation.epsilon),
+                    delta=str(reservation.delta),
+                    balance=str(reserved),
                 )
-            self._append(
-                db,
-                kind="accept",
-                terms=terms,
-                learner=learner,
-                round=rounds,
-                epsilon=str(epsilon),
-                balance=str(reserved),
+
+    def require_room(self, reservation: Reservation) -> None:
+        """Raise what `accept` would raise, and change nothing."""
+        with self._transaction() as db:
+            self._room(db, reservation)
+
+    def _room(self, db: sqlite3.Connection, new: Reservation) -> Fraction | None:
+        """The epsilon reserved in all after accepting; None if these terms are accepted already."""
+        holder = db.execute("SELECT owner FROM entries WHERE kind='accept' LIMIT 1").fetchone()
+        if holder is not None and holder[0] != new.owner:
+            raise LedgerError(f"{self.path}: it is the ledger of {holder[0]!r}, not of {new.owner!r}; every table has its own")
+        known = db.execute(
+            "SELECT learner, epsilon, delta, round FROM entries WHERE kind='accept' AND terms=?", (new.terms,)
+        ).fetchone()
+        if known is not None:
+            if known != (new.learner, str(new.epsilon), str(new.delta), new.rounds):
+                raise LedgerError(f"{self.path}: these terms were accepted with another learner, budget or horizon")
+            return None
+        before, lifetime = self._reserved(db), self._lifetime(db)
+        after = before[0] + new.epsilon, before[1] + new.delta
+        if after[0] > lifetime[0] or after[1] > lifetime[1]:
+            raise BudgetExhausted(
+                f"accepting these terms would reserve {_written(after)} in all: the table's lifetime budget is {_written(lifetime)}"
             )
+        return after[0]
 
     def account(self, terms: str) -> Account:
         """Where the agreement stands."""
         with self._transaction() as db:
             return self._account(db, terms)
 
-    def answer(self, query: GradientQuery, cost: Fraction, event: Event, release: Release) -> Floats:
+    def answer(self, query: GradientQuery, spent: Fraction, event: Facts, release: Release) -> Floats:
         """The stored answer if there is one; else check, release, and commit debit and answer together."""
         with self._transaction() as db:
             stored = db.execute(
@@ -209,7 +251,8 @@ class Ledger:
             if stored is not None:
                 content, shape, blob = stored
                 return _same_question(query, content, np.frombuffer(blob, dtype="<f8").reshape(json.loads(shape)))
-            after = self._account(db, query.terms).debit(query, cost)
+            before = self._account(db, query.terms)
+            after = before.debit(query, spent)
             value = np.ascontiguousarray(release(), dtype="<f8")
             self._append(
                 db,
@@ -220,7 +263,8 @@ class Ledger:
                 query=query.id,
                 content=query.content,
                 event=json.dumps(event, sort_keys=True),
-                epsilon=str(cost),
+                epsilon=str(after.spent - before.spent),
+                delta=str(before.delta if before.answered == 0 else 0),
                 balance=str(after.spent),
                 shape=json.dumps(value.shape),
                 answer=value.tobytes(),
@@ -236,22 +280,24 @@ class Ledger:
     def verify(self) -> int:
         """Recompute the chain and every balance; the number of rows, or a `BrokenChainError` that names the first bad one."""
         with self._transaction() as db:
-            previous, reserved, count = START, Fraction(0), 0
+            previous, reserved, count = START, (Fraction(0), Fraction(0)), 0
             accounts: dict[str, Account] = {}
             for row in db.execute(f"SELECT {', '.join(COLUMNS)}, previous, hash FROM entries ORDER BY seq"):  # noqa: S608
                 entry = dict(zip(COLUMNS, row, strict=False))
                 count += 1
                 sound = entry["seq"] == count and row[-2] == previous and row[-1] == _row_hash(previous, row[:-2])
                 try:
-                    epsilon, balance = Fraction(entry["epsilon"]), Fraction(entry["balance"])
+                    epsilon, delta, balance = (Fraction(entry[name]) for name in ("epsilon", "delta", "balance"))
                     if entry["kind"] == "accept":
-                        reserved += epsilon
-                        accounts[entry["terms"]] = Account(entry["terms"], entry["learner"], epsilon, entry["round"])
-                        sound = sound and balance == reserved
+                        reserved = reserved[0] + epsilon, reserved[1] + delta
+                        account = Account(entry["terms"], entry["learner"], epsilon, delta, entry["round"])
+                        accounts[entry["terms"]] = account
+                        sound = sound and balance == reserved[0]
                     elif entry["kind"] == "answer":
+                        account = accounts[entry["terms"]]
                         question = GradientQuery(entry["query"], entry["terms"], entry["learner"], entry["round"], np.empty(0))
-                        accounts[entry["terms"]] = accounts[entry["terms"]].debit(question, epsilon)
-                        sound = sound and balance == accounts[entry["terms"]].spent
+                        accounts[entry["terms"]] = account.debit(question, balance)
+                        sound = sound and epsilon == balance - account.spent
                 except (KeyError, ValueError, TypeError, OutOfOrder, BudgetExhausted, UnknownTerms):
                     sound = False
                 if not sound:
@@ -259,24 +305,25 @@ class Ledger:
                         f"{self.path}: row {count} does not follow from the rows before it; do not use this ledger"
                     )
                 previous = row[-1]
-            if count and reserved > self._lifetime(db):
+            lifetime = self._lifetime(db)
+            if reserved[0] > lifetime[0] or reserved[1] > lifetime[1]:
                 raise BrokenChainError(f"{self.path}: more is reserved than the lifetime budget; do not use this ledger")
             return count
 
     def close(self) -> None:
         """Let go of the file."""
         with self._lock:
-            if self._connection is not None and self._pid == os.getpid():
+            if self._connection is not None:
                 self._connection.close()
             self._connection = None
 
     def _connect(self) -> sqlite3.Connection:
-        if self._connection is None or self._pid != os.getpid():  # a forked child must not share its parent's connection
+        if self._connection is None:
             connection = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA fullfsync=ON")
-            self._connection, self._pid = connection, os.getpid()
+            self._connection = connection
         return self._connection
 
     @contextmanager
@@ -304,23 +351,33 @@ class Ledger:
         return db.execute("SELECT 1 FROM sqlite_master WHERE name='entries'").fetchone() is not None
 
     @staticmethod
-    def _last(db: sqlite3.Connection, kind: str) -> Any:
-        query = "SELECT epsilon, balance FROM entries WHERE kind=? ORDER BY seq DESC LIMIT 1"
-        return db.execute(query, (kind,)).fetchone()
+    def _budget(db: sqlite3.Connection, kind: str) -> Budget | None:
+        """The sum of epsilon and delta over the rows of this kind; None without any."""
+        rows = db.execute("SELECT epsilon, delta FROM entries WHERE kind=?", (kind,)).fetchall()
+        if not rows:
+            return None
+        try:
+            return sum((Fraction(e) for e, _ in rows), Fraction(0)), sum((Fraction(d) for _, d in rows), Fraction(0))
+        except ValueError:
+            raise BrokenChainError("a budget in the ledger is not a number; do not use this ledger") from None
 
-    def _lifetime(self, db: sqlite3.Connection) -> Fraction:
-        return Fraction(self._last(db, "open")[0])
+    def _lifetime(self, db: sqlite3.Connection) -> Budget:
+        budget = self._budget(db, "open")
+        if budget is None:
+            raise BrokenChainError(f"{self.path}: the row with its lifetime budget is missing; do not use this ledger")
+        return budget
 
-    def _reserved(self, db: sqlite3.Connection) -> Fraction:
-        row = self._last(db, "accept")
-        return Fraction(0) if row is None else Fraction(row[1])
+    def _reserved(self, db: sqlite3.Connection) -> Budget:
+        return self._budget(db, "accept") or (Fraction(0), Fraction(0))
 
     @staticmethod
     def _account(db: sqlite3.Connection, terms: str) -> Account:
-        accepted = db.execute("SELECT learner, epsilon, round FROM entries WHERE kind='accept' AND terms=?", (terms,)).fetchone()
+        accepted = db.execute(
+            "SELECT learner, epsilon, delta, round FROM entries WHERE kind='accept' AND terms=?", (terms,)
+        ).fetchone()
         if accepted is None:
             raise UnknownTerms("nobody at this owner accepted these terms")
-        account = Account(terms, accepted[0], Fraction(accepted[1]), accepted[2])
+        account = Account(terms, accepted[0], Fraction(accepted[1]), Fraction(accepted[2]), accepted[3])
         last = db.execute(
             "SELECT balance, round FROM entries WHERE kind='answer' AND terms=? ORDER BY seq DESC LIMIT 1", (terms,)
         ).fetchone()
@@ -335,6 +392,37 @@ class Ledger:
         marks = ", ".join("?" * (len(COLUMNS) + 2))
         values = (*row, previous, _row_hash(previous, row))
         db.execute(f"INSERT INTO entries ({', '.join(COLUMNS)}, previous, hash) VALUES ({marks})", values)  # noqa: S608
+
+
+def _delta(value: float | str) -> Fraction:
+    """A lifetime delta as people mean it."""
+    delta = Fraction(str(value))
+    if not 0 <= delta < 1:
+        raise LedgerError(f"lifetime_delta = {value}: expected a number from 0 to below 1")
+    return delta
+
+
+def _written(budget: Budget) -> str:
+    epsilon, delta = (float(part) for part in budget)
+    return f"{epsilon:g}" if delta == 0 else f"({epsilon:g}, {delta:g})"
+
+
+def _before_fork() -> None:
+    """SQLite's locks belong to a process: no connection may live through a fork, in the parent or in the child."""
+    for ledger in list(_LIVE):
+        ledger._lock.acquire()
+        ledger.close()
+        _HELD.append(ledger)
+
+
+def _after_fork() -> None:
+    while _HELD:
+        _HELD.pop()._lock.release()
+
+
+_LIVE: "weakref.WeakSet[Ledger]" = weakref.WeakSet()
+_HELD: list[Ledger] = []
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 def _row_hash(previous: str, row: tuple[Any, ...]) -> str:

@@ -2,16 +2,18 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from parley import objectives
-from parley.accounting import exact, per_round
+from parley.accounting import Plan, exact, make_plan, mechanism_norm
 from parley.data import Design, Preparation, fit_preparation, read_table
 from parley.data.table import Table
-from parley.errors import GuaranteeError, Malformed, OutsideBox, TermsError, UnknownTerms
-from parley.ledger import AnyLedger, StudyLedger
-from parley.mechanisms import FastNoise, Laplace, Noise, SafeNoise
+from parley.errors import DataError, GuaranteeError, Malformed, OutsideBox, TermsError, UnknownTerms
+from parley.ledger import AnyLedger, Reservation, StudyLedger
+from parley.mechanisms import FastNoise, Noise, SafeNoise
 from parley.objectives import MarginObjective, RecordBound
 from parley.queries import Answer, GradientQuery
 from parley.terms import Terms
@@ -30,11 +32,12 @@ class Agreement:
     train: Design
     held_out: Design
     bound: RecordBound
-    cost: Fraction  # debited for each answer
-    mechanism: Laplace
+    plan: Plan  # the noise, and what each round costs
 
     def check(self, query: GradientQuery, worlds: tuple[int, ...]) -> None:
-        """Refuse a parameter of the wrong kind or place before any record is touched."""
+        """Refuse a query of the wrong kind, or a parameter out of place, before any record is touched."""
+        if type(query.round) is not int or not isinstance(query.id, str) or not 1 <= len(query.id) <= 200:
+            raise Malformed("query: expected a whole number as its round and 1 to 200 characters as its id")
         theta = query.theta
         expected = (*worlds, self.train.width)
         if not isinstance(theta, np.ndarray) or theta.dtype != np.float64 or theta.shape != expected:
@@ -53,35 +56,47 @@ class Owner:
     part in studies only: noise is seeded NumPy noise, replicates are an axis, and nothing it says may leave the machine.
 
     Formal guarantee (durable ledger): everything this owner ever sends about its table, taken together, is lifetime-DP for
-    replace-one adjacency at the level of persons, and what it sends under one agreement is eps_l-DP: each of T answers is
-    a mean gradient whose sensitivity is enforced by clipping or by bounds, with Laplace noise for eps_l/(kappa T); pure costs
-    add up, adaptively chosen queries included; the debit of eps_l/T covers the kappa - 1 other copies of a shared record.
+    replace-one adjacency at the level of persons, and what it sends under one agreement is (eps_l, delta)-DP: each of T answers is
+    a mean gradient whose sensitivity is enforced by clipping or by bounds, with the noise of the agreement's plan
+    (`accounting.plan`), queries chosen adaptively; with records shared by kappa owners the noise is that of eps_l/kappa, and
+    the debit of eps_l covers the other copies.
     """
 
     def __init__(self, name: str, table: Table, ledger: AnyLedger | None = None, noise: Noise | None = None) -> None:
         self.name = name
         self.table = read_table(table)
+        self.source = None if isinstance(table, pd.DataFrame) else Path(table).resolve()
         self.ledger: AnyLedger = StudyLedger() if ledger is None else ledger
         self.noise: Noise = noise if noise is not None else (SafeNoise() if self.releases else FastNoise())
         if self.releases and not self.noise.safe:
             raise GuaranteeError(f"{name}: an owner with a durable ledger releases, so its noise must be safe; leave `noise` out")
         self._worlds: tuple[int, ...] = ()
-        self._agreements: dict[str, Agreement] = {}
+        self._prepared: dict[str, Agreement] = {}
+        self._accepted: set[str] = set()
 
     @property
     def releases(self) -> bool:
         """Whether its answers may leave: they are debited durably and carry safe noise."""
         return self.ledger.durable
 
+    def prepare(self, terms: Terms) -> Agreement:
+        """Everything that acceptance would fix, checked against the table; nothing is reserved."""
+        known = self._prepared.get(terms.hash)
+        if known is None or known.terms.model.public != terms.model.public:
+            self._prepared[terms.hash] = known = self._prepare(terms)
+        return known
+
     def accept(self, terms: Terms) -> Agreement:
         """Prepare the table for these terms and reserve their budget. Repeating it changes nothing."""
-        agreement = self._agreements.get(terms.hash)
-        if agreement is None:
-            agreement = self._prepare(terms)
-            self._agreements[terms.hash] = agreement
-        part = terms.owner(self.name)
-        self.ledger.accept(agreement.hash, terms.learning.learner, exact(part.epsilon), terms.learning.horizon)
+        agreement = self.prepare(terms)
+        self.ledger.accept(self.reservation(terms))
+        self._accepted.add(agreement.hash)
         return agreement
+
+    def reservation(self, terms: Terms) -> Reservation:
+        """What accepting these terms sets aside."""
+        budget = exact(terms.owner(self.name).epsilon), Fraction(str(terms.privacy.delta))
+        return Reservation(terms.hash, self.name, terms.learning.learner, *budget, terms.learning.horizon)
 
     def answer(self, query: GradientQuery) -> Answer:
         """The noisy mean gradient, or a `Refusal` that spends nothing.
@@ -94,50 +109,50 @@ class Owner:
 
         def release() -> Floats:
             bounded = agreement.objective.gradient(agreement.train, query.theta, agreement.bound, k)
-            return agreement.mechanism.release(bounded, self.noise)
+            return agreement.plan.mechanism.release(bounded, self.noise)
 
-        value = self.ledger.answer(query, agreement.cost, agreement.mechanism.event, release)
+        spent = agreement.plan.spent_after(max(query.round, 0))
+        value = self.ledger.answer(query, spent, agreement.plan.mechanism.event.to_dict(), release)
         return Answer(query.id, self.name, len(agreement.train), value)
 
     def agreement(self, terms_hash: str) -> Agreement:
         """The agreement with this hash, or a refusal."""
-        if terms_hash not in self._agreements:
+        if terms_hash not in self._accepted:
             raise UnknownTerms(f"{self.name}: nobody here accepted these terms")
-        return self._agreements[terms_hash]
+        return self._prepared[terms_hash]
 
     def rehearse(self, seed: np.random.SeedSequence | int, replicates: int) -> "Owner":
         """A copy for one study of `replicates` parallel runs: fresh study ledger, seeded noise, the table prepared once."""
         if self.releases:
             raise GuaranteeError(f"{self.name}: an owner with a durable ledger does not take part in studies")
         copy = object.__new__(Owner)
-        copy.name, copy.table, copy._agreements = self.name, self.table, self._agreements
+        copy.name, copy.table, copy.source = self.name, self.table, self.source
+        copy._prepared, copy._accepted = self._prepared, set()  # the table is prepared once for all studies
         copy.ledger, copy._worlds = StudyLedger(), (replicates,)
         copy.noise = self.noise if self.noise.safe else FastNoise(seed)
         return copy
 
     def _prepare(self, terms: Terms) -> Agreement:
-        part, learning, privacy = terms.owner(self.name), terms.learning, terms.privacy
-        same_data = [
-            a
-            for a in self._agreements.values()
-            if a.terms.model == terms.model
-            and a.terms.privacy.person == privacy.person
-            and a.terms.privacy.records_per_person == privacy.records_per_person
-        ]
-        if same_data and len(same_data[0].train) == terms.train_rows(self.name):
-            known = same_data[0]
-            preparation, public, train, held_out = known.preparation, known.public, known.train, known.held_out
+        part, privacy = terms.owner(self.name), terms.privacy
+        if terms.model.public is not None and self.source == Path(terms.model.public).resolve():
+            raise DataError(f"{self.name}: model.public is this owner's own table; a public sample must hold nobody's private rows")
+        same_table = (terms.model, privacy.person, privacy.records_per_person, part.records)
+        for a in self._prepared.values():
+            known = a.terms.privacy
+            if same_table == (a.terms.model, known.person, known.records_per_person, a.terms.owner(self.name).records):
+                preparation, public, train, held_out = a.preparation, a.public, a.train, a.held_out
+                break
         else:
             preparation, public = fit_preparation(terms, self.table)
             train, held_out = preparation.designs(self.table, terms, self.name)
         objective = objectives.make(terms.model)
-        bound = objective.record_bound(preparation, terms, Laplace.norm)
+        bound = objective.record_bound(preparation, terms, mechanism_norm(privacy.mechanism))
         if bound is None:
             raise TermsError(
                 "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public sample): "
                 "without either nothing limits what one record can do"
             )
-        epsilon = exact(part.epsilon)
+        budget = exact(part.epsilon), Fraction(str(privacy.delta))
         sensitivity = bound.sensitivity(len(train), train.summation_slack, privacy.records_per_person)
         return Agreement(
             terms=terms,
@@ -148,6 +163,5 @@ class Owner:
             train=train,
             held_out=held_out,
             bound=bound,
-            cost=per_round(epsilon, learning.horizon),
-            mechanism=Laplace.calibrate(per_round(epsilon, learning.horizon) / privacy.shared_records, sensitivity),
+            plan=make_plan(privacy.mechanism, *budget, terms.learning.horizon, sensitivity, privacy.shared_records),
         )

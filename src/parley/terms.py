@@ -59,6 +59,11 @@ class Model(_Section):
         return self.classifies if self.intercept is None else self.intercept
 
     @property
+    def largest_weight(self) -> float:
+        """The most that one record's loss counts."""
+        return max([1.0, *self.class_weight.values()]) if len(self.class_weight) < 2 else max(self.class_weight.values())
+
+    @property
     def penalty(self) -> float:
         """Weight of g1 = 0.5 |theta|^2; left out: 1 for the SVM as in W, else 0."""
         if self.regularisation is None:
@@ -102,15 +107,19 @@ class Learning(_Section):
 class Privacy(_Section):
     """What each owner promises every person in its table."""
 
-    mechanism: Literal["laplace"] = "laplace"
+    mechanism: Literal["laplace", "gaussian"] = "laplace"
     clip: Positive | None = None
-    delta: Annotated[float, Field(ge=0, le=0, strict=True)] = 0.0
+    delta: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
     shared_records: Count = 1
     records_per_person: Count = 1
     person: Name | None = None
 
     @model_validator(mode="after")
     def _enforceable(self) -> Self:
+        if self.mechanism == "laplace" and self.delta > 0:
+            raise ValueError("delta|expected 0: Laplace noise needs none; with mechanism = 'gaussian' it is needed")
+        if self.mechanism == "gaussian" and not self.delta > 0:
+            raise ValueError("delta|expected a number above 0 (such as 1e-6): Gaussian noise has no guarantee without")
         if self.records_per_person > 1 and self.person is None:
             raise ValueError("records_per_person|expected `person` beside it: the column that tells people apart")
         return self
@@ -126,7 +135,7 @@ class PrivacyCost(_Section):
 class OwnerTerms(_Section):
     """One owner's part of the agreement. `data` is for runs on one machine; a deployed owner keeps it to itself."""
 
-    name: Name
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$", strict=True)]
     records: Count
     epsilon: Positive
     value: NonNegative | None = None
@@ -262,8 +271,11 @@ _SECTIONS: dict[str, type[_Section]] = {
 
 def _explain(error: Any) -> str:
     """One pydantic error as: key = value: what was expected."""
-    branches = {"float", "literal['auto']"}  # pydantic names the branch of `step` that it tried
-    place = [part for depth, part in enumerate(error["loc"]) if depth < 2 or part not in branches]
+    if error["loc"][:2] == ("learning", "step"):
+        return f"learning.step = {error['input']!r}: expected a number > 0, or 'auto'"
+    if error["loc"][:2] == ("model", "bounds") and len(error["loc"]) > 2:
+        return f"model.bounds.{error['loc'][2]}: expected [low, high], two finite numbers"
+    place = [part for part in error["loc"] if part != "[key]"]
     key = ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
     kind, context, value = error["type"], error.get("ctx", {}), error["input"]
     if kind == "extra_forbidden":
@@ -294,6 +306,6 @@ def _explain(error: Any) -> str:
         "dict_type": "a table of keys",
         "model_type": "a table of keys",
         "string_too_short": "a name",
-        "string_pattern_mismatch": "64 hexadecimal digits",
+        "string_pattern_mismatch": "letters, digits, '-', '_' and '.'" if place[-1] == "name" else "64 hexadecimal digits",
     }.get(kind, error["msg"][:1].lower() + error["msg"][1:])
     return f"{key} = {value!r}: expected {expected}"

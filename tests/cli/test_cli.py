@@ -73,15 +73,8 @@ def test_tables_say_that_it_is_a_simulation_and_what_is_guaranteed(folder):
 
 
 def test_a_release_spends_durably_withholds_quality_and_repeats_for_free(folder):
-    arguments = [
-        "train",
-        str(folder / "terms.toml"),
-        "--ledgers",
-        str(folder / "ledgers"),
-        "--json",
-        "--save",
-        str(folder / "m.json"),
-    ]
+    arguments = ["train", str(folder / "terms.toml"), "--ledgers", str(folder / "ledgers"), "--lifetime", "1"]
+    arguments += ["--json", "--save", str(folder / "m.json")]
     first = CliRunner().invoke(app, arguments)
     assert first.exit_code == 0, first.output
     content = json.loads(first.stdout)
@@ -96,7 +89,7 @@ def test_a_release_spends_durably_withholds_quality_and_repeats_for_free(folder)
 
 
 def test_other_terms_do_not_refill_the_ledger(folder):
-    CliRunner().invoke(app, ["train", str(folder / "terms.toml"), "--ledgers", str(folder / "ledgers")])
+    CliRunner().invoke(app, ["train", str(folder / "terms.toml"), "--ledgers", str(folder / "ledgers"), "--lifetime", "1"])
     (folder / "more.toml").write_text(TERMS.replace("horizon = 10", "horizon = 11"))
     run = parley_command("train", folder / "more.toml", "--ledgers", folder / "ledgers")
     assert run.returncode == 2
@@ -121,6 +114,27 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(folder, change, message):
     assert "Traceback" not in run.stderr
     assert len(run.stderr.strip().splitlines()) == 1
     assert run.stdout == ""
+
+
+def test_a_ledger_is_made_only_on_request_and_terms_are_accepted_by_all_or_none(folder):
+    run = parley_command("train", folder / "terms.toml", "--ledgers", folder / "ledgers")
+    assert run.returncode == 2
+    assert "--lifetime EPS makes it" in run.stderr
+    (folder / "wrong.toml").write_text(TERMS.replace("records = 200", "records = 201"))
+    arguments = ["--ledgers", folder / "ledgers", "--lifetime", 1]
+    assert parley_command("train", folder / "wrong.toml", *arguments).returncode == 2
+    assert parley_command("train", folder / "terms.toml", *arguments).returncode == 0
+
+
+def test_outputs_that_cannot_be_written_are_refused_before_anything_is_spent(folder):
+    arguments = ["train", folder / "terms.toml", "--ledgers", folder / "ledgers", "--lifetime", 1]
+    run = parley_command(*arguments, "--save", folder / "none" / "m.json")
+    assert run.returncode == 2
+    assert "folder does not exist" in run.stderr
+    assert not (folder / "ledgers").exists()
+    run = parley_command("train", folder / "terms.toml", "--ledgers", folder / "a.csv", "--lifetime", 1)
+    assert run.returncode == 2
+    assert "Traceback" not in run.stderr
 
 
 def test_a_plot_of_a_release_or_of_an_unknown_kind_is_refused_before_anything_runs(folder):

@@ -61,10 +61,25 @@ def test_without_public_data_or_declared_bounds_nothing_is_bounded_or_scaled():
 
 
 def test_features_left_out_mean_every_numeric_column_but_target_and_person():
-    table = regression_table(50).assign(who=range(50), city="x")
+    table = regression_table(50).assign(who=range(50), city=pd.Categorical(["x"] * 50))
     terms = make_terms(50, model__features=None, privacy__person="who")
     preparation, _ = fit_preparation(terms, table)
     assert preparation.features == ("x0", "x1", "x2")
+
+
+def test_an_odd_cell_does_not_drop_a_feature_silently():
+    table = regression_table(50).astype({"x1": object})
+    table.loc[3, "x1"] = "n.k."
+    terms = make_terms(50, model__features=None)
+    preparation, _ = fit_preparation(terms, table)
+    assert preparation.features == ("x0", "x1", "x2")
+    with pytest.raises(DataError, match="column 'x1', row 4: expected a number"):
+        preparation.designs(table, terms, "a")
+
+
+def test_bounds_and_categories_of_unknown_columns_are_refused():
+    with pytest.raises(DataError, match=r"model\.bounds\.x9: expected a feature or the target"):
+        fit_preparation(make_terms(10, model__bounds={"x9": [0, 1]}))
 
 
 def test_records_must_equal_the_rows_found():

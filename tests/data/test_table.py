@@ -14,7 +14,7 @@ def test_csv_and_parquet_are_read_alike(tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     frame.to_parquet(tmp_path / "t.parquet")
     for name in ("t.csv", "t.parquet"):
-        assert read_table(tmp_path / name)["a"].tolist() == [1.5, 2.5]
+        assert numbers(read_table(tmp_path / name), "a", "t").tolist() == [1.5, 2.5]
 
 
 @pytest.mark.parametrize(("name", "message"), [("none.csv", "no such file"), ("t.xlsx", "expected a .csv or .parquet")])
@@ -64,6 +64,37 @@ def test_codes_come_from_the_list_and_strangers_get_the_last_number():
     assert codes(frame, "home", ["OWN", "RENT"], "bank").tolist() == [1.0, 0.0, 2.0]
     with pytest.raises(DataError, match="row 2: a missing value"):
         codes(pd.DataFrame({"home": ["RENT", None]}), "home", ["OWN", "RENT"], "bank")
+
+
+def test_no_cell_changes_how_another_one_is_read(tmp_path):
+    """Guessing a column's type from all its cells would: one stray cell, and every record is coded anew."""
+    rows = [f"{i % 3 + 1:02d},{i % 3 + 1},{i}" for i in range(300)]
+    strays = {0: ("X1", "2.5", "1.5"), 7: ("", "NA", "1e3")}
+    for place, stray in strays.items():
+        plain, mixed = tmp_path / "plain.csv", tmp_path / "mixed.csv"
+        plain.write_text("zip,level,x\n" + "\n".join(rows))
+        mixed.write_text("zip,level,x\n" + "\n".join([*rows[:place], ",".join(stray), *rows[place + 1 :]]))
+        one, two = read_table(plain), read_table(mixed).fillna("?")
+        for column, categories in (("zip", ["01", "02", "03"]), ("level", ["1", "2", "3"])):
+            changed = codes(one, column, categories, "t") != codes(two, column, categories, "t")
+            assert set(np.flatnonzero(changed)) <= {place}
+        changed = numbers(one, "x", "t") != numbers(two, "x", "t")
+        assert set(np.flatnonzero(changed)) <= {place}
+
+
+def test_a_name_is_the_same_whatever_type_its_column_has():
+    for cells in ([1, 2], [1.0, 2.0], ["1", "2"], [1, "2"], pd.Categorical([1, 2])):
+        assert codes(pd.DataFrame({"a": cells}), "a", ["2", "1"], "t").tolist() == [1.0, 0.0]
+    mixed = pd.DataFrame({"who": pd.Series([0, "0", 0.0, "1"], dtype=object)})
+    assert len(keep_per_person(mixed, "who", 1, "t")) == 2
+
+
+def test_odd_tables_are_refused_with_a_sentence():
+    with pytest.raises(DataError, match="expected a data frame"):
+        read_table(np.zeros((2, 2)))
+    with pytest.raises(DataError, match="expected numbers or names"):
+        numbers(pd.DataFrame({"a": [[1], [2]]}), "a", "t")
+    assert list(read_table(pd.DataFrame(np.zeros((1, 2)))).columns) == ["0", "1"]
 
 
 def test_at_most_k_rows_of_a_person_remain():

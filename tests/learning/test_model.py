@@ -6,7 +6,7 @@ from sklearn.exceptions import NotFittedError
 
 import parley
 from parley.data import synthetic_lending
-from parley.errors import ModelError
+from parley.errors import DataError, ModelError
 from parley.learning import JointClassifier, JointLogisticClassifier, JointRegressor
 from parley.terms import Terms
 from samples import class_table, make_terms, regression_table
@@ -60,6 +60,38 @@ def test_classifiers_have_classes_margins_and_where_it_makes_sense_probabilities
     probability = model.predict_proba(table)
     np.testing.assert_allclose(probability.sum(axis=1), 1)
     assert (probability[table["y"] == 1, 1].mean()) > 0.6
+
+
+def test_a_loaded_classifier_keeps_its_classes(tmp_path):
+    from parley.learning.estimators import PrivateLinearSVC
+
+    table = class_table(1000)
+    X, y = table[["x0", "x1", "x2"]].to_numpy(), table["y"].to_numpy() + 1
+    model = PrivateLinearSVC(epsilon=100.0, random_state=0).fit(X, y)
+    model.save(tmp_path / "m.json")
+    loaded = parley.load_model(tmp_path / "m.json")
+    assert loaded.classes_.tolist() == [1, 2]
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.released_ is False
+
+
+def test_estimators_go_by_place_and_joint_models_by_name():
+    from parley.learning.estimators import PrivateLinearRegression
+
+    frame = regression_table(500)[["x1", "x0", "x2"]]
+    model = PrivateLinearRegression(epsilon=50.0, random_state=0).fit(frame, regression_table(500)["y"])
+    by_place = model.preparation_.transform(frame.to_numpy()) @ model.theta_
+    np.testing.assert_allclose(model.predict(frame), by_place)
+    joint = parley.train(make_terms(300), [parley.Owner("a", regression_table(300))], seed=1).model
+    with pytest.raises(DataError, match="'x1' is missing"):
+        joint.predict(regression_table(5).drop(columns="x1"))
+
+
+def test_no_cell_is_quoted_in_an_error():
+    model = parley.train(make_terms(50), [parley.Owner("a", regression_table(50))], seed=1).model
+    with pytest.raises(ValueError, match="expected a number in every cell") as caught:
+        model.predict(np.array([["Jane Doe", "1", "2"]], dtype=object))
+    assert "Jane" not in str(caught.value)
 
 
 def test_tables_and_arrays_are_both_taken():

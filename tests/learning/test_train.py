@@ -71,7 +71,6 @@ def test_the_headline_holds_on_the_real_card_data(tmp_path):
     assert result.relative_fitness["mean"] < 0.1
     # Fit, yet a poor detector: that is why the task's own metrics stand beside it.
     assert result.metrics["average_precision"] < 0.5
-    assert 0 <= result.metrics["recall_at_1_percent"] <= 1
 
 
 def test_the_result_reports_what_others_rely_on():
@@ -128,8 +127,8 @@ def test_a_release_equals_the_learner_that_replays_the_stored_answers(tmp_path):
     assert result.safe_noise
     assert result.relative_fitness is None
     assert result.cost is None
-    assert result.optimal_theta is None
-    assert set(result.metrics.values()) == {None}
+    assert result.quality is None
+    assert result.metrics == {}
     assert [o.epsilon_spent for o in result.owners] == [1.0, 1.0]
 
     import sqlite3
@@ -160,7 +159,7 @@ def test_the_learning_owner_adds_noise_to_its_own_answers_and_refines_locally():
     """W's variant with own eps = inf would send a noiseless gradient; here the learner's scale is that of its own eps."""
     terms = make_terms(400, 400, epsilon=0.05, learning__learner="a", model__holdout=0.25)
     parties = [parley.Owner("a", regression_table(400, seed=1)), parley.Owner("b", regression_table(400, seed=2))]
-    assert parties[0].accept(terms).mechanism == parties[1].accept(terms).mechanism
+    assert parties[0].accept(terms).plan == parties[1].accept(terms).plan
     result = parley.train(terms, parties, seed=1)
     assert [o.epsilon_spent for o in result.owners] == [0.05, 0.05]
     held_out = parties[0].accept(terms).held_out
@@ -175,11 +174,33 @@ def test_the_learning_owner_adds_noise_to_its_own_answers_and_refines_locally():
     np.testing.assert_array_equal(bare.own_model.theta_, bare.model.theta_)
 
 
+def test_an_own_model_that_cannot_be_had_does_not_cost_the_joint_one(tmp_path):
+    table = class_table(40).assign(x0=lambda t: 10.0 * (2 * t["y"] - 1))  # separable: the owner's own cost has no minimum
+    terms = make_terms(40, model__kind="logistic-regression", model__radius=None, model__holdout=0.2, learning__learner="a")
+    owner = parley.Owner("a", table, ledger=Ledger(tmp_path / "a", lifetime=1.0))
+    owner.accept(terms)
+    result = parley.train(terms, [owner])
+    assert result.own_model is None
+    assert np.isfinite(result.model.theta_).all()
+
+
+def test_relative_fitness_does_not_drown_in_large_targets():
+    table = regression_table(500)
+    far = table.assign(y=table["y"] + 1e7, x2=1.0)
+    settings = {"model__radius": None, "privacy__clip": 1e9, "learning__step": 0.1}
+    result = parley.train(make_terms(500, **settings), [parley.Owner("a", far)], seed=1)
+    X = far[["x0", "x1", "x2"]].to_numpy()
+    residual = far["y"].to_numpy() - X @ np.linalg.lstsq(X, far["y"].to_numpy(), rcond=None)[0]
+    assert result.optimal_cost == pytest.approx(np.square(residual).mean(), rel=1e-6)
+
+
 def test_owners_must_be_those_of_the_terms_with_the_same_columns():
     with pytest.raises(TermsError, match="the terms name"):
         parley.train(make_terms(200, 200), owners(200))
     with pytest.raises(SettingError, match="different names"):
         parley.train(make_terms(200), owners(200) * 2)
+    with pytest.raises(SettingError, match="seed = -1"):
+        parley.train(make_terms(200), owners(200), seed=-1)
     with pytest.raises(SettingError, match="replicates = 0"):
         parley.train(make_terms(200), owners(200), replicates=0)
     other = parley.Owner("b", regression_table(200).rename(columns={"x2": "z"}))

@@ -1,5 +1,22 @@
-"""What noise costs: exact budgets and how they compose."""
+"""What noise costs, and what that means."""
 
 from parley.accounting.budget import exact, per_round, shared_record_epsilon
+from parley.accounting.compose import METHODS, Bound, compose, multiplier_for, rounds_for
+from parley.accounting.plan import Plan, make_plan, mechanism_norm
+from parley.accounting.stable_bounds import StableBound, stable_epsilon
 
-__all__ = ["exact", "per_round", "shared_record_epsilon"]
+__all__ = [
+    "METHODS",
+    "Bound",
+    "Plan",
+    "StableBound",
+    "compose",
+    "exact",
+    "make_plan",
+    "mechanism_norm",
+    "multiplier_for",
+    "per_round",
+    "rounds_for",
+    "shared_record_epsilon",
+    "stable_epsilon",
+]

@@ -43,6 +43,13 @@ def main() -> None:
     try:
         app()
     except ParleyError as error:
-        errors_console.print("[bold red]parley:[/bold red] ", end="")
-        errors_console.print(str(error), markup=False, highlight=False, soft_wrap=True)
-        sys.exit(2)
+        fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def fail(sentence: str) -> None:
+    """One sentence on stderr, exit code 2."""
+    errors_console.print("[bold red]parley:[/bold red] ", end="")
+    errors_console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    sys.exit(2)

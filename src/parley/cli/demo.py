@@ -76,7 +76,7 @@ def demo(
     folder.mkdir(parents=True, exist_ok=True)
     write_banks(folder)
     terms = load_terms(folder / "terms.toml")
-    owners = open_owners(terms, None)
+    owners = open_owners(terms)
     console.print("[bold]Three synthetic banks want one model of interest rates for the whole market.[/bold]")
     console.print("Their customers differ, so each bank's own model misjudges the others' customers.")
     console.print(SIMULATION, style="italic")
@@ -96,7 +96,7 @@ def demo(
     console.print()
     console.print(guarantee(result), style="dim")
     report = folder / "report.html"
-    report.write_text(make_report(result, models, at_terms, spread), encoding="utf-8")
+    report.write_text(make_report(result, np.asarray(result.path), models, at_terms, spread), encoding="utf-8")
     console.print(f"\nThe report: [bold]{report}[/bold]", soft_wrap=True)
     errors_console.print(f"Next: parley train {folder / 'terms.toml'} --replicates 100", style="dim", soft_wrap=True)
 
@@ -121,7 +121,7 @@ def write_banks(folder: Path) -> None:
 
 def judge_alone(terms: Terms, owners: list[Owner]) -> tuple[dict[str, dict[str, float]], tuple[Floats, Floats]]:
     """What each bank's own model, trained without noise, is worth on the whole market's held-out rows."""
-    agreements = [owner.accept(terms) for owner in owners]
+    agreements = [owner.prepare(terms) for owner in owners]
     market = pooled([a.held_out for a in agreements])
     scores = {o.name: task_metrics(agreements[0].preparation, market, alone(terms, o)) for o in owners}
     known = {name: {k: v for k, v in metrics.items() if v is not None} for name, metrics in scores.items()}
@@ -136,7 +136,7 @@ def with_budget(terms: Terms, epsilon: float) -> Terms:
 def r_squared(owners: list[Owner], terms: Terms, replicates: int) -> Floats:
     """R^2 on all held-out rows of each run by these terms."""
     result = train(terms, owners, replicates=replicates, seed=SEED, measure=False)
-    market = pooled([owner.accept(terms).held_out for owner in owners])
+    market = pooled([owner.prepare(terms).held_out for owner in owners])
     return r_squared_of(result.theta, (market.X, market.y))
 
 
@@ -155,13 +155,10 @@ def comparison_rows(result: Result, models: dict[str, dict[str, float]]) -> list
     return rows
 
 
-def make_report(result: Result, models: dict[str, dict[str, float]], at_terms: Floats, spread: Floats) -> str:
+def make_report(result: Result, path: Floats, models: dict[str, dict[str, float]], at_terms: Floats, spread: Floats) -> str:
     """The HTML report."""
     alone_scores = {name: metrics["r2"] for name, metrics in models.items()}
     best = result.optimal_metrics["r2"] or 0.0
-    fitness = result.relative_fitness
-    if fitness is None or result.path is None:
-        raise AssertionError("a study always measures relative fitness")
     metric = "R² on held-out customers of all three banks"
     sections = [
         Section(
@@ -186,12 +183,12 @@ def make_report(result: Result, models: dict[str, dict[str, float]], at_terms: F
         Section(
             "What came out of it?",
             [
-                f"After {result.terms.learning.horizon} rounds the joint model's training cost is {fitness['mean']:.1%} above the "
+                f"After {result.terms.learning.horizon} rounds the joint model's training cost is {path[-1].mean():.1%} above the "
                 f"best possible one (relative fitness; mean of {result.replicates} runs). Every bank spent exactly what it "
                 "promised.",
             ],
             owner_rows(result),
-            figures.svg(figures.fitness_path(result.path)),
+            figures.svg(figures.fitness_path(path)),
         ),
         Section(
             "What this is not",

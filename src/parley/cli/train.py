@@ -5,24 +5,21 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, errors_console, print_json, progress_bar
-from parley.errors import SettingError, TermsError
+from parley.cli.screen import console, print_json, progress_bar, require_folder
+from parley.errors import LedgerError, SettingError, TermsError
 from parley.learning import Result
-from parley.learning.train import train
+from parley.learning.train import make_algorithm, train
 from parley.ledger import Ledger
 from parley.owner import Owner
 from parley.report import figures
 from parley.report.tables import number, percent, terminal_table
-from parley.terms import Terms, load_terms
+from parley.terms import OwnerTerms, Terms, load_terms
 
 SIMULATION = (
     "Simulation, not a release: the noise is seeded and fast, not safe against floating-point attacks, and the quality figures "
-    "were computed from the private tables."
+    "were computed from the private tables. Terms that were tuned by looking at them carry what was seen."
 )
-RELEASE = (
-    "Release: the noise is safe, every answer was debited in the owners' ledgers, and no quality figure was computed from their "
-    "tables."
-)
+RELEASE = "Release: the noise is safe, every answer was debited in the owners' ledgers, and nothing else left their tables."
 
 
 def train_command(
@@ -33,10 +30,19 @@ def train_command(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Release instead of simulating: safe noise, debited in DIR/OWNER.ledger. A missing ledger is made, with the "
-            "owner's epsilon as the table's lifetime budget. Run again after a crash, it goes on where it stopped.",
+            help="Release instead of simulating: safe noise, debited in DIR/OWNER.ledger. Run again after a crash, it goes on where "
+            "it stopped; a finished run repeats its stored answers for free.",
         ),
     ] = None,
+    lifetime: Annotated[
+        float | None,
+        typer.Option(
+            metavar="EPS",
+            help="With --ledgers: make the ledgers that are missing, with this lifetime budget. It is for ever, and a table has one "
+            "ledger: making a second one for the same table spends outside the books.",
+        ),
+    ] = None,
+    lifetime_delta: Annotated[float, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget.")] = 0.0,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw relative fitness against rounds (.png, .svg, .pdf).")
@@ -51,18 +57,23 @@ def train_command(
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """
     terms = load_terms(terms_file)
+    for file in (save, plot):
+        require_folder(file)
     if plot is not None:
         figures.require_figure_name(plot)
-        if ledgers is not None:
-            raise SettingError(
-                "--plot: a release computes no relative fitness to draw; leave it out, or simulate without --ledgers"
-            )
-    owners = open_owners(terms, ledgers)
+    if ledgers is None:
+        owners = open_owners(terms)
+    else:
+        if plot is not None or replicates != 1 or seed is not None:
+            raise SettingError("--plot, --replicates and --seed belong to simulations; leave them out, or leave out --ledgers")
+        owners = accepting_owners(terms, ledgers, lifetime, lifetime_delta)
     with progress_bar("training") as progress:
         result = train(terms, owners, replicates=replicates, seed=seed, progress=progress)
     if save is not None:
         result.model.save(save)
-    if plot is not None and result.path is not None:
+    if plot is not None:
+        if result.path is None:
+            raise SettingError("--plot: the best cost is zero, so there is no relative fitness to draw")
         figures.save(figures.fitness_path(result.path), plot)
     if as_json:
         print_json(result.to_json())
@@ -70,33 +81,45 @@ def train_command(
         show(result)
 
 
-def open_owners(terms: Terms, ledgers: Path | None) -> list[Owner]:
-    """The owners of a terms file with their tables, and durable ledgers if wanted."""
+def open_owners(terms: Terms) -> list[Owner]:
+    """The owners of a terms file with their tables, for a simulation."""
+    return [Owner(part.name, owner_table(part)) for part in terms.owners]
+
+
+def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float) -> list[Owner]:
+    """The owners with their durable ledgers, the terms accepted by all - or by none, if anything is wrong with one of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = [owner_table(part) for part in terms.owners]
+    trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
+    agreements = [owner.prepare(terms) for owner in trial]
+    make_algorithm(agreements[0])
     owners = []
-    for part in terms.owners:
-        if part.data is None:
-            raise TermsError(f"owners.{part.name}.data: missing; training on one machine needs every owner's table")
-        if ledgers is None:
-            owners.append(Owner(part.name, part.data))
-            continue
-        ledgers.mkdir(parents=True, exist_ok=True)
-        path = ledgers / f"{part.name}.ledger"
-        if not path.exists():
-            errors_console.print(f"New ledger {path}: lifetime budget {part.epsilon:g}", style="dim")
-        owner = Owner(part.name, part.data, ledger=Ledger(path, None if path.exists() else part.epsilon))
+    for part, table in zip(terms.owners, tables, strict=True):
+        path = folder / f"{part.name}.ledger"
+        if lifetime is None and not path.exists():
+            raise LedgerError(f"{path}: no such ledger; --lifetime EPS makes it, with that budget for the table's whole life")
+        ledger = Ledger(path, lifetime, lifetime_delta)
+        owners.append(Owner(part.name, table, ledger=ledger))
+        ledger.require_room(owners[-1].reservation(terms))
+    for owner in owners:
         owner.accept(terms)
-        owners.append(owner)
     return owners
+
+
+def owner_table(part: OwnerTerms) -> str:
+    """Where an owner's table lies."""
+    if part.data is None:
+        raise TermsError(f"owners.{part.name}.data: missing; training on one machine needs every owner's table")
+    return part.data
 
 
 def show(result: Result) -> None:
     """The result as tables."""
-    terms = result.terms
     console.print(RELEASE if result.released else SIMULATION, style="italic")
     console.print()
-    console.print(terminal_table(owner_rows(result), terms.title or "Owners"))
+    console.print(terminal_table(owner_rows(result), result.terms.title or "Owners"))
     console.print()
-    if result.relative_fitness is not None:
+    if result.quality is not None:
         console.print(terminal_table(quality_rows(result)))
         console.print()
     console.print(guarantee(result), style="dim")
@@ -130,8 +153,9 @@ def guarantee(result: Result) -> str:
     """What was promised, in words."""
     privacy = result.terms.privacy
     people = "one person (one record)" if privacy.person is None else f"one person (at most {privacy.records_per_person} record(s))"
+    subject = "Guarantee: each owner's answers together are" if result.released else "A release by these terms is"
     text = (
-        f"Guarantee: each owner's answers together are ε-differentially private with δ = 0; two tables are neighbours if they "
+        f"{subject} ε-differentially private with the owner's ε and δ = {privacy.delta:g}; two tables are neighbours if they "
         f"differ in {people}, {result.adjacency}."
     )
     if privacy.shared_records > 1:

@@ -70,6 +70,19 @@ class Design:
             c += float((y * w) @ y)
         return A / len(self), b / len(self), c / len(self)
 
+    @cached_property
+    def best_fit(self) -> tuple[Floats, float, Floats]:
+        """(theta, mean weighted squared residual, its gradient there) of least squares: where a squared loss is measured from."""
+        A, b, _ = self.statistics
+        theta: Floats = np.asarray(np.linalg.lstsq(A, b, rcond=None)[0], dtype=np.float64)
+        residual, slope = 0.0, np.zeros(self.width)
+        for rows in self.blocks:
+            X, w = self.X[rows], self.weight[rows]
+            error = X @ theta - self.y[rows]
+            residual += float((error * w) @ error)
+            slope += 2 * (error * w) @ X
+        return theta, residual / len(self), slope / len(self)
+
     @property
     def summation_slack(self) -> float:
         """Relative error of a mean over the rows, summed block by block in any order within a block.

@@ -14,7 +14,7 @@ import pandas as pd
 from sklearn.decomposition import PCA
 
 from parley.data.design import Design
-from parley.data.table import codes, is_text, keep_per_person, numbers, read_table, require_columns
+from parley.data.table import codes, is_text, keep_per_person, names, numbers, read_table, require_columns
 from parley.errors import DataError
 from parley.terms import Model, Terms, training_records
 from parley.validate import LARGEST, Floats
@@ -119,7 +119,7 @@ class Preparation:
         cut = training_records(len(y), self.model.holdout)
         train, held = np.sort(order[:cut]), np.sort(order[cut:])
         if not held.size:
-            return Design(X, y, w), Design(X[:0], y[:0], w[:0])
+            return Design(X, y, w), Design(X, y, w).empty()
         return Design(X[train], y[train], w[train]), Design(X[held], y[held], w[held])
 
     def _column(self, frame: pd.DataFrame, column: str, name: str) -> Floats:
@@ -136,13 +136,17 @@ def fit_preparation(terms: Terms, example: pd.DataFrame | None = None) -> tuple[
     """
     model = terms.model
     public = None if model.public is None else _read_public(model)
-    features = model.features or _numeric_columns(terms, public if public is not None else example)
+    features = model.features or _numeric_columns(terms, example if public is None else public, public is not None)
     categories = dict(model.categories)
     if public is not None:
         require_columns(public, [*features, model.target], PUBLIC)
         for column in (*features, model.target):
-            if column not in categories and is_text(public[column]):
-                categories[column] = tuple(sorted(public[column].dropna().astype(str).unique()))
+            if column not in categories and not _numeric(public, column):
+                categories[column] = tuple(names(public, column, PUBLIC))
+    for key in ("bounds", "categories"):
+        for column in getattr(model, key):
+            if column not in (*features, model.target):
+                raise DataError(f"model.{key}.{column}: expected a feature or the target")
     declared = {column: (0.0, float(len(names))) for column, names in categories.items()} | model.bounds
     unbounded = (-np.inf, np.inf)
     low, high = np.array([declared.get(column, unbounded) for column in features]).T
@@ -220,11 +224,27 @@ def _read_public(model: Model) -> pd.DataFrame:
     return frame
 
 
-def _numeric_columns(terms: Terms, schema: pd.DataFrame | None) -> tuple[str, ...]:
+def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) -> tuple[str, ...]:
+    """Every numeric column. In a private table a text column is refused rather than skipped: one odd cell must not drop a feature."""
     if schema is None:
         raise DataError("model.features: expected a list of columns, since there is no public sample or table to take them from")
     excluded = {terms.model.target, terms.privacy.person}
-    columns = tuple(str(c) for c in schema.columns if str(c) not in excluded and not is_text(schema[c]))
+    columns = [str(c) for c in schema.columns if str(c) not in excluded]
+    if public:
+        columns = [c for c in columns if _numeric(schema, c)]
+    else:
+        columns = [c for c in columns if not isinstance(schema[c].dtype, pd.CategoricalDtype)]
     if not columns:
         raise DataError("model.features: the table has no numeric column besides the target")
-    return columns
+    return tuple(columns)
+
+
+def _numeric(public: pd.DataFrame, column: str) -> bool:
+    """Whether every cell of a public column reads as a number."""
+    if not is_text(public[column]):
+        return True
+    try:
+        numbers(public, column, PUBLIC)
+    except DataError:
+        return False
+    return True

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from parley.errors import DataError
 from parley.validate import Floats
@@ -17,14 +18,19 @@ Table = pd.DataFrame | str | Path
 def read_table(table: Table) -> pd.DataFrame:
     """A CSV or Parquet file, or a data frame as it is."""
     if isinstance(table, pd.DataFrame):
-        return table.reset_index(drop=True)
+        frame = table.reset_index(drop=True)
+        frame.columns = frame.columns.map(str)
+        return frame
+    if not isinstance(table, str | Path):
+        raise DataError(f"a table of type {type(table).__name__}: expected a data frame, or the path of a .csv or .parquet file")
     path = Path(table)
     if path.suffix.lower() not in {".csv", ".parquet"}:
         raise DataError(f"{path}: expected a .csv or .parquet file")
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     try:
-        return pd.read_csv(path) if path.suffix.lower() == ".csv" else pd.read_parquet(path)
+        # Text cells, converted one by one later: guessing a column's type would let one cell change how all others are read.
+        return pd.read_csv(path, dtype=str, index_col=False) if path.suffix.lower() == ".csv" else pd.read_parquet(path)
     except Exception as error:  # pandas and pyarrow raise many kinds, and their texts may quote cells
         raise DataError(f"{path}: cannot be read as {path.suffix[1:]} ({type(error).__name__})") from None
 
@@ -35,8 +41,8 @@ def require_columns(frame: pd.DataFrame, columns: Sequence[str], name: str) -> N
     for column in columns:
         if column not in present:
             near = difflib.get_close_matches(column, present, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(present[:12])}"
-            raise DataError(f"{name}: column {column!r} is missing{hint}")
+            hint = f"did you mean {near[0]!r}?" if near else "is its first row the names of the columns?"
+            raise DataError(f"{name}: column {column!r} is missing; {hint}")
         if present.count(column) > 1:
             raise DataError(f"{name}: column {column!r} appears more than once; expected each column once")
 
@@ -50,8 +56,10 @@ def numbers(frame: pd.DataFrame, column: str, name: str) -> Floats:
     """A numeric column as float64; text, missing cells and infinities are refused with their row."""
     series = frame[column]
     if is_text(series):
-        converted = pd.to_numeric(series.astype(object), errors="coerce")
-        wrong = np.flatnonzero(converted.isna().to_numpy() & series.notna().to_numpy())
+        place, kinds = _kinds(series, column, name)
+        parsed = np.array([*(_number(kind) for kind in kinds), np.nan])  # the last one is for missing cells, place -1
+        converted = pd.Series(parsed[place])
+        wrong = np.flatnonzero(converted.isna().to_numpy() & (place >= 0))
         if wrong.size:
             raise DataError(
                 f"{name}: column {column!r}, row {wrong[0] + 1}: expected a number; for a column of names declare "
@@ -72,21 +80,55 @@ def codes(frame: pd.DataFrame, column: str, categories: Sequence[str], name: str
 
     The list comes from the terms or from public data, so a code never depends on the private table.
     """
-    series = frame[column]
-    missing = np.flatnonzero(series.isna().to_numpy())
+    place, kinds = _kinds(frame[column], column, name)
+    missing = np.flatnonzero(place < 0)
     if missing.size:
         raise DataError(f"{name}: column {column!r}, row {missing[0] + 1}: a missing value; expected a name")
-    levels = pd.Categorical(series)
-    place = pd.Index(list(categories)).get_indexer(pd.Index(levels.categories.astype(str)))
-    lookup = np.where(place < 0, len(categories), place).astype(np.float64)
-    return np.asarray(lookup[levels.codes])
+    number = {category: code for code, category in enumerate(categories)}
+    lookup = np.array([number.get(_cell_name(kind), len(categories)) for kind in kinds], dtype=np.float64)
+    return np.asarray(lookup[place])
+
+
+def names(frame: pd.DataFrame, column: str, name: str) -> list[str]:
+    """The different names in a column, sorted."""
+    return sorted({_cell_name(kind) for kind in _kinds(frame[column], column, name)[1]})
+
+
+def _kinds(series: "pd.Series[Any]", column: str, name: str) -> tuple[NDArray[np.int64], list[Any]]:
+    """(which of the different cells each row holds, -1 for a missing one; the different cells)."""
+    try:
+        place, kinds = pd.factorize(series.astype(object))
+    except TypeError:
+        raise DataError(f"{name}: column {column!r}: expected numbers or names in its cells") from None
+    return place, list(kinds)
+
+
+def _cell_name(cell: Any) -> str:
+    """What a cell is called, whatever type its column was given: 1, 1.0 and "1" are the same name.
+
+    A function of the cell alone, so that no record changes how another one is read.
+    """
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, int | float | np.number | np.bool_) and float(cell).is_integer():
+        return str(int(cell))
+    return str(cell)
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return np.nan
 
 
 def keep_per_person(frame: pd.DataFrame, person: str, limit: int, name: str) -> pd.DataFrame:
     """The first `limit` rows of every person, in the table's order."""
     require_columns(frame, [person], name)
-    missing = np.flatnonzero(frame[person].isna().to_numpy())
+    place, kinds = _kinds(frame[person], person, name)
+    missing = np.flatnonzero(place < 0)
     if missing.size:
         raise DataError(f"{name}: column {person!r}, row {missing[0] + 1}: a missing value; every row needs its person")
-    kept = frame.groupby(person, sort=False, observed=True).cumcount() < limit
+    people = pd.factorize(np.array([_cell_name(kind) for kind in kinds], dtype=object))[0][place]
+    kept = pd.Series(people).groupby(people).cumcount() < limit
     return frame[kept.to_numpy()].reset_index(drop=True)

@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
-from parley.learning.model import JointClassifier, JointLogisticClassifier, JointModel, JointRegressor
+from parley.learning.model import JointClassifier, JointLogisticClassifier, JointModel, JointRegressor, discreet
 from parley.learning.train import train
 from parley.mechanisms import FastNoise, SafeNoise
 from parley.owner import Owner
@@ -66,7 +66,11 @@ class _Fits(JointModel):
         )
         noise = SafeNoise() if self.random_state is None else FastNoise()
         result = train(terms, [Owner("owner", table, noise=noise)], seed=self.random_state, measure=False)
-        return self._take(result.model.preparation_, result.theta[0], result.terms_hash)
+        return self._take(result.model.preparation_, result.theta[0], result.terms_hash, released=False)
+
+    def _margin(self, X: Any) -> Floats:
+        self._require_theta()
+        return self._positional_margin(X)
 
 
 class PrivateLinearRegression(_Fits, JointRegressor):
@@ -83,7 +87,8 @@ class PrivateLinearRegression(_Fits, JointRegressor):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows X [n, features] and numbers y [n]."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        with discreet():
+            X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         return self._train(X, y)
 
 
@@ -92,7 +97,8 @@ class _FitsClasses(_Fits):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows X [n, features] and two classes y [n]."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        with discreet():
+            X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if len(self.classes_) > 2:

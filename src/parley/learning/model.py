@@ -1,8 +1,10 @@
 """The trained model: predicts from raw columns, follows scikit-learn's conventions, is saved as readable JSON."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
-from parley.data import Preparation
+from parley.data import Preparation, read_table
 from parley.errors import ModelError
 from parley.terms import Model
 from parley.validate import Floats
@@ -27,8 +29,8 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
     `coef_` belongs to the prepared features and target (scaled, rotated), `theta_` is `coef_` with the constant behind it.
     """
 
-    def _take(self, preparation: Preparation, theta: Floats, terms_hash: str) -> Self:
-        self.preparation_, self.theta_, self.terms_hash_ = preparation, np.array(theta), terms_hash
+    def _take(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Self:
+        self.preparation_, self.theta_, self.terms_hash_, self.released_ = preparation, np.array(theta), terms_hash, released
         split = preparation.width - preparation.model.has_intercept
         self.coef_, self.intercept_ = self.theta_[:split], float(self.theta_[split:].sum())
         self.n_features_in_ = len(preparation.features)
@@ -40,9 +42,13 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
 
     def _margin(self, X: Any) -> Floats:
         self._require_theta()
-        if isinstance(X, pd.DataFrame) and set(self.preparation_.features) <= set(map(str, X.columns)):
-            return self.preparation_.matrix(X, "table") @ self.theta_
-        raw = validate_data(self, X, reset=False, dtype=np.float64)
+        if isinstance(X, pd.DataFrame):
+            return self.preparation_.matrix(read_table(X), "table") @ self.theta_
+        return self._positional_margin(X)
+
+    def _positional_margin(self, X: Any) -> Floats:
+        with discreet():
+            raw = validate_data(self, X, reset=False, dtype=np.float64)
         return self.preparation_.transform(raw) @ self.theta_
 
     def save(self, path: str | Path) -> None:
@@ -53,6 +59,8 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             "format": FORMAT,
             "kind": p.model.kind,
             "terms_hash": self.terms_hash_,
+            "released": self.released_,
+            "classes": self.classes_.tolist() if isinstance(self, JointClassifier) else None,
             "theta": self.theta_.tolist(),
             "model": p.model.model_dump(mode="json", exclude_none=True, exclude={"public", "public_sha256", "components"}),
             "features": list(p.features),
@@ -77,12 +85,11 @@ class JointClassifier(ClassifierMixin, JointModel):  # type: ignore[misc]
     """A linear model of a class."""
 
     classes_: NDArray[Any]
-    default_classes: ClassVar[tuple[int, int]] = (0, 1)
 
-    def _take(self, preparation: Preparation, theta: Floats, terms_hash: str) -> Self:
+    def _take(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Self:
         if not hasattr(self, "classes_"):
-            self.classes_ = np.array(self.default_classes)
-        return super()._take(preparation, theta, terms_hash)
+            self.classes_ = np.array([0, 1])
+        return super()._take(preparation, theta, terms_hash, released)
 
     def decision_function(self, X: Any) -> Floats:
         """The margin [n]: above zero for the second class."""
@@ -110,9 +117,9 @@ _CLASSES: dict[str, type[JointModel]] = {
 }
 
 
-def make_model(preparation: Preparation, theta: Floats, terms_hash: str) -> JointModel:
-    """The fitted model of one parameter [p]."""
-    return _CLASSES[preparation.model.kind]()._take(preparation, theta, terms_hash)
+def make_model(preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> JointModel:
+    """The fitted model of one parameter [p]; `released`: made of safe, debited answers only."""
+    return _CLASSES[preparation.model.kind]()._take(preparation, theta, terms_hash, released)
 
 
 def load_model(path: str | Path) -> JointModel:
@@ -135,11 +142,25 @@ def load_model(path: str | Path) -> JointModel:
         theta = _array(content["theta"])
         if theta.shape != (preparation.width,):
             raise ModelError(f"{path}: theta has {theta.size} numbers, expected {preparation.width}")
-        return make_model(preparation, theta, str(content["terms_hash"]))
+        model = make_model(preparation, theta, str(content["terms_hash"]), bool(content["released"]))
+        if isinstance(model, JointClassifier):
+            model.classes_ = np.array(content["classes"])
+        return model
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{path}: not a model saved by Parley ({type(error).__name__})") from None
+
+
+@contextmanager
+def discreet() -> Iterator[None]:
+    """scikit-learn quotes a cell that is no number; nobody should read it in a log."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert string to float" in str(error):
+            raise ValueError("could not convert string to float: expected a number in every cell") from None
+        raise
 
 
 def _number(value: float) -> float | str:

@@ -7,6 +7,7 @@ import numpy as np
 
 from parley.learning.metrics import Metrics
 from parley.learning.model import JointModel
+from parley.learning.study import Quality
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -24,18 +25,13 @@ class OwnerOutcome:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A trained model and, in a study, how good it is. All None fields are functions of private data that a release withholds."""
+    """A trained model and, in a study, how good it is."""
 
     terms: Terms
     model: JointModel
     own_model: JointModel | None  # the learning owner's own refinement, which never leaves it
     theta: Floats  # [replicates, p]
-    path: Floats | None  # relative fitness after each round [T, replicates]
-    cost: float | None
-    optimal_cost: float | None
-    optimal_theta: Floats | None
-    metrics: Metrics
-    optimal_metrics: Metrics
+    quality: Quality | None  # measured from the private tables: None for a release
     owners: tuple[OwnerOutcome, ...]
     adjacency: str
     shared_record_epsilon: float
@@ -52,12 +48,38 @@ class Result:
         return len(self.theta)
 
     @property
+    def path(self) -> Floats | None:
+        """Relative fitness after each round [T, replicates], in a study."""
+        return None if self.quality is None else self.quality.path
+
+    @property
+    def cost(self) -> float | None:
+        """The training cost, averaged over the replicates, in a study."""
+        return None if self.quality is None else self.quality.cost
+
+    @property
+    def optimal_cost(self) -> float | None:
+        """The least training cost possible, in a study."""
+        return None if self.quality is None else self.quality.optimal_cost
+
+    @property
+    def metrics(self) -> Metrics:
+        """The task's own metrics on held-out rows, in a study; empty for a release."""
+        return {} if self.quality is None else self.quality.metrics
+
+    @property
+    def optimal_metrics(self) -> Metrics:
+        """The same for the model without privacy."""
+        return {} if self.quality is None else self.quality.optimal_metrics
+
+    @property
     def relative_fitness(self) -> dict[str, float] | None:
         """psi = f(model)/f(theta*) - 1 over the replicates (W eq. 13)."""
         if self.path is None:
             return None
-        q25, median, q75 = (float(q) for q in np.quantile(self.path[-1], [0.25, 0.5, 0.75]))
-        return {"mean": float(self.path[-1].mean()), "median": median, "q25": q25, "q75": q75}
+        last = self.path[-1]
+        q25, median, q75 = (float(q) for q in np.quantile(last, [0.25, 0.5, 0.75]))
+        return {"mean": float(last.mean()), "median": median, "q25": q25, "q75": q75}
 
     def to_json(self) -> dict[str, Any]:
         """The object that `parley train --json` prints."""

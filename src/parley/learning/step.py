@@ -23,8 +23,7 @@ def step_size(terms: Terms, objective: MarginObjective, preparation: Preparation
     if public is not None:
         length = 1 / objective.curvature(public)
     elif bound is not None:
-        weight = max([1.0, *terms.model.class_weight.values()])
-        length = 1 / (objective.largest_bend * weight * float(np.sum(bound**2)) + objective.regularisation)
+        length = 1 / (objective.largest_bend * terms.model.largest_weight * float(np.sum(bound**2)) + objective.regularisation)
     elif radius is not None and clip is not None:
         length = radius / clip
     else:

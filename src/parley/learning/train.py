@@ -12,17 +12,16 @@ import numpy as np
 
 from parley.accounting import shared_record_epsilon
 from parley.aggregation import weighted_mean
-from parley.data.design import pooled
 from parley.errors import DataError, SettingError, TermsError
 from parley.exchange import InProcess
 from parley.learning.algorithm import Algorithm, State, run
 from parley.learning.averaged_subgradient import AveragedSubgradient
 from parley.learning.gradient_descent import GradientDescent
-from parley.learning.metrics import task_metrics
-from parley.learning.model import make_model
+from parley.learning.model import JointModel, make_model
 from parley.learning.own_step import own_step
 from parley.learning.result import OwnerOutcome, Result
 from parley.learning.step import step_size
+from parley.learning.study import Study
 from parley.mechanisms.bounded import REPLACE_ONE
 from parley.objectives import optimum
 from parley.owner import Agreement, Owner
@@ -67,52 +66,23 @@ def train(
     parties, agreements, worlds = _gather(terms, owners, replicates, seed, release)
     first = agreements[0]
     algorithm = make_algorithm(first)
-
-    measured: list[Floats] = []
-    studied = measure and not release
-    shares = np.array([len(a.train) for a in agreements]) / sum(len(a.train) for a in agreements)
-
-    def cost(theta: Floats) -> Floats:
-        parts = [share * a.objective.cost(a.train, theta) for share, a in zip(shares, agreements, strict=True)]
-        return np.asarray(np.sum(parts, axis=0))
+    study = Study(agreements) if measure and not release else None
 
     def after_round(state: State) -> None:
-        if studied:
-            measured.append(cost(algorithm.model(state)))
+        if study is not None:
+            study.record(algorithm.model(state))
         progress(state.round - 1, terms.learning.horizon)
 
     start = algorithm.start(first.train.width, worlds)
     final = run(algorithm, InProcess(parties), weighted_mean, first.hash, terms.learning.learner, start, after_round)
     theta = algorithm.model(final).reshape(-1, first.train.width)
-
-    path = optimal_theta = optimal_cost = None
-    metrics = optimal_metrics = task_metrics(first.preparation, first.held_out.empty(), theta)
-    if studied:
-        optimal_theta = optimum(first.objective, [a.train for a in agreements], terms.model.radius)
-        optimal_cost = float(cost(optimal_theta))
-        path = np.array(measured) / optimal_cost - 1 if optimal_cost > 0 else None
-        held_out = pooled([a.held_out for a in agreements])
-        metrics = task_metrics(first.preparation, held_out, theta)
-        optimal_metrics = task_metrics(first.preparation, held_out, optimal_theta)
-
-    unit = first.preparation.target_scale**2  # costs are reported in the target's own units
-    own = next((a for a, owner in zip(agreements, owners, strict=True) if owner.name == terms.learning.learner), None)
-    own_model = None
-    if own is not None:
-        refined = own_step(own.objective, own.train, own.held_out, theta[0], terms.model.radius)
-        own_model = make_model(own.preparation, refined, first.hash)
     return Result(
         terms=terms,
-        model=make_model(first.preparation, theta[0], first.hash),
-        own_model=own_model,
+        model=make_model(first.preparation, theta[0], first.hash, release),
+        own_model=_own_model(terms, agreements, theta[0]),
         theta=theta,
-        path=path,
-        cost=float(measured[-1].mean()) * unit if studied else None,
-        optimal_cost=None if optimal_cost is None else optimal_cost * unit,
-        optimal_theta=optimal_theta,
-        metrics=metrics,
-        optimal_metrics=optimal_metrics,
-        owners=tuple(_outcome(p, a, theta[0] if studied else None) for p, a in zip(parties, agreements, strict=True)),
+        quality=None if study is None else study.quality(theta),
+        owners=tuple(_outcome(p, a, None if study is None else theta[0]) for p, a in zip(parties, agreements, strict=True)),
         adjacency=REPLACE_ONE,
         shared_record_epsilon=shared_record_epsilon([o.epsilon for o in terms.owners], terms.privacy.shared_records),
         safe_noise=all(party.noise.safe for party in parties),
@@ -123,7 +93,7 @@ def train(
 
 def alone(terms: Terms, owner: Owner) -> Floats:
     """What the owner gets without the others: the optimum on its own training rows, without noise, for its own use."""
-    agreement = owner.accept(terms)
+    agreement = owner.prepare(terms)
     return optimum(agreement.objective, [agreement.train], terms.model.radius)
 
 
@@ -150,7 +120,11 @@ def _gather(
 ) -> tuple[list[Owner], list[Agreement], tuple[int, ...]]:
     """Who answers (rehearsing copies in a study), by which agreement, for how many parallel runs."""
     replicates = whole(replicates, "replicates")
+    if seed is not None:
+        whole(seed, "seed", least=0)
     if release:
+        if seed is not None:
+            raise SettingError("seed: a release has fresh noise; seeds are for studies")
         if replicates > 1:
             raise SettingError("replicates: owners with durable ledgers release once; replicates are for studies")
         if not all(owner.releases for owner in owners):
@@ -166,6 +140,19 @@ def _same_columns(owners: list[Owner], agreements: list[Agreement]) -> list[Agre
         if agreement.preparation.features != agreements[0].preparation.features:
             raise DataError(f"{owner.name}: its columns differ from {owners[0].name}'s; list model.features in the terms")
     return agreements
+
+
+def _own_model(terms: Terms, agreements: list[Agreement], theta: Floats) -> JointModel | None:
+    """The learning owner's refinement, if an owner learns; None also if its own data have no optimum to move towards."""
+    names = [part.name for part in terms.owners]
+    if terms.learning.learner not in names:
+        return None
+    own = agreements[names.index(terms.learning.learner)]
+    try:
+        refined = own_step(own.objective, own.train, own.held_out, theta, terms.model.radius)
+    except SettingError:
+        return None
+    return make_model(own.preparation, refined, own.hash, released=False)
 
 
 def _outcome(party: Owner, agreement: Agreement, theta: Floats | None) -> OwnerOutcome:

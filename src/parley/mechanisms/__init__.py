@@ -1,7 +1,23 @@
 """Noise: a bounded value in, a released value out."""
 
-from parley.mechanisms.bounded import Bounded, Norm
+from parley.mechanisms.bounded import Bounded, Event, Norm
+from parley.mechanisms.exponential import Exponential
+from parley.mechanisms.gaussian import Gaussian
+from parley.mechanisms.geometric import Geometric
 from parley.mechanisms.laplace import Laplace
 from parley.mechanisms.noise import FastNoise, Noise, SafeNoise
+from parley.mechanisms.stable import Stable
 
-__all__ = ["Bounded", "FastNoise", "Laplace", "Noise", "Norm", "SafeNoise"]
+__all__ = [
+    "Bounded",
+    "Event",
+    "Exponential",
+    "FastNoise",
+    "Gaussian",
+    "Geometric",
+    "Laplace",
+    "Noise",
+    "Norm",
+    "SafeNoise",
+    "Stable",
+]

@@ -1,9 +1,12 @@
-"""A value that knows how far one person can move it."""
+"""What goes into a mechanism and what comes out beside the noise: a value that knows how far one person can move it, and the
+fact that the release was."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any, Literal
 
-from parley.validate import Floats
+from parley.errors import GuaranteeError, SettingError
+from parley.validate import Floats, positive
 
 Norm = Literal["l1", "l2"]
 
@@ -23,3 +26,42 @@ class Bounded:
     sensitivity: float
     norm: Norm
     adjacency: str = REPLACE_ONE
+
+
+def require(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded:
+    """The value, if it is bounded as the mechanism was calibrated for."""
+    if bounded.norm != norm:
+        raise GuaranteeError(
+            f"this mechanism needs a value bounded in {norm.upper()}, this one is bounded in {bounded.norm.upper()}"
+        )
+    if not bounded.sensitivity <= sensitivity:
+        raise GuaranteeError("the value's sensitivity exceeds the one this mechanism was calibrated for; calibrate it anew")
+    return bounded
+
+
+@dataclass(frozen=True)
+class Event:
+    """One kind of release as a fact: which noise, how large relative to the sensitivity, how often, on which share of the records.
+
+    `multiplier` is scale/sensitivity (sigma/sensitivity for the Gaussian, 1/eps for "pure": any pure-DP release). Accountants
+    interpret events; nothing here is an opinion about eps.
+    """
+
+    mechanism: Literal["laplace", "gaussian", "geometric", "stable", "pure"]
+    multiplier: float
+    norm: Norm
+    alpha: float | None = None
+    sampling: float = 1.0
+    count: int = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data, for a ledger."""
+        return asdict(self)
+
+
+def rounded_up(scale: Fraction) -> float:
+    """A noise scale as a float above the exact one, by 2^-50: OpenDP's own rounded-up map then still stays below epsilon."""
+    try:
+        return positive(float(scale * (1 + Fraction(1, 2**50))), "noise scale")
+    except OverflowError:
+        raise SettingError("epsilon: too small for this sensitivity; the noise would exceed the largest number") from None

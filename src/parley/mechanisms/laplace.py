@@ -1,12 +1,11 @@
 """The Laplace mechanism (W Theorem 1; T section 2.3)."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from parley.errors import GuaranteeError
-from parley.mechanisms.bounded import Bounded, Norm
+from parley.mechanisms.bounded import Bounded, Event, Norm, require, rounded_up
 from parley.mechanisms.noise import Noise
 from parley.validate import Floats, positive
 
@@ -33,16 +32,11 @@ class Laplace:
     def calibrate(cls, epsilon: Fraction, sensitivity: float) -> "Laplace":
         """The least noise that makes one release cost `epsilon`."""
         needed = Fraction(positive(sensitivity, "sensitivity")) / epsilon
-        # Up by 2^-50: the float lies above the exact quotient, and OpenDP's own rounded-up map still stays below epsilon.
-        return cls(scale=positive(float(needed * (1 + Fraction(1, 2**50))), "scale"), sensitivity=sensitivity)
+        return cls(scale=rounded_up(needed), sensitivity=sensitivity)
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
         """The value with noise."""
-        if bounded.norm != self.norm:
-            raise GuaranteeError(f"the Laplace mechanism needs a value bounded in L1, this one is bounded in {bounded.norm}")
-        if not bounded.sensitivity <= self.sensitivity:
-            raise GuaranteeError("the value's sensitivity exceeds the one this mechanism was calibrated for; calibrate it anew")
-        return noise.laplace(bounded.value, self.scale)
+        return noise.laplace(require(bounded, self.norm, self.sensitivity).value, self.scale)
 
     @property
     def variance(self) -> float:
@@ -60,6 +54,6 @@ class Laplace:
         return math.nextafter(self.sensitivity / self.scale, math.inf)
 
     @property
-    def event(self) -> dict[str, Any]:
+    def event(self) -> Event:
         """The fact that the ledger stores; accountants interpret it."""
-        return {"mechanism": self.name, "norm": self.norm, **asdict(self)}
+        return Event("laplace", self.scale / self.sensitivity, self.norm)

@@ -9,8 +9,12 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from parley.errors import GuaranteeError
 from parley.validate import Floats
+
+Integers = NDArray[np.int64]
 
 
 class Noise(Protocol):
@@ -21,6 +25,22 @@ class Noise(Protocol):
 
     def laplace(self, value: Floats, scale: float) -> Floats:
         """`value` plus independent Laplace noise of this scale in every coordinate."""
+        ...
+
+    def gaussian(self, value: Floats, sigma: float) -> Floats:
+        """`value` plus independent normal noise of this standard deviation in every coordinate."""
+        ...
+
+    def geometric(self, value: Integers, scale: float) -> Integers:
+        """Whole numbers plus independent two-sided geometric noise, P(k) proportional to exp(-|k|/scale)."""
+        ...
+
+    def stable(self, value: Floats, alpha: float, scale: float) -> Floats:
+        """`value` plus independent symmetric alpha-stable noise in every coordinate."""
+        ...
+
+    def choose(self, scores: Floats, scale: float) -> int:
+        """The place of the largest score + Gumbel noise of this scale: place i with probability proportional to exp(score_i/scale)."""
         ...
 
 
@@ -39,13 +59,29 @@ class FastNoise:
     def laplace(self, value: Floats, scale: float) -> Floats:
         return value + self._rng.laplace(scale=scale, size=value.shape)
 
+    def gaussian(self, value: Floats, sigma: float) -> Floats:
+        return value + self._rng.normal(scale=sigma, size=value.shape)
+
+    def geometric(self, value: Integers, scale: float) -> Integers:
+        stop = -np.expm1(-1 / scale)
+        return value + self._rng.geometric(stop, size=value.shape) - self._rng.geometric(stop, size=value.shape)
+
+    def stable(self, value: Floats, alpha: float, scale: float) -> Floats:
+        from parley.mechanisms.stable import sample  # the law lives beside its mechanism, which needs this file
+
+        return value + sample(alpha, scale, value.shape, self._rng)
+
+    def choose(self, scores: Floats, scale: float) -> int:
+        return int(np.argmax(scores + self._rng.gumbel(scale=scale, size=scores.shape)))
+
 
 class SafeNoise:
     """OpenDP's exact discrete Laplace noise: no seed, no floating-point gaps, about 40 us a number.
 
     Formal guarantee: the released vector is, up to rounding to the nearest float afterwards, the exact value plus noise of the
     exact two-sided geometric law on a grid of 2^-1074; every float lies on that grid, so nothing is rounded before the noise.
-    For L1 sensitivity S this is S/scale-DP with no floating-point term.
+    For L1 sensitivity S this is S/scale-DP with no floating-point term. Gaussian noise likewise is the exact discrete
+    Gaussian on that grid, whose zCDP is the continuous one's to the last digit.
     """
 
     safe = True
@@ -54,12 +90,40 @@ class SafeNoise:
         flat = np.ascontiguousarray(value, dtype=np.float64).reshape(-1)
         return np.asarray(opendp_laplace(scale)(flat), dtype=np.float64).reshape(value.shape)
 
+    def gaussian(self, value: Floats, sigma: float) -> Floats:
+        flat = np.ascontiguousarray(value, dtype=np.float64).reshape(-1)
+        return np.asarray(opendp_gaussian(sigma)(flat), dtype=np.float64).reshape(value.shape)
+
+    def geometric(self, value: Integers, scale: float) -> Integers:
+        dp = _opendp()
+        noisy = dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale=scale)
+        return np.asarray(noisy(np.ascontiguousarray(value, dtype=np.int64).reshape(-1)), dtype=np.int64).reshape(value.shape)
+
+    def stable(self, value: Floats, alpha: float, scale: float) -> Floats:
+        raise GuaranteeError("stable noise has no exact sampler, so it cannot be released; use laplace or gaussian")
+
+    def choose(self, scores: Floats, scale: float) -> int:
+        dp = _opendp()
+        space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.linf_distance(T=float)
+        return int(dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=scale)(scores.tolist()))
+
+
+def _opendp() -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    return dp
+
 
 @lru_cache(maxsize=16)
 def opendp_laplace(scale: float) -> Any:
     """OpenDP's Laplace measurement on vectors of floats; `.map(sensitivity)` is its own upper bound on epsilon."""
-    import opendp.prelude as dp
+    dp = _opendp()
+    return dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float), scale=scale)
 
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)
-    return dp.m.make_laplace(*space, scale=scale)
+
+@lru_cache(maxsize=16)
+def opendp_gaussian(sigma: float) -> Any:
+    """OpenDP's Gaussian measurement on vectors of floats; `.map(sensitivity)` is its own upper bound on zCDP's rho."""
+    dp = _opendp()
+    return dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l2_distance(T=float), scale=sigma)

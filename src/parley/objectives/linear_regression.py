@@ -36,8 +36,10 @@ class LinearRegression(MarginObjective):
         return 2 * (largest_margin + target_bound)
 
     def cost(self, design: Design, theta: Floats) -> Floats:
-        A, b, c = design.statistics
-        fit = np.sum((theta @ A - 2 * b) * theta, axis=-1) + c
+        # Around the best fit nothing cancels, however large the targets are.
+        best, residual, slope = design.best_fit
+        away = theta - best
+        fit = residual + np.sum((away @ design.statistics[0] + slope) * away, axis=-1)
         return np.asarray(fit + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
 
     def mean_gradient(self, design: Design, theta: Floats, bound: RecordBound | None = None) -> Floats:

@@ -126,10 +126,10 @@ class MarginObjective(ABC):
         implied = np.inf
         features = preparation.feature_bound
         if features is not None:
-            reach = float(features.sum()) * (np.inf if terms.model.radius is None else terms.model.radius)
-            weight = max([1.0, *terms.model.class_weight.values()])
+            total = float(features.sum())
+            reach = total * terms.model.radius if terms.model.radius is not None else (np.inf if total > 0 else 0.0)
             size = float(features.sum() if norm == "l1" else np.sqrt(features @ features))
-            implied = self.largest_slope(reach, preparation.target_bound) * weight * size * (1 + 1e-12)
+            implied = self.largest_slope(reach, preparation.target_bound) * terms.model.largest_weight * size * (1 + 1e-12)
         if clip is not None and clip < implied:
             return RecordBound(clip, norm, clips=True)
         return RecordBound(implied, norm, clips=False) if np.isfinite(implied) else None

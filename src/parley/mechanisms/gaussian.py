@@ -1,0 +1,100 @@
+"""The Gaussian mechanism: the classical formula for eps < 1 and the exact (analytic) calibration of Balle and Wang (2018)."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+
+from parley.errors import SettingError
+from parley.mechanisms.bounded import Bounded, Event, Norm, require
+from parley.mechanisms.noise import Noise
+from parley.validate import Floats, positive, whole
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Independent normal noise of standard deviation `sigma` on every coordinate of a value bounded in L2.
+
+    Formal guarantee: `count` releases of values of L2 sensitivity at most `sensitivity` satisfy every (eps, delta) with
+    delta >= gaussian_delta(eps, sqrt(count) sensitivity/sigma), queries chosen adaptively. The normal law is rotation invariant, so
+    this holds in any dimension.
+    """
+
+    name: ClassVar[str] = "gaussian"
+    norm: ClassVar[Norm] = "l2"
+
+    sigma: float
+    sensitivity: float
+
+    @classmethod
+    def calibrate(cls, epsilon: Fraction, delta: float, sensitivity: float, count: int = 1) -> "Gaussian":
+        """The least noise with which `count` releases together are (epsilon, delta)-DP.
+
+        >>> round(Gaussian.calibrate(Fraction(1), 1e-5, 1.0).sigma, 4)
+        3.7306
+        """
+        ratio = gaussian_ratio(float(epsilon), delta) * math.sqrt(whole(count, "count"))
+        return cls(positive(ratio * positive(sensitivity, "sensitivity"), "sigma"), sensitivity)
+
+    @classmethod
+    def classical(cls, epsilon: Fraction, delta: float, sensitivity: float) -> "Gaussian":
+        """sigma = sqrt(2 ln(1.25/delta)) sensitivity/eps, proved for eps < 1 only (A section 3.3); never less noise than needed."""
+        if not epsilon < 1:
+            raise SettingError(f"epsilon = {float(epsilon):g}: the classical formula is proved for epsilon < 1; use `calibrate`")
+        sigma = math.sqrt(2 * math.log(1.25 / probability(delta))) * positive(sensitivity, "sensitivity") / float(epsilon)
+        return cls(sigma, sensitivity)
+
+    def release(self, bounded: Bounded, noise: Noise) -> Floats:
+        """The value with noise."""
+        return noise.gaussian(require(bounded, self.norm, self.sensitivity).value, self.sigma)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise in one coordinate."""
+        return self.sigma**2
+
+    @property
+    def expected_distortion(self) -> float:
+        """E|Y| of one coordinate."""
+        return self.sigma * math.sqrt(2 / math.pi)
+
+    @property
+    def event(self) -> Event:
+        """The fact that the ledger stores; accountants interpret it."""
+        return Event("gaussian", self.sigma / self.sensitivity, self.norm)
+
+
+def probability(delta: float) -> float:
+    """delta as a float strictly between 0 and 1."""
+    if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 < delta < 1:
+        raise SettingError(f"delta = {delta!r}: expected a number between 0 and 1")
+    return float(delta)
+
+
+def gaussian_delta(epsilon: float, shift: float) -> float:
+    """The exact delta of Gaussian noise at eps, for a shift of this many standard deviations (Z eq. 4.1).
+
+    Phi(shift/2 - eps/shift) - e^eps Phi(-shift/2 - eps/shift), through logarithms, so that large eps do not overflow.
+    """
+    first = float(log_ndtr(shift / 2 - epsilon / shift))
+    second = epsilon + float(log_ndtr(-shift / 2 - epsilon / shift))
+    return math.exp(first) * -math.expm1(min(second - first, 0.0))
+
+
+def gaussian_ratio(epsilon: float, delta: float) -> float:
+    """The least sigma/sensitivity that is (epsilon, delta)-DP, rounded up in the twelfth digit."""
+    epsilon, delta = positive(epsilon, "epsilon"), probability(delta)
+
+    def excess(log_ratio: float) -> float:
+        return gaussian_delta(epsilon, math.exp(-log_ratio)) - delta
+
+    low, high = -40.0, 40.0
+    if excess(high) > 0:
+        raise SettingError(f"epsilon = {epsilon:g}, delta = {delta:g}: too small for Gaussian noise in floating point")
+    ratio = math.exp(brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16, maxiter=500)) * (1 + 1e-12)
+    while gaussian_delta(epsilon, 1 / ratio) > delta:
+        ratio *= 1 + 1e-12
+    return ratio
