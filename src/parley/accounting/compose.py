@@ -11,7 +11,7 @@ from typing import Literal
 
 from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
 
-from parley.accounting.loss import composed, pure_event_epsilon
+from parley.accounting.loss import composed, epsilon_at, pure_event_epsilon
 from parley.accounting.renyi import REAL_ORDERS, renyi_epsilon
 from parley.errors import SettingError
 from parley.mechanisms import Event
@@ -95,10 +95,24 @@ def _rdp(events: Sequence[Event], delta: float) -> Bound:
 
 def _pld(events: Sequence[Event], delta: float) -> Bound:
     """Loss distributions at two grids: the finer is the upper bound, twice the difference the error below it."""
+    events = merged(events)
+    if len(events) == 1 and events[0].mechanism == "gaussian" and events[0].sampling == 1:
+        value = gaussian_epsilon(events[0].multiplier, delta)
+        return Bound(value, value, value, delta, "pld")
     interval = pld_interval(events)
-    coarse, fine = (float(composed(events, h).get_epsilon_for_delta(delta)) for h in (2 * interval, interval))
+    coarse, fine = (epsilon_at(composed(events, h), delta) for h in (2 * interval, interval))
     low = max(0.0, fine - 2 * abs(coarse - fine))
     return Bound(low, (low + fine) / 2, fine, delta, "pld")
+
+
+def merged(events: Sequence[Event]) -> list[Event]:
+    """The same events with all unsampled Gaussian ones as a single one: their squared shifts add up, exactly."""
+    plain = [event for event in events if event.mechanism == "gaussian" and event.sampling == 1]
+    rest = [event for event in events if event not in plain]
+    if not plain:
+        return rest
+    shift = math.sqrt(math.fsum(event.count / event.multiplier**2 for event in plain))
+    return [*rest, Event("gaussian", 1 / shift, "l2")]
 
 
 def pld_interval(events: Sequence[Event]) -> float:

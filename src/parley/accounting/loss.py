@@ -12,12 +12,15 @@ import numpy as np
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.common import DifferentialPrivacyParameters
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, from_privacy_parameters, identity
+from numpy.typing import ArrayLike
 
 from parley.accounting.pairs import LAPLACE, Curve, Pair, stable_law
 from parley.errors import SettingError
 from parley.mechanisms import Event
+from parley.validate import Floats
 
-ROUNDING = 1e-15  # error of one computed delta; charged to delta itself
+ROUNDING = 1e-15  # error of one computed delta of a curve: added to it
+READING = 1e-12  # error of a delta read off a distribution (measured: 3e-13): charged to delta, so results stay upper bounds
 
 
 def from_curve(curve: Curve, largest: float, interval: float) -> PrivacyLossDistribution:
@@ -34,6 +37,20 @@ def from_curve(curve: Curve, largest: float, interval: float) -> PrivacyLossDist
     keep = deltas < 1
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, np.arange(-steps, steps + 1)[keep], deltas[keep])
     return PrivacyLossDistribution(pmf)
+
+
+def delta_at(distribution: PrivacyLossDistribution, epsilon: ArrayLike) -> Floats:
+    """An upper bound on delta at eps."""
+    asked = np.asarray(epsilon, dtype=np.float64)
+    read = np.asarray(distribution.get_delta_for_epsilon(asked.reshape(-1)))
+    return np.minimum(read.reshape(asked.shape) + READING, 1.0)
+
+
+def epsilon_at(distribution: PrivacyLossDistribution, delta: float) -> float:
+    """An upper bound on eps at delta."""
+    if not delta > 10 * READING:
+        raise SettingError(f"delta = {delta:g}: loss distributions are computed to 1e-12; expected more than 1e-11, or use rdp")
+    return float(distribution.get_epsilon_for_delta(delta - READING))
 
 
 @lru_cache(maxsize=256)

@@ -67,8 +67,8 @@ class Pair:
         {loss > eps} is an interval (a, b) in x > 0: the loss rises from 0 to its top and, for heavy tails, falls back. Its ends are
         found on a grid and polished; an error dx in an end changes delta by less than dx^2, so 1e-16 is reached.
         """
-        x = np.concatenate([[0.0], np.geomspace(1e-6, self.law.reach + 2 * self.half_shift, 40_000)])
-        x = np.unique(np.concatenate([x, np.linspace(0, 4 * self.half_shift + 8, 20_000)]))
+        x = np.concatenate([[0.0], np.geomspace(1e-6, self.law.reach + 2 * self.half_shift, 6_000)])
+        x = np.unique(np.concatenate([x, np.linspace(0, 4 * self.half_shift + 8, 4_000)]))
         loss = self.loss(x)
         top = int(np.argmax(loss))
         rising = np.maximum.accumulate(loss[: top + 1])

@@ -7,7 +7,7 @@ shift D/sqrt(m); for the Gaussian that is the same, for alpha < 2 it leaks more.
 import math
 from dataclasses import dataclass
 
-from parley.accounting.loss import from_curve
+from parley.accounting.loss import epsilon_at, from_curve
 from parley.accounting.pairs import Pair, stable_law
 from parley.accounting.renyi import fisher_information, renyi_epsilon
 from parley.errors import SettingError
@@ -58,14 +58,14 @@ def stable_epsilon(
 
     def figure(m: int) -> tuple[float, float]:
         """(below, above) the eps of an equal spread over m coordinates."""
-        return _spread_epsilon(alpha, distance / math.sqrt(m), delta, m * compositions, sampling)
+        return spread_epsilon(alpha, distance / math.sqrt(m), delta, m * compositions, sampling)
 
     alone = figure(1)
-    if spread is not None:
-        low, high = alone if spread == 1 else figure(spread)
+    if spread is not None or alpha == 2:  # the Gaussian looks the same in every direction
+        low, high = alone if spread in (None, 1) else figure(spread)
         return StableBound(low, high, alone[1], delta)
     limit = distance * math.sqrt(2 * fisher_information(alpha))  # many coordinates: a Gaussian with the same information
-    lows = [alone[0], _spread_epsilon(2.0, limit, delta, compositions, sampling)[0]]
+    lows = [alone[0], spread_epsilon(2.0, limit, delta, compositions, sampling)[0]]
     if sampling == 1 and alpha < 2:
         lows += [figure(m)[0] for m in SPREADS[1:]]
     event = Event("stable", 1 / distance, "l2", alpha, sampling, compositions)
@@ -79,7 +79,7 @@ def sampling_rate(rate: float) -> float:
     return float(rate)
 
 
-def _spread_epsilon(alpha: float, shift: float, delta: float, count: int, sampling: float) -> tuple[float, float]:
+def spread_epsilon(alpha: float, shift: float, delta: float, count: int, sampling: float) -> tuple[float, float]:
     """(low, high) eps of `count` one-dimensional releases with this shift, by loss distributions.
 
     `high` is pessimistic on its grid. Halving the grid moves it by about three quarters of its distance to the truth (the error is
@@ -89,9 +89,7 @@ def _spread_epsilon(alpha: float, shift: float, delta: float, count: int, sampli
     if count == 1 and largest * count <= 1e-12:
         return 0.0, 0.0
     interval = min(1e-3, max(largest / 200, 1e-6))
-    coarse, fine = (
-        float(from_curve(curve, largest, h).self_compose(count).get_epsilon_for_delta(delta)) for h in (2 * interval, interval)
-    )
+    coarse, fine = (epsilon_at(from_curve(curve, largest, h).self_compose(count), delta) for h in (2 * interval, interval))
     ceiling = pure_epsilon(alpha, 1.0, shift) * count if alpha < 2 else math.inf
     high = min(fine, ceiling)
     return max(0.0, min(fine, ceiling) - 2 * abs(coarse - fine)), high

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from parley.cli import demo, train
+from parley.cli.budget import budget_app
 from parley.cli.screen import errors_console
 from parley.errors import ParleyError
 from parley.version import __version__
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("train")(train.train_command)
+app.add_typer(budget_app, name="budget")
 
 
 def _version(wanted: bool) -> None:

@@ -3,11 +3,12 @@
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from parley.errors import SettingError
 from parley.validate import Floats
@@ -114,6 +115,58 @@ def budget_curve(
     return figure
 
 
+def error_tradeoff(false_alarms: Floats, misses: Floats, epsilon: float, delta: float) -> Figure:
+    """No test for a person's presence lies below this curve; the diagonal is guessing."""
+    figure, axes = _canvas()
+    axes.fill_between(false_alarms, 0, misses, color=ALONE, alpha=0.15, linewidth=0)
+    axes.plot(false_alarms, misses, color=ALONE, linewidth=2, label="best possible attack")
+    axes.plot([0, 1], [1, 0], color=LIMIT, linestyle="--", linewidth=1.3, label="guessing")
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    axes.set_aspect("equal")
+    axes.set_xlabel("false alarms")
+    axes.set_ylabel("misses")
+    axes.legend(frameon=False, labelcolor=INK)
+    title = f"What an attacker can reach at ε = {epsilon:g}" + (f", δ = {delta:g}" if delta else "")
+    axes.set_title(title, loc="left", color=INK, fontweight="bold")
+    return figure
+
+
+def privacy_curves(panels: Sequence[Mapping[str, Any]]) -> Figure:
+    """Panels of curves, each a mapping with title, over ("epsilon" or "scale") and curves (label, alpha, spread, x, y)."""
+    figure = Figure(figsize=(7.2 if len(panels) == 1 else 3.1 * len(panels), 4.4), layout="constrained", facecolor="white")
+    colours = {2.0: INK, 1.999: ALONE, 1.95: "#b59a2a", 1.9: TOGETHER}
+    for place, panel in enumerate(panels, start=1):
+        axes = _decorate(figure.add_subplot(1, len(panels), place))
+        styles: dict[tuple[float, str], int] = {}
+        for curve in panel["curves"]:
+            alpha, spread = curve["alpha"], curve["spread"]
+            repeat = styles[alpha, spread] = styles.get((alpha, spread), -1) + 1
+            line = "--" if spread == "many" else "-"
+            label = curve["label"] + (" (spread over many)" if spread == "many" else "")
+            y = np.maximum(curve["y"], 1e-12) if panel["over"] == "epsilon" else curve["y"]
+            colour = colours.get(alpha, MUTED)
+            axes.plot(curve["x"], y, line, color=colour, linewidth=1.8 if repeat == 0 else 1.0, alpha=0.9, label=label)
+        axes.set_yscale("log")
+        if panel["over"] == "epsilon":
+            axes.set_xlabel("ε")
+            axes.set_ylabel("δ")
+            axes.set_ylim(1e-10, 1)
+        else:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(FixedLocator([0.5, 1, 2, 4, 8]))
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+                axis.set_minor_formatter(NullFormatter())
+            axes.set_xlabel("scale of the noise")
+            axes.set_ylabel("ε")
+        axes.set_title(panel["title"], loc="left", color=INK, fontsize=10, fontweight="bold")
+    first = figure.axes[0]
+    first.legend(frameon=False, labelcolor=INK, fontsize=8)
+    return figure
+
+
 def require_figure_name(path: str | Path) -> None:
     """Refuse a file name whose ending is no format for figures."""
     kinds = (".png", ".svg", ".pdf")
@@ -137,7 +190,10 @@ def svg(figure: Figure) -> str:
 
 def _canvas(height: float = 4.0) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(7.2, height), layout="constrained", facecolor="white")
-    axes = figure.add_subplot()
+    return figure, _decorate(figure.add_subplot())
+
+
+def _decorate(axes: Axes) -> Axes:
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(LIMIT)
     axes.tick_params(colors=MUTED, which="both")
@@ -145,4 +201,4 @@ def _canvas(height: float = 4.0) -> tuple[Figure, Axes]:
     axes.yaxis.label.set_color(MUTED)
     axes.set_axisbelow(True)
     axes.grid(color=GRID, linewidth=0.8)
-    return figure, axes
+    return axes

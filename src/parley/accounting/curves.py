@@ -1,0 +1,52 @@
+"""Privacy curves of stable noise, as in the dissertation's chapter 4 - and what they look like when a difference is spread out.
+
+Z draws one dimension. `spread="many"` draws the limit of a difference spread over many coordinates: there SaS noise leaks like the
+Gaussian with the same Fisher information, and the published advantage is gone.
+"""
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from parley.accounting.loss import delta_at, from_curve
+from parley.accounting.pairs import Pair, stable_law
+from parley.accounting.renyi import fisher_information
+from parley.accounting.stable_bounds import sampling_rate, spread_epsilon
+from parley.mechanisms.gaussian import probability
+from parley.mechanisms.stable import check_alpha
+from parley.validate import Floats, positive, whole
+
+Spread = Literal["one", "many"]
+
+
+def delta_curve(
+    alpha: float, scale: float, epsilons: Floats, compositions: int = 1, sampling: float = 1.0, spread: Spread = "one"
+) -> Floats:
+    """delta at each eps for an L2 shift of 1: an upper bound.
+
+    >>> delta_curve(2.0, 1.0, np.array([0.0]))[0] > delta_curve(2.0, 2.0, np.array([0.0]))[0]
+    True
+    """
+    law, shift = _single_shift(alpha, scale, spread)
+    curve, largest = Pair(stable_law(law), shift / 2, sampling_rate(sampling)).curve()
+    distribution = from_curve(curve, largest, min(1e-3, largest / 200)).self_compose(whole(compositions, "compositions"))
+    return delta_at(distribution, epsilons)
+
+
+def epsilon_curve(
+    alpha: float, scales: Floats, delta: float, compositions: int = 1, sampling: float = 1.0, spread: Spread = "one"
+) -> Floats:
+    """eps at delta for each scale of the noise, for an L2 shift of 1: an upper bound."""
+    whole(compositions, "compositions")
+    rate = sampling_rate(sampling)
+    shifts = [_single_shift(alpha, float(scale), spread) for scale in scales]
+    return np.array([spread_epsilon(law, shift, probability(delta), compositions, rate)[1] for law, shift in shifts])
+
+
+def _single_shift(alpha: float, scale: float, spread: Spread) -> tuple[float, float]:
+    """(alpha, shift) of the one-dimensional release that the spread amounts to."""
+    alpha, scale = check_alpha(alpha), positive(scale, "scale")
+    if spread == "one":
+        return alpha, 1 / scale
+    return 2.0, math.sqrt(2 * fisher_information(alpha)) / scale

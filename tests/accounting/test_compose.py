@@ -1,0 +1,124 @@
+import math
+from fractions import Fraction
+
+import pytest
+from dp_accounting import GaussianDpEvent, LaplaceDpEvent, NeighboringRelation, SelfComposedDpEvent
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parley.accounting import METHODS, compose, make_plan, multiplier_for, rounds_for
+from parley.accounting.compose import gaussian_epsilon
+from parley.errors import SettingError
+from parley.mechanisms import Event
+from parley.mechanisms.gaussian import gaussian_delta
+
+
+def test_simple_composition_adds_up():
+    events = [Event("laplace", 10.0, "l1", count=5), Event("pure", 4.0, "l1"), Event("geometric", 2.0, "l1", count=2)]
+    assert compose(events).high == pytest.approx(0.5 + 0.25 + 1.0)
+    assert compose(events).method == "simple"
+
+
+def test_gaussian_releases_against_the_exact_answer_and_dp_accounting():
+    events, delta = [Event("gaussian", 20.0, "l2", count=100)], 1e-6
+    exact = gaussian_epsilon(20.0 / 10, delta)
+    for method in METHODS:
+        bound = compose(events, delta, method)
+        assert bound.high >= exact * (1 - 1e-9)
+        assert bound.low <= exact * (1 + 1e-9)
+        assert bound.adjacency == "replace-one"
+    assert compose(events, delta, "pld").high == pytest.approx(exact, rel=1e-9)
+    accountant = RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
+    accountant.compose(SelfComposedDpEvent(GaussianDpEvent(20.0), 100))  # unsampled: a shift over a scale, as ours
+    assert compose(events, delta, "rdp").high == pytest.approx(accountant.get_epsilon(delta), rel=0.01)
+
+
+def test_laplace_releases_stay_above_the_exact_scalar_and_below_simple():
+    events, delta = [Event("laplace", 20.0, "l1", count=100)], 1e-5
+    accountant = PLDAccountant(NeighboringRelation.REPLACE_SPECIAL)
+    accountant.compose(SelfComposedDpEvent(LaplaceDpEvent(20.0), 100))
+    scalar = accountant.get_epsilon(delta)
+    bounds = {method: compose(events, delta, method).high for method in METHODS}
+    assert scalar <= bounds["pld"] <= bounds["rdp"] <= bounds["zcdp"] <= bounds["advanced"] <= bounds["simple"] == 5.0
+    assert compose(events, delta).method == "pld"
+
+
+def test_advanced_composition_is_the_published_formula():
+    e, k, d = 0.1, 200, 1e-6
+    expected = k * e * math.tanh(e / 2) + math.sqrt(2 * k * e * e * math.log(1 / d))
+    assert compose([Event("laplace", 1 / e, "l1", count=k)], d, "advanced").high == pytest.approx(expected)
+
+
+def test_different_releases_compose():
+    events = [
+        Event("gaussian", 5.0, "l2", count=10),
+        Event("laplace", 10.0, "l1", count=3),
+        Event("geometric", 10.0, "l1", sampling=0.1, count=30),
+    ]
+    bound = compose(events, 1e-6)
+    alone = [compose([event], 1e-6).high for event in events]
+    assert max(alone) <= bound.high <= sum(alone) * 1.5
+    assert bound.low <= bound.estimate <= bound.high
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(1, 50), st.integers(1, 50), st.floats(0.01, 1), st.sampled_from([1e-4, 1e-6]))
+def test_more_rounds_never_cost_less_and_no_rule_undercuts_the_exact_one(multiplier, count, sampling, delta):
+    fewer = compose([Event("gaussian", multiplier, "l2", sampling=sampling, count=count)], delta).high
+    more = compose([Event("gaussian", multiplier, "l2", sampling=sampling, count=2 * count)], delta).high
+    assert fewer <= more * (1 + 1e-3)
+    unsampled = gaussian_epsilon(multiplier / math.sqrt(count), delta)
+    assert fewer <= unsampled * 1.01 + 1e-3
+
+
+def test_sampled_gaussian_oracle():
+    bound = compose([Event("gaussian", 0.5, "l2", sampling=0.01, count=1000)], 1e-5, "pld")
+    assert bound.high == pytest.approx(2.84, rel=0.01)
+    assert bound.low <= 2.8434 <= bound.high
+
+
+def test_inverse_problems_end_on_the_private_side():
+    ratio = multiplier_for("gaussian", 1.0, 1e-5, rounds=100)
+    assert gaussian_delta(1.0, 10 / ratio) <= 1e-5
+    assert gaussian_delta(1.0, 10 / (ratio * 0.9999)) > 1e-5
+    rounds = rounds_for(Event("gaussian", 40.0, "l2"), 1.0, 1e-5)
+    assert compose([Event("gaussian", 40.0, "l2", count=rounds)], 1e-5).high <= 1.0
+    assert compose([Event("gaussian", 40.0, "l2", count=rounds + 1)], 1e-5).high > 1.0
+    assert multiplier_for("laplace", 2.0, rounds=10) == pytest.approx(5.0, rel=2e-6)
+    assert rounds_for(Event("laplace", 10.0, "l1"), 1.0, 0.0) == 10
+    assert rounds_for(Event("laplace", 0.5, "l1"), 1.0, 0.0) == 0
+    stable = multiplier_for("stable", 1.0, 1e-5, rounds=4, alpha=1.9)
+    assert compose([Event("stable", stable, "l2", alpha=1.9, count=4)], 1e-5).high <= 1.0
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_a_plan_spends_its_budget_round_by_round(mechanism):
+    delta = Fraction(0) if mechanism == "laplace" else Fraction("1e-6")
+    plan = make_plan(mechanism, Fraction(7, 10), delta, 30, sensitivity=0.2)
+    for k in (1, 2, 10, 29):
+        event = Event(mechanism, plan.mechanism.event.multiplier, plan.mechanism.norm, count=k)
+        exact = compose([event], float(delta), "simple" if mechanism == "laplace" else "pld").high
+        assert float(plan.spent_after(k)) == pytest.approx(exact, rel=1e-6)
+    assert plan.spent_after(0) == 0
+    assert plan.spent_after(30) == Fraction(7, 10)
+    assert plan.spent_after(31) > Fraction(7, 10)
+    shared = make_plan(mechanism, Fraction(7, 10), delta, 30, 0.2, shared_records=2)
+    assert shared.mechanism.event.multiplier > 1.9 * plan.mechanism.event.multiplier
+
+
+@pytest.mark.parametrize(
+    ("events", "delta", "method", "message"),
+    [
+        ([], 1e-5, "best", "at least one"),
+        ([Event("gaussian", 1.0, "l2")], 0.0, "best", "never pure"),
+        ([Event("laplace", 1.0, "l1")], 0.0, "pld", "needs a delta"),
+        ([Event("laplace", 1.0, "l1")], float("nan"), "best", "delta = nan"),
+        ([Event("laplace", 1.0, "l1")], 1.5, "best", "delta = 1.5"),
+        ([Event("gaussian", 1.0, "l2", sampling=0.1)], 1e-5, "zcdp", "no amplification"),
+    ],
+)
+def test_impossible_questions_are_one_sentence(events, delta, method, message):
+    with pytest.raises(SettingError, match=message):
+        compose(events, delta, method)

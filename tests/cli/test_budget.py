@@ -1,0 +1,89 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from parley.cli.app import app
+from parley.errors import SettingError
+
+
+def budget(*arguments):
+    run = CliRunner().invoke(app, ["budget", *map(str, arguments)])
+    if run.exception is not None and not isinstance(run.exception, SystemExit):
+        raise run.exception
+    assert run.exit_code == 0, run.output
+    return run.output
+
+
+def test_explain_speaks_and_counts(tmp_path):
+    text = budget("explain", "--epsilon", 1, "--plot", tmp_path / "e.png").replace("\n", " ")
+    assert "73.1%" in text
+    assert "26.9%" in text
+    assert "replace-one" in text
+    assert (tmp_path / "e.png").stat().st_size > 10_000
+    content = json.loads(budget("explain", "--epsilon", 1, "--delta", 1e-5, "--json"))
+    assert content["posterior"]["failure"] == pytest.approx(3.16e-5, rel=0.01)
+    assert content["belief_bound"] is None  # proved for pure epsilon only
+
+
+def test_compose_shows_every_rule_and_the_best():
+    text = budget("compose", "gaussian:multiplier=2,count=100", "laplace:epsilon=0.1,count=5", "--delta", 1e-5)
+    for rule in ("simple", "advanced", "zcdp", "rdp", "pld"):
+        assert rule in text
+    content = json.loads(budget("compose", "gaussian:multiplier=0.5,sampling=0.01,count=1000", "-d", 1e-5, "--json"))
+    assert content["epsilon"] == pytest.approx(2.84, rel=0.01)
+    assert content["low"] <= content["high"]
+    assert content["adjacency"] == "replace-one"
+
+
+def test_calibrate_goes_both_ways():
+    noise = json.loads(budget("calibrate", "gaussian", "-e", 1, "-d", 1e-5, "--rounds", 100, "--sensitivity", 2, "--json"))
+    assert noise["scale"] == pytest.approx(2 * 37.3063, rel=1e-4)
+    rounds = json.loads(budget("calibrate", "laplace", "-e", 1, "--multiplier", 20, "--json"))
+    assert rounds["rounds"] == 20
+    assert "σ = " in budget("calibrate", "gaussian", "-e", 1, "-d", 1e-5)
+
+
+def test_compare_puts_the_honest_column_last():
+    content = json.loads(budget("compare", "-e", 1, "--dimension", 4, "--json"))
+    names = [entry["mechanism"] for entry in content["mechanisms"]]
+    assert names[0] == "laplace"
+    assert "geometric" in names
+    by_alpha = {entry["alpha"]: entry for entry in content["epsilon_by_spread"]}
+    assert by_alpha[1.9]["spread_1"] == pytest.approx(1.45, rel=0.01)
+    assert by_alpha[1.9]["high"] > by_alpha[1.9]["spread_64"]
+    assert "every direction" in budget("compare", "-e", 1).replace("\n", " ")
+
+
+def test_curves_are_drawn_and_told(tmp_path):
+    budget("curve", "--figure", "4.9", "--plot", tmp_path / "c.png")
+    assert (tmp_path / "c.png").stat().st_size > 10_000
+    content = json.loads(budget("curve", "--alpha", 1.9, "--json"))
+    assert {curve["spread"] for curve in content["panels"][0]["curves"]} == {"one", "many"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["explain", "-e", "0"], "epsilon = 0"),
+        (["explain", "-e", "nan"], "epsilon = nan"),
+        (["explain", "-e", "1", "--prior", "1"], "prior = 1"),
+        (["compose", "gaussian:multiplier=1"], "never pure"),
+        (["compose", "gauss:multiplier=1"], "expected one of laplace"),
+        (["compose", "laplace:epsilon=0.1,cout=5"], "unknown key 'cout'"),
+        (["compose", "laplace:epsilon=x"], "expected a number"),
+        (["compose", "laplace:count=5"], "expected either multiplier"),
+        (["compose", "laplace:epsilon=0.1,count=2.5"], "whole number"),
+        (["compose", "laplace:epsilon=0.1,sampling=0"], "sampling = 0"),
+        (["compose", "stable:multiplier=1"], "alpha: missing"),
+        (["compose", "laplace:epsilon=0.1", "--method", "magic"], "method = 'magic'"),
+        (["calibrate", "gaussian", "-e", "1", "-d", "1"], "delta = 1"),
+        (["calibrate", "gaussian", "-e", "-1", "-d", "1e-5"], "epsilon = -1"),
+        (["calibrate", "stable", "-e", "1", "--alpha", "3"], "alpha = 3"),
+        (["curve"], "where should the curves go"),
+        (["curve", "--figure", "9.9", "--json"], "figure = '9.9'"),
+    ],
+)
+def test_mistakes_are_one_sentence(arguments, message):
+    with pytest.raises(SettingError, match=message):
+        budget(*arguments)
