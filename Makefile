@@ -21,6 +21,7 @@ format: .venv/ready-dev
 	$(BIN)/ruff check --fix .
 
 bench: .venv/ready-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	@for study in benchmarks/*.py; do echo "== $$study"; $(BIN)/python $$study || exit 1; done
 
 clean:

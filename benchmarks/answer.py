@@ -1,4 +1,4 @@
-"""One released answer, part by part: gradient, safe noise, and the durable commit, beside fast noise and no ledger.
+"""One released answer, part by part: safe noise beside OpenDP's sampler and fast noise, the durable commit beside memory.
 
 python benchmarks/answer.py
 """
@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from parley.data import synthetic_lending
-from parley.ledger import Ledger, StudyLedger
+from parley.ledger import Ledger, Reservation, StudyLedger
 from parley.mechanisms import FastNoise, SafeNoise
+from parley.mechanisms.noise import opendp_laplace
 from parley.queries import GradientQuery
 
 
@@ -29,24 +30,26 @@ def main() -> None:
     began = time.perf_counter()
     synthetic_lending(1_000_000, seed=1)
     print(f"synthetic loan book, 1,000,000 rows   {time.perf_counter() - began:8.2f} s")
-    print(f"{'coordinates':>12} {'safe noise':>12} {'fast noise':>12} {'ratio':>8}")
+    print(f"{'coordinates':>12} {'OpenDP':>12} {'safe noise':>12} {'ratio':>8} {'fast noise':>12}")
     for size in (10, 1000, 100_000):
         value = np.zeros(size)
-        safe = seconds(lambda _, v=value: SafeNoise().laplace(v, 1.0), max(1, 3000 // size))
-        fast = seconds(lambda _, v=value: FastNoise(1).laplace(v, 1.0), 20)
-        print(f"{size:12,} {safe * 1e3:9.3f} ms {fast * 1e3:9.3f} ms {safe / fast:8.0f}")
+        opendp = seconds(lambda _, v=value: opendp_laplace(1.0)(v), max(1, 3000 // size))
+        safe = seconds(lambda _, v=value: SafeNoise().laplace(v, 1.0, 1.0), max(1, 3000 // size))
+        fast = seconds(lambda _, v=value: FastNoise(1).laplace(v, 1.0, 1.0), 20)
+        print(f"{size:12,} {opendp * 1e3:9.3f} ms {safe * 1e3:9.3f} ms {opendp / safe:8.1f} {fast * 1e3:9.3f} ms")
 
     rounds = 300
     value = np.zeros(10)
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         durable, study = Ledger(Path(folder) / "a.ledger", lifetime=1.0), StudyLedger()
         for ledger in (durable, study):
-            ledger.accept("t", "learner", Fraction(1), rounds + 1)
+            ledger.accept(Reservation("t", "a", "learner", Fraction(1), Fraction(0), rounds + 1))
         cost = Fraction(1, rounds + 1)
 
         def commit(ledger: Ledger | StudyLedger) -> float:
             return seconds(
-                lambda k: ledger.answer(GradientQuery.ask("t", "learner", k + 1, value + k), cost, {}, lambda: value), rounds
+                lambda k: ledger.answer(GradientQuery.ask("t", "learner", k + 1, value + k), cost * (k + 1), {}, lambda: value),
+                rounds,
             )
 
         with_fsync, in_memory = commit(durable), commit(study)

@@ -101,7 +101,7 @@ def test_the_same_seed_gives_the_same_study_and_owners_are_independent():
     assert (one.theta != parley.train(terms, owners(200, 200), replicates=3, seed=6).theta).any()
     twins = [parley.Owner(name, regression_table(200)) for name in "ab"]
     answers = [owner.rehearse(s, 2) for owner, s in zip(twins, np.random.SeedSequence(1).spawn(2), strict=True)]
-    assert (answers[0].noise.laplace(np.zeros(2), 1.0) != answers[1].noise.laplace(np.zeros(2), 1.0)).all()
+    assert (answers[0].noise.laplace(np.zeros(2), 1.0, 1.0) != answers[1].noise.laplace(np.zeros(2), 1.0, 1.0)).all()
 
 
 def test_replicates_are_parallel_runs_of_one_law():

@@ -58,7 +58,7 @@ def test_half_the_noise_is_caught_by_that_test():
 
 @pytest.mark.parametrize(("noise", "count"), [(FastNoise(1), 200_000), (SafeNoise(), 20_000)])
 def test_both_samplers_follow_the_law_and_a_mutant_does_not(noise, count):
-    sample = noise.laplace(np.zeros(count), 3.0)
+    sample = noise.laplace(np.zeros(count), 3.0, 1.0)
     assert stats.kstest(sample, stats.laplace(scale=3.0).cdf).pvalue > 1e-6
     assert stats.kstest(sample / 2, stats.laplace(scale=3.0).cdf).pvalue < 1e-12
 
@@ -66,10 +66,10 @@ def test_both_samplers_follow_the_law_and_a_mutant_does_not(noise, count):
 def test_noise_is_added_to_the_value_and_fresh_every_time():
     value = np.array([1e6, -1e6])
     for noise in (FastNoise(), SafeNoise()):
-        first, second = noise.laplace(value, 1.0), noise.laplace(value, 1.0)
+        first, second = noise.laplace(value, 1.0, 1.0), noise.laplace(value, 1.0, 1.0)
         assert np.abs(first - value).max() < 100
         assert (first != second).any()
-    assert (FastNoise(3).laplace(value, 1.0) == FastNoise(3).laplace(value, 1.0)).all()
+    assert (FastNoise(3).laplace(value, 1.0, 1.0) == FastNoise(3).laplace(value, 1.0, 1.0)).all()
 
 
 def test_a_value_bounded_in_another_norm_or_too_sensitive_is_refused():
@@ -90,7 +90,7 @@ def test_impossible_sensitivities_are_refused(bad):
 
 def test_distortion_and_variance_are_those_of_the_law():
     mechanism = Laplace.calibrate(Fraction(1, 2), 1.0)
-    sample = FastNoise(0).laplace(np.zeros(10**6), mechanism.scale)
+    sample = FastNoise(0).laplace(np.zeros(10**6), mechanism.scale, 1.0)
     assert np.abs(sample).mean() == pytest.approx(mechanism.expected_distortion, rel=0.005)
     assert sample.var() == pytest.approx(mechanism.variance, rel=0.01)
     assert mechanism.epsilon == pytest.approx(0.5)

@@ -36,7 +36,7 @@ class Laplace:
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
         """The value with noise."""
-        return noise.laplace(require(bounded, self.norm, self.sensitivity).value, self.scale)
+        return noise.laplace(require(bounded, self.norm, self.sensitivity).value, self.scale, self.sensitivity)
 
     @property
     def variance(self) -> float:

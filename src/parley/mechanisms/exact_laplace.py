@@ -1,0 +1,104 @@
+"""Exact discrete Laplace noise for long vectors: the law OpenDP samples, two orders of magnitude faster.
+
+Canonne, Kamath and Steinke (2020), algorithms 1 and 2, on whole arrays: every comparison is between integers below 2^53 drawn from the
+operating system's cryptographic generator, so the sampled law is exactly P(k) proportional to exp(-|k|/scale). No floating-point
+number is involved before the result.
+"""
+
+import math
+import os
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.errors import SettingError
+from parley.validate import Floats
+
+BITS = 46  # of the noise scale in grid units: its multiples up to 127 are exact floats
+
+Words = NDArray[np.uint64]
+Integers = NDArray[np.int64]
+
+
+def add_laplace(value: Floats, scale: float, sensitivity: float) -> Floats:
+    """`value` plus Laplace noise of at least this scale, on a grid of scale/2^46.
+
+    Formal guarantee: (sensitivity/scale)-DP for values of this L1 sensitivity, floating point included. Rounding d coordinates to the
+    grid g moves two values apart by at most d g more, so the noise is scaled up by (sensitivity + d g)/sensitivity. Rounded value
+    and noise are whole multiples of g, exact as floats; their correctly rounded sum depends on their exact sum only.
+    """
+    exponent = math.frexp(scale)[1] - BITS
+    grid = Fraction(2) ** exponent
+    widened = Fraction(scale) * (1 + value.size * grid / Fraction(sensitivity))
+    steps = math.ceil(widened / grid)
+    if not -1000 < exponent < 900 or steps >= 2 ** (BITS + 1):
+        raise SettingError(
+            "noise: the scale is too extreme, or too small for this many coordinates; use fewer rounds or coordinates"
+        )
+    unit = math.ldexp(1.0, exponent)
+    noise = discrete_laplace(steps, value.size)
+    if np.abs(noise).max(initial=0) >= 2**53:  # beyond 63 scales: once in 10^27 draws; then add as integers of any size
+        exact = [Fraction(float(v)) / grid for v in np.rint(value.reshape(-1) / unit) * unit]
+        summed = [float((v + int(k)) * grid) for v, k in zip(exact, noise, strict=True)]
+        return np.array(summed).reshape(value.shape)
+    return np.asarray((np.rint(value / unit) + noise.reshape(value.shape)) * unit)
+
+
+def discrete_laplace(scale: int, size: int) -> Integers:
+    """`size` independent whole numbers with P(k) = (e^(1/scale) - 1)/(e^(1/scale) + 1) e^(-|k|/scale), exactly.
+
+    >>> bool(np.abs(discrete_laplace(3, 1000)).mean() < 10)
+    True
+    """
+    if not 1 <= scale < 2 ** (BITS + 1):
+        raise SettingError(f"scale: expected a whole number from 1 to 2^{BITS + 1}")
+    out = np.empty(size, dtype=np.int64)
+    waiting = np.arange(size)
+    while waiting.size:
+        rest = _below(scale, waiting.size)
+        kept = _bernoulli_exp(rest, scale)
+        place, rest = waiting[kept], rest[kept]
+        drawn = rest.astype(np.int64) + scale * _geometric(place.size)
+        negative = _below(2, place.size) == 1
+        valid = ~(negative & (drawn == 0))  # zero must not be drawn twice
+        out[place[valid]] = np.where(negative, -drawn, drawn)[valid]
+        waiting = np.concatenate([waiting[~kept], place[~valid]])
+    return out
+
+
+def _geometric(size: int) -> Integers:
+    """How often Bernoulli(1/e) succeeds in a row."""
+    count = np.zeros(size, dtype=np.int64)
+    going = np.arange(size)
+    while going.size:
+        going = going[_bernoulli_exp(np.ones(going.size, dtype=np.uint64), 1)]
+        count[going] += 1
+    return count
+
+
+def _bernoulli_exp(numerator: Words, denominator: int) -> NDArray[np.bool_]:
+    """Independent Bernoulli(exp(-numerator/denominator)), numerator at most denominator.
+
+    The run of successes of Bernoulli(x/1), Bernoulli(x/2), ... has an even length with probability exp(-x).
+    """
+    odd = np.zeros(len(numerator), dtype=np.bool_)
+    going, k = np.arange(len(numerator)), 1
+    while going.size:
+        success = _below(denominator * k, going.size) < numerator[going]
+        odd[going[~success]] = k % 2 == 1
+        going, k = going[success], k + 1
+    return odd
+
+
+def _below(limit: int, size: int) -> Words:
+    """`size` independent uniform whole numbers from 0 to limit - 1, by rejection."""
+    shift = np.uint64(64 - max(1, (limit - 1).bit_length()))
+    out = np.empty(size, dtype=np.uint64)
+    waiting = np.arange(size)
+    while waiting.size:
+        words = np.frombuffer(os.urandom(8 * waiting.size), dtype=np.uint64) >> shift
+        fits = words < limit
+        out[waiting[fits]] = words[fits]
+        waiting = waiting[~fits]
+    return out
