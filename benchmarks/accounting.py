@@ -39,9 +39,8 @@ def main() -> None:
     print(f"  parley, Gaussian, replace-one                 eps {gauss.low:.4f}..{gauss.high:.4f}   {own:7.2f} s")
     for error, value in seconds.items():
         if value is not None:
-            print(
-                f"  prv-accountant at error {error}: {value / alone:.1f} x the time of one coordinate, {value / both:.1f} x of every direction"
-            )
+            ratios = f"{value / alone:.1f} x the time of one coordinate, {value / both:.1f} x of every direction"
+            print(f"  prv-accountant at error {error}: {ratios}")
     opacus()
 
     rng, size = np.random.default_rng(0), 10_000_000

@@ -10,6 +10,7 @@ import pandas as pd
 from parley import objectives
 from parley.accounting import Plan, exact, make_plan, mechanism_norm
 from parley.data import Design, Preparation, fit_preparation, read_table
+from parley.data.design import summation_slack
 from parley.data.table import Table
 from parley.errors import DataError, GuaranteeError, Malformed, OutsideBox, TermsError, UnknownTerms
 from parley.ledger import AnyLedger, Reservation, StudyLedger
@@ -146,14 +147,7 @@ class Owner:
             preparation, public = fit_preparation(terms, self.table)
             train, held_out = preparation.designs(self.table, terms, self.name)
         objective = objectives.make(terms.model)
-        bound = objective.record_bound(preparation, terms, mechanism_norm(privacy.mechanism))
-        if bound is None:
-            raise TermsError(
-                "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public sample): "
-                "without either nothing limits what one record can do"
-            )
-        budget = exact(part.epsilon), Fraction(str(privacy.delta))
-        sensitivity = bound.sensitivity(len(train), train.summation_slack, privacy.records_per_person)
+        bound, plan = owner_plan(terms, self.name, preparation, objective)
         return Agreement(
             terms=terms,
             hash=terms.hash,
@@ -163,5 +157,19 @@ class Owner:
             train=train,
             held_out=held_out,
             bound=bound,
-            plan=make_plan(privacy.mechanism, *budget, terms.learning.horizon, sensitivity, privacy.shared_records),
+            plan=plan,
         )
+
+
+def owner_plan(terms: Terms, name: str, preparation: Preparation, objective: MarginObjective) -> tuple[RecordBound, Plan]:
+    """How an owner's answers are bounded and noised: a function of the terms and public knowledge alone."""
+    privacy, rows = terms.privacy, terms.train_rows(name)
+    bound = objective.record_bound(preparation, terms, mechanism_norm(privacy.mechanism))
+    if bound is None:
+        raise TermsError(
+            "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public sample): "
+            "without either nothing limits what one record can do"
+        )
+    budget = exact(terms.owner(name).epsilon), Fraction(str(privacy.delta))
+    sensitivity = bound.sensitivity(rows, summation_slack(rows, preparation.width), privacy.records_per_person)
+    return bound, make_plan(privacy.mechanism, *budget, terms.learning.horizon, sensitivity, privacy.shared_records)

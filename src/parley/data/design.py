@@ -85,14 +85,19 @@ class Design:
 
     @property
     def summation_slack(self) -> float:
-        """Relative error of a mean over the rows, summed block by block in any order within a block.
+        """Relative error of a mean over the rows."""
+        return summation_slack(len(self), self.width)
 
-        Formal guarantee: a sum of n products computed by blocks carries at most gamma_m = m u/(1 - m u) times the sum of their
-        absolute values, m = BLOCK + number of blocks + width + 8 roundings on any path from a term to the result
-        (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1; u = 2^-53, fused or reordered operations included).
-        """
-        roundings = (min(BLOCK, len(self)) + len(self.blocks) + self.width + 8) * UNIT
-        return roundings / (1 - roundings)
+
+def summation_slack(rows: int, width: int) -> float:
+    """Relative error of a mean over `rows` rows, summed block by block in any order within a block.
+
+    Formal guarantee: a sum of n products computed by blocks carries at most gamma_m = m u/(1 - m u) times the sum of their
+    absolute values, m = BLOCK + number of blocks + width + 8 roundings on any path from a term to the result
+    (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1; u = 2^-53, fused or reordered operations included).
+    """
+    roundings = (min(BLOCK, rows) + -(-rows // BLOCK) + width + 8) * UNIT
+    return roundings / (1 - roundings)
 
 
 def pooled(designs: list[Design]) -> Design:
