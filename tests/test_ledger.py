@@ -133,6 +133,11 @@ def test_delta_is_reserved_and_spent_too(tmp_path):
     ledger.answer(query(2, terms="t1"), Fraction(1), {}, value())
     assert [entry["delta"] for entry in ledger.entries()][2:] == [str(small), "0"]
     assert ledger.verify() == 4
+    ledger.close()
+    assert Ledger(tmp_path / "a.ledger", lifetime=2.0).lifetime[1] == Fraction("1e-5")
+    for wrong in (float("nan"), "x", 1.0, 2e-5):
+        with pytest.raises(LedgerError):
+            Ledger(tmp_path / "a.ledger", lifetime=2.0, lifetime_delta=wrong)
     pure = Ledger(tmp_path / "b.ledger", lifetime=2.0)
     with pytest.raises(BudgetExhausted):
         pure.accept(reserve("t1", Fraction(1), 2, delta=small))

@@ -1,6 +1,7 @@
 """Parley: should we learn together, on what privacy terms, and what came out of it?"""
 
 from parley import data
+from parley.forecasting import Forecast, best_coalition, forecast
 from parley.learning import JointModel, Result, alone, load_model, train
 from parley.ledger import Ledger
 from parley.owner import Owner
@@ -8,6 +9,7 @@ from parley.terms import Terms, load_terms
 from parley.version import __version__
 
 __all__ = [
+    "Forecast",
     "JointModel",
     "Ledger",
     "Owner",
@@ -15,7 +17,9 @@ __all__ = [
     "Terms",
     "__version__",
     "alone",
+    "best_coalition",
     "data",
+    "forecast",
     "load_model",
     "load_terms",
     "train",

@@ -163,24 +163,25 @@ class Ledger:
 
     durable = True
 
-    def __init__(self, path: str | Path, lifetime: float | str | Fraction | None = None, lifetime_delta: float | str = 0) -> None:
+    def __init__(
+        self, path: str | Path, lifetime: float | str | Fraction | None = None, lifetime_delta: float | str | None = None
+    ) -> None:
         self.path = Path(path)
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         if lifetime is None and not self.path.exists():
             raise LedgerError(f"{self.path}: no such ledger; to make one, give its lifetime budget (epsilon)")
-        wanted = None if lifetime is None else (exact(lifetime), _delta(lifetime_delta))
+        wanted = None if lifetime is None else exact(lifetime)
+        wanted_delta = None if lifetime_delta is None else _delta(lifetime_delta)
         _LIVE.add(self)
         with self._transaction() as db:
             known = self._budget(db, "open")
             if known is None:
                 if wanted is None:
                     raise LedgerError(f"{self.path}: not a ledger; to make it one, give its lifetime budget (epsilon)")
-                self._append(db, kind="open", epsilon=str(wanted[0]), delta=str(wanted[1]), balance="0")
-            elif wanted is not None and wanted != known:
-                raise LedgerError(
-                    f"{self.path}: its lifetime budget is {_written(known)}, not {_written(wanted)}; a lifetime budget never changes"
-                )
+                self._append(db, kind="open", epsilon=str(wanted), delta=str(wanted_delta or 0), balance="0")
+            elif wanted not in (None, known[0]) or wanted_delta not in (None, known[1]):
+                raise LedgerError(f"{self.path}: its lifetime budget is {_written(known)}, and a lifetime budget never changes")
         self.verify()
 
     @property
@@ -298,6 +299,7 @@ class Ledger:
                         question = GradientQuery(entry["query"], entry["terms"], entry["learner"], entry["round"], np.empty(0))
                         accounts[entry["terms"]] = account.debit(question, balance)
                         sound = sound and epsilon == balance - account.spent
+                        sound = sound and delta == (account.delta if account.answered == 0 else 0)
                 except (KeyError, ValueError, TypeError, OutOfOrder, BudgetExhausted, UnknownTerms):
                     sound = False
                 if not sound:
@@ -396,7 +398,10 @@ class Ledger:
 
 def _delta(value: float | str) -> Fraction:
     """A lifetime delta as people mean it."""
-    delta = Fraction(str(value))
+    try:
+        delta = Fraction(str(value))
+    except ValueError:
+        delta = Fraction(-1)
     if not 0 <= delta < 1:
         raise LedgerError(f"lifetime_delta = {value}: expected a number from 0 to below 1")
     return delta

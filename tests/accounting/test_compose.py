@@ -71,6 +71,42 @@ def test_more_rounds_never_cost_less_and_no_rule_undercuts_the_exact_one(multipl
     assert fewer <= more * (1 + 1e-3)
     unsampled = gaussian_epsilon(multiplier / math.sqrt(count), delta)
     assert fewer <= unsampled * 1.01 + 1e-3
+    for method in METHODS:
+        if sampling == 1:
+            assert compose([Event("gaussian", multiplier, "l2", count=count)], delta, method).high >= unsampled * (1 - 1e-9)
+
+
+def test_no_rule_goes_below_the_exact_composition_of_scalar_laplace_noise():
+    from parley.accounting.loss import from_curve
+    from parley.accounting.pairs import LAPLACE, Pair
+
+    scalar = from_curve(*Pair(LAPLACE, 0.5 / 20).curve(), 1e-4).self_compose(100).get_epsilon_for_delta(1e-5)
+    for method in METHODS:
+        bound = compose([Event("laplace", 20.0, "l1", count=100)], 1e-5, method)
+        assert bound.high >= scalar * (1 - 1e-3)
+        assert bound.low == 0.0
+    for count, epsilon in ((10**12, 1e-8), (10**10, 1e-7)):
+        truth = 0.0272 if count == 10**12 else 0.027  # the Gaussian limit of so many tiny releases
+        assert compose([Event("laplace", 1 / epsilon, "l1", count=count)], 1e-5, "rdp").high >= truth * 0.99
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"multiplier": -10.0},
+        {"multiplier": float("nan")},
+        {"multiplier": 1e-200},
+        {"sampling": 2.0},
+        {"sampling": float("nan")},
+        {"sampling": 0.0},
+        {"count": 0},
+        {"count": 1.5},
+        {"norm": "l2"},
+    ],
+)
+def test_impossible_events_are_one_sentence(wrong):
+    with pytest.raises(SettingError, match=next(iter(wrong))):
+        Event(**({"mechanism": "laplace", "multiplier": 1.0, "norm": "l1"} | wrong))
 
 
 def test_sampled_gaussian_oracle():
@@ -105,6 +141,10 @@ def test_a_plan_spends_its_budget_round_by_round(mechanism):
     assert plan.spent_after(30) == Fraction(7, 10)
     assert plan.spent_after(31) > Fraction(7, 10)
     shared = make_plan(mechanism, Fraction(7, 10), delta, 30, 0.2, shared_records=2)
+    for k in (1, 10, 30):  # all copies of a record together
+        event = Event(mechanism, shared.mechanism.event.multiplier, shared.mechanism.norm, count=k)
+        one = compose([event], float(delta) / 2, "simple" if mechanism == "laplace" else "pld").high
+        assert float(shared.spent_after(k)) >= 2 * one * (1 - 1e-6) - 1e-9
     assert shared.mechanism.event.multiplier > 1.9 * plan.mechanism.event.multiplier
 
 

@@ -1,5 +1,6 @@
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from parley.accounting.loss import delta_at, epsilon_at, from_curve, loss_distribution, scalar_laplace
+from parley.accounting.loss import amplified, delta_at, epsilon_at, from_curve, loss_distribution
 from parley.accounting.pairs import LAPLACE, Pair, stable_law
 from parley.errors import SettingError
 from parley.mechanisms import Event
@@ -50,7 +51,7 @@ def test_the_stable_curve_is_the_hockey_stick_integral(alpha, sampling):
 @pytest.mark.parametrize("interval", [1e-3, 1e-4])
 def test_one_release_is_reported_from_above_and_within_1e_4(interval):
     gaussian = loss_distribution(Event("gaussian", 0.8, "l2"), interval)
-    laplace = scalar_laplace(1.3, 1.0, interval)
+    laplace = from_curve(*Pair(LAPLACE, 0.5 / 1.3).curve(), interval)
     for epsilon in (0.1, 0.5, 0.7512, 2.0):
         exact = gaussian_delta(epsilon, 1.25)
         assert exact <= delta_at(gaussian, epsilon) <= exact + 1e-4
@@ -81,6 +82,45 @@ def test_a_delta_below_the_numerical_error_is_refused():
     assert epsilon_at(distribution, 1e-6) > 0
     with pytest.raises(SettingError, match="computed to 1e-12"):
         epsilon_at(distribution, 1e-12)
+    with pytest.raises(SettingError, match="computed to 2e-10"):
+        epsilon_at(distribution, 1e-9, compositions=10**6)
+
+
+@pytest.mark.parametrize(("epsilon", "count"), [(0.02, 10_000), (0.02, 30_000)])
+def test_randomised_response_composed_is_reported_from_above(epsilon, count):
+    """Against the exact binomial sum at several eps."""
+    distribution = loss_distribution(Event("pure", 1 / epsilon, "l1"), 1e-3).self_compose(count)
+    k = np.arange(count + 1)
+    log_p = stats.binom.logpmf(k, count, 1 / (1 + math.exp(-epsilon)))
+    loss = epsilon * (2 * k - count)
+    for asked in (0.0, 2.0, 10.0):
+        exact = float(np.sum(np.exp(log_p[loss > asked]) * -np.expm1(asked - loss[loss > asked])))
+        assert min(exact, 1.0) <= delta_at(distribution, asked, count)
+
+
+@pytest.mark.parametrize("half_shift", [0.05, 0.5, 9.1, 92.0, 901.0, 5e4])
+def test_the_cauchy_curve_is_found_for_shifts_of_any_size(half_shift):
+    """P(A) - e^eps Q(A) over the interval where the loss exceeds eps, in closed form."""
+    curve, largest = Pair(stable_law(1.0), half_shift).curve()
+    peak = 2 * math.asinh(half_shift)
+    assert largest == pytest.approx(peak, rel=1e-9)
+    for share in (0.05, 0.5, 0.99, 0.9999):
+        with mpmath.workdps(40):
+            c, e = mpmath.mpf(half_shift), mpmath.e ** (mpmath.mpf(share) * 2 * mpmath.asinh(half_shift))
+            # (1 + (x + c)^2)/(1 + (x - c)^2) = e: a quadratic in x
+            half, last = c * (1 + e) / (e - 1), 1 + c**2
+            low, high = half - mpmath.sqrt(half**2 - last), half + mpmath.sqrt(half**2 - last)
+            mass = [(mpmath.atan(high - s) - mpmath.atan(low - s)) / mpmath.pi for s in (c, -c)]
+            exact = float(mass[0] - e * mass[1])
+        reported = float(curve(np.array([share * peak]))[0])
+        assert reported == pytest.approx(exact, abs=1e-10, rel=1e-9)
+        assert reported >= exact - 1e-13
+
+
+def test_amplification_by_sampling():
+    assert amplified(1.0, 1.0) == 1.0
+    assert amplified(1.0, 0.1) == pytest.approx(math.log(1 + 0.1 * (math.e - 1)))
+    assert amplified(1000.0, 0.5) == pytest.approx(1000 + math.log(0.5))
 
 
 def test_a_pure_vector_release_is_covered_whatever_its_direction():

@@ -36,6 +36,14 @@ def test_compose_shows_every_rule_and_the_best():
     assert content["adjacency"] == "replace-one"
 
 
+def test_large_compositions_do_not_exhaust_the_machine():
+    content = json.loads(budget("compose", "laplace:epsilon=0.1,count=1000000", "-d", 1e-5, "--json"))
+    assert content["epsilon"] > 1000
+    assert json.loads(budget("compose", "laplace:epsilon=1000,sampling=0.5", "-d", 1e-5, "--json"))["epsilon"] > 400
+    assert json.loads(budget("compose", "laplace:epsilon=1e-8,count=1000000000000", "-d", 1e-5, "--json"))["epsilon"] > 0.02
+    assert "midway" in budget("compose", "gaussian:multiplier=1,sampling=0.1", "-d", 1e-5)
+
+
 def test_calibrate_goes_both_ways():
     noise = json.loads(budget("calibrate", "gaussian", "-e", 1, "-d", 1e-5, "--rounds", 100, "--sensitivity", 2, "--json"))
     assert noise["scale"] == pytest.approx(2 * 37.3063, rel=1e-4)
@@ -80,6 +88,12 @@ def test_curves_are_drawn_and_told(tmp_path):
         (["calibrate", "gaussian", "-e", "1", "-d", "1"], "delta = 1"),
         (["calibrate", "gaussian", "-e", "-1", "-d", "1e-5"], "epsilon = -1"),
         (["calibrate", "stable", "-e", "1", "--alpha", "3"], "alpha = 3"),
+        (["compose", "stable:multiplier=1,alpha=3", "-d", "1e-5"], "alpha = 3"),
+        (["compose", "stable:multiplier=1,alpha=2", "-d", "1e-5"], "use gaussian"),
+        (["compose", "laplace:epsilon=1,epsilon=2"], "given twice"),
+        (["compose", "laplace:epsilon=1,alpha=1.5"], "only stable noise"),
+        (["compose", "gaussian:multiplier=1e-200", "-d", "1e-5"], "multiplier"),
+        (["explain", "-e", "1", "--people", "-4"], "people = -4"),
         (["curve"], "where should the curves go"),
         (["curve", "--figure", "9.9", "--json"], "figure = '9.9'"),
     ],

@@ -138,7 +138,8 @@ def test_a_release_equals_the_learner_that_replays_the_stored_answers(tmp_path):
         with sqlite3.connect(tmp_path / name) as db:
             rows = db.execute("SELECT answer FROM entries WHERE kind='answer' ORDER BY round").fetchall()
         stored[name] = [np.frombuffer(row[0]) for row in rows]
-    algorithm = make_algorithm(parties[0].agreement(terms.hash))
+    first = parties[0].agreement(terms.hash)
+    algorithm = make_algorithm(terms, first.objective, first.preparation, first.public)
     state = algorithm.start(3)
     for a, b in zip(stored["a"], stored["b"], strict=True):
         state = algorithm.update(state, (60 / 105) * a + (45 / 105) * b)

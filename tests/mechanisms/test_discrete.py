@@ -50,6 +50,8 @@ def test_geometric_moments_and_whole_numbers():
     assert mechanism.release(Bounded(np.array([3.0, -1.0]), 1.0, "l1"), FastNoise(0)).dtype == np.int64
     with pytest.raises(SettingError, match="whole numbers"):
         mechanism.release(Bounded(np.array([0.5]), 1.0, "l1"), FastNoise(0))
+    with pytest.raises(SettingError, match=r"2\^53"):
+        mechanism.release(Bounded(np.array([1e19]), 1.0, "l1"), FastNoise(0))
     with pytest.raises(SettingError, match="whole number, as the values are"):
         Geometric.calibrate(Fraction(1), 0.5)
 

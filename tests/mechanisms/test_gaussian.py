@@ -1,6 +1,7 @@
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -71,6 +72,33 @@ def test_the_closed_form_is_the_hockey_stick_integral(epsilon, shift):
     p, q = stats.norm.pdf(x, loc=shift), stats.norm.pdf(x)
     integral = np.trapezoid(np.maximum(p - math.exp(epsilon) * q, 0), x)
     assert gaussian_delta(epsilon, shift) == pytest.approx(float(integral), abs=2e-7)
+
+
+@settings(deadline=None)
+@given(st.floats(-9, 2), st.floats(-15, 1.5))
+def test_the_closed_form_is_right_to_ten_digits_at_any_size(log_epsilon, log_shift):
+    """Against 60-digit arithmetic, down to shifts of 1e-15 standard deviations."""
+    epsilon, shift = 10**log_epsilon, 10**log_shift
+    with mpmath.workdps(80):
+        e, s = mpmath.mpf(epsilon), mpmath.mpf(shift)
+        exact = mpmath.ncdf(s / 2 - e / s) - mpmath.e**e * mpmath.ncdf(-s / 2 - e / s)
+        if exact < mpmath.mpf(10) ** -60:
+            return
+        assert float(abs(gaussian_delta(epsilon, shift) / exact - 1)) < 1e-9
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1e-9", 1e-20), ("1e-6", 1e-12), ("0.001", 1e-30), ("1000", 1e-6)])
+def test_calibration_ends_on_the_private_side_at_extremes(epsilon, delta):
+    sigma = Gaussian.calibrate(Fraction(epsilon), delta, 1.0).sigma
+    with mpmath.workdps(80):
+        e, s = mpmath.mpf(epsilon), 1 / mpmath.mpf(sigma)
+        assert mpmath.ncdf(s / 2 - e / s) - mpmath.e**e * mpmath.ncdf(-s / 2 - e / s) <= delta
+
+
+def test_budgets_out_of_reach_are_one_sentence():
+    for epsilon, delta in (("1e36", 1e-5), ("1e-12", 1e-17), ("1", 1e-40)):
+        with pytest.raises(SettingError, match="expected an epsilon from"):
+            Gaussian.calibrate(Fraction(epsilon), delta, 1.0)
 
 
 def test_the_loss_in_any_direction_is_that_of_its_length():

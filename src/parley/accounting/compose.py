@@ -1,17 +1,18 @@
 """From events to (eps, delta), by every composition rule worth knowing. Every `high` is an upper bound.
 
-simple, advanced, zcdp and rdp hold however later events depend on earlier answers (within the given total); pld holds for a sequence of
+simple, zcdp and rdp hold however later events depend on earlier answers (within the given total); advanced and pld hold for a sequence of
 events fixed in advance, as in one accepted agreement - the queries inside may still be chosen adaptively.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Literal
 
 from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
 
-from parley.accounting.loss import composed, epsilon_at, pure_event_epsilon
+from parley.accounting.loss import amplified, composed, epsilon_at, pure_event_epsilon
 from parley.accounting.renyi import REAL_ORDERS, renyi_epsilon
 from parley.errors import SettingError
 from parley.mechanisms import Event
@@ -25,7 +26,7 @@ METHODS: tuple[Method, ...] = ("simple", "advanced", "zcdp", "rdp", "pld")
 
 @dataclass(frozen=True)
 class Bound:
-    """eps at delta: the truth lies in [low, high], and a guarantee is `high`. Analytic rules have low = 0: they bound from above only."""
+    """eps at delta: the truth lies in [low, high], and a guarantee is `high`. low = 0 where a rule bounds from above only."""
 
     low: float
     estimate: float
@@ -100,8 +101,10 @@ def _pld(events: Sequence[Event], delta: float) -> Bound:
         value = gaussian_epsilon(events[0].multiplier, delta)
         return Bound(value, value, value, delta, "pld")
     interval = pld_interval(events)
-    coarse, fine = (epsilon_at(composed(events, h), delta) for h in (2 * interval, interval))
-    low = max(0.0, fine - 2 * abs(coarse - fine))
+    rounds = sum(event.count for event in events)
+    coarse, fine = (epsilon_at(composed(events, h), delta, rounds) for h in (2 * interval, interval))
+    exact = all(event.mechanism == "gaussian" for event in events)  # others enter as the worst release of their eps
+    low = max(0.0, fine - 2 * abs(coarse - fine)) if exact else 0.0
     return Bound(low, (low + fine) / 2, fine, delta, "pld")
 
 
@@ -118,7 +121,10 @@ def merged(events: Sequence[Event]) -> list[Event]:
 def pld_interval(events: Sequence[Event]) -> float:
     """A grid that keeps the discretisation error of the whole composition near 0.1 % at a bearable cost."""
     rounds = sum(event.count for event in events)
-    return min(1e-3, max(1e-5, 0.05 / math.sqrt(rounds) / 10))
+    reach = math.fsum(event.count * _single_epsilon(event, 1e-10 / event.count) for event in events)
+    if reach > 1e6:
+        raise SettingError("pld: these releases reveal too much, or are too many, for a grid; use rdp")
+    return max(min(1e-3, max(1e-5, 0.005 / math.sqrt(rounds))), reach / 5e6)
 
 
 _RULES: dict[str, Callable[[Sequence[Event], float], Bound]] = {
@@ -144,7 +150,7 @@ def _single_epsilon(event: Event, delta: float) -> float:
         epsilon = gaussian_epsilon(event.multiplier, min(delta / event.sampling, 0.5))
     else:
         epsilon = pure_event_epsilon(event)
-    return epsilon if event.sampling == 1 else math.log1p(event.sampling * math.expm1(epsilon))
+    return amplified(epsilon, event.sampling)
 
 
 def gaussian_epsilon(multiplier: float, delta: float) -> float:
@@ -170,18 +176,19 @@ def gaussian_epsilon(multiplier: float, delta: float) -> float:
 def rounds_for(event: Event, epsilon: float, delta: float, method: Method | Literal["best"] = "best") -> int:
     """How many such releases fit into (epsilon, delta): the largest count whose upper bound stays within; 0 if none does."""
     positive(epsilon, "epsilon")
+    if delta == 0:
+        return int(Fraction(str(epsilon)) / Fraction(repr(_single_epsilon(event, 0.0))))
 
     def fits(count: int) -> bool:
-        repeated = Event(event.mechanism, event.multiplier, event.norm, event.alpha, event.sampling, count)
-        return compose([repeated], delta, method).high <= epsilon * (1 + 1e-12)
+        return compose([replace(event, count=count)], delta, method).high <= epsilon
 
     if not fits(1):
         return 0
     low, high = 1, 2
     while fits(high):
         low, high = high, 2 * high
-        if high > 2**30:
-            return low
+        if high > 2**40:
+            raise SettingError("epsilon: more than a trillion such rounds fit; that is no budget")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
@@ -206,10 +213,15 @@ def multiplier_for(
         event = Event(mechanism, multiplier, norm, alpha, sampling, rounds)
         return compose([event], delta, method).high <= epsilon
 
+    if delta == 0:
+        if sampling < 1:
+            raise SettingError("sampling: amplification of pure noise is computed with a delta; give one above 0")
+        unit = pure_event_epsilon(Event(mechanism, 1.0, norm, alpha))
+        return unit * rounds / epsilon * (1 + 1e-12)
     low, high = 1e-6, 1.0
     while not fits(high):
         low, high = high, 2 * high
-        if high > 1e12:
+        if high > 1e14:
             raise SettingError(f"epsilon = {epsilon:g}, delta = {delta:g}: no noise of this kind reaches it")
     while high / low > 1 + 1e-6:
         middle = math.sqrt(low * high)

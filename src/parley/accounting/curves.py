@@ -23,7 +23,7 @@ Spread = Literal["one", "many"]
 def delta_curve(
     alpha: float, scale: float, epsilons: Floats, compositions: int = 1, sampling: float = 1.0, spread: Spread = "one"
 ) -> Floats:
-    """delta at each eps for an L2 shift of 1: an upper bound.
+    """delta at each eps for an L2 shift of 1: an upper bound for one coordinate; for "many", the limit that equal spreads approach.
 
     >>> delta_curve(2.0, 1.0, np.array([0.0]))[0] > delta_curve(2.0, 2.0, np.array([0.0]))[0]
     True
@@ -31,7 +31,7 @@ def delta_curve(
     law, shift = _single_shift(alpha, scale, spread)
     curve, largest = Pair(stable_law(law), shift / 2, sampling_rate(sampling)).curve()
     distribution = from_curve(curve, largest, min(1e-3, largest / 200)).self_compose(whole(compositions, "compositions"))
-    return delta_at(distribution, epsilons)
+    return delta_at(distribution, epsilons, compositions)
 
 
 def epsilon_curve(

@@ -22,7 +22,7 @@ def posterior_bounds(epsilon: float, prior: float) -> tuple[float, float]:
     """
     epsilon, prior = non_negative(epsilon, "epsilon"), _prior(prior)
     odds = prior / (1 - prior)
-    low, high = odds * math.exp(-min(epsilon, 700)), odds * math.exp(min(epsilon, 700))
+    low, high = odds * math.exp(-epsilon), odds * math.exp(min(epsilon, 700))
     return low / (1 + low), high / (1 + high)
 
 

@@ -65,10 +65,16 @@ class Pair:
         """(delta as a function of eps >= 0, the largest loss).
 
         {loss > eps} is an interval (a, b) in x > 0: the loss rises from 0 to its top and, for heavy tails, falls back. Its ends are
-        found on a grid and polished; an error dx in an end changes delta by less than dx^2, so 1e-16 is reached.
+        found on a grid and polished; an error dx in an end changes delta by less than dx^2, and rounding is added: errors are upward.
         """
-        x = np.concatenate([[0.0], np.geomspace(1e-6, self.law.reach + 2 * self.half_shift, 6_000)])
-        x = np.unique(np.concatenate([x, np.linspace(0, 4 * self.half_shift + 8, 4_000)]))
+        c = self.half_shift
+        around = np.sinh(np.linspace(0, math.asinh(self.law.reach + c), 6_000))
+        x = np.concatenate([around, c + around, np.maximum(c - around, 0.0), np.linspace(0, 2 * c, 2_000)])
+        x = np.unique(x)
+        loss = self.loss(x)
+        top = int(np.argmax(loss))
+        near = np.linspace(x[max(top - 1, 0)], x[min(top + 1, len(x) - 1)], 201)  # the top itself lies between grid points
+        x = np.unique(np.concatenate([x, near]))
         loss = self.loss(x)
         top = int(np.argmax(loss))
         rising = np.maximum.accumulate(loss[: top + 1])
@@ -79,7 +85,8 @@ class Pair:
             below_end = loss[-1] >= epsilon  # the loss never comes back: Gaussian and Laplace tails
             end = np.where(below_end, np.inf, self._polish(np.interp(epsilon, falling, x[top:][::-1]), epsilon))
             mass = [self.upper_tail(start, side) - np.where(below_end, 0.0, self.upper_tail(end, side)) for side in (1, -1)]
-            value = np.where(epsilon < loss[top], mass[0] - np.exp(epsilon) * mass[1], 0.0)
+            lost = 4e-16 * np.exp(epsilon) * self.upper_tail(start, -1)  # what the second difference may have lost to rounding
+            value = np.where(epsilon < loss[top], mass[0] - np.exp(epsilon) * mass[1] + lost, 0.0)
             return np.clip(value, 0.0, 1.0)
 
         return delta, float(loss[top])

@@ -23,6 +23,7 @@ class Plan:
     epsilon: Fraction
     delta: Fraction
     rounds: int
+    shared_records: int = 1
 
     def spent_after(self, answers: int) -> Fraction:
         """The epsilon spent by this many answers.
@@ -39,7 +40,8 @@ class Plan:
         if answers >= self.rounds:
             return self.epsilon * answers / self.rounds  # the calibrated end; beyond it whatever the ledger will refuse
         multiplier = self.mechanism.sigma / self.mechanism.sensitivity / answers**0.5
-        return min(Fraction(gaussian_epsilon(multiplier, float(self.delta))), self.epsilon)
+        copies = self.shared_records  # each copy of a shared record costs as much, at its share of delta
+        return min(copies * Fraction(gaussian_epsilon(multiplier, float(self.delta / copies))), self.epsilon)
 
 
 def make_plan(
@@ -57,7 +59,7 @@ def make_plan(
         noise = Laplace.calibrate(per_round(epsilon, rounds) * share, sensitivity)
     else:
         noise = Gaussian.calibrate(epsilon * share, float(delta * share), sensitivity, count=rounds)
-    return Plan(noise, epsilon, delta, rounds)
+    return Plan(noise, epsilon, delta, rounds, shared_records)
 
 
 def mechanism_norm(mechanism: Literal["laplace", "gaussian"]) -> Norm:

@@ -25,6 +25,7 @@ from parley.cli.screen import console, print_json, require_folder
 from parley.errors import SettingError
 from parley.mechanisms import Event, Gaussian, Geometric, Laplace, Stable
 from parley.mechanisms.bounded import REPLACE_ONE
+from parley.mechanisms.stable import check_alpha
 from parley.report import figures
 from parley.report.tables import number, percent, terminal_table
 from parley.validate import positive, whole
@@ -36,7 +37,7 @@ budget_app.command("curve")(curve_command)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="The privacy budget.")]
-Delta = Annotated[float, typer.Option("--delta", "-d", help="The probability with which epsilon may be exceeded; 0 = never.")]
+Delta = Annotated[float, typer.Option("--delta", "-d", help="The additive slack of (epsilon, delta)-DP; 0 = pure.")]
 Kind = Literal["laplace", "gaussian", "geometric", "stable"]
 
 
@@ -70,7 +71,7 @@ def explain(
         "detection_at_5_percent_false_alarms": 1 - float(error_tradeoff(epsilon, delta, 0.05)),
         "min_entropy_leakage_bits": min_entropy_leakage(epsilon, 1, 2) if pure else None,
         "belief_bound": belief_bound(epsilon, people) if pure else None,
-        "epsilon_for_belief_one_half": epsilon_for_belief(0.5, people) if people > 2 else None,
+        "epsilon_for_belief_one_half": epsilon_for_belief(0.5, people) if pure and people > 2 else None,
         "adjacency": REPLACE_ONE,
     }
     if plot is not None:
@@ -79,11 +80,18 @@ def explain(
     if as_json:
         print_json(content)
         return
+    whole(people, "people", least=2)
     except_for = f", except with probability at most {number(failure)}" if failure else ""
     console.print(f"[bold]ε = {number(epsilon)}" + (f", δ = {number(delta)}" if delta else "") + "[/bold]")
-    sentences = [
-        f"Somebody who believes something about a person with probability {percent(prior)} cannot, after seeing the release, believe it "
-        f"with more than {percent(high)} or less than {percent(low)}{except_for}.",
+    sentences = (
+        []
+        if failure >= 1
+        else [
+            f"Somebody who believes something about a person with probability {percent(prior)} cannot, after seeing the release, believe "
+            f"it with more than {percent(high)} or less than {percent(low)}{except_for}."
+        ]
+    )
+    sentences += [
         "Whoever tests whether a person's record was used, and raises a false alarm in 5% of cases, finds it in at most "
         f"{percent(content['detection_at_5_percent_false_alarms'])} of cases; false alarms and misses add up to at least "
         f"{percent(content['least_total_error'])}.",
@@ -107,8 +115,9 @@ def compose_command(
         list[str],
         typer.Argument(
             metavar="RELEASE...",
-            help="MECHANISM:KEY=VALUE,... with multiplier (noise scale/sensitivity) or, for laplace and geometric, epsilon; and count, "
-            "sampling (Poisson rate, drawn by the owner in secret), alpha (stable).",
+            help="MECHANISM:KEY=VALUE,... with multiplier (noise scale/sensitivity, the sensitivity being how far replacing one record "
+            "moves the value) or, for laplace and geometric, epsilon; and count, sampling (Poisson rate, drawn by the owner in secret), "
+            "alpha (stable).",
         ),
     ],
     delta: Delta = 0.0,
@@ -126,19 +135,27 @@ def compose_command(
     if as_json:
         print_json({**vars(chosen), "epsilon": chosen.high, "events": [event.to_dict() for event in events]})
         return
-    rows = [["rule", "ε at most", "ε at least"]]
+    rows = [["rule", "ε at most", "ε at least", ""]]
     for rule in METHODS if method == "best" else (chosen.method,):
         rows.append(_rule_row(events, delta, rule))  # type: ignore[arg-type]
     console.print(terminal_table(rows))
     console.print(f"\n[bold]ε ≤ {number(chosen.high, 6)}[/bold] at δ = {number(delta)} ({chosen.method}, {chosen.adjacency})")
+    if any(event.sampling < 1 for event in events):
+        console.print(SAMPLED, style="dim")
+
+
+SAMPLED = (
+    "Sampled releases: the owner draws the sample in secret, and a record that is not drawn leaves the value midway, at most half the "
+    "sensitivity away (as in sums of clipped records, where that half is the clip)."
+)
 
 
 def _rule_row(events: list[Event], delta: float, rule: Method) -> list[str]:
     try:
         bound = compose(events, delta, rule)
     except SettingError as error:
-        return [rule, "–", str(error)]
-    return [rule, number(bound.high, 6), number(bound.low, 6) if bound.low else ""]
+        return [rule, "–", "", str(error)]
+    return [rule, number(bound.high, 6), number(bound.low, 6) if bound.low else "", ""]
 
 
 @budget_app.command()
@@ -236,7 +253,7 @@ def compare(
     title = f"Noise for ε = {number(epsilon)} in {dimension} dimension(s), {rounds} round(s), L2 sensitivity {number(sensitivity)}"
     console.print(terminal_table(rows, title))
     console.print()
-    head = ["stable noise, scale = sensitivity", "1 coordinate", "4", "64", "many", "every direction: at most"]
+    head = ["stable noise, scale = sensitivity", "1 coordinate", "4", "64", "worst spread", "every direction: at most"]
     table = [head]
     for s in spreads:
         table.append([f"α = {s['alpha']}", *(number(s[k]) for k in ("spread_1", "spread_4", "spread_64", "low", "high"))])
@@ -256,6 +273,10 @@ def mechanism_kind(name: str, alpha: float | None) -> Kind:
         raise SettingError(f"mechanism = {name!r}: expected one of {', '.join(get_args(Kind))}")
     if name == "stable" and alpha is None:
         raise SettingError("alpha: missing; stable noise needs its stability index, --alpha 1 to 2")
+    if name != "stable" and alpha is not None:
+        raise SettingError(f"alpha: only stable noise has one, not {name}")
+    if name == "stable" and check_alpha(alpha or 0) == 2:
+        raise SettingError("alpha = 2: that is Gaussian noise of standard deviation sqrt(2) times the scale; use gaussian")
     return name  # type: ignore[return-value]
 
 
@@ -272,6 +293,8 @@ def parse_release(text: str) -> Event:
         key, _, value = item.partition("=")
         if key not in known:
             raise SettingError(f"{text}: unknown key {key!r}; expected {', '.join(sorted(known))}")
+        if key in values:
+            raise SettingError(f"{text}: {key} is given twice")
         try:
             values[key] = float(value)
         except ValueError:

@@ -92,7 +92,7 @@ def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetim
     tables = [owner_table(part) for part in terms.owners]
     trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
     agreements = [owner.prepare(terms) for owner in trial]
-    make_algorithm(agreements[0])
+    make_algorithm(terms, agreements[0].objective, agreements[0].preparation, agreements[0].public)
     owners = []
     for part, table in zip(terms.owners, tables, strict=True):
         path = folder / f"{part.name}.ledger"

@@ -1,8 +1,8 @@
 """An algorithm is four pure functions on a state; the loop around them is written once."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -22,28 +22,9 @@ class State:
     average: Floats
 
 
-class Algorithm(Protocol):
-    """How a learner turns answers into a model."""
-
-    @property
-    def horizon(self) -> int: ...
-    def start(self, width: int, worlds: tuple[int, ...]) -> State: ...
-    def point(self, state: State) -> Floats:
-        """The parameter at which round `state.round` asks for the gradient."""
-        ...
-
-    def update(self, state: State, gradient: Floats) -> State:
-        """The state after the owners' combined answer."""
-        ...
-
-    def model(self, state: State) -> Floats:
-        """The model if the run ended here."""
-        ...
-
-
 @dataclass(frozen=True)
-class Descent:
-    """What Algorithms 1 and 2 of W share: a start at zero, the learner's own g1, and the box."""
+class Descent(ABC):
+    """An algorithm that asks for gradients: pure functions on a state. Shared by all: a start at zero, the learner's own g1, the box."""
 
     objective: MarginObjective
     horizon: int
@@ -55,7 +36,16 @@ class Descent:
         return State(1, zero, zero)
 
     def point(self, state: State) -> Floats:
+        """The parameter at which round `state.round` asks for the gradient."""
         return state.theta
+
+    @abstractmethod
+    def update(self, state: State, gradient: Floats) -> State:
+        """The state after the owners' combined answer."""
+
+    @abstractmethod
+    def model(self, state: State) -> Floats:
+        """The model if the run ended here."""
 
     def moved(self, state: State, gradient: Floats, length: float) -> Floats:
         """One projected step: proj(theta - length (dg1 + gradient))."""
@@ -64,7 +54,7 @@ class Descent:
 
 
 def run(
-    algorithm: Algorithm,
+    algorithm: Descent,
     exchange: Exchange,
     combine: Callable[[Sequence[Answer]], Floats],
     terms: str,

@@ -12,9 +12,10 @@ import numpy as np
 
 from parley.accounting import shared_record_epsilon
 from parley.aggregation import weighted_mean
+from parley.data import Design, Preparation
 from parley.errors import DataError, SettingError, TermsError
 from parley.exchange import InProcess
-from parley.learning.algorithm import Algorithm, State, run
+from parley.learning.algorithm import Descent, State, run
 from parley.learning.averaged_subgradient import AveragedSubgradient
 from parley.learning.gradient_descent import GradientDescent
 from parley.learning.model import JointModel, make_model
@@ -23,14 +24,14 @@ from parley.learning.result import OwnerOutcome, Result
 from parley.learning.step import step_size
 from parley.learning.study import Study
 from parley.mechanisms.bounded import REPLACE_ONE
-from parley.objectives import optimum
+from parley.objectives import MarginObjective, optimum
 from parley.owner import Agreement, Owner
 from parley.terms import Terms
 from parley.validate import Floats, whole
 
 Progress = Callable[[int, int], None]  # rounds done, rounds in all
 
-ALGORITHMS: dict[str, Callable[..., Algorithm]] = {"averaged-subgradient": AveragedSubgradient, "gradient-descent": GradientDescent}
+ALGORITHMS: dict[str, type[Descent]] = {"averaged-subgradient": AveragedSubgradient, "gradient-descent": GradientDescent}
 
 
 def train(
@@ -65,7 +66,7 @@ def train(
     release = any(owner.releases for owner in owners)
     parties, agreements, worlds = _gather(terms, owners, replicates, seed, release)
     first = agreements[0]
-    algorithm = make_algorithm(first)
+    algorithm = make_algorithm(terms, first.objective, first.preparation, first.public)
     study = Study(agreements) if measure and not release else None
 
     def after_round(state: State) -> None:
@@ -97,11 +98,10 @@ def alone(terms: Terms, owner: Owner) -> Floats:
     return optimum(agreement.objective, [agreement.train], terms.model.radius)
 
 
-def make_algorithm(agreement: Agreement) -> Algorithm:
+def make_algorithm(terms: Terms, objective: MarginObjective, preparation: Preparation, public: Design | None) -> Descent:
     """The algorithm that the terms name, its step fixed from public knowledge."""
-    terms = agreement.terms
-    step = step_size(terms, agreement.objective, agreement.preparation, agreement.public)
-    return ALGORITHMS[terms.learning.algorithm](agreement.objective, terms.learning.horizon, step, terms.model.radius)
+    step = step_size(terms, objective, preparation, public)
+    return ALGORITHMS[terms.learning.algorithm](objective, terms.learning.horizon, step, terms.model.radius)
 
 
 def _in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:

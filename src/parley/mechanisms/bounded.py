@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from parley.errors import GuaranteeError, SettingError
-from parley.validate import Floats, positive
+from parley.validate import Floats, positive, whole
 
 Norm = Literal["l1", "l2"]
 
@@ -43,8 +43,10 @@ def require(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded:
 class Event:
     """One kind of release as a fact: which noise, how large relative to the sensitivity, how often, on which share of the records.
 
-    `multiplier` is scale/sensitivity (sigma/sensitivity for the Gaussian, 1/eps for "pure": any pure-DP release). Accountants
-    interpret events; nothing here is an opinion about eps.
+    `multiplier` is scale/sensitivity (sigma/sensitivity for the Gaussian, 1/eps for "pure": any pure-DP release), the sensitivity
+    being how far replacing one record moves the value. With `sampling` below 1 a record that is not drawn must leave the value
+    midway: with or without it, the value moves by at most half the sensitivity (as in sums of clipped records, where that half is
+    the clip). Accountants interpret events; nothing here is an opinion about eps.
     """
 
     mechanism: Literal["laplace", "gaussian", "geometric", "stable", "pure"]
@@ -53,6 +55,20 @@ class Event:
     alpha: float | None = None
     sampling: float = 1.0
     count: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.multiplier, int | float) or not 1e-9 <= self.multiplier <= 1e15:
+            raise SettingError(f"multiplier = {self.multiplier!r}: expected a number from 1e-9 to 1e15")
+        if not isinstance(self.sampling, int | float) or not 0 < self.sampling <= 1:
+            raise SettingError(f"sampling = {self.sampling!r}: expected a rate above 0 and at most 1")
+        whole(self.count, "count")
+        norms = {"gaussian": ("l2",), "stable": ("l1", "l2")}.get(self.mechanism, ("l1",))
+        if self.norm not in norms:
+            raise SettingError(
+                f"norm = {self.norm!r}: {self.mechanism} noise needs a value bounded in {' or '.join(norms).upper()}"
+            )
+        if self.mechanism == "stable" and (self.alpha is None or not 1 <= self.alpha <= 2):
+            raise SettingError(f"alpha = {self.alpha!r}: expected a number from 1 (Cauchy) to 2 (Gaussian)")
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for a ledger."""

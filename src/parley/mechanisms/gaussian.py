@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+import numpy as np
 from scipy.optimize import brentq
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr, ndtr
 
 from parley.errors import SettingError
 from parley.mechanisms.bounded import Bounded, Event, Norm, require
@@ -75,26 +76,36 @@ def probability(delta: float) -> float:
 
 
 def gaussian_delta(epsilon: float, shift: float) -> float:
-    """The exact delta of Gaussian noise at eps, for a shift of this many standard deviations (Z eq. 4.1).
+    """The exact delta of Gaussian noise at eps, for a shift s of this many standard deviations (Z eq. 4.1).
 
-    Phi(shift/2 - eps/shift) - e^eps Phi(-shift/2 - eps/shift), through logarithms, so that large eps do not overflow.
+    Phi(a) - e^eps Phi(b), a = s/2 - eps/s, b = -s/2 - eps/s. Since e^eps phi(b) = phi(a), this is phi(a) (M(-a) - M(-b)) with Mills' ratio
+    M(x) = Phi(-x)/phi(x): nothing overflows, and for small shifts the difference is taken by its derivatives, so nothing cancels.
     """
-    first = float(log_ndtr(shift / 2 - epsilon / shift))
-    second = epsilon + float(log_ndtr(-shift / 2 - epsilon / shift))
-    return math.exp(first) * -math.expm1(min(second - first, 0.0))
+    a, middle = shift / 2 - epsilon / shift, epsilon / shift
+    if shift < 1e-3:
+        mills = math.sqrt(math.pi / 2) * float(erfcx(middle / math.sqrt(2)))
+        first = middle * mills - 1
+        third = 2 * first + middle * (mills + middle * first)
+        difference = -shift * (first + shift**2 / 24 * third)
+    elif a > 0:
+        return float(ndtr(a)) - math.exp(epsilon + float(log_ndtr(-shift / 2 - middle)))
+    else:
+        ratios = erfcx(np.array([-a, shift / 2 + middle]) / math.sqrt(2))
+        difference = math.sqrt(math.pi / 2) * float(ratios[0] - ratios[1])
+    return math.exp(-a * a / 2) / math.sqrt(2 * math.pi) * max(difference, 0.0)
 
 
 def gaussian_ratio(epsilon: float, delta: float) -> float:
-    """The least sigma/sensitivity that is (epsilon, delta)-DP, rounded up in the twelfth digit."""
+    """The least sigma/sensitivity that is (epsilon, delta)-DP, rounded up in the tenth digit."""
     epsilon, delta = positive(epsilon, "epsilon"), probability(delta)
+    if not (1e-9 <= epsilon <= 1e6 and delta >= 1e-30):
+        raise SettingError(f"epsilon = {epsilon:g}, delta = {delta:g}: expected an epsilon from 1e-9 to 1e6 and a delta from 1e-30")
 
     def excess(log_ratio: float) -> float:
         return gaussian_delta(epsilon, math.exp(-log_ratio)) - delta
 
-    low, high = -40.0, 40.0
-    if excess(high) > 0:
-        raise SettingError(f"epsilon = {epsilon:g}, delta = {delta:g}: too small for Gaussian noise in floating point")
-    ratio = math.exp(brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16, maxiter=500)) * (1 + 1e-12)
+    low, high = -15.0, 60.0
+    ratio = math.exp(brentq(excess, low, high, xtol=1e-15, rtol=8.9e-16, maxiter=500)) * (1 + 1e-10)
     while gaussian_delta(epsilon, 1 / ratio) > delta:
-        ratio *= 1 + 1e-12
+        ratio *= 1 + 1e-10
     return ratio

@@ -40,6 +40,8 @@ class Geometric:
     def release(self, bounded: Bounded, noise: Noise) -> Integers:
         """The whole numbers with noise."""
         value = require(bounded, self.norm, self.sensitivity).value
+        if not np.abs(value).max(initial=0) <= 2**53 or not self.scale <= 2**53:
+            raise SettingError("value: expected whole numbers and a noise scale up to 2^53")
         whole = np.asarray(value).astype(np.int64)
         if not np.array_equal(whole, value):
             raise SettingError("value: expected whole numbers; the Laplace mechanism takes any")

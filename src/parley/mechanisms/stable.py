@@ -247,7 +247,8 @@ class _Law:
         self.log_density_slope = self.log_density.derivative()
         mass = make_interp_spline(u, density * np.cosh(u), k=5).antiderivative()
         beyond = _series(np.array([EDGE]), alpha, self.tail_terms)
-        self.log_tail = make_interp_spline(u, np.log(mass(u[-1]) - mass(u) + beyond), k=5)
+        tail = mass(u[-1]) - mass(u) + beyond
+        self.log_tail = make_interp_spline(u, np.log(tail * (0.5 / tail[0])), k=5)
 
 
 @lru_cache(maxsize=32)

@@ -1,0 +1,47 @@
+"""How an algorithm turns noise into error, exactly, for a quadratic cost.
+
+In each eigen-direction of the Hessian the error theta - theta* obeys the algorithm's own update with gradient h (theta - theta*) + noise: a
+linear recursion. So its law is known once we know what the algorithm makes of a start without noise and of one unit of noise in one
+round. Both are found by running the algorithm itself; no update rule is written a second time, and any algorithm that is linear in its
+answers can be forecast.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from parley.learning.algorithm import Descent, State
+from parley.validate import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """After round k the model's error in direction j has mean `bias`[k, j] and variance `gain`[k, j] times that of one round's noise."""
+
+    bias: Floats  # [T, p]
+    gain: Floats  # [T, p]
+
+
+def linear_response(algorithm: Descent, curvature: Floats, start: Floats) -> Response:
+    """The response in directions of these curvatures (of the data part of the cost) from these starting errors, without a box.
+
+    >>> from parley.learning.gradient_descent import GradientDescent
+    >>> from parley.objectives import LinearRegression
+    >>> once = linear_response(GradientDescent(LinearRegression(), 1, 0.5), np.array([2.0]), np.array([1.0]))
+    >>> float(once.bias[0, 0]), float(once.gain[0, 0])
+    (0.0, 0.25)
+    """
+    free = replace(algorithm, radius=None)
+    T, p = algorithm.horizon, len(curvature)
+    theta = np.zeros((T + 1, p))
+    theta[0] = start  # row 0: the start without noise; row i: one unit of noise in round i, from zero
+    state = State(1, theta, theta)
+    bias, gain = np.empty((T, p)), np.empty((T, p))
+    for k in range(1, T + 1):
+        gradient = curvature * state.theta
+        gradient[k] += 1
+        state = free.update(state, gradient)
+        model = free.model(state)
+        bias[k - 1] = model[0]
+        gain[k - 1] = np.einsum("ij,ij->j", model[1:], model[1:])
+    return Response(bias, gain)

@@ -1,0 +1,131 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+import parley
+from parley.errors import DataError
+from parley.forecasting import forecast
+from parley.forecasting.pilot import landscape, open_pilot
+from samples import class_table, make_terms, regression_table
+
+
+def quadratic_case(seed):
+    """A random regression whose clip and box do not bind: owners' tables, their terms, the pooled table as its own pilot."""
+    rng = np.random.default_rng(seed)
+    count, p = int(rng.integers(1, 5)), int(rng.integers(2, 6))
+    sizes = [int(n) for n in np.round(10 ** rng.uniform(2.5, 3.5, count))]
+    spread = 10 ** rng.uniform(-2, 0, p)  # condition numbers up to 1e4
+    truth = rng.normal(size=p)
+
+    def table(n):
+        X = rng.normal(size=(n, p)) * spread
+        return pd.DataFrame(X, columns=[f"x{j}" for j in range(p)]).assign(y=X @ truth + 0.3 * rng.normal(size=n))
+
+    tables = [table(n) for n in sizes]
+    pooled = pd.concat(tables, ignore_index=True)
+    curvature = 2 * np.linalg.eigvalsh(pooled[[f"x{j}" for j in range(p)]].cov())[-1]
+    terms = parley.Terms.from_dict(
+        {
+            "model": {"kind": "linear-regression", "target": "y", "features": [f"x{j}" for j in range(p)]},
+            "learning": {
+                "horizon": int(rng.integers(5, 30)),
+                "step": float(rng.uniform(0.1, 0.9) / curvature),
+                "algorithm": "averaged-subgradient",
+            },
+            "privacy": {"clip": 1e4},
+            "owners": [
+                {"name": "abcde"[i], "records": n, "epsilon": float(np.round(10 ** rng.uniform(2, 4.5), 3))}
+                for i, n in enumerate(sizes)
+            ],
+        }
+    )
+    return terms, tables, pooled
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_exact_forecast_meets_the_mean_of_many_runs(seed):
+    """Given the landscape, the forecast is exact: within 3 standard errors of the mean, the standard error being 1 to 3 %."""
+    terms, tables, pooled = quadratic_case(seed)
+    expected = forecast(terms, pilot=pooled, resamples=2)
+    assert expected.method == "exact-moments"
+    owners = [parley.Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
+    result = parley.train(terms, owners, replicates=2000, seed=seed)
+    runs = result.path[-1]
+    error = runs.std(ddof=1) / np.sqrt(len(runs))
+    assert abs(runs.mean() - expected.relative_fitness.mean) < 3 * error + 1e-9 * runs.mean()
+    assert abs(runs.mean() - 2 * expected.relative_fitness.mean) > 3 * error  # and would notice a factor of two
+    q25, median, q75 = np.quantile(runs, [0.25, 0.5, 0.75])
+    np.testing.assert_allclose(expected.run_quartiles, [q25, median, q75], rtol=0.2)
+    middle = len(result.path) // 2
+    assert result.path[middle].mean() == pytest.approx(expected.path[middle], rel=6 * error / runs.mean() + 0.02)
+
+
+def public_case(tmp_path, kind, rows=3000, **overrides):
+    table = class_table(rows, seed=9) if kind != "linear-regression" else regression_table(rows, seed=9)
+    table.to_csv(tmp_path / "public.csv", index=False)
+    return make_terms(6000, 4000, model__kind=kind, model__public=str(tmp_path / "public.csv"), **overrides)
+
+
+@pytest.mark.parametrize("kind", ["linear-svm", "logistic-regression"])
+def test_a_pilot_run_forecasts_classifiers(tmp_path, kind):
+    settings = {"privacy__clip": 6.0, "learning__horizon": 40, "model__regularisation": 0.5, "learning__step": "auto"}
+    terms = public_case(tmp_path, kind, **settings)
+    expected = forecast(terms)
+    assert expected.method == "pilot-run"
+    assert set(expected.by_method) == {"curvature-moments", "pilot-run"}
+    owners = [parley.Owner("a", class_table(6000, seed=1)), parley.Owner("b", class_table(4000, seed=2))]
+    truth = parley.train(terms, owners, replicates=40, seed=3).relative_fitness["mean"]
+    interval = expected.relative_fitness
+    assert interval.low * 0.7 <= truth <= interval.high * 1.4
+    assert interval.low <= interval.mean <= interval.high
+
+
+def test_a_clip_or_box_that_binds_switches_to_the_pilot_run_and_says_so(tmp_path):
+    tight = forecast(public_case(tmp_path, "linear-regression", privacy__clip=0.05))
+    assert tight.method == "pilot-run"
+    assert any("clip binds" in warning for warning in tight.warnings)
+    boxed = forecast(public_case(tmp_path, "linear-regression", privacy__clip=50.0, model__radius=0.3))
+    assert boxed.method == "pilot-run"
+    assert any("box" in warning for warning in boxed.warnings)
+
+
+def test_a_pilot_with_few_positives_warns(tmp_path):
+    table = class_table(500, seed=1)
+    table.loc[table.index[10:], "y"] = 0
+    terms = make_terms(600, model__kind="logistic-regression", model__regularisation=0.1)
+    rare = forecast(terms, pilot=table)
+    assert any("rests on little" in warning for warning in rare.warnings)
+
+
+def test_the_estimation_error_is_the_textbooks_for_least_squares():
+    rng = np.random.default_rng(0)
+    table = regression_table(20_000)
+    table["y"] = table[["x0", "x1", "x2"]].sum(axis=1) + 0.5 * rng.normal(size=20_000)
+    here = landscape(open_pilot(make_terms(100), table))
+    assert here.estimation == pytest.approx(0.25 * 3, rel=0.05)
+
+
+def test_the_object_that_programs_rely_on(tmp_path):
+    content = forecast(public_case(tmp_path, "linear-regression", privacy__clip=50.0)).to_json()
+    assert set(content["relative_fitness"]) == {"mean", "low", "high"}
+    assert {"excess_cost", "method", "published_bounds", "owners", "best_coalition"} <= set(content)
+    owner = content["owners"][0]
+    assert {"name", "alone", "together", "gain", "break_even_epsilon", "marginal_value"} <= set(owner)
+    assert owner["gain"] == pytest.approx(owner["alone"] - owner["together"])
+    assert content["best_coalition"] == ["a", "b"]
+
+
+def test_the_published_bound_is_named_and_off(tmp_path):
+    terms = public_case(
+        tmp_path, "linear-regression", privacy__clip=50.0, learning__algorithm="gradient-descent", learning__step=5.0
+    )
+    expected = forecast(terms)
+    bounds = expected.published_bounds
+    assert bounds.theorem_2 is not None
+    assert bounds.theorem_2 < 0.5 * expected.excess_cost.mean  # below the truth: it has no term for the start
+    assert "not predictions" in bounds.note
+
+
+def test_without_public_data_there_is_no_forecast():
+    with pytest.raises(DataError, match="needs a public sample"):
+        forecast(make_terms(100))
