@@ -162,3 +162,19 @@ def test_the_demo_writes_a_report_and_a_terms_file_that_trains(tmp_path):
     assert not re.findall(r'(?:src|href)="(?!#)', page)  # self-contained: nothing is fetched
     terms = parley.load_terms(tmp_path / "demo" / "terms.toml")
     assert len(terms.owners) == 3
+
+
+def test_a_forecast_needs_no_private_table(folder):
+    regression_table(2000, seed=9).to_csv(folder / "pilot.csv", index=False)
+    (folder / "terms.toml").write_text(
+        TERMS.replace('data = "a.csv"', "").replace('data = "b.csv"', "").replace("clip = 4.0", "clip = 40.0")
+    )
+    run = CliRunner().invoke(app, ["forecast", str(folder / "terms.toml"), "--pilot", str(folder / "pilot.csv"), "--json"])
+    assert run.exit_code == 0, run.output
+    content = json.loads(run.stdout)
+    assert content["relative_fitness"]["low"] <= content["relative_fitness"]["mean"] <= content["relative_fitness"]["high"]
+    assert [owner["name"] for owner in content["owners"]] == ["a", "b"]
+    shown = CliRunner().invoke(app, ["forecast", str(folder / "terms.toml"), "--pilot", str(folder / "pilot.csv")])
+    assert "Together or alone" in shown.output
+    missing = CliRunner().invoke(app, ["forecast", str(folder / "terms.toml")])
+    assert "needs a public sample" in str(missing.exception)

@@ -25,7 +25,7 @@ def delta_curve(
 ) -> Floats:
     """delta at each eps for an L2 shift of 1: an upper bound for one coordinate; for "many", the limit that equal spreads approach.
 
-    >>> delta_curve(2.0, 1.0, np.array([0.0]))[0] > delta_curve(2.0, 2.0, np.array([0.0]))[0]
+    >>> bool(delta_curve(2.0, 1.0, np.array([0.0]))[0] > delta_curve(2.0, 2.0, np.array([0.0]))[0])
     True
     """
     law, shift = _single_shift(alpha, scale, spread)
