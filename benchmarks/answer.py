@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from parley.account import Reservation
 from parley.data import synthetic_lending
-from parley.ledger import Ledger, Reservation, StudyLedger
+from parley.ledger import Ledger, StudyLedger
 from parley.mechanisms import FastNoise, SafeNoise
 from parley.mechanisms.noise import opendp_laplace
 from parley.queries import GradientQuery

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import parley
+from parley.account import Reservation
 from parley.errors import (
     BrokenChainError,
     BudgetExhausted,
@@ -22,7 +23,7 @@ from parley.errors import (
     Refusal,
     UnknownTerms,
 )
-from parley.ledger import Ledger, Reservation, StudyLedger
+from parley.ledger import Ledger, StudyLedger
 from parley.queries import GradientQuery
 from samples import make_terms, regression_table
 

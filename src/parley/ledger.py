@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from parley.account import Account, Reservation
 from parley.accounting import exact
 from parley.errors import (
     BrokenChainError,
@@ -38,48 +39,6 @@ from parley.validate import Floats
 Budget = tuple[Fraction, Fraction]  # epsilon, delta
 Release = Callable[[], Floats]
 Facts = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Account:
-    """What one agreement may still cost. Budgets are exact fractions: no tolerance."""
-
-    terms: str
-    learner: str
-    epsilon: Fraction
-    delta: Fraction
-    rounds: int
-    spent: Fraction = Fraction(0)
-    answered: int = 0
-
-    def debit(self, query: GradientQuery, spent: Fraction) -> "Account":
-        """The account after answering `query`, when `spent` bounds all its answers so far; or a refusal that changes nothing."""
-        if query.learner != self.learner:
-            raise UnknownTerms(f"these terms were not accepted for learner {query.learner!r}")
-        if query.round != self.answered + 1 or query.round > self.rounds:
-            where = f"round {self.answered + 1} of {self.rounds}" if self.answered < self.rounds else "no further round"
-            raise OutOfOrder(f"round {query.round} was asked: expected {where}")
-        if not self.spent <= spent <= self.epsilon:
-            raise BudgetExhausted(
-                f"round {query.round} would bring the epsilon spent to {float(spent):g}: these terms reserve {float(self.epsilon):g}"
-            )
-        return replace(self, spent=spent, answered=query.round)
-
-
-@dataclass(frozen=True)
-class Reservation:
-    """What an owner sets aside when it accepts terms."""
-
-    terms: str
-    owner: str
-    learner: str
-    epsilon: Fraction
-    delta: Fraction
-    rounds: int
-
-    def account(self) -> Account:
-        """The account before any answer."""
-        return Account(self.terms, self.learner, self.epsilon, self.delta, self.rounds)
 
 
 class AnyLedger(Protocol):

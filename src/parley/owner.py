@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 
 from parley import objectives
+from parley.account import Reservation
 from parley.accounting import Plan, exact, make_plan, mechanism_norm
 from parley.data import Design, Preparation, fit_preparation, read_table
 from parley.data.design import summation_slack
 from parley.data.table import Table
 from parley.errors import DataError, GuaranteeError, Malformed, OutsideBox, TermsError, UnknownTerms
-from parley.ledger import AnyLedger, Reservation, StudyLedger
+from parley.ledger import AnyLedger, StudyLedger
 from parley.mechanisms import FastNoise, Noise, SafeNoise
 from parley.objectives import MarginObjective, RecordBound
 from parley.queries import Answer, GradientQuery
