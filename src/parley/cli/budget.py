@@ -56,6 +56,7 @@ def explain(
     """
     require_folder(plot)
     positive(epsilon, "epsilon")
+    whole(people, "people", least=2)
     failure = 0.0
     if delta > 0:
         low, high, failure = approximate_posterior(epsilon, delta, prior)
@@ -80,33 +81,36 @@ def explain(
     if as_json:
         print_json(content)
         return
-    whole(people, "people", least=2)
-    except_for = f", except with probability at most {number(failure)}" if failure else ""
     console.print(f"[bold]ε = {number(epsilon)}" + (f", δ = {number(delta)}" if delta else "") + "[/bold]")
-    sentences = (
-        []
-        if failure >= 1
-        else [
-            f"Somebody who believes something about a person with probability {percent(prior)} cannot, after seeing the release, believe "
-            f"it with more than {percent(high)} or less than {percent(low)}{except_for}."
-        ]
-    )
-    sentences += [
+    for sentence in sentences(content, people):
+        console.print(f"• {sentence}")
+
+
+def sentences(content: dict[str, Any], people: int) -> list[str]:
+    """What the numbers of `explain` say, for people."""
+    posterior = content["posterior"]
+    said = []
+    if posterior["failure"] < 1:
+        except_for = f", except with probability at most {number(posterior['failure'])}" if posterior["failure"] else ""
+        said.append(
+            f"Somebody who believes something about a person with probability {percent(content['prior'])} cannot, after seeing the "
+            f"release, believe it with more than {percent(posterior['high'])} or less than {percent(posterior['low'])}{except_for}."
+        )
+    said.append(
         "Whoever tests whether a person's record was used, and raises a false alarm in 5% of cases, finds it in at most "
         f"{percent(content['detection_at_5_percent_false_alarms'])} of cases; false alarms and misses add up to at least "
-        f"{percent(content['least_total_error'])}.",
-    ]
-    if pure:
-        sentences += [
+        f"{percent(content['least_total_error'])}."
+    )
+    if content["belief_bound"] is not None:
+        said += [
             f"Of a yes-or-no fact about one person at most {number(content['min_entropy_leakage_bits'])} bits become known.",
             f"Whoever must tell which of {people} people is missing cannot be surer than {percent(content['belief_bound'])} of a guess.",
         ]
-    sentences.append(
+    return [
+        *said,
         "This holds for the worst person and an adversary who knows everybody else's record. Two tables are neighbours if one "
-        f"person's records are replaced ({REPLACE_ONE})."
-    )
-    for sentence in sentences:
-        console.print(f"• {sentence}")
+        f"person's records are replaced ({REPLACE_ONE}).",
+    ]
 
 
 @budget_app.command("compose")
