@@ -178,3 +178,13 @@ def test_a_forecast_needs_no_private_table(folder):
     assert "Together or alone" in shown.output
     missing = CliRunner().invoke(app, ["forecast", str(folder / "terms.toml")])
     assert "needs a public sample" in str(missing.exception)
+
+
+def test_an_owner_scores_the_joint_model_for_itself(folder):
+    CliRunner().invoke(app, ["train", str(folder / "terms.toml"), "--seed", "1", "--save", str(folder / "m.json")])
+    arguments = ["score", str(folder / "m.json"), str(folder / "terms.toml"), "--owner"]
+    content = json.loads(CliRunner().invoke(app, [*arguments, "a", "--json"]).stdout)
+    assert content["rows"] == 60
+    assert content["gain"] == pytest.approx(content["cost_alone"] - content["cost_together"])
+    assert "keep it inside" in CliRunner().invoke(app, [*arguments, "b"]).output
+    assert "no owner is called 'c'" in str(CliRunner().invoke(app, [*arguments, "c"]).exception)

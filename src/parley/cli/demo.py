@@ -13,6 +13,7 @@ from parley.data import synthetic_lending
 from parley.data.design import pooled
 from parley.learning import Result
 from parley.learning.metrics import task_metrics
+from parley.learning.score import Verdict, score
 from parley.learning.train import alone, train
 from parley.owner import Owner
 from parley.report import figures
@@ -94,9 +95,12 @@ def demo(
     console.print()
     console.print(terminal_table(comparison_rows(result, models), "On held-out customers of all three banks"))
     console.print()
+    verdicts = [score(terms, owner, result.model) for owner in owners]
+    console.print(terminal_table(verdict_rows(verdicts), "On each bank's own held-out customers (R²)"))
+    console.print()
     console.print(guarantee(result), style="dim")
     report = folder / "report.html"
-    report.write_text(make_report(result, np.asarray(result.path), models, at_terms, spread), encoding="utf-8")
+    report.write_text(make_report(result, np.asarray(result.path), models, verdicts, at_terms, spread), encoding="utf-8")
     console.print(f"\nThe report: [bold]{report}[/bold]", soft_wrap=True)
     errors_console.print(f"Next: parley train {folder / 'terms.toml'} --replicates 100", style="dim", soft_wrap=True)
 
@@ -155,7 +159,15 @@ def comparison_rows(result: Result, models: dict[str, dict[str, float]]) -> list
     return rows
 
 
-def make_report(result: Result, path: Floats, models: dict[str, dict[str, float]], at_terms: Floats, spread: Floats) -> str:
+def verdict_rows(verdicts: list[Verdict]) -> list[list[str]]:
+    """The joint model beside each owner's own, on that owner's rows."""
+    rows = [["customers of", "together, private", "alone"]]
+    return rows + [[v.owner, number(v.together["r2"]), number(v.alone["r2"])] for v in verdicts]
+
+
+def make_report(
+    result: Result, path: Floats, models: dict[str, dict[str, float]], verdicts: list[Verdict], at_terms: Floats, spread: Floats
+) -> str:
     """The HTML report."""
     alone_scores = {name: metrics["r2"] for name, metrics in models.items()}
     best = result.optimal_metrics["r2"] or 0.0
@@ -172,11 +184,20 @@ def make_report(result: Result, path: Floats, models: dict[str, dict[str, float]
             figures.svg(figures.alone_or_together(alone_scores, at_terms, best, metric)),
         ),
         Section(
+            "And for their own customers alone?",
+            [
+                "A bank that only wants to serve the customers it has should look at its own held-out rows (parley score): "
+                + ("; ".join(f"{v.owner} is better off {'together' if v.gain > 0 else 'alone'}" for v in verdicts))
+                + ". Learning together pays for the part of the market that a bank does not know yet.",
+            ],
+            verdict_rows(verdicts),
+        ),
+        Section(
             "On what privacy terms?",
             [
                 guarantee(result),
                 "Below: what the joint model would be worth if all three chose another budget. Where the curve falls below a "
-                "bank's own line, that bank should not join.",
+                "bank's own line, that bank knows the whole market better without the others.",
             ],
             figure=figures.svg(figures.budget_curve(BUDGETS, spread, alone_scores, best, metric)),
         ),

@@ -69,4 +69,6 @@ def show(result: Forecast) -> None:
         console.print(f"\nLeast noise without {', '.join(left_out)}: too few records for so small a budget.")
     for warning in result.warnings:
         console.print(f"Note: {warning}.", style="yellow")
-    console.print("Owners that differ should score the joint model on their own held-out rows before believing this.", style="dim")
+    console.print(
+        "Owners that differ should judge the trained model on their own rows (parley score) before believing this.", style="dim"
+    )

@@ -1,0 +1,53 @@
+"""An owner's own verdict: the joint model and its own, on its own held-out rows. For its eyes only."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from parley.errors import ModelError
+from parley.learning.metrics import Metrics, task_metrics
+from parley.learning.model import JointModel
+from parley.learning.train import alone
+from parley.owner import Owner
+from parley.terms import Terms
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Held-out metrics and mean costs of the two models on one owner's rows. Computed from private data: it carries no guarantee."""
+
+    owner: str
+    rows: int
+    together: Metrics
+    alone: Metrics
+    cost_together: float
+    cost_alone: float
+
+    @property
+    def gain(self) -> float:
+        """What joining saves this owner on its own customers: cost alone less cost together."""
+        return self.cost_alone - self.cost_together
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley score --json` prints."""
+        return {**vars(self), "gain": self.gain}
+
+
+def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
+    """Score the joint model of these terms on the rows that this owner held out, beside the model it can train alone without noise."""
+    if model.terms_hash_ != terms.hash:
+        raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
+    agreement = owner.prepare(terms)
+    held_out, objective = agreement.held_out, agreement.objective
+    if not len(held_out):
+        raise ModelError("model.holdout: these terms hold no rows out, so there is nothing to score on")
+    own = alone(terms, owner)
+    unit = agreement.preparation.target_scale**2
+    penalty = [0.5 * objective.regularisation * float(t @ t) for t in (model.theta_, own)]  # the penalty is no property of new rows
+    return Verdict(
+        owner=owner.name,
+        rows=len(held_out),
+        together=task_metrics(agreement.preparation, held_out, model.theta_),
+        alone=task_metrics(agreement.preparation, held_out, own),
+        cost_together=(float(objective.cost(held_out, model.theta_)) - penalty[0]) * unit,
+        cost_alone=(float(objective.cost(held_out, own)) - penalty[1]) * unit,
+    )
