@@ -170,15 +170,15 @@ def make_report(
 ) -> str:
     """The HTML report."""
     alone_scores = {name: metrics["r2"] for name, metrics in models.items()}
-    best = result.optimal_metrics["r2"] or 0.0
+    best, joint = result.optimal_metrics["r2"] or 0.0, result.metrics["r2"] or 0.0
     metric = "R² on held-out customers of all three banks"
     sections = [
         Section(
             "Should they learn together?",
             [
-                "Each bank's own model is trained on its own customers without any noise. The joint model is trained from "
-                f"noisy answers and still predicts the whole market better: R² {number(result.metrics['r2'])} against "
-                f"{', '.join(f'{number(v)} ({k})' for k, v in alone_scores.items())}.",
+                "Each bank's own model is trained on its own customers without any noise, the joint model from noisy answers. On the "
+                f"whole market the joint model is {'better' if joint > max(alone_scores.values()) else 'not better'} than the best "
+                f"of them: R² {number(joint)} against {', '.join(f'{number(v)} ({k})' for k, v in alone_scores.items())}.",
             ],
             comparison_rows(result, models),
             figures.svg(figures.alone_or_together(alone_scores, at_terms, best, metric)),
