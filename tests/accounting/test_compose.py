@@ -115,6 +115,12 @@ def test_sampled_gaussian_oracle():
     assert bound.low <= 2.8434 <= bound.high
 
 
+def test_ten_thousand_sampled_releases_stay_sharp():
+    """10.88 by dp-accounting at a grid of 1e-4 (replace-one, sigma = 1 for records clipped at 1)."""
+    bound = compose([Event("gaussian", 0.5, "l2", sampling=0.01, count=10_000)], 1e-5, "pld")
+    assert bound.high == pytest.approx(10.8808, rel=2e-3)
+
+
 def test_inverse_problems_end_on_the_private_side():
     ratio = multiplier_for("gaussian", 1.0, 1e-5, rounds=100)
     assert gaussian_delta(1.0, 10 / ratio) <= 1e-5

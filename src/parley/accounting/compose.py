@@ -121,12 +121,11 @@ def merged(events: Sequence[Event]) -> list[Event]:
 def pld_interval(events: Sequence[Event]) -> float:
     """A grid that keeps the discretisation error of the whole composition near 0.1 % at a bearable cost."""
     rounds = sum(event.count for event in events)
-    single = [(event.count, _single_epsilon(event, 1e-10 / event.count)) for event in events]
-    reach = math.fsum(count * epsilon for count, epsilon in single)
-    interval = max(min(1e-3, max(1e-5, 0.005 / math.sqrt(rounds))), reach / 5e6)
-    points = sum(count * max(1.0, epsilon / interval) for count, epsilon in single)  # each release moves by at least one point
-    if points > 1e7:
-        raise SettingError("pld: these releases are too many, or reveal too much, for a grid; use rdp")
+    reach = 2 * renyi_epsilon(events, 1e-12)  # about as wide as the composed distribution is
+    interval = max(min(1e-3, max(1e-5, 0.005 / math.sqrt(rounds))), reach / 2e6)
+    smallest = min((_single_epsilon(event, 0.0) for event in events if event.mechanism != "gaussian"), default=math.inf)
+    if rounds > 1e7 or smallest < interval:
+        raise SettingError("pld: these releases are too many, or too small, for a grid; use rdp")
     return interval
 
 
