@@ -22,7 +22,7 @@ class _Fits(JointModel):
     """Training on one table.
 
     Formal guarantee: the fitted model is epsilon-DP (replace-one, the number of rows public; the set of class labels too) if
-    `random_state` is None: then the noise is OpenDP's. With a seed the noise is fast and the run is a study.
+    `random_state` is None: then the noise is exact (`SafeNoise`). With a seed the noise is fast and the run is a study.
     """
 
     kind: Literal["linear-regression", "linear-svm", "logistic-regression"]
