@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from parley.errors import BudgetExhausted, OutOfOrder, UnknownTerms
-from parley.queries import GradientQuery
+from parley.queries import Query
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Account:
     spent: Fraction = Fraction(0)
     answered: int = 0
 
-    def debit(self, query: GradientQuery, spent: Fraction) -> "Account":
+    def debit(self, query: Query, spent: Fraction) -> "Account":
         """The account after answering `query`, when `spent` bounds all its answers so far; or a refusal that changes nothing."""
         if query.learner != self.learner:
             raise UnknownTerms(f"these terms were not accepted for learner {query.learner!r}")

@@ -33,7 +33,7 @@ from parley.errors import (
     OutOfOrder,
     UnknownTerms,
 )
-from parley.queries import GradientQuery
+from parley.queries import Query, StatisticsQuery
 from parley.validate import Floats
 
 Budget = tuple[Fraction, Fraction]  # epsilon, delta
@@ -47,7 +47,7 @@ class AnyLedger(Protocol):
     @property
     def durable(self) -> bool: ...
     def accept(self, reservation: Reservation) -> None: ...
-    def answer(self, query: GradientQuery, spent: Fraction, event: Facts, release: Release) -> Floats: ...
+    def answer(self, query: Query, spent: Fraction, event: Facts, release: Release) -> Floats: ...
     def account(self, terms: str) -> Account: ...
 
 
@@ -68,7 +68,7 @@ class StudyLedger:
             raise UnknownTerms("nobody at this owner accepted these terms")
         return self._accounts[terms]
 
-    def answer(self, query: GradientQuery, spent: Fraction, event: Facts, release: Release) -> Floats:
+    def answer(self, query: Query, spent: Fraction, event: Facts, release: Release) -> Floats:
         account = self.account(query.terms)
         known, content, value = self._latest.get(query.terms, ("", "", np.empty(0)))
         if query.id == known:
@@ -202,7 +202,7 @@ class Ledger:
         with self._transaction() as db:
             return self._account(db, terms)
 
-    def answer(self, query: GradientQuery, spent: Fraction, event: Facts, release: Release) -> Floats:
+    def answer(self, query: Query, spent: Fraction, event: Facts, release: Release) -> Floats:
         """The stored answer if there is one; else check, release, and commit debit and answer together."""
         with self._transaction() as db:
             stored = db.execute(
@@ -255,7 +255,7 @@ class Ledger:
                         sound = sound and balance == reserved[0]
                     elif entry["kind"] == "answer":
                         account = accounts[entry["terms"]]
-                        question = GradientQuery(entry["query"], entry["terms"], entry["learner"], entry["round"], np.empty(0))
+                        question = StatisticsQuery(entry["query"], entry["terms"], entry["learner"], entry["round"])
                         accounts[entry["terms"]] = account.debit(question, balance)
                         sound = sound and epsilon == balance - account.spent
                         sound = sound and delta == (account.delta if account.answered == 0 else 0)
@@ -396,7 +396,7 @@ def _row_hash(previous: str, row: tuple[Any, ...]) -> str:
     return hashlib.sha256(json.dumps([previous, *facts, digest]).encode()).hexdigest()
 
 
-def _same_question(query: GradientQuery, content: str, value: Floats) -> Floats:
+def _same_question(query: Query, content: str, value: Floats) -> Floats:
     if query.content != content:
         raise ContentMismatch(f"query id {query.id!r} was already used for another question: choose a new id")
     return value

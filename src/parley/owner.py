@@ -1,6 +1,6 @@
 """An owner answers a query, having debited its ledger first. The only place where data meet a query."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,9 +15,10 @@ from parley.data.design import summation_slack
 from parley.data.table import Table
 from parley.errors import DataError, GuaranteeError, Malformed, OutsideBox, TermsError, UnknownTerms
 from parley.ledger import AnyLedger, StudyLedger
-from parley.mechanisms import FastNoise, Noise, SafeNoise
+from parley.mechanisms import Bounded, FastNoise, Noise, SafeNoise
 from parley.objectives import MarginObjective, RecordBound
-from parley.queries import Answer, GradientQuery
+from parley.objectives.moments import bounded_moments, moments_bound, moments_sensitivity
+from parley.queries import Answer, GradientQuery, Query
 from parley.terms import Terms
 from parley.validate import LARGEST, Floats
 
@@ -36,10 +37,14 @@ class Agreement:
     bound: RecordBound
     plan: Plan  # the noise, and what each round costs
 
-    def check(self, query: GradientQuery, worlds: tuple[int, ...]) -> None:
+    def check(self, query: Query, worlds: tuple[int, ...]) -> None:
         """Refuse a query of the wrong kind, or a parameter out of place, before any record is touched."""
         if type(query.round) is not int or not isinstance(query.id, str) or not 1 <= len(query.id) <= 200:
             raise Malformed("query: expected a whole number as its round and 1 to 200 characters as its id")
+        if isinstance(query, GradientQuery) == self.terms.learning.asks_statistics:
+            raise Malformed(f"query: expected the kind that the agreed algorithm asks, {self.terms.learning.algorithm}")
+        if not isinstance(query, GradientQuery):
+            return
         theta = query.theta
         expected = (*worlds, self.train.width)
         if not isinstance(theta, np.ndarray) or theta.dtype != np.float64 or theta.shape != expected:
@@ -50,6 +55,14 @@ class Agreement:
         if radius is not None and not np.abs(theta).max() <= radius:
             raise OutsideBox(f"theta: expected every coordinate within the agreed box, at most {radius:g} in size")
 
+    def bounded(self, query: Query, worlds: tuple[int, ...]) -> Bounded:
+        """The exact answer to a checked query, with its sensitivity."""
+        k = self.terms.privacy.records_per_person
+        if isinstance(query, GradientQuery):
+            return self.objective.gradient(self.train, query.theta, self.bound, k)
+        once = bounded_moments(self.train, self.bound, k)
+        return replace(once, value=np.broadcast_to(once.value, (*worlds, len(once.value))).copy())
+
 
 class Owner:
     """One organisation with its private table.
@@ -59,9 +72,9 @@ class Owner:
 
     Formal guarantee (durable ledger): everything this owner ever sends about its table, taken together, is lifetime-DP for
     replace-one adjacency at the level of persons, and what it sends under one agreement is (eps_l, delta)-DP: each of T answers is
-    a mean gradient whose sensitivity is enforced by clipping or by bounds, with the noise of the agreement's plan
-    (`accounting.plan`), queries chosen adaptively; with records shared by kappa owners the noise is that of eps_l/kappa, and
-    the debit of eps_l covers the other copies.
+    a mean gradient (or the one answer the mean second moments) whose sensitivity is enforced by clipping or by bounds, with the
+    noise of the agreement's plan (`accounting.plan`), queries chosen adaptively; with records shared by kappa owners the noise is
+    that of eps_l/kappa, and the debit of eps_l covers the other copies.
     """
 
     def __init__(self, name: str, table: Table, ledger: AnyLedger | None = None, noise: Noise | None = None) -> None:
@@ -100,18 +113,16 @@ class Owner:
         budget = exact(terms.owner(self.name).epsilon), Fraction(str(terms.privacy.delta))
         return Reservation(terms.hash, self.name, terms.learning.learner, *budget, terms.learning.horizon)
 
-    def answer(self, query: GradientQuery) -> Answer:
-        """The noisy mean gradient, or a `Refusal` that spends nothing.
+    def answer(self, query: Query) -> Answer:
+        """The noisy answer, or a `Refusal` that spends nothing.
 
         Check, then - inside one ledger transaction - bound, add noise, record; only what was recorded is returned.
         """
         agreement = self.agreement(query.terms)
         agreement.check(query, self._worlds)
-        k = agreement.terms.privacy.records_per_person
 
         def release() -> Floats:
-            bounded = agreement.objective.gradient(agreement.train, query.theta, agreement.bound, k)
-            return agreement.plan.mechanism.release(bounded, self.noise)
+            return agreement.plan.mechanism.release(agreement.bounded(query, self._worlds), self.noise)
 
         spent = agreement.plan.spent_after(max(query.round, 0))
         value = self.ledger.answer(query, spent, agreement.plan.mechanism.event.to_dict(), release)
@@ -165,12 +176,15 @@ class Owner:
 def owner_plan(terms: Terms, name: str, preparation: Preparation, objective: MarginObjective) -> tuple[RecordBound, Plan]:
     """How an owner's answers are bounded and noised: a function of the terms and public knowledge alone."""
     privacy, rows = terms.privacy, terms.train_rows(name)
-    bound = objective.record_bound(preparation, terms, mechanism_norm(privacy.mechanism))
+    norm, slack = mechanism_norm(privacy.mechanism), summation_slack(rows, preparation.width)
+    statistics = terms.learning.asks_statistics
+    bound = moments_bound(preparation, terms, norm) if statistics else objective.record_bound(preparation, terms, norm)
     if bound is None:
         raise TermsError(
             "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public sample): "
             "without either nothing limits what one record can do"
         )
     budget = exact(terms.owner(name).epsilon), Fraction(str(privacy.delta))
-    sensitivity = bound.sensitivity(rows, summation_slack(rows, preparation.width), privacy.records_per_person)
+    sensitivity_of = moments_sensitivity if statistics else RecordBound.sensitivity
+    sensitivity = sensitivity_of(bound, rows, slack, privacy.records_per_person)
     return bound, make_plan(privacy.mechanism, *budget, terms.learning.horizon, sensitivity, privacy.shared_records)

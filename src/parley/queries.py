@@ -43,6 +43,28 @@ class GradientQuery:
 
 
 @dataclass(frozen=True, eq=False)
+class StatisticsQuery:
+    """Round `round` of the agreement `terms`: the mean of z z' over the records z = [x, y], packed as `objectives.moments` says."""
+
+    id: str
+    terms: str
+    learner: str
+    round: int
+
+    @classmethod
+    def ask(cls, terms: str, learner: str, round: int) -> "StatisticsQuery":  # noqa: A002
+        return cls(cls("", terms, learner, round).content[:32], terms, learner, round)
+
+    @cached_property
+    def content(self) -> str:
+        """SHA-256 of everything the answer depends on."""
+        return hashlib.sha256("\n".join(["statistics", self.terms, self.learner, str(self.round)]).encode()).hexdigest()
+
+
+Query = GradientQuery | StatisticsQuery
+
+
+@dataclass(frozen=True, eq=False)
 class Answer:
     """One owner's noisy answer; `records` is its public n_l, by which answers are weighted."""
 

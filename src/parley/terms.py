@@ -95,13 +95,31 @@ class Model(_Section):
 class Learning(_Section):
     """Who computes what, for how many rounds."""
 
-    algorithm: Literal["averaged-subgradient", "gradient-descent"] = "averaged-subgradient"
+    algorithm: Literal["averaged-subgradient", "gradient-descent", "sufficient-statistics"] = "averaged-subgradient"
     horizon: Count = 100
     step: Positive | Literal["auto"] = "auto"
     batch: Literal["full"] = "full"
     learner: Name = "learner"
     quorum: Count | None = None
     straggler: Literal["wait", "skip", "stop"] = "wait"
+
+    @property
+    def asks_statistics(self) -> bool:
+        """Whether owners are asked for second moments, once, rather than for gradients."""
+        return self.algorithm == "sufficient-statistics"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_release(cls, content: Any) -> Any:
+        if isinstance(content, dict) and content.get("algorithm") == "sufficient-statistics":
+            return {"horizon": 1, **content}
+        return content
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.asks_statistics and self.horizon != 1:
+            raise ValueError("horizon|expected 1: statistics are released once; repeating it under one budget is never better")
+        return self
 
 
 class Privacy(_Section):
@@ -178,7 +196,10 @@ class Terms(_Section):
             raise ValueError(f"learning.quorum|expected at most the number of owners, {len(names)}")
         if self.privacy.shared_records > len(names):
             raise ValueError(f"privacy.shared_records|expected at most the number of owners, {len(names)}")
-        if self.privacy.clip is None and self.model.kind == "linear-regression" and self.model.radius is None:
+        if self.learning.asks_statistics and self.model.classifies:
+            raise ValueError("learning.algorithm|expected a gradient method: second moments say enough for linear-regression only")
+        boxed = self.model.radius is not None or self.learning.asks_statistics or self.model.classifies
+        if self.privacy.clip is None and not boxed:
             raise ValueError(
                 "privacy.clip|expected a number, or model.radius together with bounds of every column: without either "
                 "nothing limits what one record can do"
@@ -275,7 +296,9 @@ def _explain(error: Any) -> str:
         return f"learning.step = {error['input']!r}: expected a number > 0, or 'auto'"
     if error["loc"][:2] == ("model", "bounds") and len(error["loc"]) > 2:
         return f"model.bounds.{error['loc'][2]}: expected [low, high], two finite numbers"
-    place = [part for part in error["loc"] if part != "[key]"]
+    place = list(error["loc"])
+    if len(place) > 1 and place[-1] == "[key]":
+        place.pop()
     key = ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
     kind, context, value = error["type"], error.get("ctx", {}), error["input"]
     if kind == "extra_forbidden":

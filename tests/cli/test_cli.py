@@ -177,7 +177,7 @@ def test_a_forecast_needs_no_private_table(folder):
     shown = CliRunner().invoke(app, ["forecast", str(folder / "terms.toml"), "--pilot", str(folder / "pilot.csv")])
     assert "Together or alone" in shown.output
     missing = CliRunner().invoke(app, ["forecast", str(folder / "terms.toml")])
-    assert "needs a public sample" in str(missing.exception)
+    assert "needs public knowledge" in str(missing.exception)
 
 
 def test_an_owner_scores_the_joint_model_for_itself(folder):

@@ -5,7 +5,7 @@ import pytest
 import parley
 from parley.errors import DataError
 from parley.forecasting import forecast
-from parley.forecasting.pilot import landscape, open_pilot
+from parley.forecasting.pilot import open_pilot
 from samples import class_table, make_terms, regression_table
 
 
@@ -101,7 +101,8 @@ def test_the_estimation_error_is_the_textbooks_for_least_squares():
     rng = np.random.default_rng(0)
     table = regression_table(20_000)
     table["y"] = table[["x0", "x1", "x2"]].sum(axis=1) + 0.5 * rng.normal(size=20_000)
-    here = landscape(open_pilot(make_terms(100), table))
+    pilot = open_pilot(make_terms(100), table)
+    here = pilot.source.landscape(pilot.objective, None)
     assert here.estimation == pytest.approx(0.25 * 3, rel=0.05)
 
 
@@ -127,5 +128,5 @@ def test_the_published_bound_is_named_and_off(tmp_path):
 
 
 def test_without_public_data_there_is_no_forecast():
-    with pytest.raises(DataError, match="needs a public sample"):
+    with pytest.raises(DataError, match="needs public knowledge"):
         forecast(make_terms(100))

@@ -23,7 +23,7 @@ def published_moments(T, c, curvature, start, variance):
 @pytest.mark.parametrize(("T", "c"), [(1, 0.3), (7, 0.5), (60, 0.2)])
 def test_algorithm_2_has_the_moments_of_the_recursion(T, c):
     curvature, start, r = np.array([0.1, 1.0, 3.0]), np.array([1.0, -2.0, 0.5]), 0.4
-    response = linear_response(AveragedSubgradient(LinearRegression(r), T, c), curvature, start)
+    response = linear_response(AveragedSubgradient(LinearRegression(r), T, None, c), curvature, start)
     for j in range(3):
         mean, variance = published_moments(T, c, curvature[j] + r, start[j], 1.7)
         assert response.bias[-1, j] == pytest.approx(mean, rel=1e-10)
@@ -35,11 +35,11 @@ def test_the_moments_are_those_of_the_algorithm_itself(kind):
     """4,000 runs of the algorithm's own code on a quadratic, at several rounds, in standard errors; half the noise is noticed."""
     T, curvature, start = 20, np.array([0.5, 2.0]), np.array([1.0, -1.0])
     step = 0.3 if kind is AveragedSubgradient else 0.4 * T**2
-    algorithm = kind(LinearSVM(0.2), T, step)
+    algorithm = kind(LinearSVM(0.2), T, None, step)
     response = linear_response(algorithm, curvature, start)
     rng = np.random.default_rng(0)
     state = algorithm.start(2, (4000,))
-    state = type(state)(1, state.theta + start, state.average)
+    state = type(state)(1, state.theta + start, state.memory)
     for k in range(1, T + 1):
         noise = rng.laplace(scale=0.7, size=state.theta.shape)
         state = algorithm.update(state, curvature * state.theta + noise)

@@ -23,10 +23,10 @@ def test_algorithm_2_is_the_published_recursion_with_all_rounds_and_one_more_ave
         bar[k + 1] = (k - 1) / (s + k) * bar[k] + (s + 1) / (s + k) * theta[k]
     bar[T + 2] = T / (s + T + 1) * bar[T + 1] + (s + 1) / (s + T + 1) * theta[T + 1]
 
-    algorithm = AveragedSubgradient(LinearSVM(r), T, c, radius)
+    algorithm = AveragedSubgradient(LinearSVM(r), T, radius, c)
     state = algorithm.start(3)
     for k in range(1, T + 1):
-        np.testing.assert_allclose(algorithm.point(state), theta[k])
+        np.testing.assert_allclose(algorithm.query(state, "t", "l").theta, theta[k])
         state = algorithm.update(state, noise[k - 1])
     np.testing.assert_allclose(algorithm.model(state), bar[T + 2])
     assert np.abs(state.theta).max() <= radius
@@ -38,7 +38,7 @@ def test_algorithm_1_is_the_published_recursion_with_all_rounds():
     theta = np.zeros(2)
     for k in range(1, T + 1):
         theta = theta - rho / (T**2 * k) * (0.1 * theta + noise[k - 1])
-    algorithm = GradientDescent(LinearRegression(0.1), T, rho)
+    algorithm = GradientDescent(LinearRegression(0.1), T, None, rho)
     state = algorithm.start(2)
     for k in range(T):
         state = algorithm.update(state, noise[k])
@@ -48,7 +48,7 @@ def test_algorithm_1_is_the_published_recursion_with_all_rounds():
 def test_every_answer_reaches_the_model():
     """The documents' loop drops the last answers although the budget pays for them."""
     for kind in (AveragedSubgradient, GradientDescent):
-        algorithm = kind(LinearRegression(), 4, 1.0)
+        algorithm = kind(LinearRegression(), 4, None, 1.0)
         for changed in range(4):
             models = []
             for bump in (0.0, 1.0):

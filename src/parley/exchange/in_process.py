@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from parley.owner import Owner
-from parley.queries import Answer, GradientQuery
+from parley.queries import Answer, Query
 
 
 class Exchange(Protocol):
     """Brings a query to every owner and their answers back; the learning loop cannot tell how."""
 
-    def ask(self, query: GradientQuery) -> list[Answer]: ...
+    def ask(self, query: Query) -> list[Answer]: ...
 
 
 class InProcess:
@@ -19,5 +19,5 @@ class InProcess:
     def __init__(self, owners: Sequence[Owner]) -> None:
         self._owners = tuple(owners)
 
-    def ask(self, query: GradientQuery) -> list[Answer]:
+    def ask(self, query: Query) -> list[Answer]:
         return [owner.answer(query) for owner in self._owners]

@@ -1,4 +1,4 @@
-"""What a learner may know before training: a public pilot sample, the terms, and nothing else."""
+"""The terms and what is known of the data, put together: how the owners' answers will look before anybody asked them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,29 +11,37 @@ from parley.aggregation import weighted_mean
 from parley.data import Design, Preparation, fit_preparation, read_table
 from parley.data.table import Table
 from parley.errors import DataError
-from parley.learning.algorithm import Descent, run
+from parley.forecasting.sources import Sample, Source
+from parley.learning.algorithm import Algorithm, run
 from parley.learning.train import make_algorithm
 from parley.mechanisms import Bounded, FastNoise
-from parley.objectives import LinearSVM, MarginObjective, RecordBound, optimum
+from parley.objectives import MarginObjective, RecordBound
+from parley.objectives.moments import bounded_moments
 from parley.owner import owner_plan
-from parley.queries import Answer, GradientQuery
+from parley.queries import Answer, GradientQuery, Query
 from parley.terms import Terms
 from parley.validate import Floats
-
-HINGE_WIDTH = 0.2  # over which the hinge's corner is smoothed to have a curvature
 
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """A public sample prepared as the owners' tables will be, and what the terms make of it."""
+    """Public knowledge, prepared as the owners' tables will be, and what the terms make of it."""
 
     terms: Terms
     preparation: Preparation
+    public: Design | None  # of the terms, from which an automatic step is taken
+    source: Source
     objective: MarginObjective
-    algorithm: Descent
-    design: Design
+    algorithm: Algorithm
     bound: RecordBound
     plans: tuple[Plan, ...]  # one an owner, in the order of the terms
+
+    @property
+    def design(self) -> Design:
+        """The pilot's rows; only a sample has any."""
+        if not isinstance(self.source, Sample):
+            raise DataError("this forecast needs a public sample: a clip, a box or a classifier asks for rows to try it on")
+        return self.source.design
 
     @property
     def rows(self) -> Floats:
@@ -44,16 +52,30 @@ class Pilot:
         """Of each owner's answer, in one coordinate."""
         return np.array([plan.mechanism.variance for plan in self.plans])
 
-    def resampled(self, rng: np.random.Generator) -> "Pilot":
-        """The same with rows drawn with replacement: how else the sample might have come out."""
-        rows = rng.integers(len(self.design), size=len(self.design))
-        design = Design(self.design.X[rows], self.design.y[rows], self.design.weight[rows])
-        return replace(self, design=design)
+    def combined_variance(self) -> float:
+        """v: the variance of the owners' combined answer in one coordinate, sum (n_l/n)^2 var_l."""
+        shares = self.rows / self.rows.sum()
+        return float(shares**2 @ self.noise_variance())
+
+    def under(self, terms: Terms) -> "Pilot":
+        """The same knowledge under other terms for the same columns."""
+        return _under(terms, self.preparation, self.public, self.source)
+
+    def others(self, rng: np.random.Generator, count: int) -> "list[Pilot]":
+        """The pilot as it might have come out."""
+        return [replace(self, source=source) for source in self.source.others(rng, count)]
 
 
-def open_pilot(terms: Terms, table: Table | None = None) -> Pilot:
-    """The pilot sample of the terms (`model.public`), or another public table prepared by the same rules."""
-    example = None if table is None else read_table(table)
+def open_pilot(terms: Terms, known: Table | Source | None = None) -> Pilot:
+    """Public knowledge for these terms: the terms' own `model.public`, another public table, or another source."""
+    if known is not None and not isinstance(known, Table):
+        preparation, public = fit_preparation(terms)
+        if known.width != preparation.width:
+            raise DataError(
+                f"the pilot describes {known.width} features, the terms have {preparation.width} (with the constant, if any)"
+            )
+        return _under(terms, preparation, public, known)
+    example = None if known is None else read_table(known)
     preparation, public = fit_preparation(terms, example)
     if example is not None:
         y = preparation.target(example, "pilot")
@@ -61,65 +83,40 @@ def open_pilot(terms: Terms, table: Table | None = None) -> Pilot:
     elif public is not None:
         design = public
     else:
-        raise DataError("a forecast needs a public sample: model.public in the terms, or a pilot table")
+        raise DataError(
+            "a forecast needs public knowledge: model.public in the terms, a pilot table, released moments or stated assumptions"
+        )
+    return _under(terms, preparation, public, Sample(design))
+
+
+def _under(terms: Terms, preparation: Preparation, public: Design | None, source: Source) -> Pilot:
     objective = objectives.make(terms.model)
     bounds_and_plans = [owner_plan(terms, part.name, preparation, objective) for part in terms.owners]
     return Pilot(
         terms=terms,
         preparation=preparation,
+        public=public,
+        source=source,
         objective=objective,
         algorithm=make_algorithm(terms, objective, preparation, public),
-        design=design,
         bound=bounds_and_plans[0][0],
         plans=tuple(plan for _, plan in bounds_and_plans),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Landscape:
-    """The cost around its optimum as the pilot sees it."""
-
-    optimum: Floats  # theta* [p]
-    least_cost: float
-    start_cost: float  # at theta[1] = 0
-    curvature: Floats  # eigenvalues of the data part's Hessian [p]
-    directions: Floats  # their eigenvectors as columns [p, p]
-    estimation: float  # c: an optimum found on n records costs about c/n more on new ones
-
-
-def landscape(pilot: Pilot) -> Landscape:
-    """Optimum, curvature and estimation error. For records of one law, c = tr(H^-1 G)/2 with G the covariance of record gradients.
-
-    For least squares with noise of variance s^2 that is s^2 p, the textbook's.
-    """
-    objective, design = pilot.objective, pilot.design
-    theta = optimum(objective, [design], pilot.terms.model.radius)
-    smooth = replace(objective, smoothing=HINGE_WIDTH) if isinstance(objective, LinearSVM) else objective
-    ridge = objective.regularisation * np.eye(design.width)
-    hessian = smooth.hessian(design, theta)
-    curvature, directions = np.linalg.eigh(hessian - ridge)
-    slope = objective.slope(design.X @ theta, design.y) * design.weight
-    gradients = design.X * slope[:, None]
-    spread = gradients.T @ gradients / len(design) - np.outer(gradients.mean(axis=0), gradients.mean(axis=0))
-    return Landscape(
-        optimum=theta,
-        least_cost=float(objective.cost(design, theta)),
-        start_cost=float(objective.cost(design, np.zeros_like(theta))),
-        curvature=np.maximum(curvature, 0.0),
-        directions=directions,
-        estimation=float(np.trace(np.linalg.lstsq(hessian, spread, rcond=None)[0])) / 2,
-    )
-
-
 class PilotExchange:
-    """Answers as the owners will: the pilot's clipped gradient with each owner's own noise. The learning loop cannot tell."""
+    """Answers as the owners will: the pilot's clipped answer with each owner's own noise. The learning loop cannot tell."""
 
-    def __init__(self, pilot: Pilot, seed: int, noiseless: bool = False) -> None:
-        self._pilot, self._noise, self._noiseless = pilot, FastNoise(seed), noiseless
+    def __init__(self, pilot: Pilot, replicates: int, seed: int, noiseless: bool = False) -> None:
+        self._pilot, self._replicates, self._noise, self._noiseless = pilot, replicates, FastNoise(seed), noiseless
 
-    def ask(self, query: GradientQuery) -> list[Answer]:
+    def ask(self, query: Query) -> list[Answer]:
         pilot = self._pilot
-        value = pilot.objective.mean_gradient(pilot.design, query.theta, pilot.bound)
+        if isinstance(query, GradientQuery):
+            value = pilot.objective.mean_gradient(pilot.design, query.theta, pilot.bound)
+        else:
+            once = bounded_moments(pilot.design, pilot.bound).value
+            value = np.broadcast_to(once, (self._replicates, len(once)))
         answers = []
         for part, plan, rows in zip(pilot.terms.owners, pilot.plans, pilot.rows, strict=True):
             noisy = value
@@ -133,8 +130,8 @@ class PilotExchange:
 def pilot_models(pilot: Pilot, replicates: int, seed: int, noiseless: bool = False) -> Floats:
     """The models [replicates, p] that the algorithm reaches on the pilot with the noise of the real owners."""
     start = pilot.algorithm.start(pilot.design.width, (replicates,))
-    final = run(pilot.algorithm, PilotExchange(pilot, seed, noiseless), weighted_mean, "pilot", "pilot", start)
-    return pilot.algorithm.model(final)
+    exchange = PilotExchange(pilot, replicates, seed, noiseless)
+    return pilot.algorithm.model(run(pilot.algorithm, exchange, weighted_mean, "pilot", "pilot", start))
 
 
 def clipped_share(pilot: Pilot, thetas: Sequence[Floats]) -> float:

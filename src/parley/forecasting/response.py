@@ -27,7 +27,7 @@ def linear_response(algorithm: Descent, curvature: Floats, start: Floats) -> Res
 
     >>> from parley.learning.gradient_descent import GradientDescent
     >>> from parley.objectives import LinearRegression
-    >>> once = linear_response(GradientDescent(LinearRegression(), 1, 0.5), np.array([2.0]), np.array([1.0]))
+    >>> once = linear_response(GradientDescent(LinearRegression(), 1, None, 0.5), np.array([2.0]), np.array([1.0]))
     >>> float(once.bias[0, 0]), float(once.gain[0, 0])
     (0.0, 0.25)
     """

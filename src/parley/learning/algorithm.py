@@ -9,43 +9,56 @@ import numpy as np
 from parley.errors import SettingError
 from parley.exchange import Exchange
 from parley.objectives import MarginObjective
-from parley.queries import Answer, GradientQuery
+from parley.queries import Answer, GradientQuery, Query
 from parley.validate import LARGEST, Floats
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where a run stands before round `round`: theta[round] and the average bar[round], both [..., p]."""
+    """Where a run stands before round `round`: theta[round] [..., p], and what else the algorithm remembers (Algorithm 2: bar)."""
 
     round: int
     theta: Floats
-    average: Floats
+    memory: Floats
 
 
 @dataclass(frozen=True)
-class Descent(ABC):
-    """An algorithm that asks for gradients: pure functions on a state. Shared by all: a start at zero, the learner's own g1, the box."""
+class Algorithm(ABC):
+    """A rule that asks `horizon` queries and updates a state."""
 
     objective: MarginObjective
     horizon: int
+    radius: float | None  # the box |theta| <= radius
+
+    @abstractmethod
+    def start(self, width: int, worlds: tuple[int, ...] = ()) -> State:
+        """The state before the first round, for models of this width; `worlds` are the axes of a study's replicates."""
+
+    @abstractmethod
+    def query(self, state: State, terms: str, learner: str) -> Query:
+        """What round `state.round` asks."""
+
+    @abstractmethod
+    def update(self, state: State, combined: Floats) -> State:
+        """The state after the owners' combined answer."""
+
+    @abstractmethod
+    def model(self, state: State) -> Floats:
+        """The model [..., p] if the run ended here."""
+
+
+@dataclass(frozen=True)
+class Descent(Algorithm):
+    """An algorithm that asks for gradients. Shared by all: a start at zero, the learner's own g1, the box."""
+
     step: float
-    radius: float | None = None
 
     def start(self, width: int, worlds: tuple[int, ...] = ()) -> State:
         zero = np.zeros((*worlds, width))
         return State(1, zero, zero)
 
-    def point(self, state: State) -> Floats:
-        """The parameter at which round `state.round` asks for the gradient."""
-        return state.theta
-
-    @abstractmethod
-    def update(self, state: State, gradient: Floats) -> State:
-        """The state after the owners' combined answer."""
-
-    @abstractmethod
-    def model(self, state: State) -> Floats:
-        """The model if the run ended here."""
+    def query(self, state: State, terms: str, learner: str) -> GradientQuery:
+        return GradientQuery.ask(terms, learner, state.round, state.theta)
 
     def moved(self, state: State, gradient: Floats, length: float) -> Floats:
         """One projected step: proj(theta - length (dg1 + gradient))."""
@@ -54,7 +67,7 @@ class Descent(ABC):
 
 
 def run(
-    algorithm: Descent,
+    algorithm: Algorithm,
     exchange: Exchange,
     combine: Callable[[Sequence[Answer]], Floats],
     terms: str,
@@ -65,7 +78,7 @@ def run(
     """All T rounds: ask, combine, update. In process, over a network: the loop cannot tell."""
     state = start
     while state.round <= algorithm.horizon:
-        query = GradientQuery.ask(terms, learner, state.round, algorithm.point(state))
+        query = algorithm.query(state, terms, learner)
         with np.errstate(over="ignore", invalid="ignore"):
             state = algorithm.update(state, combine(exchange.ask(query)))
         if not np.abs(state.theta).max() <= LARGEST:

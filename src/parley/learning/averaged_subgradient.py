@@ -16,10 +16,10 @@ class AveragedSubgradient(Descent):
     exactly the budget is spent, and every answer is used.
     """
 
-    def update(self, state: State, gradient: Floats) -> State:
-        theta = self.moved(state, gradient, self.step / state.round**0.5)
+    def update(self, state: State, combined: Floats) -> State:
+        theta = self.moved(state, combined, self.step / state.round**0.5)
         return State(state.round + 1, theta, self.model(state))
 
     def model(self, state: State) -> Floats:
         k, s = state.round, self.horizon**-0.5
-        return np.asarray((k - 1) / (s + k) * state.average + (s + 1) / (s + k) * state.theta)
+        return np.asarray((k - 1) / (s + k) * state.memory + (s + 1) / (s + k) * state.theta)

@@ -14,8 +14,8 @@ class GradientDescent(Descent):
     path is at most rho ln(T)/T^2 gradients long, so the published choice barely leaves its start when T is large.
     """
 
-    def update(self, state: State, gradient: Floats) -> State:
-        theta = self.moved(state, gradient, self.step / (self.horizon**2 * state.round))
+    def update(self, state: State, combined: Floats) -> State:
+        theta = self.moved(state, combined, self.step / (self.horizon**2 * state.round))
         return State(state.round + 1, theta, theta)
 
     def model(self, state: State) -> Floats:

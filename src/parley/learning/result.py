@@ -31,6 +31,7 @@ class Result:
     model: JointModel
     own_model: JointModel | None  # the learning owner's own refinement, which never leaves it
     theta: Floats  # [replicates, p]
+    moments: dict[str, Any] | None  # the released second moments (first replicate), where the algorithm asked for them
     quality: Quality | None  # measured from the private tables: None for a release
     owners: tuple[OwnerOutcome, ...]
     adjacency: str
@@ -97,6 +98,7 @@ class Result:
             "safe_noise": self.safe_noise,
             "released": self.released,
             "theta": self.theta[0].tolist(),
+            "moments": self.moments,
             "terms_hash": self.terms_hash,
             "seconds": self.seconds,
         }

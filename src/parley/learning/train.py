@@ -15,7 +15,7 @@ from parley.aggregation import weighted_mean
 from parley.data import Design, Preparation
 from parley.errors import DataError, SettingError, TermsError
 from parley.exchange import InProcess
-from parley.learning.algorithm import Descent, State, run
+from parley.learning.algorithm import Algorithm, Descent, State, run
 from parley.learning.averaged_subgradient import AveragedSubgradient
 from parley.learning.gradient_descent import GradientDescent
 from parley.learning.model import JointModel, make_model
@@ -23,15 +23,16 @@ from parley.learning.own_step import own_step
 from parley.learning.result import OwnerOutcome, Result
 from parley.learning.step import step_size
 from parley.learning.study import Study
+from parley.learning.sufficient_statistics import SufficientStatistics
 from parley.mechanisms.bounded import REPLACE_ONE
 from parley.objectives import MarginObjective, optimum
-from parley.owner import Agreement, Owner
+from parley.owner import Agreement, Owner, owner_plan
 from parley.terms import Terms
 from parley.validate import Floats, whole
 
 Progress = Callable[[int, int], None]  # rounds done, rounds in all
 
-ALGORITHMS: dict[str, type[Descent]] = {"averaged-subgradient": AveragedSubgradient, "gradient-descent": GradientDescent}
+DESCENTS: dict[str, type[Descent]] = {"averaged-subgradient": AveragedSubgradient, "gradient-descent": GradientDescent}
 
 
 def train(
@@ -82,6 +83,9 @@ def train(
         model=make_model(first.preparation, theta[0], first.hash, release),
         own_model=_own_model(terms, agreements, theta[0]),
         theta=theta,
+        moments=algorithm.released(final, sum(len(a.train) for a in agreements))
+        if isinstance(algorithm, SufficientStatistics)
+        else None,
         quality=None if study is None else study.quality(theta),
         owners=tuple(_outcome(p, a, None if study is None else theta[0]) for p, a in zip(parties, agreements, strict=True)),
         adjacency=REPLACE_ONE,
@@ -98,10 +102,15 @@ def alone(terms: Terms, owner: Owner) -> Floats:
     return optimum(agreement.objective, [agreement.train], terms.model.radius)
 
 
-def make_algorithm(terms: Terms, objective: MarginObjective, preparation: Preparation, public: Design | None) -> Descent:
-    """The algorithm that the terms name, its step fixed from public knowledge."""
-    step = step_size(terms, objective, preparation, public)
-    return ALGORITHMS[terms.learning.algorithm](objective, terms.learning.horizon, step, terms.model.radius)
+def make_algorithm(terms: Terms, objective: MarginObjective, preparation: Preparation, public: Design | None) -> Algorithm:
+    """The algorithm that the terms name, its settings fixed from public knowledge."""
+    learning, radius = terms.learning, terms.model.radius
+    if learning.algorithm != "sufficient-statistics":
+        return DESCENTS[learning.algorithm](objective, learning.horizon, radius, step_size(terms, objective, preparation, public))
+    rows = np.array([terms.train_rows(part.name) for part in terms.owners])
+    mechanisms = [owner_plan(terms, part.name, preparation, objective)[1].mechanism for part in terms.owners]
+    variance = float((rows / rows.sum()) ** 2 @ [mechanism.variance for mechanism in mechanisms])
+    return SufficientStatistics(objective, learning.horizon, radius, mechanisms[0].norm, variance**0.5)
 
 
 def _in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:

@@ -1,0 +1,227 @@
+"""What a learner may know before training: a public sample, a DP release of second moments, or stated assumptions.
+
+Each source shows the cost around its optimum (a `Landscape`) and how else it might have come out, for the interval.
+"""
+
+import json
+import math
+import tomllib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from parley.data import Design
+from parley.errors import DataError, SettingError
+from parley.objectives import LinearRegression, LinearSVM, MarginObjective, optimum
+from parley.validate import Floats, finite
+
+HINGE_WIDTH = 0.2  # over which the hinge's corner is smoothed to have a curvature
+
+
+@dataclass(frozen=True, eq=False)
+class Landscape:
+    """The cost around its optimum, as a source sees it."""
+
+    start: Floats  # theta[1] - theta* in the coordinates of `directions` [p]
+    least_cost: float
+    start_cost: float  # at theta[1] = 0
+    curvature: Floats  # eigenvalues of the data part's Hessian [p]
+    directions: Floats  # their eigenvectors as columns [p, p]
+    estimation: float  # c: an optimum found on n records costs about c/n more on new ones
+    test_cost: float  # expected cost of theta* on new rows
+
+    @property
+    def optimum(self) -> Floats:
+        """theta*, the start being zero."""
+        return np.asarray(-self.directions @ self.start)
+
+
+class Source(Protocol):
+    """Public knowledge of the records' law."""
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The quantiles, over `others`, between which the forecast is said to lie."""
+        ...
+
+    def landscape(self, objective: MarginObjective, radius: float | None) -> Landscape: ...
+
+    def others(self, rng: np.random.Generator, count: int) -> "list[Source]":
+        """About `count` versions of itself as it might have come out."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """A public table of the same population, prepared as the owners' tables will be."""
+
+    design: Design
+    interval: tuple[float, float] = (0.05, 0.95)
+
+    @property
+    def width(self) -> int:
+        return self.design.width
+
+    def landscape(self, objective: MarginObjective, radius: float | None) -> Landscape:
+        """Optimum, curvature and estimation error. For records of one law, c = tr(H^-1 G)/2 with G the covariance of record gradients.
+
+        For least squares with noise of variance s^2 that is s^2 p, the textbook's.
+        """
+        design = self.design
+        theta = optimum(objective, [design], radius)
+        smooth = replace(objective, smoothing=HINGE_WIDTH) if isinstance(objective, LinearSVM) else objective
+        ridge = objective.regularisation * np.eye(design.width)
+        hessian = smooth.hessian(design, theta)
+        curvature, directions = np.linalg.eigh(hessian - ridge)
+        slope = objective.slope(design.X @ theta, design.y) * design.weight
+        gradients = design.X * slope[:, None]
+        spread = gradients.T @ gradients / len(design) - np.outer(gradients.mean(axis=0), gradients.mean(axis=0))
+        least, estimation = (
+            float(objective.cost(design, theta)),
+            float(np.trace(np.linalg.lstsq(hessian, spread, rcond=None)[0])) / 2,
+        )
+        return Landscape(
+            start=-directions.T @ theta,
+            least_cost=least,
+            start_cost=float(objective.cost(design, np.zeros_like(theta))),
+            curvature=np.maximum(curvature, 0.0),
+            directions=directions,
+            estimation=estimation,
+            test_cost=least + estimation / len(design),  # the sample's optimum fits the sample a little too well
+        )
+
+    def others(self, rng: np.random.Generator, count: int) -> list[Source]:
+        """Rows drawn with replacement."""
+        drawn = [rng.integers(len(self.design), size=len(self.design)) for _ in range(count)]
+        return [Sample(Design(self.design.X[rows], self.design.y[rows], self.design.weight[rows])) for rows in drawn]
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedMoments:
+    """Second moments of z = [x, y] that owners released under DP, debited like any query (`algorithm = "sufficient-statistics"`)."""
+
+    matrix: Floats  # [p + 1, p + 1]
+    records: int
+    deviation: float  # of the noise in each entry
+    interval: tuple[float, float] = (0.05, 0.95)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "ReleasedMoments":
+        """From the object that `parley train --json` printed for terms whose algorithm is "sufficient-statistics"."""
+        try:
+            content: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))["moments"]
+            matrix = finite(content["matrix"], "matrix")
+            if (
+                matrix.ndim != 2
+                or matrix.shape[0] != matrix.shape[1]
+                or not content["records"] > 0
+                or not content["deviation"] >= 0
+            ):
+                raise ValueError
+            return cls(matrix, int(content["records"]), float(content["deviation"]))
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+        except (ValueError, KeyError, TypeError, SettingError):
+            raise DataError(
+                f"{path}: expected the JSON of `parley train --json` under terms with algorithm = 'sufficient-statistics'"
+            ) from None
+
+    @property
+    def width(self) -> int:
+        return len(self.matrix) - 1
+
+    def landscape(self, objective: MarginObjective, radius: float | None) -> Landscape:
+        """As for a sample, with the released matrix in place of the table's; directions that drown in noise count as noise high."""
+        if not isinstance(objective, LinearRegression):
+            raise SettingError("second moments say enough for linear-regression only; give a public sample")
+        p = self.width
+        values, directions = np.linalg.eigh(self.matrix[:p, :p])
+        floor = 2 * self.deviation * math.sqrt(p)
+        values = np.maximum(values, max(floor, 1e-12 * float(values[-1])))
+        best = directions.T @ self.matrix[:p, p] / (values + objective.regularisation / 2)
+        spread = float(self.matrix[p, p])
+        fit = spread - float(values @ best**2) - objective.regularisation * float(best @ best)
+        residual = max(fit, self.deviation, 1e-9 * abs(spread))
+        least = residual + objective.regularisation / 2 * float(best @ best)
+        estimation = residual * p
+        return Landscape(-best, least, spread, 2 * values, directions, estimation, least + estimation / self.records)
+
+    def others(self, rng: np.random.Generator, count: int) -> list[Source]:
+        """The release with its noise drawn once more."""
+        noise = np.triu(rng.normal(scale=self.deviation, size=(count, *self.matrix.shape)))
+        symmetric = noise + np.triu(noise, 1).transpose(0, 2, 1)
+        return [replace(self, matrix=self.matrix + drawn) for drawn in symmetric]
+
+
+@dataclass(frozen=True, eq=False)
+class Stated:
+    """Assumptions in place of data: the Hessian's eigenvalues, the least cost, and how far the optimum lies from the start.
+
+    With a bare `distance` the forecast spreads it evenly over the directions, and the interval covers every way to spread it.
+
+    >>> Stated(np.array([2.0, 1.0]), 0.5, start=np.array([1.0, 0.0])).landscape(LinearRegression(), None).start_cost
+    1.5
+    """
+
+    curvature: Floats
+    least_cost: float
+    distance: float | None = None
+    start: Floats | None = None  # theta[1] - theta* per direction
+    interval: tuple[float, float] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        if self.curvature.ndim != 1 or not self.curvature.size or not (self.curvature >= 0).all():
+            raise SettingError("curvature: expected the Hessian's eigenvalues, a list of numbers of at least 0")
+        if not self.least_cost > 0:
+            raise SettingError("least_cost: expected a number > 0, the best model's cost")
+        if (self.distance is None) == (self.start is None):
+            raise SettingError("expected either `distance`, the length of theta[1] - theta*, or `start`, its coordinates")
+        if self.distance is not None and not self.distance >= 0:
+            raise SettingError("distance: expected a number of at least 0")
+        if self.start is not None and self.start.shape != self.curvature.shape:
+            raise SettingError("start: expected as many numbers as `curvature` has")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Stated":
+        """From a TOML file with `curvature`, `least_cost` and `distance` or `start`."""
+        try:
+            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise DataError(f"{path}: not valid TOML: {error}") from None
+        unknown = set(content) - {"curvature", "least_cost", "distance", "start"}
+        if unknown or not {"curvature", "least_cost"} <= set(content):
+            raise DataError(f"{path}: expected the keys curvature, least_cost and one of distance, start")
+        try:
+            numbers = {key: finite(value, key) for key, value in content.items()}
+            distance = float(numbers["distance"]) if "distance" in numbers else None
+            return cls(numbers["curvature"], float(numbers["least_cost"]), distance, numbers.get("start"))
+        except (SettingError, TypeError, ValueError) as error:
+            raise DataError(f"{path}: {error}") from None
+
+    @property
+    def width(self) -> int:
+        return len(self.curvature)
+
+    def landscape(self, objective: MarginObjective, radius: float | None) -> Landscape:
+        start = self.start
+        if start is None:
+            start = np.full(self.width, (self.distance or 0.0) / math.sqrt(self.width))
+        rise = 0.5 * float((self.curvature + objective.regularisation) @ start**2)
+        # For least squares s^2 p; for other losses the same order of magnitude.
+        estimation = self.least_cost * self.width
+        return Landscape(
+            start, self.least_cost, self.least_cost + rise, self.curvature, np.eye(self.width), estimation, self.least_cost
+        )
+
+    def others(self, rng: np.random.Generator, count: int) -> list[Source]:
+        """The whole distance in one direction, for each: the forecast is linear in the squares, so these are the extremes."""
+        if self.distance is None:
+            return [self]
+        return [replace(self, distance=None, start=self.distance * unit) for unit in np.eye(self.width)]

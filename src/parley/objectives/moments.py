@@ -1,0 +1,91 @@
+"""The second moments of records z = [x, y] as one bounded vector: all that a squared loss needs of a table, in a single release.
+
+One record's share is the upper triangle of z z'. A record that exceeds the bound is scaled down as a whole, so the released matrix is
+that of a table in which it merely counts for less. For noise calibrated in L2 the off-diagonal entries are multiplied by sqrt 2: the
+vector's norm is then the matrix's, |z|^2, whatever the basis.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.data import Design, Preparation
+from parley.data.design import UNIT
+from parley.mechanisms import Bounded, Norm
+from parley.objectives.blocks import sum_blocks
+from parley.objectives.margin import RecordBound
+from parley.terms import Terms
+from parley.validate import Floats
+
+
+def moments_length(width: int) -> int:
+    """How many numbers one release has for `width` features."""
+    return (width + 1) * (width + 2) // 2
+
+
+def moments_bound(preparation: Preparation, terms: Terms, norm: Norm) -> RecordBound | None:
+    """Xi: the most that one record's z z' can measure: the smaller of the terms' clip and what the bounds of its columns imply."""
+    clip, features = terms.privacy.clip, preparation.feature_bound
+    implied = math.inf
+    if features is not None:
+        implied = float(_norms(np.append(features, preparation.target_bound)[None, :], norm)[0]) * (1 + 1e-12)
+    if clip is not None and clip < implied:
+        return RecordBound(clip, norm, clips=True)
+    return RecordBound(implied, norm, clips=False) if math.isfinite(implied) else None
+
+
+def moments_sensitivity(bound: RecordBound, records: int, slack: float, records_per_person: int = 1) -> float:
+    """How far one person can move the computed mean of z z' over `records` rows.
+
+    Formal guarantee: in L1, 2 k Xi/n. In L2, sqrt 2 k Xi/n: the old rows' sum of z z' and the new rows' are both positive
+    semidefinite, so they never point apart, and their difference is at most the hypotenuse. Rounding adds 2 slack Xi as for gradients.
+    """
+    reach = 2.0 if bound.norm == "l1" else math.sqrt(2) * (1 + 4 * UNIT)
+    return bound.value * (reach * records_per_person / records + 2 * slack)
+
+
+def bounded_moments(design: Design, bound: RecordBound, records_per_person: int = 1) -> Bounded:
+    """The mean of z z' over the rows, packed [d], with its sensitivity.
+
+    >>> design = Design(np.array([[1.0], [2.0]]), np.array([1.0, 0.0]), np.ones(2))
+    >>> bounded_moments(design, RecordBound(100.0, "l1", clips=True)).value
+    array([2.5, 0.5, 0.5])
+    """
+    i, j, scale = _layout(design.width, bound.norm)
+
+    def part(rows: slice) -> Floats:
+        z = np.column_stack([design.X[rows], design.y[rows]])
+        counted = z * _share(z, bound)[:, None] if bound.clips else z
+        return np.asarray((counted.T @ z)[i, j] * scale)
+
+    value = sum_blocks(part, design.blocks) / len(design)
+    return Bounded(value, moments_sensitivity(bound, len(design), design.summation_slack, records_per_person), bound.norm)
+
+
+def unpack_moments(value: Floats, width: int, norm: Norm) -> Floats:
+    """The symmetric matrices [..., p + 1, p + 1] of packed vectors [..., d]."""
+    i, j, scale = _layout(width, norm)
+    matrix = np.empty((*value.shape[:-1], width + 1, width + 1))
+    matrix[..., i, j] = matrix[..., j, i] = value / scale
+    return matrix
+
+
+def _layout(width: int, norm: Norm) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+    """Row, column and scale of every number in the packed vector."""
+    i, j = np.triu_indices(width + 1)
+    return i, j, np.where(i == j, 1.0, 1.0 if norm == "l1" else math.sqrt(2))
+
+
+def _norms(z: Floats, norm: Norm) -> Floats:
+    """The norm of every row's packed z z'."""
+    squares: Floats = np.einsum("ij,ij->i", z, z)
+    if norm == "l2":
+        return squares
+    return np.asarray((np.abs(z).sum(axis=1) ** 2 + squares) / 2)
+
+
+def _share(z: Floats, bound: RecordBound) -> Floats:
+    """How much each row counts, a hair below Xi/norm so that rounding cannot lift it above Xi."""
+    limit = bound.value / np.maximum(_norms(z, bound.norm), 1e-300 * bound.value)
+    return np.asarray(np.minimum(1.0, limit * (1 - (4 * z.shape[1] + 16) * UNIT)))

@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+
+import parley
+from parley.aggregation import weighted_mean
+from parley.errors import BudgetExhausted, Malformed, TermsError
+from parley.learning.train import make_algorithm
+from parley.ledger import Ledger
+from parley.queries import GradientQuery, StatisticsQuery
+from samples import BOUNDS, make_terms, regression_table
+
+
+def statistics_terms(*sizes, **overrides):
+    settings = {"model__bounds": BOUNDS, "privacy__clip": None, "learning__horizon": None, "learning__step": None}
+    return make_terms(*sizes, learning__algorithm="sufficient-statistics", **settings | overrides)
+
+
+def test_with_a_large_budget_it_is_the_least_squares_fit():
+    terms = statistics_terms(800, 700, epsilon=1e9)
+    owners = [parley.Owner("a", regression_table(800, 1)), parley.Owner("b", regression_table(700, 2))]
+    result = parley.train(terms, owners, seed=0)
+    assert terms.learning.horizon == 1
+    np.testing.assert_allclose(result.theta[0], result.quality.optimal_theta, atol=1e-5)
+
+
+@pytest.mark.parametrize("privacy", [{}, {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}])
+def test_the_noise_is_that_of_the_plan(privacy):
+    """100,000 replicates of one release: the deviation of the combined answer is what the algorithm was told, within 1 %."""
+    terms = statistics_terms(400, 100, epsilon=2.0, **privacy)
+    owners = [parley.Owner("a", regression_table(400, 1)), parley.Owner("b", regression_table(100, 2))]
+    parties = [owner.rehearse(seed, 100_000) for seed, owner in enumerate(owners)]
+    agreements = [party.accept(terms) for party in parties]
+    first = agreements[0]
+    algorithm = make_algorithm(terms, first.objective, first.preparation, None)
+    answers = [party.answer(StatisticsQuery.ask(terms.hash, "learner", 1)) for party in parties]
+    combined = weighted_mean(answers)
+    assert combined.std(axis=0) == pytest.approx(np.full(10, algorithm.deviation), rel=0.02)
+    assert abs(combined.std(axis=0).mean() / algorithm.deviation - 0.5) > 0.4  # half the noise would be noticed
+
+
+def test_a_release_is_debited_once_and_repeats_its_stored_answer(tmp_path):
+    terms = statistics_terms(200)
+    ledger = Ledger(tmp_path / "a.ledger", lifetime=1.5)
+    owner = parley.Owner("a", regression_table(200), ledger=ledger)
+    owner.accept(terms)
+    query = StatisticsQuery.ask(terms.hash, "learner", 1)
+    first = owner.answer(query).value
+    assert np.array_equal(first, owner.answer(query).value)
+    assert float(ledger.account(terms.hash).spent) == 1.0
+    with pytest.raises(Malformed, match="kind"):
+        owner.answer(GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3)))
+    with pytest.raises(BudgetExhausted):
+        owner.accept(statistics_terms(200, model__holdout=0.1))
+    assert ledger.verify() == 3
+
+
+def test_a_gradient_agreement_answers_no_statistics(tmp_path):
+    terms = make_terms(200)
+    owner = parley.Owner("a", regression_table(200), ledger=Ledger(tmp_path / "a.ledger", lifetime=1.0))
+    owner.accept(terms)
+    with pytest.raises(Malformed, match="averaged-subgradient"):
+        owner.answer(StatisticsQuery.ask(terms.hash, "learner", 1))
+    assert float(owner.ledger.account(terms.hash).spent) == 0
+
+
+def test_drowned_statistics_still_give_a_bounded_model():
+    """At a tiny budget the noisy matrix is indefinite; the lift keeps the system solvable and the model small."""
+    terms = statistics_terms(50, epsilon=0.01, model__radius=None)
+    result = parley.train(terms, [parley.Owner("a", regression_table(50))], replicates=200, seed=1)
+    assert np.isfinite(result.theta).all()
+    assert np.median(np.abs(result.theta)) < 10
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"model__kind": "logistic-regression"}, "gradient method"),
+        ({"learning__horizon": 7}, "released once"),
+    ],
+)
+def test_terms_that_make_no_sense_are_refused(changes, match):
+    with pytest.raises(TermsError, match=match):
+        statistics_terms(100, **changes)
