@@ -1,7 +1,7 @@
 """Parley: should we learn together, on what privacy terms, and what came out of it?"""
 
 from parley import data
-from parley.forecasting import Forecast, best_coalition, forecast
+from parley.forecasting import Forecast, Proposal, best_coalition, forecast, plan
 from parley.learning import JointModel, Result, alone, load_model, train
 from parley.ledger import Ledger
 from parley.owner import Owner
@@ -13,6 +13,7 @@ __all__ = [
     "JointModel",
     "Ledger",
     "Owner",
+    "Proposal",
     "Result",
     "Terms",
     "__version__",
@@ -22,5 +23,6 @@ __all__ = [
     "forecast",
     "load_model",
     "load_terms",
+    "plan",
     "train",
 ]

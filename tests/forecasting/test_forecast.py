@@ -102,7 +102,7 @@ def test_the_estimation_error_is_the_textbooks_for_least_squares():
     table = regression_table(20_000)
     table["y"] = table[["x0", "x1", "x2"]].sum(axis=1) + 0.5 * rng.normal(size=20_000)
     pilot = open_pilot(make_terms(100), table)
-    here = pilot.source.landscape(pilot.objective, None)
+    here = pilot.landscape()
     assert here.estimation == pytest.approx(0.25 * 3, rel=0.05)
 
 

@@ -47,7 +47,7 @@ def test_a_stated_spectrum_gives_the_same_as_the_table_it_describes(tmp_path):
     table = regression_table(20_000, seed=4)
     from_table = forecast(terms, pilot=table, resamples=2)
     pilot = parley.forecasting.pilot.open_pilot(terms, table)
-    here = pilot.source.landscape(pilot.objective, None)
+    here = pilot.landscape()
     stated = Stated(here.curvature, here.least_cost, start=here.start)
     assert forecast(terms, pilot=stated).relative_fitness.mean == pytest.approx(from_table.relative_fitness.mean, rel=1e-9)
     # A bare distance leaves the direction open: the interval holds the truth, whatever it is.

@@ -178,3 +178,15 @@ def test_sensitivity_grows_with_the_records_of_a_person():
     bound = RecordBound(2.0, "l1", clips=True)
     assert bound.sensitivity(100, 0.0) == pytest.approx(0.04)
     assert bound.sensitivity(100, 0.0, records_per_person=3) == pytest.approx(0.12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.floats(0.05, 300), st.sampled_from(["l1", "l2"]), st.floats(0.01, 30))
+def test_clipped_least_squares_of_many_parameters_is_that_of_each(seed, clip, norm, spread):
+    """With replicates, records that cannot clip are taken by their statistics: the same numbers, whatever share may clip."""
+    design = random_design(n=3 * BLOCK + 17, p=3, seed=seed, classes=False)
+    bound = RecordBound(clip, norm, clips=True)
+    theta = np.random.default_rng(seed).normal(0, spread, (6, 3)) * np.linspace(0, 1, 6)[:, None]
+    together = LinearRegression().mean_gradient(design, theta, bound)
+    singly = np.array([LinearRegression().mean_gradient(design, row, bound) for row in theta])
+    np.testing.assert_allclose(together, singly, rtol=1e-9, atol=1e-9 * clip)

@@ -7,12 +7,14 @@ import typer
 
 from parley.cli.screen import console, print_json, progress_bar, require_folder
 from parley.errors import SettingError
-from parley.forecasting import Forecast, forecast
+from parley.forecasting import Forecast, Proposal, ReleasedMoments, Source, Stated, forecast
+from parley.forecasting import plan as make_plan
 from parley.report import figures
 from parley.report.tables import number, terminal_table
 from parley.terms import load_terms
 
 METHODS = {
+    "curvature-moments": "moments of the algorithm by curvature alone, which a clip, a box or a corner may upset",
     "exact-moments": "exact moments of the algorithm on the pilot's landscape",
     "pilot-run": "the algorithm itself, run on the pilot with the owners' noise",
 }
@@ -23,6 +25,26 @@ def forecast_command(
     pilot: Annotated[
         Path | None, typer.Option(metavar="TABLE", help="A public pilot sample; left out: the terms' `public`.")
     ] = None,
+    moments: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="JSON",
+            help="Instead of a sample: second moments that owners released, as `parley train --json` printed them under terms with "
+            'algorithm = "sufficient-statistics".',
+        ),
+    ] = None,
+    assume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TOML",
+            help="Instead of a sample: stated assumptions, with the keys curvature (the Hessian's eigenvalues), least_cost, and "
+            "distance (from the start to the optimum).",
+        ),
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Choose horizon, step, clip and mechanism for the same budgets.")] = False,
+    delta: Annotated[
+        float | None, typer.Option(metavar="DELTA", help="With --plan: consider Gaussian noise at this delta too.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the pilot's resampling and runs.")] = 0,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -31,22 +53,66 @@ def forecast_command(
 
     Relative fitness 0.05 means: the training cost will be about 5% above that of the model without privacy.
 
-    Example:  parley forecast parley-demo/terms.toml
+    Example:  parley forecast parley-demo/terms.toml --plan
     """
     terms = load_terms(terms_file)
     require_folder(plot)
     if plot is not None:
         figures.require_figure_name(plot)
+    if delta is not None and not plan:
+        raise SettingError("--delta: expected --plan beside it")
+    known = source(pilot, moments, assume)
     with progress_bar("resampling the pilot") as progress:
-        result = forecast(terms, None if pilot is None else str(pilot), seed, progress=progress)
+        result = forecast(terms, known, seed, progress=progress)
+    proposal = None
+    if plan:
+        with progress_bar("planning") as progress:
+            proposal = make_plan(terms, known, delta, seed, progress=progress)
     if plot is not None:
         if result.path is None:
             raise SettingError("--plot: this forecast is a pilot run, which has no path of moments; use --json")
         figures.save(figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy"), plot)
     if as_json:
-        print_json(result.to_json())
-    else:
-        show(result)
+        print_json(result.to_json() | {"plan": None if proposal is None else proposal.to_json()})
+        return
+    show(result)
+    if proposal is not None:
+        show_plan(proposal)
+
+
+def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> str | Source | None:
+    """What the options say is known."""
+    if sum(option is not None for option in (pilot, moments, assume)) > 1:
+        raise SettingError("--pilot, --moments, --assume: expected at most one of them")
+    if moments is not None:
+        return ReleasedMoments.load(moments)
+    if assume is not None:
+        return Stated.load(assume)
+    return None if pilot is None else str(pilot)
+
+
+def show_plan(proposal: Proposal) -> None:
+    """What the planner tried, and the lines to put into the terms."""
+    best, written = proposal.best, proposal.choices[0]
+    rows = [["choice", "rounds", "step", "clip", "ψ", "against as written"]]
+    for choice in proposal.choices:
+        against = written.relative_fitness / choice.relative_fitness if choice.relative_fitness > 0 else float("inf")
+        name = f"[bold]{choice.label}[/bold]" if choice is best else choice.label
+        settings = [number(choice.step), number(choice.clip), number(choice.relative_fitness)]
+        rows.append(
+            [name, str(choice.horizon), *settings, f"{against:.3g} x better" if against >= 1 else f"{1 / against:.3g} x worse"]
+        )
+    console.print()
+    console.print(terminal_table(rows, "The same budgets, spent otherwise"))
+    if best is written:
+        console.print("\nThe terms are as good as any of these.")
+        return
+    lines = ["\\[learning]", f'algorithm = "{best.algorithm}"', f"horizon = {best.horizon}"]
+    lines += [] if best.step is None else [f"step = {best.step:g}"]
+    lines += ["\\[privacy]", f'mechanism = "{best.mechanism}"']
+    lines += [] if best.clip is None else [f"clip = {best.clip:g}"]
+    lines += [f"delta = {best.delta:g}"] if best.delta > 0 else []
+    console.print("\nFor the terms file:\n  " + "\n  ".join(lines))
 
 
 def show(result: Forecast) -> None:
@@ -56,6 +122,9 @@ def show(result: Forecast) -> None:
         f"[bold]Expected relative fitness ψ = {number(fitness.mean)}[/bold]  (90%: {number(fitness.low)} to {number(fitness.high)})"
     )
     console.print(f"excess training cost {number(excess.mean)}; by {METHODS[result.method]}", style="dim")
+    expected = ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in result.metrics.items() if value is not None)
+    if expected:
+        console.print(f"on the pilot's rows: {expected}", style="dim")
     console.print()
     rows = [["owner", "test cost alone", "together", "gain", "worth it from ε", "worth to the others"]]
     for owner in result.owners:

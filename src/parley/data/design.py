@@ -1,11 +1,15 @@
 """A prepared table: what an objective computes with."""
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
 from parley.validate import Floats
+
+T = TypeVar("T")
 
 BLOCK = 4096  # rows summed at once: small enough for the cache, and part of the rounding bound below
 UNIT = 2.0**-53  # relative error of one floating-point operation
@@ -82,6 +86,17 @@ class Design:
             residual += float((error * w) @ error)
             slope += 2 * (error * w) @ X
         return theta, residual / len(self), slope / len(self)
+
+    def derived(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What somebody computes of this table, computed once."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        value: T = self._derived[key]
+        return value
+
+    @cached_property
+    def _derived(self) -> dict[Hashable, Any]:
+        return {}
 
     @property
     def summation_slack(self) -> float:

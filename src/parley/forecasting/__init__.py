@@ -2,5 +2,20 @@
 
 from parley.forecasting.coalition import best_coalition
 from parley.forecasting.forecast import Forecast, Interval, OwnerForecast, forecast
+from parley.forecasting.planner import Choice, Proposal, plan
+from parley.forecasting.sources import ReleasedMoments, Sample, Source, Stated
 
-__all__ = ["Forecast", "Interval", "OwnerForecast", "best_coalition", "forecast"]
+__all__ = [
+    "Choice",
+    "Forecast",
+    "Interval",
+    "OwnerForecast",
+    "Proposal",
+    "ReleasedMoments",
+    "Sample",
+    "Source",
+    "Stated",
+    "best_coalition",
+    "forecast",
+    "plan",
+]

@@ -43,7 +43,8 @@ class Expectation:
 
     def at(self, pilot: Pilot) -> "Expectation":
         """The same method on another version of the pilot."""
-        return Expectation(pilot, *_look(pilot), self.method, self.warnings)
+        here = pilot.landscape()
+        return Expectation(pilot, here, _response(pilot, here), self.method, self.warnings)
 
     def fitness(self, seed: int, replicates: int = REPLICATES) -> float:
         """Expected relative fitness, by `method`."""
@@ -65,9 +66,13 @@ class Expectation:
         return np.asarray(self.here.optimum + error @ self.here.directions.T)
 
 
-def expect(pilot: Pilot) -> Expectation:
-    """Choose the method: exact moments for a squared loss whose clip and box do not bind, else a pilot run, else curvature alone."""
-    here, response = _look(pilot)
+def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
+    """Choose the method: exact moments for a squared loss whose clip and box do not bind, else a pilot run, else curvature alone.
+
+    `here` is the pilot's landscape where the caller has it already.
+    """
+    here = pilot.landscape() if here is None else here
+    response = _response(pilot, here)
     sample = isinstance(pilot.source, Sample)
     binds, warnings = _binds(pilot, here, response)
     quadratic = isinstance(pilot.objective, LinearRegression)
@@ -79,11 +84,8 @@ def expect(pilot: Pilot) -> Expectation:
     return Expectation(pilot, here, response, method, warnings)
 
 
-def _look(pilot: Pilot) -> tuple[Landscape, Response | None]:
-    here = pilot.source.landscape(pilot.objective, pilot.terms.model.radius)
-    if not isinstance(pilot.algorithm, Descent):
-        return here, None
-    return here, linear_response(pilot.algorithm, here.curvature, here.start)
+def _response(pilot: Pilot, here: Landscape) -> Response | None:
+    return linear_response(pilot.algorithm, here.curvature, here.start) if isinstance(pilot.algorithm, Descent) else None
 
 
 def _binds(pilot: Pilot, here: Landscape, response: Response | None) -> tuple[bool, tuple[str, ...]]:
@@ -92,8 +94,7 @@ def _binds(pilot: Pilot, here: Landscape, response: Response | None) -> tuple[bo
     share, end = 0.0, here.optimum
     if isinstance(pilot.source, Sample):
         if response is not None:
-            start = np.zeros_like(end)
-            share = clipped_share(pilot, [start, end, (start + end) / 2])
+            share = clipped_share(pilot, end)
         if share > RARELY:
             warnings.append(f"the clip binds for {share:.1%} of the pilot's records on the way: a larger one may serve better")
         if pilot.terms.model.classifies:

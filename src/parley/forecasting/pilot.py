@@ -1,6 +1,5 @@
 """The terms and what is known of the data, put together: how the owners' answers will look before anybody asked them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +10,7 @@ from parley.aggregation import weighted_mean
 from parley.data import Design, Preparation, fit_preparation, read_table
 from parley.data.table import Table
 from parley.errors import DataError
-from parley.forecasting.sources import Sample, Source
+from parley.forecasting.sources import Landscape, Sample, Source
 from parley.learning.algorithm import Algorithm, run
 from parley.learning.train import make_algorithm
 from parley.mechanisms import Bounded, FastNoise
@@ -56,6 +55,10 @@ class Pilot:
         """v: the variance of the owners' combined answer in one coordinate, sum (n_l/n)^2 var_l."""
         shares = self.rows / self.rows.sum()
         return float(shares**2 @ self.noise_variance())
+
+    def landscape(self) -> Landscape:
+        """The cost around its optimum."""
+        return self.source.landscape(self.objective, self.terms.model.radius)
 
     def under(self, terms: Terms) -> "Pilot":
         """The same knowledge under other terms for the same columns."""
@@ -134,9 +137,10 @@ def pilot_models(pilot: Pilot, replicates: int, seed: int, noiseless: bool = Fal
     return pilot.algorithm.model(run(pilot.algorithm, exchange, weighted_mean, "pilot", "pilot", start))
 
 
-def clipped_share(pilot: Pilot, thetas: Sequence[Floats]) -> float:
-    """The largest share of pilot records whose gradient exceeds the bound, over these parameters."""
+def clipped_share(pilot: Pilot, end: Floats) -> float:
+    """The largest share of pilot records whose gradient exceeds the bound: at the start, half-way and at `end`."""
     if not pilot.bound.clips:
         return 0.0
-    shares = [np.mean(pilot.objective.record_norms(pilot.design, t, pilot.bound.norm) > pilot.bound.value) for t in thetas]
-    return float(max(shares))
+    on_the_way = [part * end for part in (0.0, 0.5, 1.0)]
+    norms = [pilot.objective.record_norms(pilot.design, theta, pilot.bound.norm) for theta in on_the_way]
+    return float(max(np.mean(size > pilot.bound.value) for size in norms))

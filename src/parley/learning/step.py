@@ -5,7 +5,7 @@ import numpy as np
 from parley.data import Design, Preparation
 from parley.errors import TermsError
 from parley.objectives import MarginObjective
-from parley.terms import Terms
+from parley.terms import Learning, Terms
 
 
 def step_size(terms: Terms, objective: MarginObjective, preparation: Preparation, public: Design | None) -> float:
@@ -32,5 +32,9 @@ def step_size(terms: Terms, objective: MarginObjective, preparation: Preparation
             "or give a number"
         )
     # Six digits: readable, and the same on machines whose linear algebra differs in the last bits.
-    length = float(f"{length:.6g}")
-    return length * terms.learning.horizon**2 if terms.learning.algorithm == "gradient-descent" else length
+    return float(f"{length:.6g}") * step_unit(terms.learning)
+
+
+def step_unit(learning: Learning) -> float:
+    """The `step` whose first round moves by one gradient: Algorithm 1 divides its rho by T^2, Algorithm 2 its c by nothing."""
+    return float(learning.horizon**2) if learning.algorithm == "gradient-descent" else 1.0

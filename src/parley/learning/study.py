@@ -15,7 +15,7 @@ from parley.validate import Floats
 class Quality:
     """What a study measured. Costs are in the target's own units."""
 
-    path: Floats | None  # relative fitness after each round [T, replicates]; None if the optimum's cost is zero
+    path: Floats | None  # relative fitness after each recorded round [T, replicates]; None if the optimum's cost is zero
     cost: float
     optimal_cost: float
     optimal_theta: Floats
@@ -39,7 +39,9 @@ class Study:
     def quality(self, theta: Floats) -> Quality:
         """The path so far, and the final models [replicates, p] beside the optimum."""
         first = self._agreements[0]
-        best = optimum(first.objective, [a.train for a in self._agreements], first.terms.model.radius)
+        designs = [a.train for a in self._agreements]
+        same = ("optimum", first.objective, first.terms.model.radius, tuple(map(id, designs)))
+        best = designs[0].derived(same, lambda: optimum(first.objective, designs, first.terms.model.radius))
         least = float(self._cost(best))
         held_out = pooled([a.held_out for a in self._agreements])
         unit = first.preparation.target_scale**2

@@ -6,7 +6,8 @@ from typing import ClassVar
 import numpy as np
 
 from parley.data import Design
-from parley.objectives.margin import MarginObjective, RecordBound
+from parley.objectives.margin import MarginObjective, RecordBound, slope_limit
+from parley.objectives.sure_records import SureRecords
 from parley.validate import Floats
 
 
@@ -44,7 +45,10 @@ class LinearRegression(MarginObjective):
 
     def mean_gradient(self, design: Design, theta: Floats, bound: RecordBound | None = None) -> Floats:
         if bound is not None and bound.clips:
-            return super().mean_gradient(design, theta, bound)
+            if theta.ndim == 1:
+                return super().mean_gradient(design, theta, bound)
+            sure = design.derived(("sure records", bound), lambda: SureRecords(design, slope_limit(design, bound)))
+            return sure.mean_gradient(theta.reshape(-1, design.width)).reshape(theta.shape)
         A, b, _ = design.statistics
         return 2 * (theta @ A - b)
 

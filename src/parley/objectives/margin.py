@@ -81,7 +81,7 @@ class MarginObjective(ABC):
 
     def mean_gradient(self, design: Design, theta: Floats, bound: RecordBound | None = None) -> Floats:
         """The same without its sensitivity; without `bound`, unclipped."""
-        limit = None if bound is None or not bound.clips else _slope_limit(design, bound)
+        limit = None if bound is None or not bound.clips else slope_limit(design, bound)
 
         def part(rows: slice, flat: Floats) -> Floats:
             X = design.X[rows]
@@ -135,7 +135,7 @@ class MarginObjective(ABC):
         return RecordBound(implied, norm, clips=False) if np.isfinite(implied) else None
 
 
-def _slope_limit(design: Design, bound: RecordBound) -> Floats:
+def slope_limit(design: Design, bound: RecordBound) -> Floats:
     """How large each record's slope may be, a hair below Xi/|x| so that rounding cannot lift the product above Xi."""
     limit = bound.value / np.maximum(design.row_norms(bound.norm), 1e-300 * bound.value)  # never infinite
     return limit * (1 - (design.width + 8) * UNIT)

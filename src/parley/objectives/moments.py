@@ -71,6 +71,11 @@ def unpack_moments(value: Floats, width: int, norm: Norm) -> Floats:
     return matrix
 
 
+def moment_norms(design: Design, norm: Norm) -> Floats:
+    """How large each record's z z' is, unclipped."""
+    return _norms(np.column_stack([design.X, design.y]), norm)
+
+
 def _layout(width: int, norm: Norm) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
     """Row, column and scale of every number in the packed vector."""
     i, j = np.triu_indices(width + 1)

@@ -1,0 +1,236 @@
+"""The planner: which horizon, step, clip and mechanism give the best forecast for the budgets that owners agreed on.
+
+Everything it looks at is public: the terms and the pilot. So whatever it picks costs no privacy, and every owner can repeat it. The
+search climbs a grid from several starts; each candidate is judged by the forecast itself - exact moments where they apply, else a pilot
+run with common random numbers - and the best of each kind once more with fresh ones.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from parley.data.table import Table
+from parley.errors import DataError, SettingError, TermsError
+from parley.forecasting.expectation import RARELY, expect
+from parley.forecasting.pilot import Pilot, clipped_share, open_pilot
+from parley.forecasting.sources import Landscape, Sample, Source
+from parley.learning.algorithm import Descent
+from parley.learning.step import step_unit
+from parley.learning.train import Progress
+from parley.objectives.moments import moment_norms
+from parley.terms import Privacy, Terms
+
+Mechanism = Literal["laplace", "gaussian"]
+
+HORIZONS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 100, 140, 200, 280, 400)
+FACTOR = math.sqrt(2)  # between neighbouring steps and clips
+SEARCH_REPLICATES = 12
+CHECK_REPLICATES = 48
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to spend the same budgets, and the forecast for it."""
+
+    label: str
+    algorithm: str
+    mechanism: str
+    delta: float
+    horizon: int
+    step: float | None  # None: the algorithm has none
+    clip: float | None  # None: bounds of the columns do
+    relative_fitness: float
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What the planner tried, what it would choose, and the terms with that filled in."""
+
+    choices: tuple[Choice, ...]
+    best: Choice
+    terms: Terms
+
+    def to_json(self) -> dict[str, Any]:
+        """The object under `plan` in `parley forecast --plan --json`."""
+        return {"best": vars(self.best), "choices": [vars(choice) for choice in self.choices], "terms_hash": self.terms.hash}
+
+
+def plan(
+    terms: Terms,
+    pilot: Table | Source | None = None,
+    delta: float | None = None,
+    seed: int = 0,
+    progress: Progress = lambda done, total: None,
+) -> Proposal:
+    """Choose horizon, step, clip and mechanism for the owners' budgets. No private record is looked at.
+
+    Gaussian noise is considered only with a `delta` (or where the terms have one): it weakens the promise, and that is not the
+    planner's to decide.
+    """
+    known = open_pilot(terms, pilot)
+    kinds = list(_kinds(terms, terms.privacy.delta if delta is None else delta))
+    here = known.landscape()
+    choices = [_judged("as written", known, here, seed)]
+    published = _try(known, "learning", {"horizon": 100, "step": "auto"})
+    if published is not None and published.terms != terms and not terms.learning.asks_statistics:
+        choices.append(_judged("100 rounds, automatic step", published, here, seed))
+    for place, (label, begin, knobs) in enumerate(kinds):
+        progress(place, len(kinds))
+        starts = [known.under(candidate) for candidate in _starts(known, here, begin)]
+        if starts:
+            top = _judged(label, known.under(_Search(here, seed).climb(starts, knobs)), here, seed)
+            if all(replace(top, label=other.label) != other for other in choices):  # another knob that buys nothing
+                choices.append(top)
+    best = min(choices, key=lambda choice: choice.relative_fitness)
+    return Proposal(tuple(choices), best, _settled(terms, best))
+
+
+def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, ...]]]:
+    """What can be varied: a label, terms of that kind, and the knobs to turn."""
+    for mechanism in ("laplace", "gaussian") if delta > 0 else ("laplace",):
+        noisy = _with_mechanism(terms, mechanism, delta)
+        if not terms.learning.asks_statistics:
+            if mechanism == terms.privacy.mechanism:
+                yield f"{mechanism}, best horizon and step", noisy, ("horizon", "step")
+            yield f"{mechanism}, best horizon, step and clip", noisy, ("horizon", "step", "clip")
+        if not terms.model.classifies:
+            once = terms.learning.model_copy(update={"algorithm": "sufficient-statistics", "horizon": 1, "step": "auto"})
+            yield f"{mechanism}, one release of statistics", noisy.model_copy(update={"learning": once}), ("clip",)
+
+
+def _with_mechanism(terms: Terms, mechanism: str, delta: float) -> Terms:
+    update = {"mechanism": mechanism, "delta": delta if mechanism == "gaussian" else 0.0}
+    return terms.model_copy(update={"privacy": Privacy.model_validate(terms.privacy.model_dump() | update)})
+
+
+def _starts(known: Pilot, here: Landscape, terms: Terms) -> Iterator[Terms]:
+    """Where the climb begins: few rounds and many, from a step of 1/curvature and a clip fit for the mechanism's norm."""
+    if terms.learning.asks_statistics:
+        for size in _statistics_clips(known, terms):
+            yield terms.model_copy(update={"privacy": terms.privacy.model_copy(update={"clip": size})})
+        return
+    privacy = terms.privacy.model_copy(update={"clip": _same_clip(known, here, terms)})
+    length = 1 / max(float(here.curvature.max()) + known.objective.regularisation, 1e-12)
+    for horizon in (8, 32, 100):
+        learning = terms.learning.model_copy(update={"horizon": horizon})
+        step = float(f"{length * step_unit(learning):.4g}")
+        yield terms.model_copy(update={"learning": learning.model_copy(update={"step": step}), "privacy": privacy})
+
+
+def _same_clip(known: Pilot, here: Landscape, terms: Terms) -> float | None:
+    """The terms' clip, brought to the norm of another mechanism by the pilot's own gradients."""
+    clip = terms.privacy.clip
+    if clip is None or terms.privacy.mechanism == known.terms.privacy.mechanism or known.terms.learning.asks_statistics:
+        return clip
+    if not isinstance(known.source, Sample):
+        return clip  # an L2 norm is never above the L1 norm, so the clip only binds less
+    old, new = known.bound.norm, "l1" if known.bound.norm == "l2" else "l2"
+    sizes = {norm: known.objective.record_norms(known.design, here.optimum, norm) for norm in ("l1", "l2")}
+    usual = {norm: float(np.quantile(size, 0.99)) for norm, size in sizes.items()}
+    return float(f"{clip * usual[new] / usual[old]:.3g}") if usual[old] > 0 else clip
+
+
+def _statistics_clips(known: Pilot, terms: Terms) -> list[float]:
+    """Bounds of one record's second moments to begin with: common sizes in the pilot."""
+    if not isinstance(known.source, Sample):
+        return []
+    sizes = moment_norms(known.design, "l1" if terms.privacy.mechanism == "laplace" else "l2")
+    return [float(f"{q:.3g}") for q in np.quantile(sizes, [0.5, 0.9, 0.99, 1.0]) if q > 0]
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Climbs from start to start's neighbours while the forecast improves; every candidate is judged once."""
+
+    here: Landscape
+    seed: int
+    seen: dict[str, float] = field(default_factory=dict)
+
+    def climb(self, starts: list[Pilot], knobs: tuple[str, ...]) -> Terms:
+        """The terms at the top: from the best start, one knob at a time."""
+        at = min(starts, key=self.judge)
+        improved = True
+        while improved:
+            improved = False
+            for knob in knobs:
+                for direction in (1, -1):
+                    while (there := self.neighbour(at, knob, direction)) is not None and self.judge(there) < self.judge(at):
+                        at, improved = there, True
+        return at.terms
+
+    def judge(self, pilot: Pilot) -> float:
+        key = pilot.terms.hash
+        if key not in self.seen:
+            self.seen[key] = _fitness(pilot, self.here, self.seed, SEARCH_REPLICATES)
+        return self.seen[key]
+
+    def neighbour(self, pilot: Pilot, knob: str, direction: int) -> Pilot | None:
+        """The next candidate along a knob, or None at its end.
+
+        A gradient's clip is lowered only while it rarely binds: how its bias turns out depends on the tails, where owners differ
+        most from a pilot.
+        """
+        factor = FACTOR**direction
+        if knob == "horizon":
+            place = int(np.searchsorted(HORIZONS, pilot.terms.learning.horizon)) + direction
+            if not 0 <= place < len(HORIZONS) or not isinstance(pilot.algorithm, Descent):
+                return None
+            learning = pilot.terms.learning
+            same_length = step_unit(learning.model_copy(update={"horizon": HORIZONS[place]})) / step_unit(learning)
+            return _try(pilot, "learning", {"horizon": HORIZONS[place], "step": pilot.algorithm.step * same_length})
+        if knob == "step" and isinstance(pilot.algorithm, Descent):
+            return _try(pilot, "learning", {"step": float(f"{pilot.algorithm.step * factor:.4g}")})
+        if knob == "clip" and pilot.bound.clips:
+            if not isinstance(pilot.source, Sample):
+                return None  # nobody can tell how often it binds
+            there = _try(pilot, "privacy", {"clip": float(f"{pilot.bound.value * factor:.4g}")})
+            if there is None or direction > 0 or there.terms.learning.asks_statistics:
+                return there
+            return there if clipped_share(there, self.here.optimum) <= RARELY else None
+        return None
+
+
+def _try(pilot: Pilot, section: str, update: dict[str, Any]) -> Pilot | None:
+    changed = getattr(pilot.terms, section).model_copy(update=update)
+    try:
+        return pilot.under(pilot.terms.model_copy(update={section: changed}))
+    except (TermsError, SettingError, DataError):
+        return None
+
+
+def _fitness(pilot: Pilot, here: Landscape, seed: int, replicates: int) -> float:
+    """The forecast; infinite where the algorithm diverges."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = expect(pilot, here).fitness(seed, replicates)
+    except SettingError:
+        return math.inf
+    return value if math.isfinite(value) else math.inf
+
+
+def _judged(label: str, pilot: Pilot, here: Landscape, seed: int) -> Choice:
+    """The forecast for a candidate, from random numbers that the search did not see."""
+    terms = pilot.terms
+    return Choice(
+        label=label,
+        algorithm=terms.learning.algorithm,
+        mechanism=terms.privacy.mechanism,
+        delta=terms.privacy.delta,
+        horizon=terms.learning.horizon,
+        step=pilot.algorithm.step if isinstance(pilot.algorithm, Descent) else None,
+        clip=pilot.bound.value if pilot.bound.clips else None,
+        relative_fitness=_fitness(pilot, here, seed + 1, CHECK_REPLICATES),
+    )
+
+
+def _settled(terms: Terms, best: Choice) -> Terms:
+    """The terms with the choice written into them."""
+    step: float | str = "auto" if best.step is None else best.step
+    learning = {"algorithm": best.algorithm, "horizon": best.horizon, "step": step}
+    privacy = {"mechanism": best.mechanism, "delta": best.delta, "clip": best.clip if best.clip is not None else terms.privacy.clip}
+    return terms.model_copy(
+        update={"learning": terms.learning.model_copy(update=learning), "privacy": terms.privacy.model_copy(update=privacy)}
+    )

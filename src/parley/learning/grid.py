@@ -1,0 +1,104 @@
+"""Grids of studies: how relative fitness changes with sizes, budgets, horizons and scenarios, as one tidy table.
+
+Every cell runs `train` with all its replicates as one batch and the same seed (common random numbers, so that neighbouring cells differ by
+their settings and not by their luck). Cells of the same sizes share the prepared tables, their statistics and the optimum. Groups of cells
+are independent jobs for joblib, whose Dask or Ray backend spreads them over machines (`joblib.parallel_config(backend=...)`).
+"""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import joblib
+import pandas as pd
+
+from parley.data import split_consecutive
+from parley.errors import SettingError
+from parley.learning.train import Progress, train
+from parley.owner import Owner
+from parley.terms import Terms
+from parley.validate import whole
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One place of the grid: terms, and the columns by which the table names it."""
+
+    terms: Terms
+    labels: Mapping[str, float | str] = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(part.records for part in self.terms.owners)
+
+
+def vary(terms: Terms, **settings: Sequence[float]) -> list[Cell]:
+    """All combinations of these settings: `records` and `epsilon` (of every owner alike), `horizon`, `step`, `clip`.
+
+    >>> from parley.terms import Terms
+    >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "privacy": {"clip": 1.0},
+    ...                          "owners": [{"name": "a", "records": 10, "epsilon": 1.0}]})
+    >>> [dict(cell.labels) for cell in vary(terms, epsilon=[0.1, 1.0], horizon=[50])]
+    [{'epsilon': 0.1, 'horizon': 50}, {'epsilon': 1.0, 'horizon': 50}]
+    """
+    return [Cell(with_settings(terms, dict(zip(settings, point, strict=True))), dict(zip(settings, point, strict=True)))
+            for point in itertools.product(*settings.values())]  # fmt: skip
+
+
+def with_settings(terms: Terms, settings: Mapping[str, float]) -> Terms:
+    """The terms with some settings changed; `records` and `epsilon` of every owner alike."""
+    sections = {"records": "owners", "epsilon": "owners", "horizon": "learning", "step": "learning", "clip": "privacy"}
+    content = terms.model_dump()
+    for name, value in settings.items():
+        if name not in sections:
+            raise SettingError(f"{name}: expected one of {', '.join(sections)}")
+        section = content[sections[name]]
+        for part in section if isinstance(section, tuple | list) else [section]:
+            part[name] = value
+    return Terms.from_dict(content)
+
+
+def study(
+    cells: Iterable[Cell],
+    market: pd.DataFrame,
+    replicates: int = 100,
+    seed: int = 0,
+    jobs: int = 1,
+    progress: Progress = lambda done, total: None,
+) -> pd.DataFrame:
+    """Run every cell on consecutive blocks of `market` (W section IV): labels, sizes, budgets, and the relative fitness of its runs.
+
+    A study, not a release: it looks at all tables. `to_parquet` or `to_csv` of the result keeps it.
+    """
+    whole(replicates, "replicates")
+    groups: dict[tuple[int, ...], list[tuple[int, Cell]]] = {}
+    for place, cell in enumerate(cells):
+        groups.setdefault(cell.sizes, []).append((place, cell))
+    largest = max((sum(sizes) for sizes in groups), default=0)
+    if not largest:
+        raise SettingError("cells: expected at least one")
+    if largest > len(market):
+        raise SettingError(f"cells: they ask for {largest} rows, the table has {len(market)}")
+    total = sum(len(group) for group in groups.values())
+    tasks = (joblib.delayed(_run)(group, market.iloc[: sum(sizes)], replicates, seed) for sizes, group in groups.items())
+    rows: list[tuple[int, dict[str, float | str]]] = []
+    for finished in joblib.Parallel(n_jobs=whole(jobs, "jobs"), return_as="generator_unordered")(tasks):
+        rows.extend(finished)
+        progress(len(rows), total)
+    return pd.DataFrame([row for _, row in sorted(rows, key=lambda pair: pair[0])])
+
+
+def _run(
+    group: list[tuple[int, Cell]], market: pd.DataFrame, replicates: int, seed: int
+) -> list[tuple[int, dict[str, float | str]]]:
+    """Cells of the same sizes, one after the other, on tables prepared once."""
+    first = group[0][1]
+    parts = split_consecutive(market, list(first.sizes))
+    owners = [Owner(part.name, table) for part, table in zip(first.terms.owners, parts, strict=True)]
+    rows = []
+    for place, cell in group:
+        result = train(cell.terms, owners, replicates=replicates, seed=seed, whole_path=False)
+        fitness = result.relative_fitness or {}
+        row: dict[str, float | str] = {**cell.labels, "replicates": replicates, "seconds": result.seconds}
+        rows.append((place, row | {name: fitness.get(name, float("nan")) for name in ("mean", "median", "q25", "q75")}))
+    return rows

@@ -1,0 +1,1 @@
+"""The source documents' figures and tables again, a file per document, on real data where they are at hand."""
