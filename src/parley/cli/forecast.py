@@ -69,8 +69,6 @@ def forecast_command(
         with progress_bar("planning") as progress:
             proposal = make_plan(terms, known, delta, seed, progress=progress)
     if plot is not None:
-        if result.path is None:
-            raise SettingError("--plot: this forecast is a pilot run, which has no path of moments; use --json")
         figures.save(figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy"), plot)
     if as_json:
         print_json(result.to_json() | {"plan": None if proposal is None else proposal.to_json()})

@@ -1,6 +1,5 @@
 """The expected relative fitness of terms: by exact moments where they apply, else by running the algorithm on the pilot."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,6 +51,19 @@ class Expectation:
             return float(np.mean(self.run_costs(pilot_models(self.pilot, replicates, seed)))) / self.here.least_cost - 1
         return float(self.excess[-1]) / self.here.least_cost
 
+    def path(self, seed: int) -> Floats:
+        """Expected relative fitness after each round [T], by `method`."""
+        if self.method != "pilot-run":
+            return self.excess / self.here.least_cost
+        means: list[float] = []
+        pilot_models(
+            self.pilot,
+            REPLICATES,
+            seed,
+            after_round=lambda state: means.append(float(np.mean(self.run_costs(self.pilot.algorithm.model(state))))),
+        )
+        return np.array(means) / self.here.least_cost - 1
+
     def run_costs(self, models: Floats) -> Floats:
         """The pilot's cost of each model."""
         return self.pilot.objective.cost(self.pilot.design, models)
@@ -88,15 +100,32 @@ def _response(pilot: Pilot, here: Landscape) -> Response | None:
     return linear_response(pilot.algorithm, here.curvature, here.start) if isinstance(pilot.algorithm, Descent) else None
 
 
+def on_the_way(here: Landscape) -> Floats:
+    """The start, half-way and the optimum [3, p]."""
+    return np.array([0.0, 0.5, 1.0])[:, None] * here.optimum
+
+
+def _wandering(pilot: Pilot, here: Landscape, response: Response) -> Floats:
+    """Parameters [8, p] at which the noisiest round may ask."""
+    variance = pilot.combined_variance()
+    round_ = int(np.argmax(response.point_gain @ (here.curvature + pilot.objective.regularisation)))
+    z = np.random.default_rng(0).standard_normal((8, len(here.curvature)))
+    error = response.point_bias[round_] + np.sqrt(variance * response.point_gain[round_]) * z
+    return np.asarray(here.optimum + error @ here.directions.T)
+
+
 def _binds(pilot: Pilot, here: Landscape, response: Response | None) -> tuple[bool, tuple[str, ...]]:
     """Whether the clip or the box bends the algorithm's path, and what a reader should know."""
     warnings = []
-    share, end = 0.0, here.optimum
+    share = pushed = 0.0
+    asked = on_the_way(here) if response is None else np.concatenate([on_the_way(here), _wandering(pilot, here, response)])
     if isinstance(pilot.source, Sample):
         if response is not None:
-            share = clipped_share(pilot, end)
+            share, pushed = clipped_share(pilot, on_the_way(here)), clipped_share(pilot, asked)
         if share > RARELY:
             warnings.append(f"the clip binds for {share:.1%} of the pilot's records on the way: a larger one may serve better")
+        elif pushed > RARELY:
+            warnings.append("the noise drives the model to where the clip binds: fewer rounds or smaller steps may serve better")
         if pilot.terms.model.classifies:
             positives = int(np.sum(pilot.design.y > 0))
             if min(positives, len(pilot.design) - positives) < 30:
@@ -105,8 +134,7 @@ def _binds(pilot: Pilot, here: Landscape, response: Response | None) -> tuple[bo
     elif pilot.bound.clips:
         warnings.append("without a sample nobody can tell how often the clip binds: the forecast assumes never")
     radius = pilot.terms.model.radius
-    spread = 0.0 if response is None else math.sqrt(pilot.combined_variance() * float(response.gain.max()))
-    boxed = radius is not None and float(np.abs(end).max()) + 4 * spread > radius
+    boxed = radius is not None and not float(np.abs(asked).max()) < radius
     if boxed:
         warnings.append("the noise reaches the box: the model may be pushed against it")
-    return share > RARELY or boxed, tuple(warnings)
+    return pushed > RARELY or boxed, tuple(warnings)

@@ -55,8 +55,8 @@ class Forecast:
     relative_fitness: Interval
     excess_cost: Interval
     by_method: dict[str, float]  # mean relative fitness by every method that applies
-    path: Floats | None  # expected relative fitness after each round [T], where the moments are used
-    run_quartiles: tuple[float, float, float] | None  # of a single run's relative fitness, likewise
+    path: Floats  # expected relative fitness after each round [T]
+    run_quartiles: tuple[float, float, float] | None  # of a single run's relative fitness, where the moments are exact
     metrics: Metrics  # the task's own, expected of the joint model; empty without a sample
     published_bounds: PublishedBounds
     owners: tuple[OwnerForecast, ...]
@@ -102,15 +102,14 @@ def forecast(
         fits["curvature-moments"] = float(expected.excess[-1]) / here.least_cost
     interval = _interval(expected, fits[method], seed, whole(resamples, "resamples"), progress)
     scale = here.least_cost * known.preparation.target_scale**2
-    exactly = method == "exact-moments"
     return Forecast(
         terms=terms,
         method=method,
         relative_fitness=interval,
         excess_cost=Interval(interval.mean * scale, interval.low * scale, interval.high * scale),
         by_method={str(name): value for name, value in fits.items()},
-        path=expected.excess / here.least_cost if exactly else None,
-        run_quartiles=_run_quartiles(expected, seed) if exactly else None,
+        path=expected.path(seed),
+        run_quartiles=_run_quartiles(expected, seed) if method == "exact-moments" else None,
         metrics=_metrics(expected, seed),
         published_bounds=published_bounds(known, here, fits[method] * here.least_cost),
         owners=_owners(expected, _economy(expected, seed)),

@@ -1,5 +1,6 @@
 """The terms and what is known of the data, put together: how the owners' answers will look before anybody asked them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from parley.data import Design, Preparation, fit_preparation, read_table
 from parley.data.table import Table
 from parley.errors import DataError
 from parley.forecasting.sources import Landscape, Sample, Source
-from parley.learning.algorithm import Algorithm, run
+from parley.learning.algorithm import Algorithm, State, run
 from parley.learning.train import make_algorithm
 from parley.mechanisms import Bounded, FastNoise
 from parley.objectives import MarginObjective, RecordBound
@@ -130,17 +131,18 @@ class PilotExchange:
         return answers
 
 
-def pilot_models(pilot: Pilot, replicates: int, seed: int, noiseless: bool = False) -> Floats:
+def pilot_models(
+    pilot: Pilot, replicates: int, seed: int, noiseless: bool = False, after_round: Callable[[State], None] = lambda state: None
+) -> Floats:
     """The models [replicates, p] that the algorithm reaches on the pilot with the noise of the real owners."""
     start = pilot.algorithm.start(pilot.design.width, (replicates,))
     exchange = PilotExchange(pilot, replicates, seed, noiseless)
-    return pilot.algorithm.model(run(pilot.algorithm, exchange, weighted_mean, "pilot", "pilot", start))
+    return pilot.algorithm.model(run(pilot.algorithm, exchange, weighted_mean, "pilot", "pilot", start, after_round))
 
 
-def clipped_share(pilot: Pilot, end: Floats) -> float:
-    """The largest share of pilot records whose gradient exceeds the bound: at the start, half-way and at `end`."""
+def clipped_share(pilot: Pilot, thetas: Floats) -> float:
+    """The largest share of pilot records whose gradient exceeds the bound, over these parameters [..., p]."""
     if not pilot.bound.clips:
         return 0.0
-    on_the_way = [part * end for part in (0.0, 0.5, 1.0)]
-    norms = [pilot.objective.record_norms(pilot.design, theta, pilot.bound.norm) for theta in on_the_way]
+    norms = [pilot.objective.record_norms(pilot.design, theta, pilot.bound.norm) for theta in thetas]
     return float(max(np.mean(size > pilot.bound.value) for size in norms))

@@ -14,7 +14,7 @@ import numpy as np
 
 from parley.data.table import Table
 from parley.errors import DataError, SettingError, TermsError
-from parley.forecasting.expectation import RARELY, expect
+from parley.forecasting.expectation import RARELY, expect, on_the_way
 from parley.forecasting.pilot import Pilot, clipped_share, open_pilot
 from parley.forecasting.sources import Landscape, Sample, Source
 from parley.learning.algorithm import Descent
@@ -189,7 +189,7 @@ class _Search:
             there = _try(pilot, "privacy", {"clip": float(f"{pilot.bound.value * factor:.4g}")})
             if there is None or direction > 0 or there.terms.learning.asks_statistics:
                 return there
-            return there if clipped_share(there, self.here.optimum) <= RARELY else None
+            return there if clipped_share(there, on_the_way(self.here)) <= RARELY else None
         return None
 
 

@@ -16,10 +16,15 @@ from parley.validate import Floats
 
 @dataclass(frozen=True, eq=False)
 class Response:
-    """After round k the model's error in direction j has mean `bias`[k, j] and variance `gain`[k, j] times that of one round's noise."""
+    """After round k the model's error in direction j has mean `bias`[k, j] and variance `gain`[k, j] times that of one round's noise.
+
+    `point_bias` and `point_gain` say the same of the parameter at which the next round asks.
+    """
 
     bias: Floats  # [T, p]
     gain: Floats  # [T, p]
+    point_bias: Floats  # [T, p]
+    point_gain: Floats  # [T, p]
 
 
 def linear_response(algorithm: Descent, curvature: Floats, start: Floats) -> Response:
@@ -36,12 +41,13 @@ def linear_response(algorithm: Descent, curvature: Floats, start: Floats) -> Res
     theta = np.zeros((T + 1, p))
     theta[0] = start  # row 0: the start without noise; row i: one unit of noise in round i, from zero
     state = State(1, theta, theta)
-    bias, gain = np.empty((T, p)), np.empty((T, p))
+    bias, gain, point_bias, point_gain = np.empty((4, T, p))
     for k in range(1, T + 1):
         gradient = curvature * state.theta
         gradient[k] += 1
         state = free.update(state, gradient)
         model = free.model(state)
-        bias[k - 1] = model[0]
+        bias[k - 1], point_bias[k - 1] = model[0], state.theta[0]
         gain[k - 1] = np.einsum("ij,ij->j", model[1:], model[1:])
-    return Response(bias, gain)
+        point_gain[k - 1] = np.einsum("ij,ij->j", state.theta[1:], state.theta[1:])
+    return Response(bias, gain, point_bias, point_gain)
