@@ -11,6 +11,7 @@ from parley.cli.screen import console, errors_console, progress_bar
 from parley.cli.train import SIMULATION, guarantee, open_owners, owner_rows
 from parley.data import synthetic_lending
 from parley.data.design import pooled
+from parley.forecasting import Forecast, forecast
 from parley.learning import Result
 from parley.learning.metrics import task_metrics
 from parley.learning.score import Verdict, score
@@ -48,19 +49,19 @@ clip = 20.0                     # no record's gradient counts for more than this
 
 [[owners]]
 name = "prime-bank"             # lends to people with excellent scores
-records = 25000
+records = 22000
 epsilon = 1.0
 data = "prime-bank.parquet"
 
 [[owners]]
 name = "city-bank"              # the middle of the market
-records = 40000
+records = 34000
 epsilon = 1.0
 data = "city-bank.parquet"
 
 [[owners]]
 name = "fresh-start"            # lends to people whom the others turn away
-records = 15000
+records = 24000
 epsilon = 1.0
 data = "fresh-start.parquet"
 """
@@ -70,7 +71,7 @@ def demo(
     folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where tables, terms and report go.")] = Path("parley-demo"),
     replicates: Annotated[int, typer.Option(help="Runs of the simulation at each budget.")] = 40,
 ) -> None:
-    """Three synthetic banks: train together and each alone, see what privacy costs, get a report.
+    """Three synthetic banks: forecast the joint model, train it, train each alone, see what privacy costs, get a report.
 
     Writes DIR/report.html, and DIR/terms.toml with its tables to play with:  parley train parley-demo/terms.toml
     """
@@ -81,6 +82,11 @@ def demo(
     console.print("[bold]Three synthetic banks want one model of interest rates for the whole market.[/bold]")
     console.print("Their customers differ, so each bank's own model misjudges the others' customers.")
     console.print(SIMULATION, style="italic")
+    console.print()
+    with progress_bar("forecasting") as progress:
+        expected = forecast(terms, seed=SEED, progress=progress)
+    console.print("[bold]Before any data moves[/bold]")
+    console.print(opening(expected))
     console.print()
     with progress_bar("training together") as progress:
         result = train(terms, owners, replicates=replicates, seed=SEED, progress=progress)
@@ -98,11 +104,13 @@ def demo(
     verdicts = [score(terms, owner, result.model) for owner in owners]
     console.print(terminal_table(verdict_rows(verdicts), "On each bank's own held-out customers (R²)"))
     console.print()
+    console.print(terminal_table(forecast_rows(expected, result), "Forecast and outcome"))
+    console.print()
     console.print(guarantee(result), style="dim")
     report = folder / "report.html"
-    report.write_text(make_report(result, np.asarray(result.path), models, verdicts, at_terms, spread), encoding="utf-8")
+    report.write_text(make_report(expected, result, models, verdicts, at_terms, spread), encoding="utf-8")
     console.print(f"\nThe report: [bold]{report}[/bold]", soft_wrap=True)
-    errors_console.print(f"Next: parley train {folder / 'terms.toml'} --replicates 100", style="dim", soft_wrap=True)
+    errors_console.print(f"Next: parley forecast {folder / 'terms.toml'} --plan", style="dim", soft_wrap=True)
 
 
 def write_banks(folder: Path) -> None:
@@ -159,6 +167,29 @@ def comparison_rows(result: Result, models: dict[str, dict[str, float]]) -> list
     return rows
 
 
+def opening(expected: Forecast) -> str:
+    """What the forecast says, in words, from the public sample alone."""
+    fitness = expected.relative_fitness
+    winners = [owner.name for owner in expected.owners if owner.gain > 0]
+    alike = f"{', '.join(winners)} would gain from joining" if winners else "none of them would gain from joining"
+    return (
+        f"From the public sample: the joint model's training cost should end {fitness.mean:.1%} above the best possible one (90%: "
+        f"{fitness.low:.1%} to {fitness.high:.1%}), with R² {number(expected.metrics['r2'])} on the market. If the banks' customers were "
+        f"alike, {alike}: each has data enough. They are not alike; what that is worth only the trained model shows."
+    )
+
+
+def forecast_rows(expected: Forecast, result: Result) -> list[list[str]]:
+    """What was forecast from the public sample, and what came out."""
+    fitness, outcome = expected.relative_fitness, result.relative_fitness or {}
+    span = f"{number(fitness.mean, 3)} ({number(fitness.low, 3)} to {number(fitness.high, 3)})"
+    return [
+        ["", "forecast", "outcome"],
+        ["relative fitness ψ", span, number(outcome.get("mean"), 3)],
+        ["R²", number(expected.metrics["r2"], 3), number(result.metrics["r2"], 3)],
+    ]
+
+
 def verdict_rows(verdicts: list[Verdict]) -> list[list[str]]:
     """The joint model beside each owner's own, on that owner's rows."""
     rows = [["customers of", "together, private", "alone"]]
@@ -166,13 +197,20 @@ def verdict_rows(verdicts: list[Verdict]) -> list[list[str]]:
 
 
 def make_report(
-    result: Result, path: Floats, models: dict[str, dict[str, float]], verdicts: list[Verdict], at_terms: Floats, spread: Floats
+    expected: Forecast,
+    result: Result,
+    models: dict[str, dict[str, float]],
+    verdicts: list[Verdict],
+    at_terms: Floats,
+    spread: Floats,
 ) -> str:
     """The HTML report."""
+    path = np.asarray(result.path)
     alone_scores = {name: metrics["r2"] for name, metrics in models.items()}
     best, joint = result.optimal_metrics["r2"] or 0.0, result.metrics["r2"] or 0.0
     metric = "R² on held-out customers of all three banks"
     sections = [
+        Section("Before any data moves", [opening(expected)]),
         Section(
             "Should they learn together?",
             [
@@ -209,7 +247,15 @@ def make_report(
                 "promised.",
             ],
             owner_rows(result),
-            figures.svg(figures.fitness_path(path)),
+            figures.svg(figures.fitness_path(path, forecast=expected.path)),
+        ),
+        Section(
+            "Was the forecast right?",
+            [
+                "The forecast came from the public sample of the whole market. The banks together hold another mix of customers, so R² "
+                "may differ where relative fitness does not.",
+            ],
+            forecast_rows(expected, result),
         ),
         Section(
             "What this is not",

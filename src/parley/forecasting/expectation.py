@@ -14,7 +14,7 @@ from parley.validate import Floats
 
 Method = Literal["exact-moments", "curvature-moments", "pilot-run"]
 
-REPLICATES = 24  # of a pilot run
+REPLICATES = 96  # of a pilot run
 RARELY = 1e-3  # a clip that binds for a larger share of records biases the moments
 
 
@@ -50,6 +50,12 @@ class Expectation:
         if self.method == "pilot-run":
             return float(np.mean(self.run_costs(pilot_models(self.pilot, replicates, seed)))) / self.here.least_cost - 1
         return float(self.excess[-1]) / self.here.least_cost
+
+    def bias(self) -> float:
+        """The excess cost that would remain without any noise: the start's, and the clip's."""
+        if self.method != "pilot-run":
+            return float(self.excess_at(0.0)[-1])
+        return max(0.0, float(self.run_costs(pilot_models(self.pilot, 1, 0, noiseless=True))[0]) - self.here.least_cost)
 
     def path(self, seed: int) -> Floats:
         """Expected relative fitness after each round [T], by `method`."""

@@ -10,7 +10,7 @@ from parley.accounting import exact
 from parley.data.table import Table
 from parley.forecasting.coalition import best_coalition
 from parley.forecasting.expectation import REPLICATES, Expectation, Method, expect
-from parley.forecasting.pilot import Pilot, open_pilot, pilot_models
+from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.published import PublishedBounds, published_bounds
 from parley.forecasting.sources import Sample, Source
 from parley.forecasting.worth import Economy
@@ -124,7 +124,7 @@ def _interval(expected: Expectation, mean: float, seed: int, resamples: int, pro
     values = []
     for draw, other in enumerate(others):
         progress(draw, len(others))
-        values.append(expected.at(other).fitness(seed + draw + 1))
+        values.append(expected.at(other).fitness(seed + draw + 1, REPLICATES // 4))
     low, high = np.quantile(values, expected.pilot.source.interval)
     return Interval(mean, min(float(low), mean), max(float(high), mean))
 
@@ -147,12 +147,10 @@ def _metrics(expected: Expectation, seed: int) -> Metrics:
 def _economy(expected: Expectation, seed: int) -> Economy:
     """Estimation, bias and the price of noise, from the moments or from two pilot runs."""
     pilot, here = expected.pilot, expected.here
-    variance = pilot.combined_variance()
+    bias = expected.bias()
     if expected.method == "pilot-run":
-        bias = max(0.0, float(expected.run_costs(pilot_models(pilot, 1, seed, noiseless=True))[0]) - here.least_cost)
-        price = max(0.0, expected.fitness(seed) * here.least_cost - bias) / variance
+        price = max(0.0, expected.fitness(seed) * here.least_cost - bias) / pilot.combined_variance()
     else:
-        bias = float(expected.excess_at(0.0)[-1])
         price = float(expected.excess_at(1.0)[-1]) - bias
     return Economy(pilot.rows, pilot.noise_variance(), here.estimation, bias, price, here.start_cost - here.least_cost)
 

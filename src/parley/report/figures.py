@@ -17,14 +17,16 @@ INK, MUTED, GRID = "#1c2733", "#66727f", "#e3e8ed"
 TOGETHER, ALONE, LIMIT = "#1f6f78", "#c8743c", "#8a94a0"
 
 
-def fitness_path(path: Floats, title: str = "How close to the model without privacy") -> Figure:
-    """Relative fitness after each round [T, replicates]: median and quartile band (W figures 2 and 7)."""
+def fitness_path(path: Floats, title: str = "How close to the model without privacy", forecast: Floats | None = None) -> Figure:
+    """Relative fitness after each round [T, replicates]: median and quartile band (W figures 2 and 7); the forecast mean [T] dashed."""
     figure, axes = _canvas()
     rounds = np.arange(1, len(path) + 1)
     q25, median, q75 = np.quantile(path, [0.25, 0.5, 0.75], axis=1)
     if path.shape[1] > 1:
         axes.fill_between(rounds, q25, q75, color=TOGETHER, alpha=0.22, linewidth=0, label="middle half of the runs")
     axes.plot(rounds, median, color=TOGETHER, linewidth=2, label="median" if path.shape[1] > 1 else "this run")
+    if forecast is not None:
+        axes.plot(rounds, forecast, color=INK, linewidth=1.2, linestyle=(0, (4, 3)), label="forecast (mean)")
     if (q25 > 0).all():
         axes.set_yscale("log")
     axes.set_xlim(1, max(2, len(path)))

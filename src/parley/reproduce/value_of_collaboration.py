@@ -92,13 +92,11 @@ class _Bench:
     def measured(self, cells: list[Cell]) -> pd.DataFrame:
         """The cells' runs, with the forecast for each beside them."""
         table = study(cells, self.market.table, self.runs, seed=0, jobs=self.jobs, progress=self.progress)
-        return table.assign(forecast=self.forecast([cell.terms for cell in cells]))
-
-    def forecast(self, variants: Sequence[Terms]) -> list[float]:
-        """The expected relative fitness of each, from the pilot alone."""
         known = open_pilot(self.market.terms)
         here = known.landscape()
-        return [expect(known.under(terms), here).fitness(seed=0) for terms in variants]
+        expected = [expect(known.under(cell.terms), here) for cell in cells]
+        without_noise = [each.bias() / here.least_cost for each in expected]
+        return table.assign(forecast=[each.fitness(seed=0) for each in expected], without_noise=without_noise)
 
 
 def _note(result: Reproduction, bench: _Bench) -> None:
@@ -172,17 +170,17 @@ def _slopes(result: Reproduction, bench: _Bench, number: int, cells: list[Cell],
 
 
 def noise_slope(table: pd.DataFrame, x: str, group: str, column: str) -> float:
-    """The common slope of ln psi in ln x, one intercept a group, over the points where noise rules but has not blown up the run.
+    """The common slope of ln psi in ln x, one intercept a group, of what noise adds where it rules but has not blown up the run.
 
-    That is 20 times above the least psi of the table (where the start's bias rules) and below 1 (where clips begin to bend the path).
+    That is above five times what would remain without noise, and below 3, beyond which clips bend the path.
     """
-    rows = table[(table[column] > 20 * table[column].min()) & (table[column] < 1)]
+    rows = table[(table[column] > 5 * table["without_noise"]) & (table[column] < 3)]
     rows = rows[rows.groupby(group)[x].transform("count") > 1]
     if len(rows) < 2:
         return float("nan")
-    across, up = np.log(rows[x].astype(float)), np.log(rows[column])
-    across, up = across - across.groupby(rows[group]).transform("mean"), up - up.groupby(rows[group]).transform("mean")
-    return float((across @ up) / (across @ across))
+    logs = pd.DataFrame({"x": np.log(rows[x].astype(float)), "y": np.log(rows[column] - rows["without_noise"])})
+    centred = logs - logs.groupby(rows[group]).transform("mean")
+    return float((centred["x"] @ centred["y"]) / (centred["x"] @ centred["x"]))
 
 
 def _scenarios(result: Reproduction, bench: _Bench, number: int) -> None:
