@@ -11,12 +11,17 @@ import pytest
 import parley
 
 
-def real_data(name: str) -> pd.DataFrame:
-    """A real dataset from PARLEY_DATA (default ../shared/data), or a skip that says why."""
+def data_path(name: str) -> Path:
+    """Where a real dataset lies: in PARLEY_DATA (default ../shared/data); or a skip that says why."""
     folder = Path(os.environ.get("PARLEY_DATA", Path(__file__).parents[2] / "shared" / "data"))
     if not (folder / name).is_file():
         pytest.skip(f"{name} is not in {folder}; set PARLEY_DATA to the folder that holds it")
-    return pd.read_parquet(folder / name)
+    return folder / name
+
+
+def real_data(name: str) -> pd.DataFrame:
+    """A real dataset, or a skip that says why."""
+    return pd.read_parquet(data_path(name))
 
 
 def regression_table(n: int, seed: int = 0, features: int = 3) -> pd.DataFrame:

@@ -57,14 +57,14 @@ class Expectation:
             return float(self.excess_at(0.0)[-1])
         return max(0.0, float(self.run_costs(pilot_models(self.pilot, 1, 0, noiseless=True))[0]) - self.here.least_cost)
 
-    def path(self, seed: int) -> Floats:
+    def path(self, seed: int, replicates: int = REPLICATES) -> Floats:
         """Expected relative fitness after each round [T], by `method`."""
         if self.method != "pilot-run":
             return self.excess / self.here.least_cost
         means: list[float] = []
         pilot_models(
             self.pilot,
-            REPLICATES,
+            replicates,
             seed,
             after_round=lambda state: means.append(float(np.mean(self.run_costs(self.pilot.algorithm.model(state))))),
         )

@@ -13,10 +13,8 @@ from parley.validate import Floats
 
 def sum_blocks(part: Callable[[slice], Floats], blocks: list[slice]) -> Floats:
     """The sum of part(block), added up in the order of the blocks whatever thread computed them."""
-    if len(blocks) < 2:
-        return _add(map(part, blocks))
-    with _blas().limit(limits=1, user_api="blas"):  # the blocks are the parallelism; BLAS threads would fight it
-        return _add(_pool(os.getpid()).map(part, blocks) if _cores() > 1 else map(part, blocks))
+    with _blas().limit(limits=1, user_api="blas"):  # blocks are small: BLAS threads would cost more than they bring, and fight ours
+        return _add(_pool(os.getpid()).map(part, blocks) if len(blocks) > 1 and _cores() > 1 else map(part, blocks))
 
 
 def _add(parts: Any) -> Floats:

@@ -89,6 +89,11 @@ class _Bench:
     def budgets(self) -> list[float]:
         return [float(f"{e:.4g}") for e in np.geomspace(0.1, 10, self.points)]
 
+    @property
+    def forecast_runs(self) -> int:
+        """Of a pilot run: as many as are measured, within reason."""
+        return min(96, max(6, self.runs))
+
     def measured(self, cells: list[Cell]) -> pd.DataFrame:
         """The cells' runs, with the forecast for each beside them."""
         table = study(cells, self.market.table, self.runs, seed=0, jobs=self.jobs, progress=self.progress)
@@ -96,7 +101,7 @@ class _Bench:
         here = known.landscape()
         expected = [expect(known.under(cell.terms), here) for cell in cells]
         without_noise = [each.bias() / here.least_cost for each in expected]
-        return table.assign(forecast=[each.fitness(seed=0) for each in expected], without_noise=without_noise)
+        return table.assign(forecast=[each.fitness(0, self.forecast_runs) for each in expected], without_noise=without_noise)
 
 
 def _note(result: Reproduction, bench: _Bench) -> None:
@@ -117,7 +122,7 @@ def _paths(result: Reproduction, bench: _Bench, number: int) -> None:
     for cell in vary(bench.market.terms, records=[n], epsilon=BUDGETS):
         epsilon = float(cell.labels["epsilon"])
         measured[epsilon] = np.asarray(train(cell.terms, owners, bench.runs, seed=0, progress=bench.progress).path)
-        forecast[epsilon] = expect(known.under(cell.terms), here).path(seed=0)
+        forecast[epsilon] = expect(known.under(cell.terms), here).path(0, bench.forecast_runs)
     title = f"{bench.market.name.capitalize()}: three banks x {n:,} records"
     result.figures[number] = collaboration.paths(measured, forecast, title)
     _finding(
@@ -179,8 +184,8 @@ def noise_slope(table: pd.DataFrame, x: str, group: str, column: str) -> float:
     if len(rows) < 2:
         return float("nan")
     logs = pd.DataFrame({"x": np.log(rows[x].astype(float)), "y": np.log(rows[column] - rows["without_noise"])})
-    centred = logs - logs.groupby(rows[group]).transform("mean")
-    return float((centred["x"] @ centred["y"]) / (centred["x"] @ centred["x"]))
+    across, up = (logs - logs.groupby(rows[group]).transform("mean")).to_numpy(dtype=np.float64).T
+    return float(across @ up / (across @ across))
 
 
 def _scenarios(result: Reproduction, bench: _Bench, number: int) -> None:
