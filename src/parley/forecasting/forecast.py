@@ -100,7 +100,7 @@ def forecast(
     here = landscape(known)
     variance = combined_variance(known)
     response = moments(known, here)
-    sure, warnings = _trust_moments(known, here, response, variance)
+    sure, warnings = trust_moments(known, here, response, variance)
     fits = {"exact-moments" if sure else "curvature-moments": fitness(known, here, response, variance)}
     method: Method = "exact-moments"
     if not sure:
@@ -108,7 +108,7 @@ def forecast(
         fits[method] = _pilot_fitness(known, here, seed)
     interval = _interval(known, method, fits[method], seed, whole(resamples, "resamples"), progress)
     scale = here.least_cost * known.preparation.target_scale**2
-    economy = _economy(known, here, response, variance, method, seed)
+    economy = economy_of(known, here, response, variance, method, seed)
     return Forecast(
         terms=terms,
         method=method,
@@ -146,7 +146,7 @@ def fitness(pilot: Pilot, here: Landscape, response: Response, variance: float) 
     return float(excess_path(pilot, here, response, variance)[-1]) / here.least_cost
 
 
-def _trust_moments(pilot: Pilot, here: Landscape, response: Response, variance: float) -> tuple[bool, tuple[str, ...]]:
+def trust_moments(pilot: Pilot, here: Landscape, response: Response, variance: float) -> tuple[bool, tuple[str, ...]]:
     """Whether the moments are exact here, and what a reader should know."""
     warnings = []
     start, end = np.zeros_like(here.optimum), here.optimum
@@ -195,7 +195,7 @@ def _run_quartiles(pilot: Pilot, here: Landscape, response: Response, variance: 
     return float(q25), float(median), float(q75)
 
 
-def _economy(pilot: Pilot, here: Landscape, response: Response, variance: float, method: Method, seed: int) -> Economy:
+def economy_of(pilot: Pilot, here: Landscape, response: Response, variance: float, method: Method, seed: int) -> Economy:
     """Estimation, bias and the price of noise, from the moments or from two pilot runs."""
     if method == "pilot-run":
         quiet = pilot.objective.cost(pilot.design, pilot_models(pilot, 1, seed, noiseless=True))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate
 from parley.validate import Floats
@@ -23,6 +23,7 @@ def convergence(panels: Sequence[tuple[str, Sequence[Floats], Sequence[str]]]) -
             for owner, label in enumerate(labels):
                 name = label if line == 0 else None
                 axes.plot(path[:, owner], color=OWNERS[owner % NAMED], linewidth=1.4, alpha=0.85, label=name)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("round")
         axes.set_ylabel("budget ε")
         axes.set_title(title, loc="left", color=INK, fontsize=10, fontweight="bold")

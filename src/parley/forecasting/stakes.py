@@ -1,0 +1,76 @@
+"""What a negotiation is about: the forecast's economy, and the noise of any budget, from public knowledge alone."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from parley.accounting import exact, make_plan
+from parley.data.table import Table
+from parley.forecasting.forecast import combined_variance, economy_of, moments, trust_moments
+from parley.forecasting.pilot import landscape, open_pilot
+from parley.forecasting.worth import Economy
+from parley.terms import Terms
+from parley.validate import Floats
+
+KNOTS = 161  # of the noise law between the ends of the box of budgets
+
+
+@dataclass(frozen=True, eq=False)
+class Stakes:
+    """The economy in the target's own units, and each owner's noise: its variance is sensitivity^2 times `unit_variance`(epsilon)."""
+
+    economy: Economy
+    least_cost: float  # of the best model on the pilot; relative fitness is measured in it
+    sensitivity: Floats  # of each owner's answers
+    unit_variance: Callable[[Floats], Floats]
+    warnings: tuple[str, ...]
+
+
+def stakes(terms: Terms, pilot: Table | None = None, box: tuple[float, float] = (0.01, 10.0), seed: int = 0) -> Stakes:
+    """Forecast what any coalition with any budgets in the box would cost. No private record is looked at.
+
+    Where the forecast is a pilot run, the price of noise is measured at the terms' budgets and taken to be the same at others.
+    """
+    known = open_pilot(terms, pilot)
+    here = landscape(known)
+    variance, response = combined_variance(known), moments(known, here)
+    sure, warnings = trust_moments(known, here, response, variance)
+    economy = economy_of(known, here, response, variance, "exact-moments" if sure else "pilot-run", seed)
+    unit = known.preparation.target_scale**2
+    if not sure:
+        warnings = (*warnings, "the price of noise comes from a pilot run at the terms' own budgets; far from them it is a guess")
+    return Stakes(
+        economy=replace(
+            economy,
+            estimation=economy.estimation * unit,
+            bias=economy.bias * unit,
+            noise_price=economy.noise_price * unit,
+            nobody=economy.nobody * unit,
+        ),
+        least_cost=here.least_cost * unit,
+        sensitivity=np.array([plan.mechanism.sensitivity for plan in known.plans]),
+        unit_variance=noise_law(terms, box),
+        warnings=warnings,
+    )
+
+
+def noise_law(terms: Terms, box: tuple[float, float]) -> Callable[[Floats], Floats]:
+    """The variance of one coordinate's noise at any epsilon in the box, for answers of sensitivity 1 under these terms.
+
+    Calibrated at knots by the plan that owners use, in between by a spline of logarithms: exact for Laplace noise, whose law is a power,
+    and within 1e-6 for Gaussian noise.
+
+    >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "learning": {"horizon": 10}, "privacy": {"clip": 1.0},
+    ...                          "owners": [{"name": "a", "records": 9, "epsilon": 1.0}]})
+    >>> float(noise_law(terms, (0.1, 10.0))(np.array([2.0])).round(6)[0])  # Laplace noise of scale 10/2
+    50.0
+    """
+    privacy, rounds = terms.privacy, terms.learning.horizon
+    knots = np.geomspace(*box, KNOTS)
+    delta = Fraction(str(privacy.delta))
+    plans = [make_plan(privacy.mechanism, exact(float(e)), delta, rounds, 1.0, privacy.shared_records) for e in knots]
+    spline = CubicSpline(np.log(knots), np.log([plan.mechanism.variance for plan in plans]))
+    return lambda epsilon: np.asarray(np.exp(spline(np.log(epsilon))))
