@@ -132,11 +132,18 @@ def contracts(game: Collaboration, members: Members, target: float) -> Deal:
     if not finer.spend < deal.spend:
         return deal
     low, high = np.log(max(reachable(game, members), 1e-12)), np.log(start)
+    left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    finer, coarser = (_contracts_at(game, members, own, float(np.exp(at))) for at in (left, right))
     for _ in range(REFINEMENTS):
-        left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-        spends = [_contracts_at(game, members, own, float(np.exp(at))).spend for at in (left, right)]
-        low, high = (low, right) if spends[0] <= spends[1] else (left, high)
-    return _contracts_at(game, members, own, float(np.exp(high)))
+        if finer.spend <= coarser.spend:
+            high, right, coarser = right, left, finer
+            left = high - GOLDEN * (high - low)
+            finer = _contracts_at(game, members, own, float(np.exp(left)))
+        else:
+            low, left, finer = left, right, coarser
+            right = low + GOLDEN * (high - low)
+            coarser = _contracts_at(game, members, own, float(np.exp(right)))
+    return min((deal, finer, coarser), key=lambda found: found.spend)
 
 
 def _contracts_at(game: Collaboration, members: Members, own: Floats, target: float) -> Deal:
@@ -239,19 +246,20 @@ def balanced(deal: Deal) -> Deal:
     return replace(deal, fee=fee, payoff=deal.payoff - fee)
 
 
-def spending_curves(game: Collaboration, points: int = 20) -> dict[str, tuple[Floats, Floats]]:
+def spending_curves(game: Collaboration, points: int = 12) -> dict[str, tuple[Floats, Floats]]:
     """(money, relative fitness) of the cheapest contracts and of posted prices, from what is free to the best that is reachable."""
     free = free_deal(game)
-    start, best = game.fitness(free.epsilon, free.members), reachable(game, np.ones(game.owners, dtype=bool))
-    worst = start if start is not None else 20 * best
+    best = 1.02 * reachable(game, np.ones(game.owners, dtype=bool))
+    start = game.fitness(free.epsilon, free.members) or 20 * best
     deals = []
-    for target in np.geomspace(worst, best * 1.02, points):
+    for target in np.geomspace(max(start, best), best, points):
         try:
             deals.append(cheapest_contracts(game, float(target)))
-        except (SettingError, NoEquilibriumError):  # not reachable by an equilibrium: the curve has a gap there
+        except NoEquilibriumError:  # no coalition holds together at this quality: the curve has a gap there
             continue
-    prices = [posted for deal in deals[:: max(1, points // 8)] if (posted := posted_price(game, _fitness(game, deal))) is not None]
-    return {"contracts": _curve(game, deals), "one posted price": _curve(game, prices)}
+    top = posted_price(game, best)
+    prices = [] if top is None else [free_deal(game, float(p)) for p in np.geomspace(1e-3, 1, points) * top.price]
+    return {"contracts": _curve(game, deals), "one posted price": _curve(game, [p for p in prices if p.members.any()])}
 
 
 def _fitness(game: Collaboration, deal: Deal) -> float:
