@@ -90,7 +90,7 @@ def show(result: Negotiation) -> None:
 
 def _posted(result: Negotiation) -> str:
     if result.posted is None:
-        return " No single price for all owners reaches the target."
+        return ""
     return f" One price for all, {number(result.posted.price)} for each unit of ε, would cost {number(result.posted.spend)}."
 
 

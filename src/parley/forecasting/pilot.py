@@ -17,7 +17,7 @@ from parley.mechanisms import Bounded, FastNoise
 from parley.objectives import LinearSVM, MarginObjective, RecordBound, optimum
 from parley.owner import owner_plan
 from parley.queries import Answer, GradientQuery
-from parley.terms import Terms
+from parley.terms import Terms, training_records
 from parley.validate import Floats
 
 HINGE_WIDTH = 0.2  # over which the hinge's corner is smoothed to have a curvature
@@ -38,7 +38,7 @@ class Pilot:
     @property
     def rows(self) -> Floats:
         """n_l of every owner."""
-        return np.array([float(self.terms.train_rows(part.name)) for part in self.terms.owners])
+        return np.array([float(training_records(part.records, self.terms.model.holdout)) for part in self.terms.owners])
 
     def noise_variance(self) -> Floats:
         """Of each owner's answer, in one coordinate."""

@@ -15,6 +15,7 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 CURVE = 200  # points of an owner's payoff curve
+POSTED_UP_TO = 100  # owners for whom the dearer posted price is computed for comparison
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Negotiation:
     relative_fitness: float | None  # None: nobody joins
     price_of_privacy: float | None
     largest_gain: float
-    posted: Deal | None  # what one price for all would come to, with a target
+    posted: Deal | None  # with a target and at most 100 owners: what one price for all would come to
     warnings: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def negotiate(
     known = stakes(terms, pilot, BOX, seed)
     game = collaboration(terms, known)
     deal = free_deal(game) if target is None else cheapest_contracts(game, target)
-    posted = None if target is None else posted_price(game, target)
+    posted = None if target is None or game.owners > POSTED_UP_TO else posted_price(game, target)
     if balance:
         deal = balanced(deal)
     return Negotiation(

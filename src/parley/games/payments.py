@@ -80,13 +80,11 @@ def reachable(game: Collaboration, members: Members) -> float:
 def cheapest_contracts(game: Collaboration, target: float) -> Deal:
     """The contracts of least total payment with which relative fitness `target` or better is an equilibrium.
 
-    Up to six owners every coalition is priced; beyond, everyone, those who would join for nothing, and those who would join at a posted
-    price, so that with more owners a cheaper coalition may exist. A coalition that an outsider would join unpaid is no equilibrium and
-    is passed over.
+    Up to six owners every coalition is priced; beyond, everyone and those who would join for nothing, so that with more owners a cheaper
+    coalition may exist. A coalition that an outsider would join unpaid is no equilibrium and is passed over.
     """
     target = positive(target, "target")
-    everyone = np.ones(game.owners, dtype=bool)
-    coalitions = list(_coalitions(game, target))
+    coalitions = _coalitions(game)
     possible = [members for members in coalitions if reachable(game, members) <= target]
     if not possible:
         best = min(reachable(game, members) for members in coalitions)
@@ -96,21 +94,18 @@ def cheapest_contracts(game: Collaboration, target: float) -> Deal:
         )
     deals = [contracts(game, members, target) for members in possible]
     stable = [deal for deal in deals if _outsiders_stay_out(game, deal)]
-    if not stable:  # everyone has no outsiders, but may not reach the target
-        why = "can" if reachable(game, everyone) <= target else "cannot"
-        raise NoEquilibriumError(f"target = {target:g}: every coalition that reaches it would be joined uninvited; everyone {why}")
+    if not stable:
+        raise NoEquilibriumError(
+            f"target = {target:g}: every coalition that reaches it would be joined uninvited, and all together miss it"
+        )
     return min(stable, key=lambda deal: deal.spend)
 
 
-def _coalitions(game: Collaboration, target: float) -> list[Members]:
+def _coalitions(game: Collaboration) -> list[Members]:
     if game.owners <= EXACT_UP_TO:
         subsets = itertools.product((True, False), repeat=game.owners)
         return [np.array(subset) for subset in subsets if sum(subset) > 1]
-    found = [np.ones(game.owners, dtype=bool), settle(game).members]
-    posted = posted_price(game, target)
-    if posted is not None:
-        found.append(posted.members)
-    return [members for members in found if members.sum() > 1]
+    return [members for members in (np.ones(game.owners, dtype=bool), settle(game).members) if members.sum() > 1]
 
 
 def _outsiders_stay_out(game: Collaboration, deal: Deal) -> bool:
