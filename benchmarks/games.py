@@ -45,7 +45,7 @@ def random_terms(owners: int, public: str) -> parley.Terms:
             "name": f"bank-{i}",
             "records": int(rng.integers(100, 1000)),
             "epsilon": 2.0,
-            "value": float(10 ** rng.uniform(2, 4)),
+            "value": float(10 ** rng.uniform(5, 7)),
             "privacy_cost": {"kind": str(rng.choice(KINDS)), "weight": float(10 ** rng.uniform(-2, 0))},
         }
         for i in range(owners)
@@ -53,7 +53,7 @@ def random_terms(owners: int, public: str) -> parley.Terms:
     features = ["loan_amnt", "annual_inc", "dti", "fico", "revol_util"]
     model = {"kind": "linear-regression", "target": "int_rate", "features": features, "intercept": True, "public": public}
     return parley.Terms.from_dict(
-        {"model": model, "learning": {"horizon": 400}, "privacy": {"clip": 60.0}, "owners": parts},
+        {"model": model, "privacy": {"mechanism": "gaussian", "delta": 1e-6, "clip": 40.0}, "owners": parts}
     )
 
 

@@ -32,16 +32,22 @@ class Stakes:
 def stakes(terms: Terms, pilot: Table | None = None, box: tuple[float, float] = (0.01, 10.0), seed: int = 0) -> Stakes:
     """Forecast what any coalition with any budgets in the box would cost. No private record is looked at.
 
-    Where the forecast is a pilot run, the price of noise is measured at the terms' budgets and taken to be the same at others.
+    Where the moments are not exact, a pilot run at the terms' budgets tells bias and price of noise; a few runs cannot tell little noise
+    from none, so the price is at least the curvature's, and noise is never thought free.
     """
     known = open_pilot(terms, pilot)
     here = landscape(known)
     variance, response = combined_variance(known), moments(known, here)
     sure, warnings = trust_moments(known, here, response, variance)
-    economy = economy_of(known, here, response, variance, "exact-moments" if sure else "pilot-run", seed)
-    unit = known.preparation.target_scale**2
+    economy = economy_of(known, here, response, variance, "exact-moments", seed)
     if not sure:
-        warnings = (*warnings, "the price of noise comes from a pilot run at the terms' own budgets; far from them it is a guess")
+        run = economy_of(known, here, response, variance, "pilot-run", seed)
+        economy = replace(run, noise_price=max(run.noise_price, economy.noise_price))
+        warnings = (
+            *warnings,
+            "the price of noise is the larger of a pilot run's at the terms' own budgets and the curvature's: a guess",
+        )
+    unit = known.preparation.target_scale**2
     return Stakes(
         economy=replace(
             economy,
