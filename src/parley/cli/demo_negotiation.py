@@ -11,9 +11,8 @@ TARGET = 0.01
 def show_negotiation(terms: Terms) -> None:
     """A short table of the cheapest contracts for the demo's terms."""
     free = negotiate(terms)
-    joining = [owner.name for owner in free.owners if owner.participates]
-    console.print(
-        f"[bold]Which budgets would they choose?[/bold] Unpaid: {', '.join(joining) or 'nobody joins'}. For ψ = {TARGET:g}:"
-    )
+    joining = ", ".join(owner.name for owner in free.owners if owner.participates)
+    console.print("[bold]Which budgets would they choose, if all had the same kind of customers?[/bold]")
+    console.print(f"Unpaid: {joining or 'nobody joins, each has rows enough'}. To reach ψ = {TARGET:g}:")
     show(negotiate(terms, target=TARGET))
     console.print()

@@ -253,7 +253,7 @@ def spending_curves(game: Collaboration, points: int = 12) -> dict[str, tuple[Fl
         except NoEquilibriumError:  # no coalition holds together at this quality: the curve has a gap there
             continue
     top = posted_price(game, best)
-    prices = [] if top is None else [free_deal(game, float(p)) for p in np.geomspace(1e-3, 1, points) * top.price]
+    prices = [] if top is None else [free_deal(game, float(p)) for p in np.geomspace(1e-5, 1, points) * top.price]
     return {"contracts": _curve(game, deals), "one posted price": _curve(game, [p for p in prices if p.members.any()])}
 
 

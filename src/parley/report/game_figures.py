@@ -63,12 +63,14 @@ def negotiation(
 
 
 def _spend_panel(axes: Axes, spend: Mapping[str, tuple[Floats, Floats]]) -> None:
+    """Money on a logarithmic axis: ways to pay differ by orders of magnitude. What is free is left of it."""
     for (label, (money, fitness)), colour in zip(spend.items(), (TOGETHER, ALONE), strict=False):
-        axes.plot(money, fitness, color=colour, linewidth=2, label=label)
+        paid = money > 1e-6 * max(float(money.max(initial=0.0)), 1e-300)
+        axes.plot(money[paid], fitness[paid], color=colour, linewidth=2, marker="o", markersize=3, label=label)
+    axes.set_xscale("log")
     axes.set_xlabel("what the learner pays, in the owners' money")
     axes.set_ylabel("relative fitness ψ  (0 = without privacy)")
     axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0)
     if spend:
         axes.legend(frameon=False, labelcolor=INK, fontsize=8)
     axes.set_title("What quality costs", loc="left", color=INK, fontsize=11, fontweight="bold")
