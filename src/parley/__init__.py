@@ -2,6 +2,7 @@
 
 from parley import data
 from parley.forecasting import Forecast, best_coalition, forecast
+from parley.games import Negotiation, negotiate
 from parley.learning import JointModel, Result, alone, load_model, train
 from parley.ledger import Ledger
 from parley.owner import Owner
@@ -12,6 +13,7 @@ __all__ = [
     "Forecast",
     "JointModel",
     "Ledger",
+    "Negotiation",
     "Owner",
     "Result",
     "Terms",
@@ -22,5 +24,6 @@ __all__ = [
     "forecast",
     "load_model",
     "load_terms",
+    "negotiate",
     "train",
 ]

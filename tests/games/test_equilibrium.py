@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from parley.errors import NoEquilibriumError, SettingError
 from parley.games import Game, best_response_dynamics, best_responses, largest_gain, pure_equilibria, solve, welfare
 from parley.games.checks import contraction, sampled_concavity, sampled_potential_gap
+from parley.games.joint_learning import published
 
 
 def quadratic_game(bend, cross, push, low=0.0, high=1.0):
@@ -71,30 +72,45 @@ def test_several_equilibria_are_all_found(count):
 
 @given(st.integers(0, 10_000))
 @settings(max_examples=25, deadline=None)
-def test_every_equilibrium_of_the_discretised_game_is_near_a_found_one(seed):
-    """Couplings strong enough for several equilibria; nashpy decides which cells of a 21 x 21 game are equilibria."""
+def test_every_corner_equilibrium_of_the_discretised_game_is_near_a_found_one(seed):
+    """Couplings strong enough for several equilibria; nashpy confirms which cells of a 21 x 21 game are equilibria."""
     rng = np.random.default_rng(seed)
     cross = np.array([[0, rng.uniform(1, 6)], [rng.uniform(1, 6), 0]]) * rng.choice([-1, 1])
     game = quadratic_game(rng.uniform(0.5, 2, 2), cross, rng.normal(size=2) * 2)
     found = pure_equilibria(game)
-    grid = np.linspace(0, 1, 21)
-    cells = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1)
-    a, b = np.moveaxis(game.payoff(cells), -1, 0)
-    bimatrix = nashpy.Game(a, b)
-    eye = np.eye(21)
-    strict = (a == a.max(axis=0)) & (b == b.max(axis=1)[:, None])
-    for i, j in zip(*np.nonzero(strict), strict=True):
-        assert bimatrix.is_best_response(eye[i], eye[j]) == (True, True)
-        if {i, j} <= {
-            0,
-            20,
-        }:  # a corner that beats every grid point beats the whole interval of a concave payoff's grid cell or more
-            assert min(np.abs(profile - grid[[i, j]]).max() for profile in found) < 0.1
     assert found
+    grid, cells = grid_equilibria(game, 21)
+    for i, j in cells:
+        if {i, j} <= {0, 20}:  # elsewhere a cell may be at rest only because its neighbours are a whole step away
+            assert min(np.abs(profile - grid[[i, j]]).max() for profile in found) < 0.1
 
 
-def test_the_hawk_dove_corners_agree_with_nashpy():
-    """Linear payoffs are those of the mixed extension of a 2 x 2 game: all its equilibria, the mixed one too, are ours."""
+def grid_equilibria(game, points):
+    """(grid, cells) of the game on a grid: the cells from which neither player gains, each confirmed by nashpy."""
+    grid = np.linspace(0, 1, points)
+    profiles = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1)
+    a, b = np.moveaxis(game.payoff(profiles), -1, 0)
+    cells = np.argwhere((a == a.max(axis=0)) & (b == b.max(axis=1)[:, None]))
+    bimatrix, eye = nashpy.Game(a, b), np.eye(points)
+    assert all(bimatrix.is_best_response(eye[i], eye[j]) == (True, True) for i, j in cells)
+    return grid, [(int(i), int(j)) for i, j in cells]
+
+
+@pytest.mark.parametrize(("mechanism", "concern"), [("bDP", (1, 1)), ("bDP", (5, 0.2)), ("hide", (0.5, 0.5)), ("uDP", (0.2, 0.4))])
+@pytest.mark.parametrize("participation", [False, True])
+def test_the_published_games_agree_with_nashpy_on_a_grid(mechanism, concern, participation):
+    """Every equilibrium of the 101 x 101 game lies within a step of one of ours, and every one of ours has such a cell."""
+    game = published(mechanism, concern, participation)
+    ours = np.array(pure_equilibria(game))
+    grid, cells = grid_equilibria(game, 101)
+    theirs = grid[np.array(cells)]
+    apart = np.abs(ours[:, None] - theirs[None]).max(axis=2)
+    assert apart.min(axis=0).max() < 0.011
+    assert apart.min(axis=1).max() < 0.011
+
+
+def test_the_pure_equilibria_of_hawk_and_dove_agree_with_nashpy():
+    """Linear payoffs are the mixed extension of a 2 x 2 game; its two pure equilibria are corners."""
     a, b = np.array([[0.0, 3.0], [1.0, 2.0]]), np.array([[0.0, 1.0], [3.0, 2.0]])
 
     def payoff(s):
@@ -102,8 +118,8 @@ def test_the_hawk_dove_corners_agree_with_nashpy():
         q = np.stack([s[..., 1], 1 - s[..., 1]], axis=-1)
         return np.stack([np.einsum("...i,ij,...j", p, a, q), np.einsum("...i,ij,...j", p, b, q)], axis=-1)
 
-    expected = sorted((x[0], y[0]) for x, y in nashpy.Game(a, b).support_enumeration())
-    found = sorted(tuple(s) for s in pure_equilibria(Game(payoff, [0, 0], [1, 1])))
+    expected = [(x[0], y[0]) for x, y in nashpy.Game(a, b).support_enumeration()]
+    found = pure_equilibria(Game(payoff, [0, 0], [1, 1]))
     pure = [pair for pair in expected if set(pair) <= {0.0, 1.0}]
     assert len(pure) == 2
     for pair in pure:
@@ -234,5 +250,7 @@ def test_payoffs_of_another_shape_and_profiles_of_another_length_are_refused():
         best_response_dynamics(game, [0.5])
     with pytest.raises(SettingError, match="player = 2"):
         best_responses(game, 2, np.zeros((1, 2)))
+    with pytest.raises(SettingError, match="at least one"):
+        welfare(game, [])
     with pytest.raises(SettingError, match="2 players"):
         pure_equilibria(Game(lambda s: -s, [0, 0, 0], [1, 1, 1]))

@@ -4,7 +4,7 @@ import pytest
 import parley
 from parley.errors import DataError, SettingError, TermsError
 from parley.games.negotiate import negotiate
-from samples import make_terms, regression_table
+from samples import class_table, make_terms, regression_table
 
 PILOT = regression_table(3000, seed=9)
 PILOT["y"] += 3 * np.random.default_rng(2).standard_normal(3000)  # so hard to learn that small owners need each other
@@ -64,6 +64,8 @@ def test_missing_stakes_are_named():
         negotiate(make_terms(300, 400), PILOT)
     with pytest.raises(DataError, match="public sample"):
         negotiate(priced_terms(300, 400))
+    with pytest.raises(SettingError, match="takes two"):
+        negotiate(priced_terms(300), PILOT, target=1.0)
     with pytest.raises(SettingError, match="target = nan"):
         negotiate(priced_terms(300, 400), PILOT, target=float("nan"))
 
@@ -76,3 +78,11 @@ def test_payoff_curves_peak_at_the_chosen_budgets():
     for owner in result.owners:
         assert epsilons[np.argmax(curves[owner.name])] == pytest.approx(owner.epsilon, rel=0.05)
         assert curves[owner.name].max() <= owner.payoff + 1e-9
+
+
+def test_a_classifier_negotiates_by_a_pilot_run():
+    terms = priced_terms(300, 400, model__kind="logistic-regression", model__regularisation=0.1, privacy__clip=4.0)
+    result = negotiate(terms, class_table(1500, seed=3), target=5.0)
+    assert any("pilot run" in warning for warning in result.warnings)
+    assert result.largest_gain < 1e-6
+    assert result.deal.members.sum() == 2

@@ -84,6 +84,8 @@ def cheapest_contracts(game: Collaboration, target: float) -> Deal:
     coalition may exist. A coalition that an outsider would join unpaid is no equilibrium and is passed over.
     """
     target = positive(target, "target")
+    if game.owners < 2:
+        raise SettingError("owners: expected at least two; a joint model takes two")
     coalitions = _coalitions(game)
     possible = [members for members in coalitions if reachable(game, members) <= target]
     if not possible:

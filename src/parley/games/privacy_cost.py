@@ -14,7 +14,8 @@ class PrivacyCosts:
     """One curve an owner, each a weight times one of three shapes, 0 at eps = 0:
 
     linear: eps. exponential: e^eps - 1 (T eq. 4.1, less its constant). posterior: 2 P - 1, P the most that an adversary who gave a fact
-    even odds can believe in it afterwards, e^eps/(1 + e^eps) (`accounting.meaning.posterior_bounds`); its weight is the price of certainty.
+    even odds can believe in it afterwards, e^eps/(1 + e^eps) (`accounting.meaning.posterior_bounds`); its weight is the price of certainty
+    (with a delta > 0 that belief is exceeded with small probability; the curve goes by eps alone).
     The first two are convex; the third levels off, so an owner that pays it may have two locally best budgets.
 
     >>> costs = PrivacyCosts.of([PrivacyCost(kind="linear", weight=2.0), PrivacyCost(kind="posterior", weight=10.0)])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
+from parley.errors import SettingError
 from parley.games.game import Game
 from parley.validate import Floats
 
@@ -50,6 +51,8 @@ def welfare(game: Game, equilibria: Sequence[Floats]) -> Welfare:
     >>> round(result.best_total, 6), round(result.price_of_anarchy, 6)
     (0.25, 1.125)
     """
+    if not len(equilibria):
+        raise SettingError("equilibria: expected at least one to compare with the social optimum")
     optimum = social_optimum(game)
     totals = [float(game.payoff(profile).sum()) for profile in equilibria]
     best = max(float(game.payoff(optimum).sum()), *totals)
