@@ -2,6 +2,7 @@
 
 from parley import data
 from parley.forecasting import Forecast, Proposal, best_coalition, forecast, plan
+from parley.games import Negotiation, negotiate
 from parley.learning import JointModel, Result, alone, load_model, train
 from parley.ledger import Ledger
 from parley.owner import Owner
@@ -12,6 +13,7 @@ __all__ = [
     "Forecast",
     "JointModel",
     "Ledger",
+    "Negotiation",
     "Owner",
     "Proposal",
     "Result",
@@ -23,6 +25,7 @@ __all__ = [
     "forecast",
     "load_model",
     "load_terms",
+    "negotiate",
     "plan",
     "train",
 ]

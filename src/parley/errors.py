@@ -27,6 +27,10 @@ class ModelError(ParleyError):
     """A saved model cannot be read."""
 
 
+class NoEquilibriumError(ParleyError):
+    """No profile was found from which nobody gains by leaving alone."""
+
+
 class GuaranteeError(ParleyError):
     """The call would have made a privacy guarantee untrue, so nothing was done."""
 

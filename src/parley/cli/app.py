@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli import demo, forecast, score, train
+from parley.cli import demo, forecast, negotiate, score, train
 from parley.cli.budget import budget_app
 from parley.cli.reproduce import reproduce_app
 from parley.cli.screen import errors_console
@@ -25,6 +25,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("forecast")(forecast.forecast_command)
+app.command("negotiate")(negotiate.negotiate_command)
 app.command("train")(train.train_command)
 app.command("score")(score.score_command)
 app.add_typer(budget_app, name="budget")

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import typer
 
+from parley.cli.demo_negotiation import show_negotiation
 from parley.cli.screen import console, errors_console, progress_bar
 from parley.cli.train import SIMULATION, guarantee, open_owners, owner_rows
 from parley.data import synthetic_lending
@@ -52,18 +53,24 @@ name = "prime-bank"             # lends to people with excellent scores
 records = 22000
 epsilon = 1.0
 data = "prime-bank.parquet"
+value = 1000.0                  # of one unit of test cost, for parley negotiate
+privacy_cost = { kind = "linear", weight = 2.0 }
 
 [[owners]]
 name = "city-bank"              # the middle of the market
 records = 34000
 epsilon = 1.0
 data = "city-bank.parquet"
+value = 2000.0                  # of one unit of test cost, for parley negotiate
+privacy_cost = { kind = "linear", weight = 5.0 }
 
 [[owners]]
 name = "fresh-start"            # lends to people whom the others turn away
 records = 24000
 epsilon = 1.0
 data = "fresh-start.parquet"
+value = 3000.0                  # of one unit of test cost, for parley negotiate
+privacy_cost = { kind = "exponential", weight = 1.0 }
 """
 
 
@@ -110,6 +117,8 @@ def demo(
     report = folder / "report.html"
     report.write_text(make_report(expected, result, models, verdicts, at_terms, spread), encoding="utf-8")
     console.print(f"\nThe report: [bold]{report}[/bold]", soft_wrap=True)
+    console.print()
+    show_negotiation(terms)
     errors_console.print(f"Next: parley forecast {folder / 'terms.toml'} --plan", style="dim", soft_wrap=True)
 
 

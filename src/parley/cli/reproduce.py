@@ -1,8 +1,60 @@
 """`parley reproduce`: figures and tables of the source documents again, published beside recomputed."""
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
+from parley.cli.screen import console, print_json, require_folder
 from parley.cli.wu2019 import wu2019
+from parley.report import figures, game_figures
+from parley.report.tables import number, terminal_table
+from parley.reproduce import compensation_games, joint_learning_game
 
 reproduce_app = typer.Typer(no_args_is_help=True, help="A source document's numbers again: published beside recomputed.")
 reproduce_app.command("wu2019")(wu2019)
+
+
+@reproduce_app.command("pejo2018")
+def pejo(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+    """Pejó, Tang, Arriaga, "Together or Alone: The Price of Privacy in Joint Learning": its equilibria and what does not follow.
+
+    Example:  parley reproduce pejo2018
+    """
+    compared = [*joint_learning_game.equilibrium_numbers(), *joint_learning_game.outcomes()]
+    if as_json:
+        print_json({"rows": [{**vars(row), "agrees": row.agrees} for row in compared]})
+        return
+    rows = [["case", "quantity", "published", "recomputed", "remark"]]
+    for row in compared:
+        remark = "" if row.agrees else row.remark
+        rows.append([row.where, row.quantity, number(row.published, 5), number(row.recomputed, 5), remark])
+    console.print(terminal_table(rows, "Together or Alone, section 7.3, from its own table 5"))
+    console.print()
+    console.print(terminal_table(joint_learning_game.best_response_rows(), "Its table 6 at C/B = 0.5"))
+
+
+@reproduce_app.command("wu2019-thesis")
+def wu_thesis(
+    printed: Annotated[bool, typer.Option("--printed", help="Use the scale as printed instead of the mended one.")] = False,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw figures 4.2 and 4.3 (b, c).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Nan Wu, thesis (2019), chapter 4: owners' budgets converge in the leakage- and utility-compensation games.
+
+    Example:  parley reproduce wu2019-thesis --plot convergence.png
+    """
+    require_folder(plot)
+    panels = compensation_games.convergence(printed)
+    if plot is not None:
+        drawn = [(f"{p.figure}: {p.game}", p.paths[:-1], [f"n = {size:,}" for size in p.sizes]) for p in panels]
+        figures.save(game_figures.convergence(drawn), plot)
+    if as_json:
+        print_json({"panels": [{"figure": p.figure, "game": p.game, "sizes": p.sizes, "ends": p.ends.tolist()} for p in panels]})
+        return
+    rows = [["figure, game, sizes", *(f"from {start}" for start in (*compensation_games.STARTS, "the lowest"))]]
+    for p in panels:
+        rows.append([f"{p.figure} {p.game} {p.sizes}", *(" ".join(f"{e:.3f}" for e in end) for end in p.ends)])
+    console.print(terminal_table(rows, "Where best responses come to rest" + (", scale as printed" if printed else "")))
+    if not printed:
+        console.print("The thesis calls the equilibrium unique; the last column refutes it for the utility game.", style="dim")

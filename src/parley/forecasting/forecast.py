@@ -112,7 +112,7 @@ def forecast(
         run_quartiles=_run_quartiles(expected, seed) if method == "exact-moments" else None,
         metrics=_metrics(expected, seed),
         published_bounds=published_bounds(known, here, fits[method] * here.least_cost),
-        owners=_owners(expected, _economy(expected, seed)),
+        owners=_owners(expected, economy_of(expected, seed)),
         best_coalition=_coalition(terms, known),
         warnings=expected.warnings,
     )
@@ -144,7 +144,7 @@ def _metrics(expected: Expectation, seed: int) -> Metrics:
     )
 
 
-def _economy(expected: Expectation, seed: int) -> Economy:
+def economy_of(expected: Expectation, seed: int) -> Economy:
     """Estimation, bias and the price of noise, from the moments or from two pilot runs."""
     pilot, here = expected.pilot, expected.here
     bias = expected.bias()

@@ -19,7 +19,7 @@ from parley.objectives import MarginObjective, RecordBound
 from parley.objectives.moments import bounded_moments
 from parley.owner import owner_plan
 from parley.queries import Answer, GradientQuery, Query
-from parley.terms import Terms
+from parley.terms import Terms, training_records
 from parley.validate import Floats
 
 
@@ -46,7 +46,7 @@ class Pilot:
     @property
     def rows(self) -> Floats:
         """n_l of every owner."""
-        return np.array([float(self.terms.train_rows(part.name)) for part in self.terms.owners])
+        return np.array([float(training_records(part.records, self.terms.model.holdout)) for part in self.terms.owners])
 
     def noise_variance(self) -> Floats:
         """Of each owner's answer, in one coordinate."""

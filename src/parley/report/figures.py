@@ -139,7 +139,7 @@ def privacy_curves(panels: Sequence[Mapping[str, Any]]) -> Figure:
     figure = Figure(figsize=(7.2 if len(panels) == 1 else 3.1 * len(panels), 4.4), layout="constrained", facecolor="white")
     colours = {2.0: INK, 1.999: ALONE, 1.95: "#b59a2a", 1.9: TOGETHER}
     for place, panel in enumerate(panels, start=1):
-        axes = _decorate(figure.add_subplot(1, len(panels), place))
+        axes = decorate(figure.add_subplot(1, len(panels), place))
         styles: dict[tuple[float, str], int] = {}
         for curve in panel["curves"]:
             alpha, spread = curve["alpha"], curve["spread"]
@@ -192,10 +192,11 @@ def svg(figure: Figure) -> str:
 
 def _canvas(height: float = 4.0) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(7.2, height), layout="constrained", facecolor="white")
-    return figure, _decorate(figure.add_subplot())
+    return figure, decorate(figure.add_subplot())
 
 
-def _decorate(axes: Axes) -> Axes:
+def decorate(axes: Axes) -> Axes:
+    """The look that all figures share."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(LIMIT)
     axes.tick_params(colors=MUTED, which="both")

@@ -1,0 +1,116 @@
+"""`parley negotiate`: which budgets rational owners would choose, who stays out, and what a better model would cost."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parley.cli.screen import console, print_json, require_folder
+from parley.cli.terms_file import write_terms
+from parley.errors import SettingError
+from parley.games.negotiate import Negotiation, negotiate
+from parley.games.payments import spending_curves
+from parley.report import figures, game_figures
+from parley.report.tables import number, terminal_table
+from parley.terms import Terms, load_terms
+
+
+def negotiate_command(
+    terms_file: Annotated[
+        Path, typer.Argument(metavar="TERMS", help="The terms file; its owners need `value` and `privacy_cost`.")
+    ],
+    pilot: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="A public pilot sample; left out: the terms' `public`.")
+    ] = None,
+    target: Annotated[
+        float | None, typer.Option(metavar="PSI", help="Find the cheapest payments that reach this relative fitness.")
+    ] = None,
+    balanced: Annotated[
+        bool, typer.Option("--balanced", help="With --target: the members pay each other, the learner nothing.")
+    ] = False,
+    write: Annotated[
+        Path | None, typer.Option(metavar="TERMS2", help="Write terms with these budgets, ready for parley train.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw payoffs by budget, and quality against spend.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.
+
+    An owner that joins gets value × (test cost alone − together) − its privacy cost; one that stays out trains alone and gets 0. An
+    equilibrium is a set of budgets from which nobody gains by changing its own. The budgets in the file are not used, except as the place
+    where a pilot run measures the price of noise.
+
+    Example:  parley negotiate parley-demo/terms.toml --target 0.01 --write agreed.toml
+    """
+    terms = load_terms(terms_file)
+    for file in (plot, write):
+        require_folder(file)
+    if plot is not None:
+        figures.require_figure_name(plot)
+    if balanced and target is None:
+        raise SettingError("--balanced: expected --target beside it; without a target nobody is paid")
+    result = negotiate(terms, None if pilot is None else str(pilot), target, balanced)
+    if write is not None:
+        write_terms(agreed_terms(result), write)
+    if plot is not None:
+        draw(result, plot)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        show(result)
+        if write is not None:
+            console.print(f"\nNext: parley train {write}", style="dim", soft_wrap=True)
+
+
+def show(result: Negotiation) -> None:
+    """The deal as a table and a few sentences."""
+    if result.relative_fitness is None:
+        console.print("[bold]Nobody joins:[/bold] for each owner its own model is worth more than a share in a noisy one.")
+    else:
+        console.print(f"[bold]Expected relative fitness ψ = {number(result.relative_fitness)}[/bold]")
+    console.print()
+    paid = result.target is not None
+    rows = [["owner", "joins", "budget ε", "gain in test cost", *(["payment"] if paid else []), "payoff"]]
+    for owner in result.owners:
+        money = [number(owner.payment)] if paid else []
+        joins = "yes" if owner.participates else "stays out"
+        rows.append([owner.name, joins, number(owner.epsilon), number(owner.gain, 3), *money, number(owner.payoff)])
+    console.print(terminal_table(rows, "The cheapest contracts" if paid else "What each owner would choose"))
+    console.print()
+    if paid:
+        console.print(f"The learner pays {number(result.deal.spend)} in all." + _posted(result))
+    if result.price_of_privacy is not None:
+        lost = f"{result.price_of_privacy:.1%}"
+        console.print(f"Price of privacy: {lost} of what everyone could gain together without noise is lost.")
+    console.print(f"Checked: no owner gains more than {number(result.largest_gain, 2)} by another choice of its own.", style="dim")
+    for warning in result.warnings:
+        console.print(f"Note: {warning}.", style="yellow")
+    console.print("Assumes that the owners' data follow one law and that they state their values truthfully.", style="dim")
+
+
+def _posted(result: Negotiation) -> str:
+    if result.posted is None:
+        return ""
+    return f" One price for all, {number(result.posted.price)} for each unit of ε, would cost {number(result.posted.spend)}."
+
+
+def agreed_terms(result: Negotiation) -> Terms:
+    """The terms with the deal's budgets; whoever stays out is left out. Six digits of a budget are kept."""
+    chosen = {owner.name: owner.epsilon for owner in result.owners if owner.epsilon is not None}
+    if not chosen:
+        raise SettingError("--write: nobody joins, so there is nothing to agree on; a --target may bring owners in by payments")
+    terms = result.terms
+    parts = [part.model_copy(update={"epsilon": float(f"{chosen[part.name]:.6g}")}) for part in terms.owners if part.name in chosen]
+    learning, privacy = terms.learning, terms.privacy
+    if learning.quorum is not None:  # neither may exceed the number of owners that remain
+        learning = learning.model_copy(update={"quorum": min(learning.quorum, len(parts))})
+    if privacy.shared_records > len(parts):
+        privacy = privacy.model_copy(update={"shared_records": len(parts)})
+    return terms.model_copy(update={"owners": tuple(parts), "learning": learning, "privacy": privacy})
+
+
+def draw(result: Negotiation, plot: Path) -> None:
+    """Payoffs by own budget with the choices marked, and quality against spend."""
+    epsilons, payoffs = result.payoff_curves()
+    chosen = {owner.name: owner.epsilon for owner in result.owners if owner.epsilon is not None}
+    figures.save(game_figures.negotiation(epsilons, payoffs, chosen, spending_curves(result.game)), plot)

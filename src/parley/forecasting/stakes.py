@@ -1,0 +1,83 @@
+"""What a negotiation is about: the forecast's economy, and the noise of any budget, from public knowledge alone."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from parley.accounting import exact, make_plan
+from parley.data.table import Table
+from parley.forecasting.expectation import expect
+from parley.forecasting.forecast import economy_of
+from parley.forecasting.pilot import open_pilot
+from parley.forecasting.sources import Source
+from parley.forecasting.worth import Economy
+from parley.terms import Terms
+from parley.validate import Floats
+
+KNOTS = 161  # of the noise law between the ends of the box of budgets
+
+
+@dataclass(frozen=True, eq=False)
+class Stakes:
+    """The economy in the target's own units, and each owner's noise: its variance is sensitivity^2 times `unit_variance`(epsilon)."""
+
+    economy: Economy
+    least_cost: float  # of the best model on the pilot; relative fitness is measured in it
+    sensitivity: Floats  # of each owner's answers
+    unit_variance: Callable[[Floats], Floats]
+    warnings: tuple[str, ...]
+
+
+def stakes(terms: Terms, pilot: Table | Source | None = None, box: tuple[float, float] = (0.01, 10.0), seed: int = 0) -> Stakes:
+    """Forecast what any coalition with any budgets in the box would cost. No private record is looked at.
+
+    Where the moments are not exact, a pilot run at the terms' budgets tells bias and price of noise; a few runs cannot tell little noise
+    from none, so the price is at least the curvature's, and noise is never thought free.
+    """
+    known = open_pilot(terms, pilot)
+    expected = expect(known)
+    here, warnings = expected.here, expected.warnings
+    economy = economy_of(expected, seed)
+    if expected.method == "pilot-run" and expected.response is not None:
+        curvature_price = float(expected.excess_at(1.0)[-1] - expected.excess_at(0.0)[-1])
+        economy = replace(economy, noise_price=max(economy.noise_price, curvature_price))
+        warnings = (
+            *warnings,
+            "the price of noise is the larger of a pilot run's at the terms' own budgets and the curvature's: a guess",
+        )
+    unit = known.preparation.target_scale**2
+    return Stakes(
+        economy=replace(
+            economy,
+            estimation=economy.estimation * unit,
+            bias=economy.bias * unit,
+            noise_price=economy.noise_price * unit,
+            nobody=economy.nobody * unit,
+        ),
+        least_cost=here.least_cost * unit,
+        sensitivity=np.array([plan.mechanism.sensitivity for plan in known.plans]),
+        unit_variance=noise_law(terms, box),
+        warnings=warnings,
+    )
+
+
+def noise_law(terms: Terms, box: tuple[float, float]) -> Callable[[Floats], Floats]:
+    """The variance of one coordinate's noise at any epsilon in the box, for answers of sensitivity 1 under these terms.
+
+    Calibrated at knots by the plan that owners use, in between by a spline of logarithms: exact for Laplace noise, whose law is a power,
+    and within 1e-6 for Gaussian noise.
+
+    >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "learning": {"horizon": 10}, "privacy": {"clip": 1.0},
+    ...                          "owners": [{"name": "a", "records": 9, "epsilon": 1.0}]})
+    >>> float(noise_law(terms, (0.1, 10.0))(np.array([2.0])).round(6)[0])  # Laplace noise of scale 10/2
+    50.0
+    """
+    privacy, rounds = terms.privacy, terms.learning.horizon
+    knots = np.geomspace(*box, KNOTS)
+    delta = Fraction(str(privacy.delta))
+    plans = [make_plan(privacy.mechanism, exact(float(e)), delta, rounds, 1.0, privacy.shared_records) for e in knots]
+    spline = CubicSpline(np.log(knots), np.log([plan.mechanism.variance for plan in plans]))
+    return lambda epsilon: np.asarray(np.exp(spline(np.log(epsilon))))

@@ -1,0 +1,142 @@
+"""From terms to a deal: which budgets the owners would choose, who stays out, and what a better model would cost."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parley.data.table import Table
+from parley.errors import TermsError
+from parley.forecasting.stakes import Stakes, stakes
+from parley.games.collaboration import BOX, Collaboration
+from parley.games.payments import Deal, balanced, cheapest_contracts, free_deal, largest_gain, posted_price
+from parley.games.privacy_cost import PrivacyCosts
+from parley.terms import Terms
+from parley.validate import Floats
+
+CURVE = 200  # points of an owner's payoff curve
+POSTED_UP_TO = 100  # owners for whom the dearer posted price is computed for comparison
+
+
+@dataclass(frozen=True)
+class OwnerDeal:
+    """What comes out for one owner. `payoff` includes its payment; `epsilon` is None if it stays out."""
+
+    name: str
+    participates: bool
+    epsilon: float | None
+    gain: float  # test cost alone less together, in the target's units
+    payoff: float
+    payment: float
+
+
+@dataclass(frozen=True, eq=False)
+class Negotiation:
+    """The equilibrium of the owners' game under these terms, with the payments that reach the target if one was given."""
+
+    terms: Terms
+    game: Collaboration
+    deal: Deal
+    owners: tuple[OwnerDeal, ...]
+    target: float | None
+    relative_fitness: float | None  # None: nobody joins
+    price_of_privacy: float | None
+    largest_gain: float
+    posted: Deal | None  # with a target and at most 100 owners: what one price for all would come to
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley negotiate --json` prints."""
+        return {
+            "title": self.terms.title,
+            "owners": [vars(owner) for owner in self.owners],
+            "price_of_privacy": self.price_of_privacy,
+            "relative_fitness": self.relative_fitness,
+            "largest_gain": self.largest_gain,
+            "target": self.target,
+            "spend": self.deal.spend,
+            "posted_price": None if self.posted is None else {"price": self.posted.price, "spend": self.posted.spend},
+            "warnings": list(self.warnings),
+            "terms_hash": self.terms.hash,
+        }
+
+    def payoff_curves(self) -> tuple[Floats, dict[str, Floats]]:
+        """(budgets, each owner's payoff before payments by its own budget, the others' as in the deal)."""
+        game, deal = self.game, self.deal
+        epsilon = np.geomspace(*game.box, CURVE)
+        curves = np.stack([game.joining(np.full(game.owners, e), deal.epsilon, deal.members) for e in epsilon], axis=1)
+        return epsilon, {part.name: curve for part, curve in zip(self.terms.owners, curves, strict=True)}
+
+
+def negotiate(
+    terms: Terms, pilot: Table | None = None, target: float | None = None, balance: bool = False, seed: int = 0
+) -> Negotiation:
+    """Find the owners' equilibrium budgets; with a `target` for relative fitness, the cheapest contracts that reach it.
+
+    With `balance` the members pay the contracts themselves. Needs every owner's `value` and `privacy_cost` and a public pilot sample; no
+    private record is looked at. Assumes that the owners' data follow one law, and that they state their values truthfully: an owner that
+    says its privacy costs more is paid more.
+    """
+    known = stakes(terms, pilot, BOX, seed)
+    game = collaboration(terms, known)
+    deal = free_deal(game) if target is None else cheapest_contracts(game, target)
+    posted = None if target is None or game.owners > POSTED_UP_TO else posted_price(game, target)
+    if balance:
+        deal = balanced(deal)
+    return Negotiation(
+        terms=terms,
+        game=game,
+        deal=deal,
+        owners=_owners(terms, game, deal),
+        target=target,
+        relative_fitness=game.fitness(deal.epsilon, deal.members),
+        price_of_privacy=game.price_of_privacy(deal.epsilon, deal.members),
+        largest_gain=largest_gain(game, deal),
+        posted=posted,
+        warnings=known.warnings,
+    )
+
+
+def collaboration(terms: Terms, known: Stakes) -> Collaboration:
+    """The game of these terms' owners."""
+    economy, curves, values = known.economy, [], []
+    for owner in terms.owners:
+        missing = [key for key in ("value", "privacy_cost") if getattr(owner, key) is None]
+        if owner.value is None or owner.privacy_cost is None:
+            raise TermsError(
+                f"owners.{owner.name}: {' and '.join(missing)} missing; to negotiate, every owner needs both, for example "
+                'value = 1000.0 and privacy_cost = { kind = "linear", weight = 5.0 }'
+            )
+        values.append(owner.value)
+        curves.append(owner.privacy_cost)
+    return Collaboration(
+        rows=economy.rows,
+        noise=(economy.rows * known.sensitivity) ** 2,
+        unit_variance=known.unit_variance,
+        value=np.array(values),
+        privacy_cost=PrivacyCosts.of(curves),
+        estimation=economy.estimation,
+        bias=economy.bias,
+        noise_price=economy.noise_price,
+        least_cost=known.least_cost,
+        box=BOX,
+    )
+
+
+def _owners(terms: Terms, game: Collaboration, deal: Deal) -> tuple[OwnerDeal, ...]:
+    if deal.members.any():
+        inside = game.gain(game.rows[deal.members].sum(), game.noise_at(deal.epsilon)[deal.members].sum())
+        gains = np.where(deal.members, inside, 0.0)
+    else:
+        gains = np.zeros(game.owners)
+    return tuple(
+        OwnerDeal(
+            name=part.name,
+            participates=bool(deal.members[place]),
+            epsilon=float(deal.epsilon[place]) if deal.members[place] else None,
+            gain=float(gains[place]),
+            payoff=float(deal.payoff[place]),
+            payment=float(deal.payment[place]),
+        )
+        for place, part in enumerate(terms.owners)
+    )

@@ -1,0 +1,268 @@
+"""What it takes to move owners: the cheapest payments with which a wanted quality is an equilibrium.
+
+Two ways to pay. A **contract** pays an owner a sum for joining with one named budget and nothing for any other. The least sum that works is
+max(0, what its best unpaid budget gains over the named one, what it loses by joining at all); no scheme that pays for own budgets can be
+cheaper at the same budgets. Named budgets minimise the sum of payments under the wanted quality: the problem separates over owners once
+noise has a price (Lagrange), exactly so for convex privacy costs. A **posted price** is the same for all, so much for each unit of eps; it
+needs no knowledge of anybody's costs and is dearer. Both are individually rational: staying out remains open and never pays more.
+
+A balanced budget: the learner pays nothing in the end; members share the bill by fees that do not depend on their budgets, in proportion to
+what they gain, so nobody's best budget changes and nobody prefers to stay out. It exists iff members gain at least nothing in total.
+"""
+
+import itertools
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.errors import NoEquilibriumError, SettingError
+from parley.games.collaboration import Collaboration, Members, settle
+from parley.games.response import GOLDEN
+from parley.validate import Floats, positive
+
+EXACT_UP_TO = 6  # owners for whom every coalition is priced
+HALVINGS = 50
+GRID = 201  # budgets of each owner that a search of contracts looks at, in each of
+ZOOMS = 5  # ever narrower ranges
+REFINEMENTS = 14  # of the quality, where a better model than asked for is cheaper
+CHECK = 2001  # budgets tried by `largest_gain`
+
+
+@dataclass(frozen=True, eq=False)
+class Deal:
+    """Who joins with which budgets and for what money. A member's payment is `contract` + price x eps - `fee`."""
+
+    epsilon: Floats
+    members: Members
+    contract: Floats
+    fee: Floats
+    price: float
+    payoff: Floats  # with payments
+
+    @property
+    def payment(self) -> Floats:
+        """Net, of each owner; positive: it receives."""
+        return np.where(self.members, self.contract + self.price * self.epsilon - self.fee, 0.0)
+
+    @property
+    def spend(self) -> float:
+        """What the learner pays in all."""
+        return float(self.payment.sum())
+
+
+def free_deal(game: Collaboration, price: float = 0.0) -> Deal:
+    """The equilibrium without payments, or at a posted price."""
+    settled = settle(game, price)
+    nothing = np.zeros(game.owners)
+    return Deal(settled.epsilon, settled.members, nothing, nothing, price, settled.payoff)
+
+
+def largest_gain(game: Collaboration, deal: Deal) -> float:
+    """The most that any owner could gain by another budget, by leaving or by joining uninvited; checked on a grid of its own."""
+    rows, noise = game.others(deal.epsilon, deal.members)
+    rows = (rows + game.rows)[:, None]
+    grid = np.broadcast_to(np.geomspace(*game.box, CHECK), (game.owners, CHECK))
+    excess = game.excess(rows, noise[:, None] + game.noise_at(grid))
+    gain = (game.estimation / game.rows)[:, None] - game.estimation / rows - excess
+    unpaid = (
+        game.value[:, None] * gain - game.privacy_cost(grid) + deal.price * grid - np.where(deal.members, deal.fee, 0.0)[:, None]
+    )
+    return float(np.max(np.maximum(unpaid.max(axis=1), 0.0) - deal.payoff, initial=0.0))
+
+
+def reachable(game: Collaboration, members: Members) -> float:
+    """The least relative fitness that these members can reach: all at the largest budget."""
+    fitness = game.fitness(np.full(game.owners, game.box[1]), members)
+    return np.inf if fitness is None else fitness
+
+
+def cheapest_contracts(game: Collaboration, target: float) -> Deal:
+    """The contracts of least total payment with which relative fitness `target` or better is an equilibrium.
+
+    Up to six owners every coalition is priced; beyond, everyone and those who would join for nothing, so that with more owners a cheaper
+    coalition may exist. A coalition that an outsider would join unpaid is no equilibrium and is passed over.
+    """
+    target = positive(target, "target")
+    if game.owners < 2:
+        raise SettingError("owners: expected at least two; a joint model takes two")
+    coalitions = _coalitions(game)
+    possible = [members for members in coalitions if reachable(game, members) <= target]
+    if not possible:
+        best = min(reachable(game, members) for members in coalitions)
+        raise SettingError(
+            f"target = {target:g}: with budgets up to {game.box[1]:g} these owners reach {best:.3g} at best; ask for that or more, "
+            "or find more owners"
+        )
+    deals = [contracts(game, members, target) for members in possible]
+    stable = [deal for deal in deals if _outsiders_stay_out(game, deal)]
+    if not stable:
+        raise NoEquilibriumError(
+            f"target = {target:g}: every coalition that reaches it would be joined uninvited, and all together miss it"
+        )
+    return min(stable, key=lambda deal: deal.spend)
+
+
+def _coalitions(game: Collaboration) -> list[Members]:
+    if game.owners <= EXACT_UP_TO:
+        subsets = itertools.product((True, False), repeat=game.owners)
+        return [np.array(subset) for subset in subsets if sum(subset) > 1]
+    return [members for members in (np.ones(game.owners, dtype=bool), settle(game).members) if members.sum() > 1]
+
+
+def _outsiders_stay_out(game: Collaboration, deal: Deal) -> bool:
+    rows = game.others(deal.epsilon, deal.members)[0] + game.rows
+    joined = game.joining(game.best_budgets(rows), deal.epsilon, deal.members)
+    return not (joined[~deal.members] > 0).any()
+
+
+def contracts(game: Collaboration, members: Members, target: float) -> Deal:
+    """The cheapest contracts with which exactly these members reach the target or better; the target must be reachable for them.
+
+    A better model than asked for can be cheaper, because owners that lose by joining then lose less. Total payment is convex in the noise,
+    so a step in that direction tells whether to go on, and golden section finds how far.
+    """
+    total = float(game.rows[members].sum())
+    own = game.best_budgets(np.full(game.owners, total))
+    start = min(target, game.fitness(own, members) or target)
+    deal, finer = _contracts_at(game, members, own, start), _contracts_at(game, members, own, 0.98 * start)
+    if not finer.spend < deal.spend:
+        return deal
+    low, high = np.log(max(reachable(game, members), 1e-12)), np.log(start)
+    left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    finer, coarser = (_contracts_at(game, members, own, float(np.exp(at))) for at in (left, right))
+    for _ in range(REFINEMENTS):
+        if finer.spend <= coarser.spend:
+            high, right, coarser = right, left, finer
+            left = high - GOLDEN * (high - low)
+            finer = _contracts_at(game, members, own, float(np.exp(left)))
+        else:
+            low, left, finer = left, right, coarser
+            right = low + GOLDEN * (high - low)
+            coarser = _contracts_at(game, members, own, float(np.exp(right)))
+    return min((deal, finer, coarser), key=lambda found: found.spend)
+
+
+def _contracts_at(game: Collaboration, members: Members, own: Floats, target: float) -> Deal:
+    """The cheapest contracts at this very quality; `own` are the budgets that members would choose unpaid."""
+    total = float(game.rows[members].sum())
+    allowed = (target * game.least_cost - game.bias) * total**2 / game.noise_price if game.noise_price > 0 else np.inf
+    epsilon = own
+    if game.noise_at(own)[members].sum() > allowed:
+        ceiling = game.value * (game.estimation / game.rows - game.estimation / total - target * game.least_cost)
+        epsilon = _priced_budgets(game, members, total, own, ceiling, allowed)
+    payoff = game.payoffs(epsilon, members)
+    unpaid = np.where(members, _own_worth(game, total, own) - _own_worth(game, total, epsilon), 0.0)
+    contract = np.where(members, np.maximum(0.0, np.maximum(unpaid, -payoff)), 0.0)
+    return Deal(epsilon, members, contract, np.zeros(game.owners), 0.0, payoff + contract)
+
+
+def _own_worth(game: Collaboration, total: float, epsilon: Floats) -> Floats:
+    """The part of each member's payoff that its own budget decides."""
+    weight = game.value * game.noise_price / total**2
+    return np.asarray(-weight.reshape((-1,) + (1,) * (epsilon.ndim - 1)) * game.noise_at(epsilon) - game.privacy_cost(epsilon))
+
+
+def _priced_budgets(game: Collaboration, members: Members, total: float, own: Floats, ceiling: Floats, allowed: float) -> Floats:
+    """Budgets that minimise payments + (price of noise) x noise, at the least price of noise with which the noise is allowed.
+
+    Searched on a grid for every owner at once, then on finer grids around what was found.
+    """
+    best = _own_worth(game, total, own)[:, None]
+    low, high = (np.full(game.owners, np.log(end)) for end in game.box)
+    width = high - low
+    for _ in range(ZOOMS):
+        epsilon = np.clip(np.exp(low[:, None] + (high - low)[:, None] * np.linspace(0, 1, GRID)), *game.box)
+        unpaid, kept = best - _own_worth(game, total, epsilon), game.privacy_cost(epsilon) - ceiling[:, None]
+        payment, noise = np.maximum(np.maximum(unpaid, kept), 0.0)[members], game.noise_at(epsilon)[members]
+        place = _least_sum(payment, noise, allowed)
+        centre = np.zeros(game.owners)
+        centre[members] = np.log(np.take_along_axis(epsilon[members], place[:, None], axis=1)[:, 0])
+        width = width * (4 / GRID)
+        low, high = np.maximum(centre - width / 2, np.log(game.box[0])), np.minimum(centre + width / 2, np.log(game.box[1]))
+    return np.where(members, np.clip(np.exp(centre), *game.box), own)
+
+
+def _least_sum(payment: Floats, noise: Floats, allowed: float) -> NDArray[np.int64]:
+    """Which column of each row to take so that payments sum to the least with noise of at most `allowed`: Lagrange, by bisection."""
+
+    def columns(price: float) -> NDArray[np.int64]:
+        return np.asarray(np.argmin(payment + price * noise, axis=1))
+
+    def fits(price: float) -> bool:
+        return bool(np.take_along_axis(noise, columns(price)[:, None], axis=1).sum() <= allowed)
+
+    scale = max(float(payment.max()), 1e-12) / max(float(noise.max()), 1e-300)
+    low, high = -20 * np.log(10), 40 * np.log(10)  # logarithms of the price of noise, in that scale
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if fits(scale * np.exp(middle)) else (middle, high)
+    return columns(scale * np.exp(high)) if fits(scale * np.exp(high)) else np.asarray(np.argmin(noise, axis=1))
+
+
+def posted_price(game: Collaboration, target: float) -> Deal | None:
+    """The least posted price, to a thousandth, at whose equilibrium the target is reached; None if no price reaches it.
+
+    Found by bisection, so it takes for granted that a higher price does not make the model worse.
+    """
+
+    def reaches(deal: Deal) -> bool:
+        fitness = game.fitness(deal.epsilon, deal.members)
+        return fitness is not None and fitness <= target
+
+    deal = free_deal(game)
+    if reaches(deal):
+        return deal
+    low, price = 0.0, 1e-3 * float(np.mean(game.privacy_cost(np.full(game.owners, game.box[1])))) / game.box[1] + 1e-9
+    while not reaches(deal := free_deal(game, price)):
+        low, price = price, 4 * price
+        if price > 1e15:
+            return None
+    while price - low > 1e-3 * price:
+        middle = (low + price) / 2
+        tried = free_deal(game, middle)
+        if reaches(tried):
+            price, deal = middle, tried
+        else:
+            low = middle
+    return deal
+
+
+def balanced(deal: Deal) -> Deal:
+    """The same deal paid by the members themselves; `NoEquilibriumError` where their gains do not cover the bill."""
+    surplus = np.where(deal.members, deal.payoff, 0.0)
+    bill = deal.spend
+    if not bill > 0:
+        return deal
+    if surplus.sum() < bill:
+        raise NoEquilibriumError(
+            f"balanced budget: the members gain {surplus.sum():.4g} with payments of {bill:.4g}, too little to pay those themselves; "
+            f"the learner must bring {bill - surplus.sum():.4g}"
+        )
+    fee = bill * surplus / surplus.sum()
+    return replace(deal, fee=fee, payoff=deal.payoff - fee)
+
+
+def spending_curves(game: Collaboration, points: int = 12) -> dict[str, tuple[Floats, Floats]]:
+    """(money, relative fitness) of the cheapest contracts and of posted prices, from what is free to the best that is reachable."""
+    free = free_deal(game)
+    best = 1.02 * reachable(game, np.ones(game.owners, dtype=bool))
+    start = game.fitness(free.epsilon, free.members) or 20 * best
+    deals = []
+    for target in np.geomspace(max(start, best), best, points):
+        try:
+            deals.append(cheapest_contracts(game, float(target)))
+        except NoEquilibriumError:  # no coalition holds together at this quality: the curve has a gap there
+            continue
+    top = posted_price(game, best)
+    prices = [] if top is None else [free_deal(game, float(p)) for p in np.geomspace(1e-5, 1, points) * top.price]
+    return {"contracts": _curve(game, deals), "one posted price": _curve(game, [p for p in prices if p.members.any()])}
+
+
+def _fitness(game: Collaboration, deal: Deal) -> float:
+    fitness = game.fitness(deal.epsilon, deal.members)
+    return np.inf if fitness is None else fitness
+
+
+def _curve(game: Collaboration, deals: list[Deal]) -> tuple[Floats, Floats]:
+    return np.array([deal.spend for deal in deals]), np.array([_fitness(game, deal) for deal in deals])

@@ -1,0 +1,40 @@
+"""What an owner says its people's privacy is worth: a cost that grows with the budget it spends."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from parley.terms import PrivacyCost
+from parley.validate import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class PrivacyCosts:
+    """One curve an owner, each a weight times one of three shapes, 0 at eps = 0:
+
+    linear: eps. exponential: e^eps - 1 (T eq. 4.1, less its constant). posterior: 2 P - 1, P the most that an adversary who gave a fact
+    even odds can believe in it afterwards, e^eps/(1 + e^eps) (`accounting.meaning.posterior_bounds`); its weight is the price of certainty
+    (with a delta > 0 that belief is exceeded with small probability; the curve goes by eps alone).
+    The first two are convex; the third levels off, so an owner that pays it may have two locally best budgets.
+
+    >>> costs = PrivacyCosts.of([PrivacyCost(kind="linear", weight=2.0), PrivacyCost(kind="posterior", weight=10.0)])
+    >>> costs(np.array([1.0, 1.0])).round(3).tolist()
+    [2.0, 4.621]
+    """
+
+    linear: Floats
+    exponential: Floats
+    posterior: Floats
+
+    @classmethod
+    def of(cls, curves: Sequence[PrivacyCost]) -> "PrivacyCosts":
+        """The curves that the terms name."""
+        kinds = ("linear", "exponential", "posterior")
+        return cls(*(np.array([curve.weight if curve.kind == kind else 0.0 for curve in curves]) for kind in kinds))
+
+    def __call__(self, epsilon: Floats) -> Floats:
+        """The cost of budgets [N] or [N, K], owner by owner."""
+        shape = (-1,) + (1,) * (epsilon.ndim - 1)
+        linear, exponential, posterior = (w.reshape(shape) for w in (self.linear, self.exponential, self.posterior))
+        return np.asarray(linear * epsilon + exponential * np.expm1(epsilon) + posterior * np.tanh(epsilon / 2))

@@ -1,0 +1,83 @@
+"""Figures of games: how budgets converge, what owners gain by a budget, what quality costs. Plain numbers in, figures out."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+
+from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate
+from parley.validate import Floats
+
+OWNERS = (TOGETHER, ALONE, "#5b6c9e", "#b59a2a", "#8c4a6b", "#5d8a4a", "#7a6a5a", "#3a8fb7")
+NAMED = 8  # owners that a figure tells apart
+
+
+def convergence(panels: Sequence[tuple[str, Sequence[Floats], Sequence[str]]]) -> Figure:
+    """Panels (title, paths [rounds + 1, owners], owners' labels): budgets after each round, a colour an owner, a line a start."""
+    figure = Figure(figsize=(3.6 * len(panels), 3.8), layout="constrained", facecolor="white")
+    for place, (title, paths, labels) in enumerate(panels, start=1):
+        axes = decorate(figure.add_subplot(1, len(panels), place))
+        for line, path in enumerate(paths):
+            for owner, label in enumerate(labels):
+                name = label if line == 0 else None
+                axes.plot(path[:, owner], color=OWNERS[owner % NAMED], linewidth=1.4, alpha=0.85, label=name)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel("round")
+        axes.set_ylabel("budget ε")
+        axes.set_title(title, loc="left", color=INK, fontsize=10, fontweight="bold")
+        axes.legend(frameon=False, labelcolor=INK, fontsize=8)
+    return figure
+
+
+def negotiation(
+    epsilons: Floats, payoffs: Mapping[str, Floats], chosen: Mapping[str, float], spend: Mapping[str, tuple[Floats, Floats]]
+) -> Figure:
+    """Left: each owner's payoff against its own budget, the others' as agreed, with its choice. Right: quality against spend.
+
+    `payoffs` holds one curve an owner over `epsilons`, `chosen` the budgets of those who join, `spend` curves (money, relative fitness).
+    """
+    figure = Figure(figsize=(9.6, 4.2), layout="constrained", facecolor="white")
+    axes = decorate(figure.add_subplot(1, 2, 1))
+    lowest = 0.0
+    for (name, curve), colour in zip(list(payoffs.items())[:NAMED], OWNERS, strict=False):
+        axes.plot(epsilons, curve, color=colour, linewidth=1.8, label=name if name in chosen else f"{name} (stays out)")
+        if name in chosen:
+            height = float(np.interp(np.log(chosen[name]), np.log(epsilons), curve))
+            axes.scatter([chosen[name]], [height], color=colour, s=46, zorder=3)
+            lowest = min(lowest, height)
+    axes.axhline(0, color=LIMIT, linestyle="--", linewidth=1.2)
+    axes.annotate(
+        "stay out", (epsilons[-1], 0), ha="right", va="bottom", color=MUTED, fontsize=9, xytext=(-2, 2), textcoords="offset points"
+    )
+    top = max(float(curve.max()) for curve in payoffs.values())
+    reach = max(top, -lowest, 1e-12)
+    axes.set_ylim(min(lowest, 0.0) - 0.6 * reach, max(top, 0.0) + 0.25 * reach)
+    axes.set_ylabel("payoff")
+    axes.legend(frameon=False, labelcolor=INK, fontsize=8)
+    _log_budgets(axes, "own budget ε")
+    axes.set_title("What each budget is worth", loc="left", color=INK, fontsize=11, fontweight="bold")
+    _spend_panel(decorate(figure.add_subplot(1, 2, 2)), spend)
+    return figure
+
+
+def _spend_panel(axes: Axes, spend: Mapping[str, tuple[Floats, Floats]]) -> None:
+    """Money on a logarithmic axis: ways to pay differ by orders of magnitude. What is free is left of it."""
+    for (label, (money, fitness)), colour in zip(spend.items(), (TOGETHER, ALONE), strict=False):
+        paid = money > 1e-6 * max(float(money.max(initial=0.0)), 1e-300)
+        axes.plot(money[paid], fitness[paid], color=colour, linewidth=2, marker="o", markersize=3, label=label)
+    axes.set_xscale("log")
+    axes.set_xlabel("what the learner pays, in the owners' money")
+    axes.set_ylabel("relative fitness ψ  (0 = without privacy)")
+    axes.set_ylim(bottom=0)
+    if spend:
+        axes.legend(frameon=False, labelcolor=INK, fontsize=8)
+    axes.set_title("What quality costs", loc="left", color=INK, fontsize=11, fontweight="bold")
+
+
+def _log_budgets(axes: Axes, label: str) -> None:
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel(label)

@@ -1,0 +1,137 @@
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import parley
+from parley.cli.app import app
+from parley.cli.terms_file import write_terms
+from samples import regression_table
+
+TERMS = """
+title = 'Two "small" shops'
+[model]
+kind = "linear-regression"
+target = "y"
+features = ["x0", "x1", "x2"]
+public = "public.csv"
+bounds = { "x0" = [-1.0, 1.0] }
+holdout = 0.2
+[learning]
+horizon = 60
+step = 0.5
+quorum = 3
+[privacy]
+mechanism = "gaussian"
+delta = 1e-6
+clip = 20.0
+[[owners]]
+name = "a"
+records = 300
+epsilon = 1.0
+value = 1000.0
+privacy_cost = { kind = "linear", weight = 0.01 }
+data = "a.csv"
+[[owners]]
+name = "b"
+records = 200
+epsilon = 1.0
+value = 1000.0
+privacy_cost = { kind = "posterior", weight = 0.02 }
+data = "b.csv"
+[[owners]]
+name = "shy"
+records = 200
+epsilon = 1.0
+value = 1.0
+privacy_cost = { kind = "exponential", weight = 1e7 }
+data = "shy.csv"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "terms.toml").write_text(TERMS)
+    regression_table(3000, seed=9).to_csv(tmp_path / "public.csv", index=False)
+    for seed, (name, rows) in enumerate({"a": 300, "b": 200, "shy": 200}.items()):
+        regression_table(rows, seed=seed).to_csv(tmp_path / f"{name}.csv", index=False)
+    return tmp_path
+
+
+def test_budgets_payments_and_a_terms_file_that_trains(folder):
+    (folder / "out").mkdir()
+    arguments = [
+        "negotiate",
+        str(folder / "terms.toml"),
+        "--target",
+        "1.0",
+        "--json",
+        "--write",
+        str(folder / "out" / "agreed.toml"),
+    ]
+    run = CliRunner().invoke(app, [*arguments, "--plot", str(folder / "n.png")])
+    assert run.exit_code == 0, run.output
+    content = json.loads(run.stdout)
+    assert content["relative_fitness"] <= 1.0 * (1 + 1e-9)
+    assert content["largest_gain"] < 1e-6
+    joined = {owner["name"]: owner for owner in content["owners"] if owner["participates"]}
+    assert set(joined) == {"a", "b"}
+    agreed = parley.load_terms(folder / "out" / "agreed.toml")
+    assert [part.name for part in agreed.owners] == ["a", "b"]
+    for part in agreed.owners:
+        assert part.epsilon == pytest.approx(joined[part.name]["epsilon"], rel=1e-5)
+    assert agreed.learning.quorum == 2
+    assert agreed.title == 'Two "small" shops'
+    trained = CliRunner().invoke(app, ["train", str(folder / "out" / "agreed.toml"), "--replicates", "60", "--seed", "1", "--json"])
+    assert trained.exit_code == 0, trained.output
+    assert json.loads(trained.stdout)["relative_fitness"]["mean"] == pytest.approx(content["relative_fitness"], rel=0.5)
+    assert (folder / "n.png").stat().st_size > 10_000
+
+
+def test_the_table_says_who_stays_out_and_that_it_was_checked(folder):
+    run = CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--target", "1.0"])
+    assert run.exit_code == 0, run.output
+    assert "stays out" in run.output
+    assert "Checked" in run.output
+    assert "one law" in " ".join(run.output.split())
+
+
+def test_mistakes_are_sentences(folder):
+    (folder / "poor.toml").write_text(TERMS.replace("value = 1.0\n", ""))
+    run = CliRunner().invoke(app, ["negotiate", str(folder / "poor.toml")])
+    assert "owners.shy: value missing" in str(run.exception)
+    run = CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--balanced"])
+    assert "--target beside it" in str(run.exception)
+    run = CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--target", "1e-9"])
+    assert "at best" in str(run.exception)
+    run = CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--write", str(folder / "none" / "x.toml")])
+    assert "folder does not exist" in str(run.exception)
+    (folder / "dear.toml").write_text(TERMS.replace("weight = 0.0", "weight = 1000.0"))
+    run = CliRunner().invoke(app, ["negotiate", str(folder / "dear.toml"), "--write", str(folder / "x.toml")])
+    assert "nobody joins" in str(run.exception)
+    assert not (folder / "x.toml").exists()
+
+
+def test_help_teaches():
+    assert "Example" in CliRunner().invoke(app, ["negotiate", "--help"]).output
+
+
+def test_written_terms_are_read_back_the_same(folder):
+    terms = parley.load_terms(folder / "terms.toml")
+    write_terms(terms, folder / "again.toml")
+    assert parley.load_terms(folder / "again.toml") == terms
+    assert parley.load_terms(folder / "again.toml").hash == terms.hash
+
+
+def test_reproductions_print_and_say_what_disagrees(tmp_path):
+    run = CliRunner().invoke(app, ["reproduce", "pejo2018", "--json"])
+    assert run.exit_code == 0
+    rows = json.loads(run.stdout)["rows"]
+    assert sum(not row["agrees"] for row in rows) == 6
+    assert "recomputed" in CliRunner().invoke(app, ["reproduce", "pejo2018"]).output
+    run = CliRunner().invoke(app, ["reproduce", "wu2019-thesis", "--json", "--plot", str(tmp_path / "c.png")])
+    panels = json.loads(run.stdout)["panels"]
+    assert len(panels) == 4
+    assert np.ptp(panels[0]["ends"][0]) < 1e-5
+    assert "as printed" in CliRunner().invoke(app, ["reproduce", "wu2019-thesis", "--printed"]).output

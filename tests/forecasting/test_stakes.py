@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+
+from parley.forecasting import forecast
+from parley.forecasting.pilot import open_pilot
+from parley.forecasting.stakes import noise_law, stakes
+from parley.owner import owner_plan
+from samples import make_terms, regression_table
+
+PILOT = regression_table(3000, seed=9)
+
+
+@pytest.mark.parametrize("privacy", [{"mechanism": "laplace"}, {"mechanism": "gaussian", "delta": 1e-6}, {"shared_records": 2}])
+def test_the_noise_of_any_budget_is_that_of_the_owners_plan(privacy):
+    terms = make_terms(6000, 400, **{f"privacy__{key}": value for key, value in privacy.items()})
+    known = stakes(terms, PILOT)
+    pilot = open_pilot(terms, PILOT)
+    rng = np.random.default_rng(0)
+    for epsilon in np.exp(rng.uniform(np.log(0.01), np.log(10), 20)).round(6):
+        owners = tuple(part.model_copy(update={"epsilon": float(epsilon)}) for part in terms.owners)
+        there = terms.model_copy(update={"owners": owners})
+        for place, part in enumerate(terms.owners):
+            expected = owner_plan(there, part.name, pilot.preparation, pilot.objective)[1].mechanism.variance
+            ours = known.sensitivity[place] ** 2 * known.unit_variance(np.array([epsilon]))[0]
+            assert ours == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_economy_is_the_forecasts():
+    terms = make_terms(6000, 4000, privacy__clip=50.0)
+    known, expected = stakes(terms, PILOT), forecast(terms, PILOT, resamples=2)
+    assert expected.method == "exact-moments"
+    for place, owner in enumerate(expected.owners):
+        assert known.economy.alone(place) - known.economy.together() == pytest.approx(owner.gain, rel=1e-9)
+    economy = known.economy
+    excess = economy.together() - economy.estimation / economy.rows.sum()
+    assert excess / known.least_cost == pytest.approx(expected.relative_fitness.mean, rel=1e-9)
+
+
+def test_noise_is_never_free_where_the_clip_binds():
+    """With so many rows a pilot run cannot tell the noise from none; the curvature still can."""
+    known = stakes(make_terms(10**8, 10**8, privacy__clip=0.5), PILOT)
+    assert known.economy.noise_price > 0.01
+    assert any("guess" in warning for warning in known.warnings)
+
+
+def test_the_law_falls_with_the_budget():
+    law = noise_law(make_terms(100, privacy__mechanism="gaussian", privacy__delta=1e-5), (0.01, 10.0))
+    assert (np.diff(law(np.geomspace(0.01, 10, 500))) < 0).all()

@@ -1,0 +1,88 @@
+import numpy as np
+import pytest
+
+import parley
+from parley.errors import DataError, SettingError, TermsError
+from parley.games.negotiate import negotiate
+from samples import class_table, make_terms, regression_table
+
+PILOT = regression_table(3000, seed=9)
+PILOT["y"] += 3 * np.random.default_rng(2).standard_normal(3000)  # so hard to learn that small owners need each other
+QUIET = {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}
+
+
+def priced_terms(*sizes, value=1e5, weight=0.001, kind="linear", **overrides):
+    """Small owners with unbound clips: exact moments, and joining pays."""
+    settings = {"privacy__clip": 30.0, "learning__horizon": 20, "learning__step": 1.0, "model__radius": 50.0, **overrides}
+    terms = make_terms(*sizes, epsilon=2.0, **settings)
+    cost = parley.terms.PrivacyCost(kind=kind, weight=weight)
+    return terms.model_copy(
+        update={"owners": tuple(part.model_copy(update={"value": value, "privacy_cost": cost}) for part in terms.owners)}
+    )
+
+
+def test_the_object_that_programs_rely_on():
+    content = negotiate(priced_terms(300, 400, 500, **QUIET), PILOT).to_json()
+    assert {"owners", "price_of_privacy", "relative_fitness", "largest_gain"} <= set(content)
+    for owner in content["owners"]:
+        assert {"name", "epsilon", "payoff", "participates", "payment"} <= set(owner)
+        assert owner["participates"] == (owner["epsilon"] is not None)
+        assert owner["payment"] == 0
+    assert content["largest_gain"] < 1e-6
+
+
+def test_the_reported_payoff_is_the_forecasts_gain_at_the_agreed_budgets():
+    """Put the equilibrium budgets into the terms and forecast them: value x gain - cost is the payoff."""
+    terms = priced_terms(300, 400, 500, value=1e6, **QUIET)
+    result = negotiate(terms, PILOT)
+    assert all(owner.participates for owner in result.owners)
+    owners = tuple(
+        part.model_copy(update={"epsilon": owner.epsilon}) for part, owner in zip(terms.owners, result.owners, strict=True)
+    )
+    there = parley.forecast(terms.model_copy(update={"owners": owners}), PILOT, resamples=2)
+    assert there.method == "exact-moments"
+    assert there.relative_fitness.mean == pytest.approx(result.relative_fitness, rel=1e-5)
+    for expected, owner in zip(there.owners, result.owners, strict=True):
+        assert owner.gain == pytest.approx(expected.gain, rel=1e-4)
+        assert owner.payoff == pytest.approx(1e6 * expected.gain - 0.001 * owner.epsilon, rel=1e-4)
+
+
+def test_a_target_is_reached_by_payments():
+    terms = priced_terms(300, 400, 500, value=10.0, weight=1.0)
+    free, paid = negotiate(terms, PILOT), negotiate(terms, PILOT, target=1.0)
+    assert paid.relative_fitness <= 1.0 * (1 + 1e-9)
+    assert free.relative_fitness is None
+    assert paid.deal.spend > 0
+    assert all(owner.payment > 0 for owner in paid.owners if owner.participates)
+    assert all(owner.payoff >= -1e-9 for owner in paid.owners)
+    assert paid.posted.spend >= paid.deal.spend
+    assert paid.largest_gain < 1e-6
+
+
+def test_missing_stakes_are_named():
+    with pytest.raises(TermsError, match=r"owners\.a: value and privacy_cost missing"):
+        negotiate(make_terms(300, 400), PILOT)
+    with pytest.raises(DataError, match="public knowledge"):
+        negotiate(priced_terms(300, 400))
+    with pytest.raises(SettingError, match="takes two"):
+        negotiate(priced_terms(300), PILOT, target=1.0)
+    with pytest.raises(SettingError, match="target = nan"):
+        negotiate(priced_terms(300, 400), PILOT, target=float("nan"))
+
+
+def test_payoff_curves_peak_at_the_chosen_budgets():
+    terms = priced_terms(300, 400, 500, value=1e6, weight=10.0, **QUIET)
+    result = negotiate(terms, PILOT)
+    epsilons, curves = result.payoff_curves()
+    assert result.deal.members.all()
+    for owner in result.owners:
+        assert epsilons[np.argmax(curves[owner.name])] == pytest.approx(owner.epsilon, rel=0.05)
+        assert curves[owner.name].max() <= owner.payoff + 1e-9
+
+
+def test_a_classifier_negotiates_by_a_pilot_run():
+    terms = priced_terms(300, 400, model__kind="logistic-regression", model__regularisation=0.1, privacy__clip=4.0)
+    result = negotiate(terms, class_table(1500, seed=3), target=5.0)
+    assert any("pilot run" in warning for warning in result.warnings)
+    assert result.largest_gain < 1e-6
+    assert result.deal.members.sum() == 2
