@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from parley.cli.screen import console, print_json, progress_bar, require_folder
+from parley.cli.terms_file import write_terms
 from parley.errors import SettingError
 from parley.forecasting import Forecast, Proposal, ReleasedMoments, Source, Stated, forecast
 from parley.forecasting import plan as make_plan
@@ -45,6 +46,9 @@ def forecast_command(
     delta: Annotated[
         float | None, typer.Option(metavar="DELTA", help="With --plan: consider Gaussian noise at this delta too.")
     ] = None,
+    write: Annotated[
+        Path | None, typer.Option(metavar="TERMS2", help="With --plan: write terms with the best choice, ready for parley train.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the pilot's resampling and runs.")] = 0,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -53,14 +57,15 @@ def forecast_command(
 
     Relative fitness 0.05 means: the training cost will be about 5% above that of the model without privacy.
 
-    Example:  parley forecast parley-demo/terms.toml --plan
+    Example:  parley forecast parley-demo/terms.toml --plan --write better.toml
     """
     terms = load_terms(terms_file)
-    require_folder(plot)
+    for file in (plot, write):
+        require_folder(file)
     if plot is not None:
         figures.require_figure_name(plot)
-    if delta is not None and not plan:
-        raise SettingError("--delta: expected --plan beside it")
+    if (delta is not None or write is not None) and not plan:
+        raise SettingError("--delta, --write: expected --plan beside them")
     known = source(pilot, moments, assume)
     with progress_bar("resampling the pilot") as progress:
         result = forecast(terms, known, seed, progress=progress)
@@ -68,6 +73,8 @@ def forecast_command(
     if plan:
         with progress_bar("planning") as progress:
             proposal = make_plan(terms, known, delta, seed, progress=progress)
+        if write is not None:
+            write_terms(proposal.terms, write)
     if plot is not None:
         figures.save(figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy"), plot)
     if as_json:
