@@ -77,7 +77,10 @@ def test_assumptions_are_a_pilot(folder):
     (folder / "assumed.toml").write_text("curvature = [0.7, 0.7, 0.6]\nleast_cost = 0.013\ndistance = 1.0\n")
     run = invoke("forecast", folder / "terms.toml", "--assume", folder / "assumed.toml")
     assert run.exit_code == 0, run.output
-    assert "how often the clip binds" in run.output
+    assert "every direction of the start" in run.output
+    (folder / "terms.toml").write_text(TERMS.replace("clip = 12.0", "clip = 0.5"))
+    tight = invoke("forecast", folder / "terms.toml", "--assume", folder / "assumed.toml")
+    assert "without a sample nobody can tell how often" in " ".join(tight.output.split())
 
 
 @pytest.mark.parametrize(

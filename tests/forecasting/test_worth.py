@@ -64,3 +64,17 @@ def test_break_even_is_where_the_gain_changes_sign():
     assert gain(epsilon * 1.001) > 0 > gain(epsilon * 0.999)
     assert base.break_even(1, lambda e: 1e3 / e**2) is None  # the large owner gains nothing from the small one's noise
     assert base.break_even(0, lambda e: 0.0) == 0.0
+
+
+def test_the_best_coalition_counts_estimation_too():
+    """Equal to brute force over all subsets on 100 random economies, estimation and unequal noise included."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        count = int(rng.integers(1, 9))
+        rows, variance = 10 ** rng.uniform(2, 5, count), 10 ** rng.uniform(-8, 0, count)
+        economy = Economy(rows, variance, float(10 ** rng.uniform(-3, 2)), 0.1, float(10 ** rng.uniform(-2, 2)), 1e9)
+        subsets = [np.array(s) for s in itertools.product((0.0, 1.0), repeat=count)][1:]
+        best = subsets[int(np.argmin([economy.together(s) for s in subsets]))]
+        chosen = np.zeros(count)
+        chosen[economy.best_coalition()] = 1.0
+        assert economy.together(chosen) == pytest.approx(economy.together(best), rel=1e-12)

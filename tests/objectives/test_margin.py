@@ -190,3 +190,12 @@ def test_clipped_least_squares_of_many_parameters_is_that_of_each(seed, clip, no
     together = LinearRegression().mean_gradient(design, theta, bound)
     singly = np.array([LinearRegression().mean_gradient(design, row, bound) for row in theta])
     np.testing.assert_allclose(together, singly, rtol=1e-9, atol=1e-9 * clip)
+
+
+def test_records_that_clip_at_the_best_fit_itself_are_not_sure():
+    design = Design(np.array([[1.0], [1.0], [1.0]]), np.array([-10.0, 5.0, 5.0]), np.ones(3))  # best fit 0, where all of them clip
+    bound = RecordBound(2.0, "l1", clips=True)
+    theta = np.zeros((2, 1))
+    np.testing.assert_allclose(
+        LinearRegression().mean_gradient(design, theta, bound)[0], LinearRegression().mean_gradient(design, theta[0], bound)
+    )

@@ -109,6 +109,11 @@ def show_plan(proposal: Proposal) -> None:
         )
     console.print()
     console.print(terminal_table(rows, "The same budgets, spent otherwise"))
+    if not best.relative_fitness < 0.95 * proposal.nobody:
+        console.print(
+            "\nAt these budgets no choice is better than the model that asks nobody; ask for more records or larger budgets."
+        )
+        return
     if best is written:
         console.print("\nThe terms are as good as any of these.")
         return
@@ -124,8 +129,12 @@ def show(result: Forecast) -> None:
     """The forecast as tables."""
     fitness, excess = result.relative_fitness, result.excess_cost
     console.print(
-        f"[bold]Expected relative fitness ψ = {number(fitness.mean)}[/bold]  (90%: {number(fitness.low)} to {number(fitness.high)})"
+        f"[bold]Expected relative fitness ψ = {number(fitness.mean)}[/bold]  ({result.coverage}: {number(fitness.low)} to "
+        f"{number(fitness.high)}, for what the pilot leaves open)"
     )
+    if result.run_quartiles is not None:
+        low, _, high = result.run_quartiles
+        console.print(f"half of all runs end between {number(low)} and {number(high)}", style="dim")
     console.print(f"excess training cost {number(excess.mean)}; by {METHODS[result.method]}", style="dim")
     expected = ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in result.metrics.items() if value is not None)
     if expected:
@@ -140,7 +149,7 @@ def show(result: Forecast) -> None:
     console.print(terminal_table(rows, "Together or alone, if all owners' data follow one law"))
     left_out = [owner.name for owner in result.owners if owner.name not in result.best_coalition]
     if left_out:
-        console.print(f"\nLeast noise without {', '.join(left_out)}: too few records for so small a budget.")
+        console.print(f"\nBetter without {', '.join(left_out)}: the noise of so small a budget adds more than the records bring.")
     for warning in result.warnings:
         console.print(f"Note: {warning}.", style="yellow")
     console.print(

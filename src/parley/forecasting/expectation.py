@@ -1,21 +1,26 @@
 """The expected relative fitness of terms: by exact moments where they apply, else by running the algorithm on the pilot."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from parley.forecasting.pilot import Pilot, clipped_share, pilot_models
+from parley.errors import DataError, SettingError
+from parley.forecasting.binding import binding
+from parley.forecasting.pilot import Pilot, pilot_models
 from parley.forecasting.response import Response, linear_response
 from parley.forecasting.sources import Landscape, Sample
 from parley.learning.algorithm import Descent
+from parley.learning.sufficient_statistics import SufficientStatistics
+from parley.mechanisms import Bounded, FastNoise
 from parley.objectives import LinearRegression
 from parley.validate import Floats
 
 Method = Literal["exact-moments", "curvature-moments", "pilot-run"]
 
-REPLICATES = 96  # of a pilot run
-RARELY = 1e-3  # a clip that binds for a larger share of records biases the moments
+REPLICATES = 96  # of a pilot run, at least
+WORK = 5e9  # operations that a pilot run may take to have more of them
+FEW_ANSWERS = 64  # rounds x owners up to which the model's error is drawn from the real noise; beyond, it is as good as normal
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +32,11 @@ class Expectation:
     response: Response | None  # None for an algorithm that does not descend
     method: Method
     warnings: tuple[str, ...]
+
+    @property
+    def unit(self) -> float:
+        """The least cost that the owners' own records will have, as far as the pilot tells: relative fitness is measured in it."""
+        return self.here.least_at(float(self.pilot.rows.sum()))
 
     @property
     def excess(self) -> Floats:
@@ -48,40 +58,56 @@ class Expectation:
     def fitness(self, seed: int, replicates: int = REPLICATES) -> float:
         """Expected relative fitness, by `method`."""
         if self.method == "pilot-run":
-            return float(np.mean(self.run_costs(pilot_models(self.pilot, replicates, seed)))) / self.here.least_cost - 1
-        return float(self.excess[-1]) / self.here.least_cost
+            return float(np.mean(self.run_excess(pilot_models(self.pilot, replicates, seed)))) / self.unit
+        return float(self.excess[-1]) / self.unit
+
+    def outcome(self, seed: int, replicates: int | None = None) -> tuple[Floats, Floats]:
+        """(expected relative fitness after each round [T], models as they may come out [replicates, p]), by `method`."""
+        if self.method != "pilot-run":
+            return self.excess / self.unit, self.models(replicates or REPLICATES, seed)
+        if replicates is None:
+            once = 4.0 * len(self.pilot.design) * self.pilot.source.width * self.pilot.algorithm.horizon
+            replicates = int(np.clip(WORK / once, REPLICATES, 1000))
+        means: list[float] = []
+        models = pilot_models(
+            self.pilot,
+            replicates,
+            seed,
+            after_round=lambda state: means.append(float(np.mean(self.run_excess(self.pilot.algorithm.model(state))))),
+        )
+        return np.array(means) / self.unit, models
 
     def bias(self) -> float:
         """The excess cost that would remain without any noise: the start's, and the clip's."""
         if self.method != "pilot-run":
             return float(self.excess_at(0.0)[-1])
-        return max(0.0, float(self.run_costs(pilot_models(self.pilot, 1, 0, noiseless=True))[0]) - self.here.least_cost)
+        pilot, algorithm = self.pilot, self.pilot.algorithm
+        if isinstance(algorithm, SufficientStatistics):
+            pilot = replace(pilot, algorithm=replace(algorithm, deviation=0.0))  # nothing to stand clear of
+        return max(0.0, float(self.run_excess(pilot_models(pilot, 1, 0, noiseless=True))[0]))
 
-    def path(self, seed: int, replicates: int = REPLICATES) -> Floats:
-        """Expected relative fitness after each round [T], by `method`."""
-        if self.method != "pilot-run":
-            return self.excess / self.here.least_cost
-        means: list[float] = []
-        pilot_models(
-            self.pilot,
-            replicates,
-            seed,
-            after_round=lambda state: means.append(float(np.mean(self.run_costs(self.pilot.algorithm.model(state))))),
-        )
-        return np.array(means) / self.here.least_cost - 1
-
-    def run_costs(self, models: Floats) -> Floats:
-        """The pilot's cost of each model."""
-        return self.pilot.objective.cost(self.pilot.design, models)
+    def run_excess(self, models: Floats) -> Floats:
+        """The pilot's cost of each model above its least."""
+        return self.pilot.objective.cost(self.pilot.design, models) - self.here.least_cost
 
     def models(self, count: int, seed: int) -> Floats:
-        """Models [count, p] as they may come out."""
-        if self.method == "pilot-run" or self.response is None:
-            return pilot_models(self.pilot, count, seed)
-        rng = np.random.default_rng(seed)
-        deviation = np.sqrt(self.pilot.combined_variance() * self.response.gain[-1])
-        error = self.response.bias[-1] + deviation * rng.standard_normal((count, len(self.here.curvature)))
-        return np.asarray(self.here.optimum + error @ self.here.directions.T)
+        """Models [count, p] by the moments: the algorithm's response to noise as the owners' mechanisms draw it."""
+        if self.response is None:
+            raise ValueError("no moments without a response")
+        pilot, here, rounds = self.pilot, self.here, self.pilot.algorithm.horizon
+        if rounds * len(pilot.plans) > FEW_ANSWERS:
+            deviation = np.sqrt(pilot.combined_variance() * self.response.gain[-1])
+            error = deviation * np.random.default_rng(seed).standard_normal((count, len(here.curvature)))
+        else:
+            noise, nothing = FastNoise(seed), np.zeros((count, rounds, len(here.curvature)))
+            shares = pilot.rows / pilot.rows.sum()
+            mechanisms = [plan.mechanism for plan in pilot.plans]
+            drawn = sum(
+                share * each.release(Bounded(nothing, each.sensitivity, each.norm), noise)
+                for share, each in zip(shares, mechanisms, strict=True)
+            )
+            error = np.einsum("ckj,kj->cj", drawn @ here.directions, self.response.unit)
+        return np.asarray(here.optimum + (self.response.bias[-1] + error) @ here.directions.T)
 
 
 def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
@@ -90,12 +116,18 @@ def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
     `here` is the pilot's landscape where the caller has it already.
     """
     here = pilot.landscape() if here is None else here
-    response = _response(pilot, here)
-    sample = isinstance(pilot.source, Sample)
-    binds, warnings = _binds(pilot, here, response)
+    if not here.least_cost > 1e-12 * here.start_cost:
+        raise DataError(
+            "the pilot is fitted without error, so there is no relative fitness to forecast; expected a larger pilot sample"
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        response = _response(pilot, here)
+    if response is not None and not np.isfinite(response.gain).all():
+        raise SettingError("learning.step: by the pilot's curvature the run diverges; choose a smaller step")
+    binds, warnings = binding(pilot, here, response)
     quadratic = isinstance(pilot.objective, LinearRegression)
     method: Method = "exact-moments"
-    if response is None or (sample and (binds or not quadratic)):
+    if response is None or (isinstance(pilot.source, Sample) and (binds or not quadratic)):
         method = "pilot-run"
     elif binds or not quadratic:
         method = "curvature-moments"
@@ -104,43 +136,3 @@ def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
 
 def _response(pilot: Pilot, here: Landscape) -> Response | None:
     return linear_response(pilot.algorithm, here.curvature, here.start) if isinstance(pilot.algorithm, Descent) else None
-
-
-def on_the_way(here: Landscape) -> Floats:
-    """The start, half-way and the optimum [3, p]."""
-    return np.array([0.0, 0.5, 1.0])[:, None] * here.optimum
-
-
-def _wandering(pilot: Pilot, here: Landscape, response: Response) -> Floats:
-    """Parameters [8, p] at which the noisiest round may ask."""
-    variance = pilot.combined_variance()
-    round_ = int(np.argmax(response.point_gain @ (here.curvature + pilot.objective.regularisation)))
-    z = np.random.default_rng(0).standard_normal((8, len(here.curvature)))
-    error = response.point_bias[round_] + np.sqrt(variance * response.point_gain[round_]) * z
-    return np.asarray(here.optimum + error @ here.directions.T)
-
-
-def _binds(pilot: Pilot, here: Landscape, response: Response | None) -> tuple[bool, tuple[str, ...]]:
-    """Whether the clip or the box bends the algorithm's path, and what a reader should know."""
-    warnings = []
-    share = pushed = 0.0
-    asked = on_the_way(here) if response is None else np.concatenate([on_the_way(here), _wandering(pilot, here, response)])
-    if isinstance(pilot.source, Sample):
-        if response is not None:
-            share, pushed = clipped_share(pilot, on_the_way(here)), clipped_share(pilot, asked)
-        if share > RARELY:
-            warnings.append(f"the clip binds for {share:.1%} of the pilot's records on the way: a larger one may serve better")
-        elif pushed > RARELY:
-            warnings.append("the noise drives the model to where the clip binds: fewer rounds or smaller steps may serve better")
-        if pilot.terms.model.classifies:
-            positives = int(np.sum(pilot.design.y > 0))
-            if min(positives, len(pilot.design) - positives) < 30:
-                warnings.append(f"one class has only {min(positives, len(pilot.design) - positives)} records in the pilot: "
-                                "the forecast rests on little")  # fmt: skip
-    elif pilot.bound.clips:
-        warnings.append("without a sample nobody can tell how often the clip binds: the forecast assumes never")
-    radius = pilot.terms.model.radius
-    boxed = radius is not None and not float(np.abs(asked).max()) < radius
-    if boxed:
-        warnings.append("the noise reaches the box: the model may be pushed against it")
-    return pushed > RARELY or boxed, tuple(warnings)

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from parley.accounting import exact
 from parley.data.table import Table
-from parley.forecasting.coalition import best_coalition
+from parley.errors import DataError, SettingError
 from parley.forecasting.expectation import REPLICATES, Expectation, Method, expect
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.published import PublishedBounds, published_bounds
@@ -21,6 +20,7 @@ from parley.terms import Terms
 from parley.validate import Floats, whole
 
 RESAMPLES = 30  # of the pilot, for the interval
+SCORED = 24  # models for the task's metrics
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class Forecast:
     terms: Terms
     method: Method
     relative_fitness: Interval
+    coverage: str  # what the intervals cover
     excess_cost: Interval
     by_method: dict[str, float]  # mean relative fitness by every method that applies
     path: Floats  # expected relative fitness after each round [T]
@@ -69,6 +70,7 @@ class Forecast:
             "title": self.terms.title,
             "relative_fitness": vars(self.relative_fitness),
             "excess_cost": vars(self.excess_cost),
+            "interval_covers": self.coverage,
             "method": self.method,
             "by_method": self.by_method,
             "run_quartiles": self.run_quartiles,
@@ -95,63 +97,80 @@ def forecast(
     pilot with the noise of the real owners. "Together or alone" assumes that the owners' data follow one law; where they differ,
     joining may be worth more, or less, than it says.
     """
+    whole(seed, "seed", least=0)
     expected = expect(open_pilot(terms, pilot))
     known, here, method = expected.pilot, expected.here, expected.method
-    fits = {method: expected.fitness(seed)}
+    path, models = expected.outcome(seed)
+    mean = float(path[-1])
+    fits = {method: mean}
     if method == "pilot-run" and expected.response is not None:
-        fits["curvature-moments"] = float(expected.excess[-1]) / here.least_cost
-    interval = _interval(expected, fits[method], seed, whole(resamples, "resamples"), progress)
-    scale = here.least_cost * known.preparation.target_scale**2
+        fits["curvature-moments"] = float(expected.excess[-1]) / expected.unit
+    interval, failed = _interval(expected, mean, seed, whole(resamples, "resamples"), progress)
+    scale = expected.unit * known.preparation.target_scale**2
+    economy = economy_of(expected, mean)
     return Forecast(
         terms=terms,
         method=method,
         relative_fitness=interval,
+        coverage=known.source.coverage,
         excess_cost=Interval(interval.mean * scale, interval.low * scale, interval.high * scale),
         by_method={str(name): value for name, value in fits.items()},
-        path=expected.path(seed),
+        path=path,
         run_quartiles=_run_quartiles(expected, seed) if method == "exact-moments" else None,
-        metrics=_metrics(expected, seed),
-        published_bounds=published_bounds(known, here, fits[method] * here.least_cost),
-        owners=_owners(expected, economy_of(expected, seed)),
-        best_coalition=_coalition(terms, known),
-        warnings=expected.warnings,
+        metrics=task_metrics(known.preparation, known.design, models[:SCORED]) if isinstance(known.source, Sample) else {},
+        published_bounds=published_bounds(known, here, mean * expected.unit),
+        owners=_owners(expected, economy),
+        best_coalition=tuple(terms.owners[place].name for place in economy.best_coalition()),
+        warnings=(*expected.warnings, *failed, *_worse_than_nothing(expected, mean)),
     )
 
 
-def _interval(expected: Expectation, mean: float, seed: int, resamples: int, progress: Progress) -> Interval:
-    """The forecast over the pilot's other versions."""
+def _interval(expected: Expectation, mean: float, seed: int, resamples: int, progress: Progress) -> tuple[Interval, list[str]]:
+    """The forecast's interval from the pilot's other versions, and a word where some of them allow none."""
     others = expected.pilot.others(np.random.default_rng(seed), resamples)
     values = []
     for draw, other in enumerate(others):
         progress(draw, len(others))
-        values.append(expected.at(other).fitness(seed + draw + 1, REPLICATES // 4))
-    low, high = np.quantile(values, expected.pilot.source.interval)
-    return Interval(mean, min(float(low), mean), max(float(high), mean))
+        try:
+            values.append(expected.at(other).fitness(seed + draw + 1, REPLICATES // 4))
+        except SettingError:
+            continue  # its rows have no optimum
+    failed = len(others) - len(values)
+    if failed > len(others) // 2:
+        raise DataError(
+            "most versions of the pilot have no finite optimum (separable classes?): set model.regularisation or model.radius"
+        )
+    here, n = expected.here, float(expected.pilot.rows.sum())
+    as_if_true = mean * expected.unit / max(here.least_cost - here.estimation / n, 0.5 * here.least_cost)
+    low, high = expected.pilot.source.interval(mean, mean if here.records is None else as_if_true, np.array(values), n)
+    words = (
+        [f"{failed} of {len(others)} versions of the pilot have no finite optimum: the forecast rests on little"] if failed else []
+    )
+    return Interval(mean, low, high), words
+
+
+def _worse_than_nothing(expected: Expectation, mean: float) -> list[str]:
+    nothing = (expected.here.start_cost - expected.here.least_cost) / expected.unit
+    if not mean > nothing:
+        return []
+    return [f"the model that asks nobody (ψ = {nothing:.3g}) would be better: budgets or records are too small for these terms"]
 
 
 def _run_quartiles(expected: Expectation, seed: int) -> tuple[float, float, float]:
-    """Quartiles of one run's relative fitness: half a weighted sum of squared normals, the errors being sums over rounds and owners."""
+    """Quartiles of one run's relative fitness."""
     away = (expected.models(20_000, seed) - expected.here.optimum) @ expected.here.directions
     excess = 0.5 * away**2 @ (expected.here.curvature + expected.pilot.objective.regularisation)
-    q25, median, q75 = np.quantile(excess / expected.here.least_cost, [0.25, 0.5, 0.75])
+    q25, median, q75 = np.quantile(excess / expected.unit, [0.25, 0.5, 0.75])
     return float(q25), float(median), float(q75)
 
 
-def _metrics(expected: Expectation, seed: int) -> Metrics:
-    pilot = expected.pilot
-    return (
-        task_metrics(pilot.preparation, pilot.design, expected.models(REPLICATES, seed)) if isinstance(pilot.source, Sample) else {}
-    )
-
-
-def economy_of(expected: Expectation, seed: int) -> Economy:
-    """Estimation, bias and the price of noise, from the moments or from two pilot runs."""
+def economy_of(expected: Expectation, fitness: float) -> Economy:
+    """Estimation, bias and the price of noise. By moments the error is linear in the noise's variance; by a pilot run it is taken to be
+    so between none and the terms' own."""
     pilot, here = expected.pilot, expected.here
-    bias = expected.bias()
-    if expected.method == "pilot-run":
-        price = max(0.0, expected.fitness(seed) * here.least_cost - bias) / pilot.combined_variance()
-    else:
-        price = float(expected.excess_at(1.0)[-1]) - bias
+    excess = fitness * expected.unit
+    bias = min(expected.bias(), excess)
+    price = (excess - bias) / pilot.combined_variance()
     return Economy(pilot.rows, pilot.noise_variance(), here.estimation, bias, price, here.start_cost - here.least_cost)
 
 
@@ -183,9 +202,3 @@ def _variance_at(pilot: Pilot, name: str, epsilon: float) -> float:
     owners = tuple(o.model_copy(update={"epsilon": epsilon}) if o.name == name else o for o in pilot.terms.owners)
     terms = pilot.terms.model_copy(update={"owners": owners})
     return owner_plan(terms, name, pilot.preparation, pilot.objective)[1].mechanism.variance
-
-
-def _coalition(terms: Terms, pilot: Pilot) -> tuple[str, ...]:
-    epsilons = [float(exact(part.epsilon)) for part in terms.owners]
-    chosen = best_coalition(pilot.rows, epsilons)
-    return tuple(terms.owners[int(place)].name for place in chosen)

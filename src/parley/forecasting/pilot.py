@@ -40,7 +40,7 @@ class Pilot:
     def design(self) -> Design:
         """The pilot's rows; only a sample has any."""
         if not isinstance(self.source, Sample):
-            raise DataError("this forecast needs a public sample: a clip, a box or a classifier asks for rows to try it on")
+            raise DataError("this forecast has to run the algorithm on rows, so it needs a public sample; give one as the pilot")
         return self.source.design
 
     @property

@@ -12,16 +12,20 @@ from typing import Any, Literal
 
 import numpy as np
 
+from parley.accounting import mechanism_norm
 from parley.data.table import Table
 from parley.errors import DataError, SettingError, TermsError
-from parley.forecasting.expectation import RARELY, expect, on_the_way
+from parley.forecasting.binding import RARELY, on_the_way
+from parley.forecasting.expectation import expect
 from parley.forecasting.pilot import Pilot, clipped_share, open_pilot
 from parley.forecasting.sources import Landscape, Sample, Source
 from parley.learning.algorithm import Descent
 from parley.learning.step import step_unit
 from parley.learning.train import Progress
+from parley.mechanisms.gaussian import probability
 from parley.objectives.moments import moment_norms
 from parley.terms import Privacy, Terms
+from parley.validate import whole
 
 Mechanism = Literal["laplace", "gaussian"]
 
@@ -51,11 +55,13 @@ class Proposal:
 
     choices: tuple[Choice, ...]
     best: Choice
+    nobody: float  # relative fitness of the model that asks nobody
     terms: Terms
 
     def to_json(self) -> dict[str, Any]:
         """The object under `plan` in `parley forecast --plan --json`."""
-        return {"best": vars(self.best), "choices": [vars(choice) for choice in self.choices], "terms_hash": self.terms.hash}
+        choices = [vars(choice) for choice in self.choices]
+        return {"best": vars(self.best), "choices": choices, "nobody": self.nobody, "terms_hash": self.terms.hash}
 
 
 def plan(
@@ -70,8 +76,9 @@ def plan(
     Gaussian noise is considered only with a `delta` (or where the terms have one): it weakens the promise, and that is not the
     planner's to decide.
     """
+    whole(seed, "seed", least=0)
     known = open_pilot(terms, pilot)
-    kinds = list(_kinds(terms, terms.privacy.delta if delta is None else delta))
+    kinds = list(_kinds(terms, terms.privacy.delta if delta is None else probability(delta)))
     here = known.landscape()
     choices = [_judged("as written", known, here, seed)]
     published = _try(known, "learning", {"horizon": 100, "step": "auto"})
@@ -80,19 +87,24 @@ def plan(
     for place, (label, begin, knobs) in enumerate(kinds):
         progress(place, len(kinds))
         starts = [known.under(candidate) for candidate in _starts(known, here, begin)]
-        if starts:
-            top = _judged(label, known.under(_Search(here, seed).climb(starts, knobs)), here, seed)
+        top_terms = _Search(here, seed).climb(starts, knobs) if starts else None
+        if top_terms is not None:
+            top = _judged(label, known.under(top_terms), here, seed)
             if all(replace(top, label=other.label) != other for other in choices):  # another knob that buys nothing
                 choices.append(top)
     best = min(choices, key=lambda choice: choice.relative_fitness)
-    return Proposal(tuple(choices), best, _settled(terms, best))
+    nobody = (here.start_cost - here.least_cost) / here.least_at(float(known.rows.sum()))
+    return Proposal(tuple(choices), best, nobody, _settled(terms, best))
 
 
 def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, ...]]]:
     """What can be varied: a label, terms of that kind, and the knobs to turn."""
     for mechanism in ("laplace", "gaussian") if delta > 0 else ("laplace",):
         noisy = _with_mechanism(terms, mechanism, delta)
-        if not terms.learning.asks_statistics:
+        if terms.learning.asks_statistics:
+            rounds = terms.learning.model_copy(update={"algorithm": "averaged-subgradient", "horizon": 100})
+            yield f"{mechanism}, gradients in rounds", noisy.model_copy(update={"learning": rounds}), ("horizon", "step", "clip")
+        else:
             if mechanism == terms.privacy.mechanism:
                 yield f"{mechanism}, best horizon and step", noisy, ("horizon", "step")
             yield f"{mechanism}, best horizon, step and clip", noisy, ("horizon", "step", "clip")
@@ -107,11 +119,13 @@ def _with_mechanism(terms: Terms, mechanism: str, delta: float) -> Terms:
 
 
 def _starts(known: Pilot, here: Landscape, terms: Terms) -> Iterator[Terms]:
-    """Where the climb begins: few rounds and many, from a step of 1/curvature and a clip fit for the mechanism's norm."""
+    """Where the climb begins: the terms as written, few rounds and many, from a step of 1/curvature and a fitting clip."""
     if terms.learning.asks_statistics:
         for size in _statistics_clips(known, terms):
             yield terms.model_copy(update={"privacy": terms.privacy.model_copy(update={"clip": size})})
         return
+    if terms.privacy == known.terms.privacy and terms.learning == known.terms.learning:
+        yield terms
     privacy = terms.privacy.model_copy(update={"clip": _same_clip(known, here, terms)})
     length = 1 / max(float(here.curvature.max()) + known.objective.regularisation, 1e-12)
     for horizon in (8, 32, 100):
@@ -122,22 +136,24 @@ def _starts(known: Pilot, here: Landscape, terms: Terms) -> Iterator[Terms]:
 
 def _same_clip(known: Pilot, here: Landscape, terms: Terms) -> float | None:
     """The terms' clip, brought to the norm of another mechanism by the pilot's own gradients."""
-    clip = terms.privacy.clip
-    if clip is None or terms.privacy.mechanism == known.terms.privacy.mechanism or known.terms.learning.asks_statistics:
-        return clip
+    clip, new = terms.privacy.clip, mechanism_norm(terms.privacy.mechanism)
     if not isinstance(known.source, Sample):
         return clip  # an L2 norm is never above the L1 norm, so the clip only binds less
-    old, new = known.bound.norm, "l1" if known.bound.norm == "l2" else "l2"
     sizes = {norm: known.objective.record_norms(known.design, here.optimum, norm) for norm in ("l1", "l2")}
     usual = {norm: float(np.quantile(size, 0.99)) for norm, size in sizes.items()}
-    return float(f"{clip * usual[new] / usual[old]:.3g}") if usual[old] > 0 else clip
+    if known.terms.learning.asks_statistics:
+        return float(f"{3 * usual[new]:.3g}") if usual[new] > 0 else clip
+    old = known.bound.norm
+    if clip is None or new == old or not usual[old] > 0:
+        return clip
+    return float(f"{clip * usual[new] / usual[old]:.3g}")
 
 
 def _statistics_clips(known: Pilot, terms: Terms) -> list[float]:
     """Bounds of one record's second moments to begin with: common sizes in the pilot."""
     if not isinstance(known.source, Sample):
         return []
-    sizes = moment_norms(known.design, "l1" if terms.privacy.mechanism == "laplace" else "l2")
+    sizes = moment_norms(known.design, mechanism_norm(terms.privacy.mechanism))
     return [float(f"{q:.3g}") for q in np.quantile(sizes, [0.5, 0.9, 0.99, 1.0]) if q > 0]
 
 
@@ -149,10 +165,12 @@ class _Search:
     seed: int
     seen: dict[str, float] = field(default_factory=dict)
 
-    def climb(self, starts: list[Pilot], knobs: tuple[str, ...]) -> Terms:
-        """The terms at the top: from the best start, one knob at a time."""
+    def climb(self, starts: list[Pilot], knobs: tuple[str, ...]) -> Terms | None:
+        """The terms at the top: from the best start, one knob at a time; None if no start can be judged."""
         at = min(starts, key=self.judge)
-        improved = True
+        improved = math.isfinite(self.judge(at))
+        if not improved:
+            return None
         while improved:
             improved = False
             for knob in knobs:
@@ -164,7 +182,9 @@ class _Search:
     def judge(self, pilot: Pilot) -> float:
         key = pilot.terms.hash
         if key not in self.seen:
-            self.seen[key] = _fitness(pilot, self.here, self.seed, SEARCH_REPLICATES)
+            self.seen[key] = _fitness(
+                pilot, self.here, self.seed, SEARCH_REPLICATES, only_exact=not isinstance(pilot.source, Sample)
+            )
         return self.seen[key]
 
     def neighbour(self, pilot: Pilot, knob: str, direction: int) -> Pilot | None:
@@ -201,14 +221,14 @@ def _try(pilot: Pilot, section: str, update: dict[str, Any]) -> Pilot | None:
         return None
 
 
-def _fitness(pilot: Pilot, here: Landscape, seed: int, replicates: int) -> float:
-    """The forecast; infinite where the algorithm diverges."""
+def _fitness(pilot: Pilot, here: Landscape, seed: int, replicates: int, only_exact: bool = False) -> float:
+    """The forecast; infinite where the algorithm diverges or, with `only_exact`, where the clip or the box may bind."""
     try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = expect(pilot, here).fitness(seed, replicates)
+        expected = expect(pilot, here)
+        value = expected.fitness(seed, replicates)
     except SettingError:
         return math.inf
-    return value if math.isfinite(value) else math.inf
+    return value if math.isfinite(value) and (expected.method == "exact-moments" or not only_exact) else math.inf
 
 
 def _judged(label: str, pilot: Pilot, here: Landscape, seed: int) -> Choice:

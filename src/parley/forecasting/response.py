@@ -25,6 +25,7 @@ class Response:
     gain: Floats  # [T, p]
     point_bias: Floats  # [T, p]
     point_gain: Floats  # [T, p]
+    unit: Floats  # what one unit of noise in each round makes of the final model [T, p]
 
 
 def linear_response(algorithm: Descent, curvature: Floats, start: Floats) -> Response:
@@ -42,6 +43,7 @@ def linear_response(algorithm: Descent, curvature: Floats, start: Floats) -> Res
     theta[0] = start  # row 0: the start without noise; row i: one unit of noise in round i, from zero
     state = State(1, theta, theta)
     bias, gain, point_bias, point_gain = np.empty((4, T, p))
+    model = theta
     for k in range(1, T + 1):
         gradient = curvature * state.theta
         gradient[k] += 1
@@ -50,4 +52,4 @@ def linear_response(algorithm: Descent, curvature: Floats, start: Floats) -> Res
         bias[k - 1], point_bias[k - 1] = model[0], state.theta[0]
         gain[k - 1] = np.einsum("ij,ij->j", model[1:], model[1:])
         point_gain[k - 1] = np.einsum("ij,ij->j", state.theta[1:], state.theta[1:])
-    return Response(bias, gain, point_bias, point_gain)
+    return Response(bias, gain, point_bias, point_gain, model[1:])

@@ -8,7 +8,7 @@ import math
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -30,7 +30,19 @@ class Landscape:
     curvature: Floats  # eigenvalues of the data part's Hessian [p]
     directions: Floats  # their eigenvectors as columns [p, p]
     estimation: float  # c: an optimum found on n records costs about c/n more on new ones
-    test_cost: float  # expected cost of theta* on new rows
+    records: int | None  # on which theta* was found; None: on none, the costs are meant for whatever records there will be
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def test_cost(self) -> float:
+        """Expected cost of the best model on new rows: an optimum fits its own records a little too well."""
+        return self.least_cost if self.records is None else self.least_cost + self.estimation / self.records
+
+    def least_at(self, records: float) -> float:
+        """Expected cost, on that many records, of the optimum found on them: what relative fitness will be measured in."""
+        if self.records is None:
+            return self.least_cost
+        return max(self.test_cost - self.estimation / records, 0.5 * self.least_cost)
 
     @property
     def optimum(self) -> Floats:
@@ -45,8 +57,15 @@ class Source(Protocol):
     def width(self) -> int: ...
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """The quantiles, over `others`, between which the forecast is said to lie."""
+    def coverage(self) -> str:
+        """What the interval covers, in words."""
+        ...
+
+    def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
+        """(low, high) around a forecast for so many records, from those of `others`.
+
+        `as_if_true` is what they would hit if this source were the truth.
+        """
         ...
 
     def landscape(self, objective: MarginObjective, radius: float | None) -> Landscape: ...
@@ -61,11 +80,15 @@ class Sample:
     """A public table of the same population, prepared as the owners' tables will be."""
 
     design: Design
-    interval: tuple[float, float] = (0.05, 0.95)
+    coverage: ClassVar[str] = "90%"
 
     @property
     def width(self) -> int:
         return self.design.width
+
+    def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
+        # The owners' own records scatter too, as a sample of their size does.
+        return _turned(forecast, as_if_true, others, math.sqrt(1 + len(self.design) / records))
 
     def landscape(self, objective: MarginObjective, radius: float | None) -> Landscape:
         """Optimum, curvature and estimation error. For records of one law, c = tr(H^-1 G)/2 with G the covariance of record gradients.
@@ -73,7 +96,7 @@ class Sample:
         For least squares with noise of variance s^2 that is s^2 p, the textbook's.
         """
         design = self.design
-        theta = optimum(objective, [design], radius)
+        theta = optimum(objective, [design], radius, precision=1e-5)
         smooth = replace(objective, smoothing=HINGE_WIDTH) if isinstance(objective, LinearSVM) else objective
         ridge = objective.regularisation * np.eye(design.width)
         hessian = smooth.hessian(design, theta)
@@ -92,7 +115,8 @@ class Sample:
             curvature=np.maximum(curvature, 0.0),
             directions=directions,
             estimation=estimation,
-            test_cost=least + estimation / len(design),  # the sample's optimum fits the sample a little too well
+            records=len(design),
+            warnings=_few_rows(len(design), design.width),
         )
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
@@ -107,8 +131,8 @@ class ReleasedMoments:
 
     matrix: Floats  # [p + 1, p + 1]
     records: int
-    deviation: float  # of the noise in each entry
-    interval: tuple[float, float] = (0.05, 0.95)
+    deviation: float  # of the noise in each entry, at most
+    coverage: ClassVar[str] = "90%"
 
     @classmethod
     def load(cls, path: str | Path) -> "ReleasedMoments":
@@ -135,6 +159,9 @@ class ReleasedMoments:
     def width(self) -> int:
         return len(self.matrix) - 1
 
+    def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
+        return _turned(forecast, as_if_true, others)
+
     def landscape(self, objective: MarginObjective, radius: float | None) -> Landscape:
         """As for a sample, with the released matrix in place of the table's; directions that drown in noise count as noise high."""
         if not isinstance(objective, LinearRegression):
@@ -142,14 +169,19 @@ class ReleasedMoments:
         p = self.width
         values, directions = np.linalg.eigh(self.matrix[:p, :p])
         floor = 2 * self.deviation * math.sqrt(p)
+        drowned = int(np.sum(values < floor))
         values = np.maximum(values, max(floor, 1e-12 * float(values[-1])))
         best = directions.T @ self.matrix[:p, p] / (values + objective.regularisation / 2)
         spread = float(self.matrix[p, p])
         fit = spread - float(values @ best**2) - objective.regularisation * float(best @ best)
         residual = max(fit, self.deviation, 1e-9 * abs(spread))
         least = residual + objective.regularisation / 2 * float(best @ best)
-        estimation = residual * p
-        return Landscape(-best, least, spread, 2 * values, directions, estimation, least + estimation / self.records)
+        notes = [] if not drowned else [f"{drowned} of {p} directions drown in the release's noise: the forecast is a guess there"]
+        if fit < 4 * self.deviation:
+            notes.append(
+                "the best cost drowns in the release's noise, and relative fitness is measured in it: the forecast is a guess"
+            )
+        return Landscape(-best, least, spread, 2 * values, directions, residual * p, self.records, tuple(notes))
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
         """The release with its noise drawn once more."""
@@ -172,7 +204,7 @@ class Stated:
     least_cost: float
     distance: float | None = None
     start: Floats | None = None  # theta[1] - theta* per direction
-    interval: tuple[float, float] = (0.0, 1.0)
+    coverage: ClassVar[str] = "every direction of the start"
 
     def __post_init__(self) -> None:
         if self.curvature.ndim != 1 or not self.curvature.size or not (self.curvature >= 0).all():
@@ -200,9 +232,12 @@ class Stated:
             raise DataError(f"{path}: expected the keys curvature, least_cost and one of distance, start")
         try:
             numbers = {key: finite(value, key) for key, value in content.items()}
+            for key in ("least_cost", "distance"):
+                if key in numbers and numbers[key].ndim:
+                    raise SettingError(f"{key}: expected one number")
             distance = float(numbers["distance"]) if "distance" in numbers else None
             return cls(numbers["curvature"], float(numbers["least_cost"]), distance, numbers.get("start"))
-        except (SettingError, TypeError, ValueError) as error:
+        except SettingError as error:
             raise DataError(f"{path}: {error}") from None
 
     @property
@@ -216,12 +251,35 @@ class Stated:
         rise = 0.5 * float((self.curvature + objective.regularisation) @ start**2)
         # For least squares s^2 p; for other losses the same order of magnitude.
         estimation = self.least_cost * self.width
-        return Landscape(
-            start, self.least_cost, self.least_cost + rise, self.curvature, np.eye(self.width), estimation, self.least_cost
-        )
+        return Landscape(start, self.least_cost, self.least_cost + rise, self.curvature, np.eye(self.width), estimation, None)
+
+    def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
+        return min(forecast, float(others.min())), max(forecast, float(others.max()))
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
         """The whole distance in one direction, for each: the forecast is linear in the squares, so these are the extremes."""
         if self.distance is None:
             return [self]
         return [replace(self, distance=None, start=self.distance * unit) for unit in np.eye(self.width)]
+
+
+ROWS_A_PARAMETER = 50  # of a sample, below which its interval is known to be too narrow
+
+
+def _few_rows(rows: int, width: int) -> tuple[str, ...]:
+    if rows >= ROWS_A_PARAMETER * width:
+        return ()
+    return (f"the pilot has {rows} rows for {width} parameters: the interval is narrower than what it does not know",)
+
+
+def _turned(forecast: float, as_if_true: float, others: Floats, wider: float = 1.0) -> tuple[float, float]:
+    """The 90 % interval of the basic bootstrap, in ratios: as `others` scatter around the source, the source scatters around the truth.
+
+    `wider` stretches it on the scale of logarithms.
+
+    >>> low, high = _turned(2.0, 1.0, np.linspace(0.5, 2.0, 1001))
+    >>> round(low, 2), round(high, 2)
+    (1.04, 3.48)
+    """
+    low, high = np.quantile(others / as_if_true, [0.05, 0.95]) ** wider
+    return min(forecast, forecast / float(high)), max(forecast, forecast / float(low))

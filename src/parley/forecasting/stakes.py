@@ -39,8 +39,8 @@ def stakes(terms: Terms, pilot: Table | Source | None = None, box: tuple[float, 
     """
     known = open_pilot(terms, pilot)
     expected = expect(known)
-    here, warnings = expected.here, expected.warnings
-    economy = economy_of(expected, seed)
+    warnings = expected.warnings
+    economy = economy_of(expected, expected.fitness(seed))
     if expected.method == "pilot-run" and expected.response is not None:
         curvature_price = float(expected.excess_at(1.0)[-1] - expected.excess_at(0.0)[-1])
         economy = replace(economy, noise_price=max(economy.noise_price, curvature_price))
@@ -57,7 +57,7 @@ def stakes(terms: Terms, pilot: Table | Source | None = None, box: tuple[float, 
             noise_price=economy.noise_price * unit,
             nobody=economy.nobody * unit,
         ),
-        least_cost=here.least_cost * unit,
+        least_cost=expected.unit * unit,
         sensitivity=np.array([plan.mechanism.sensitivity for plan in known.plans]),
         unit_variance=noise_law(terms, box),
         warnings=warnings,

@@ -26,6 +26,7 @@ from parley.learning.study import Study
 from parley.learning.sufficient_statistics import SufficientStatistics
 from parley.mechanisms.bounded import REPLACE_ONE
 from parley.objectives import MarginObjective, optimum
+from parley.objectives.moments import moment_norms
 from parley.owner import Agreement, Owner, owner_plan
 from parley.terms import Terms
 from parley.validate import Floats, whole
@@ -170,7 +171,10 @@ def _outcome(party: Owner, agreement: Agreement, theta: Floats | None) -> OwnerO
     part = agreement.terms.owner(party.name)
     clipped = None
     if theta is not None:
-        norms = agreement.objective.record_norms(agreement.train, theta, agreement.bound.norm)
+        if agreement.terms.learning.asks_statistics:
+            norms = moment_norms(agreement.train, agreement.bound.norm)
+        else:
+            norms = agreement.objective.record_norms(agreement.train, theta, agreement.bound.norm)
         clipped = float(np.mean(norms > agreement.bound.value))
     spent = float(party.ledger.account(agreement.hash).spent)
     return OwnerOutcome(party.name, part.records, part.epsilon, spent, clipped)

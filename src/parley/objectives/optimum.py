@@ -26,8 +26,8 @@ Gradient = Callable[[Floats], Floats]
 TOLERANCE = 1e-13  # of the decrease that another step would still bring, relative to the cost
 
 
-def optimum(objective: MarginObjective, designs: Sequence[Design], radius: float | None = None) -> Floats:
-    """The minimiser of the cost over all rows of all designs, inside the box |theta| <= radius."""
+def optimum(objective: MarginObjective, designs: Sequence[Design], radius: float | None = None, precision: float = 1e-10) -> Floats:
+    """The minimiser of the cost over all rows of all designs, inside the box |theta| <= radius; the SVM's to this precision of its cost."""
     total = sum(len(d) for d in designs)
     shares = [len(d) / total for d in designs]
 
@@ -48,8 +48,10 @@ def optimum(objective: MarginObjective, designs: Sequence[Design], radius: float
     dual = _liblinear(objective, pooled(list(designs)), np.inf if radius is None else radius)
     if dual is not None:
         return dual
-    for width in 10.0 ** -np.arange(0, 11):
-        theta = minimise(replace(objective, smoothing=float(width)), theta)
+    width = 1.0
+    while width >= precision:
+        theta = minimise(replace(objective, smoothing=width), theta)
+        width /= 10
     return theta
 
 
@@ -63,7 +65,7 @@ def _liblinear(objective: LinearSVM, design: Design, radius: float) -> Floats | 
         C=1 / (len(design) * objective.regularisation),
         fit_intercept=False,
         tol=1e-9,
-        max_iter=20_000,
+        max_iter=2000,
         random_state=0,
     )
     with warnings.catch_warnings():

@@ -21,7 +21,7 @@ class SureRecords:
         self.centre = design.best_fit[0]
         residual = np.abs(design.X @ self.centre - design.y)
         room = limit / np.maximum(2 * design.weight, 1e-300) - residual
-        radius = np.where(room > 0, room / np.maximum(design.row_norms("l2"), 1e-300), 0.0) * (1 - 1e-9)
+        radius = np.where(room > 0, room / np.maximum(design.row_norms("l2"), 1e-300) * (1 - 1e-9), -1.0)  # -1: clips at theta0
         order = np.argsort(-radius, kind="stable")
         self._X, self._y, self._limit = design.X[order], design.y[order], limit[order]
         self._weight = 2 * design.weight[order]

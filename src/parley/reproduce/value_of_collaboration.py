@@ -100,7 +100,7 @@ class _Bench:
         known = open_pilot(self.market.terms)
         here = known.landscape()
         expected = [expect(known.under(cell.terms), here) for cell in cells]
-        without_noise = [each.bias() / here.least_cost for each in expected]
+        without_noise = [each.bias() / each.unit for each in expected]
         return table.assign(forecast=[each.fitness(0, self.forecast_runs) for each in expected], without_noise=without_noise)
 
 
@@ -122,7 +122,7 @@ def _paths(result: Reproduction, bench: _Bench, number: int) -> None:
     for cell in vary(bench.market.terms, records=[n], epsilon=BUDGETS):
         epsilon = float(cell.labels["epsilon"])
         measured[epsilon] = np.asarray(train(cell.terms, owners, bench.runs, seed=0, progress=bench.progress).path)
-        forecast[epsilon] = expect(known.under(cell.terms), here).path(0, bench.forecast_runs)
+        forecast[epsilon] = expect(known.under(cell.terms), here).outcome(0, bench.forecast_runs)[0]
     title = f"{bench.market.name.capitalize()}: three banks x {n:,} records"
     result.figures[number] = collaboration.paths(measured, forecast, title)
     _finding(
@@ -167,7 +167,7 @@ def _slopes(result: Reproduction, bench: _Bench, number: int, cells: list[Cell],
     )
     _finding(
         result,
-        f"{bench.market.name}: slope of ln ψ in ln {'ε' if x == 'epsilon' else 'n'} where noise rules",
+        f"{bench.market.name}: slope in ln {'ε' if x == 'epsilon' else 'n'} of what noise adds to ψ",
         "-2",
         noise_slope(table, x, group, "mean"),
         noise_slope(table, x, group, "forecast"),
