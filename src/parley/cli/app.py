@@ -7,6 +7,7 @@ import typer
 
 from parley.cli import demo, forecast, score, train
 from parley.cli.budget import budget_app
+from parley.cli.certs import certs_app
 from parley.cli.screen import errors_console
 from parley.errors import ParleyError
 from parley.version import __version__
@@ -27,6 +28,7 @@ app.command("forecast")(forecast.forecast_command)
 app.command("train")(train.train_command)
 app.command("score")(score.score_command)
 app.add_typer(budget_app, name="budget")
+app.add_typer(certs_app, name="certs")
 
 
 def _version(wanted: bool) -> None:
