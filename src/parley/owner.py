@@ -111,7 +111,8 @@ class Owner:
     def reservation(self, terms: Terms) -> Reservation:
         """What accepting these terms sets aside."""
         budget = exact(terms.owner(self.name).epsilon), Fraction(str(terms.privacy.delta))
-        return Reservation(terms.hash, self.name, terms.learning.learner, *budget, terms.learning.horizon)
+        gaps = terms.learning.straggler == "skip"
+        return Reservation(terms.hash, self.name, terms.learning.learner, *budget, terms.learning.horizon, gaps)
 
     def answer(self, query: Query) -> Answer:
         """The noisy answer, or a `Refusal` that spends nothing.
@@ -124,8 +125,7 @@ class Owner:
         def release() -> Floats:
             return agreement.plan.mechanism.release(agreement.bounded(query, self._worlds), self.noise)
 
-        spent = agreement.plan.spent_after(max(query.round, 0))
-        value = self.ledger.answer(query, spent, agreement.plan.mechanism.event.to_dict(), release)
+        value = self.ledger.answer(query, agreement.plan.spent_after, agreement.plan.mechanism.event.to_dict(), release)
         return Answer(query.id, self.name, len(agreement.train), value)
 
     def agreement(self, terms_hash: str) -> Agreement:

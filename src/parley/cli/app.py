@@ -8,6 +8,8 @@ import typer
 from parley.cli import demo, forecast, score, train
 from parley.cli.budget import budget_app
 from parley.cli.certs import certs_app
+from parley.cli.learner import learner_app
+from parley.cli.owner import owner_app
 from parley.cli.screen import errors_console
 from parley.errors import ParleyError
 from parley.version import __version__
@@ -28,6 +30,8 @@ app.command("forecast")(forecast.forecast_command)
 app.command("train")(train.train_command)
 app.command("score")(score.score_command)
 app.add_typer(budget_app, name="budget")
+app.add_typer(owner_app, name="owner")
+app.add_typer(learner_app, name="learner")
 app.add_typer(certs_app, name="certs")
 
 
