@@ -1,13 +1,18 @@
-"""A small consortium on loopback: an authority, owners with tables and ledgers, their daemons as real processes, a learner."""
+"""A small consortium on loopback: an authority, owners with tables and ledgers, their daemons as real processes, a learner.
+
+Processes come from a fork server that has imported Parley once: each is a process of its own that can be killed, and starts at once.
+"""
 
 import contextlib
 import json
+import multiprocessing
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +24,27 @@ from parley.exchange.daemon import open_owner
 from parley.exchange.settings import Identity, load_owner
 from samples import regression_table
 
-COMMAND = [sys.executable, "-c", "from parley.cli import main; main()"]
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(["parley.cli", "parley.exchange.daemon", "parley.exchange.federation", "opendp.prelude"])
 SIZES = {"a": 60, "b": 40, "c": 50}
+
+
+def _command(arguments: list[str], out: str, log: str, before: Callable[[], None] | None) -> None:
+    for place, path in ((1, out), (2, log)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), place)
+    if before is not None:
+        before()
+    sys.argv = ["parley", *arguments]
+    from parley.cli import main
+
+    main()
+
+
+def parley_process(arguments: list[str], out: Path, log: Path, before: Callable[[], None] | None = None) -> BaseProcess:
+    """The command `parley ARGUMENTS` in a process of its own."""
+    process = SERVER.Process(target=_command, args=(arguments, str(out), str(log), before))
+    process.start()
+    return process
 
 
 def free_port() -> int:
@@ -55,7 +79,7 @@ class Consortium:
     def __init__(self, folder: Path, names: str = "abc", lifetime: float = 2.0) -> None:
         self.folder, self.names = folder, names
         self.ports = {name: free_port() for name in names}
-        self.daemons: dict[str, subprocess.Popen[str]] = {}
+        self.daemons: dict[str, BaseProcess] = {}
         certificates.make_authority(folder, "Test", 3650)
         for name in (*names, "learner"):
             certificates.make_request(folder, name)
@@ -100,13 +124,12 @@ class Consortium:
             Acceptances(settings.accepted).store(Acceptance(terms, relay=relay))
             owner.ledger.close()
 
-    def start(self, *names: str, **options: Any) -> None:
+    def start(self, *names: str, before: Callable[[], None] | None = None) -> None:
         """Start these daemons (all if none is named) and wait until they serve."""
         for name in names or tuple(self.names):
-            log = (self.folder / f"{name}.log").open("a")
-            command = [*COMMAND, "owner", "serve", str(self.folder / f"{name}.toml")]
-            self.daemons[name] = subprocess.Popen(command, stderr=log, text=True, **options)
-            log.close()
+            log = self.folder / f"{name}.log"
+            log.touch()
+            self.daemons[name] = parley_process(["owner", "serve", str(self.folder / f"{name}.toml")], log, log, before)
         for name in names or tuple(self.names):
             self.wait_for(name, "serving")
 
@@ -119,7 +142,7 @@ class Consortium:
             begun = [i for i, line in enumerate(lines) if line.get("pid") == pid]
             if begun and (event == "serving" or any(line["event"] == event for line in lines[begun[-1] :])):
                 return
-            if self.daemons[name].poll() is not None:
+            if self.daemons[name].exitcode is not None:
                 raise AssertionError((self.folder / f"{name}.log").read_text())
             time.sleep(0.02)
         raise AssertionError(f"{name}: no {event} within {seconds} s")
@@ -128,20 +151,36 @@ class Consortium:
         lines = (self.folder / f"{name}.log").read_text().splitlines()
         return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
 
-    def kill(self, name: str, sign: int = signal.SIGKILL) -> int:
-        os.kill(self.daemons[name].pid, sign)
-        return self.daemons.pop(name).wait(30)
+    def kill(self, name: str, sign: int = signal.SIGKILL) -> int | None:
+        daemon = self.daemons.pop(name)
+        os.kill(daemon.pid or 0, sign)
+        daemon.join(30)
+        return daemon.exitcode
 
-    def learner(self, *arguments: str, file: str = "terms.toml") -> list[str]:
+    def learner(self, *arguments: str, file: str = "terms.toml") -> BaseProcess:
+        """`parley learner run` in a process of its own; it writes learner.out and learner.log."""
+        for old in ("learner.out", "learner.log"):
+            (self.folder / old).unlink(missing_ok=True)
         addresses = str(self.folder / "addresses.toml")
-        return [*COMMAND, "learner", "run", str(self.folder / file), "--owners", addresses, *arguments]
+        command = ["learner", "run", str(self.folder / file), "--owners", addresses, "--json", *arguments]
+        return parley_process(command, self.folder / "learner.out", self.folder / "learner.log")
 
     def learn(self, *arguments: str, file: str = "terms.toml") -> dict[str, Any]:
-        run = subprocess.run(
-            self.learner("--json", *arguments, file=file), capture_output=True, text=True, timeout=120, check=False
-        )
-        assert run.returncode == 0, run.stderr
-        return dict(json.loads(run.stdout))
+        """What a learner that succeeds prints."""
+        process = self.learner(*arguments, file=file)
+        process.join(120)
+        assert process.exitcode == 0, self.said()
+        return dict(json.loads((self.folder / "learner.out").read_text()))
+
+    def fail(self, *arguments: str, file: str = "terms.toml") -> str:
+        """What a learner that fails says."""
+        process = self.learner(*arguments, file=file)
+        process.join(120)
+        assert process.exitcode == 2, self.said()
+        return self.said()
+
+    def said(self) -> str:
+        return (self.folder / "learner.log").read_text()
 
     def ledger(self, name: str) -> parley.Ledger:
         return parley.Ledger(self.folder / f"{name}.ledger")
