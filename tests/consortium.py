@@ -7,11 +7,11 @@ import contextlib
 import json
 import multiprocessing
 import os
+import resource
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -29,20 +29,20 @@ SERVER.set_forkserver_preload(["parley.cli", "parley.exchange.daemon", "parley.e
 SIZES = {"a": 60, "b": 40, "c": 50}
 
 
-def _command(arguments: list[str], out: str, log: str, before: Callable[[], None] | None) -> None:
+def _command(arguments: list[str], out: str, log: str, largest_file: int | None) -> None:
     for place, path in ((1, out), (2, log)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), place)
-    if before is not None:
-        before()
+    if largest_file is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
     sys.argv = ["parley", *arguments]
     from parley.cli import main
 
     main()
 
 
-def parley_process(arguments: list[str], out: Path, log: Path, before: Callable[[], None] | None = None) -> BaseProcess:
+def parley_process(arguments: list[str], out: Path, log: Path, largest_file: int | None = None) -> BaseProcess:
     """The command `parley ARGUMENTS` in a process of its own."""
-    process = SERVER.Process(target=_command, args=(arguments, str(out), str(log), before))
+    process = SERVER.Process(target=_command, args=(arguments, str(out), str(log), largest_file))
     process.start()
     return process
 
@@ -124,12 +124,12 @@ class Consortium:
             Acceptances(settings.accepted).store(Acceptance(terms, relay=relay))
             owner.ledger.close()
 
-    def start(self, *names: str, before: Callable[[], None] | None = None) -> None:
+    def start(self, *names: str, largest_file: int | None = None) -> None:
         """Start these daemons (all if none is named) and wait until they serve."""
         for name in names or tuple(self.names):
             log = self.folder / f"{name}.log"
             log.touch()
-            self.daemons[name] = parley_process(["owner", "serve", str(self.folder / f"{name}.toml")], log, log, before)
+            self.daemons[name] = parley_process(["owner", "serve", str(self.folder / f"{name}.toml")], log, log, largest_file)
         for name in names or tuple(self.names):
             self.wait_for(name, "serving")
 
