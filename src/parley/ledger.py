@@ -202,7 +202,7 @@ class Ledger:
 
     def account(self, terms: str) -> Account:
         """Where the agreement stands."""
-        with self._transaction() as db:
+        with self._transaction(reading=True) as db:
             return self._account(db, terms)
 
     def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> Floats:
@@ -291,12 +291,12 @@ class Ledger:
         return self._connection
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """One writer at a time, over threads and processes; everything or nothing."""
+    def _transaction(self, reading: bool = False) -> Iterator[sqlite3.Connection]:
+        """One writer at a time, over threads and processes; everything or nothing. Who only reads sees one moment, and waits for nobody."""
         with self._lock:
             try:
                 db = self._connect()
-                db.execute("BEGIN IMMEDIATE")
+                db.execute("BEGIN" if reading else "BEGIN IMMEDIATE")
                 try:
                     if not self._ready(db):
                         for statement in SCHEMA.split(";\n"):

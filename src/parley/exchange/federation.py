@@ -104,10 +104,7 @@ class Federation:
                     due = time.monotonic() + self._deadline
             return {name: call.result() for name, call in answered.items()}
         finally:
-            over.set()
-            for name, call in calls.items():
-                if not call.done():
-                    self._peers[name].hang_up()
+            over.set()  # a call to a late owner may still be under way: it ends by its own deadline, and nobody listens
 
     def _until_answered(self, peer: Peer, question: Callable[[Peer], T], over: threading.Event, troubles: dict[str, str]) -> T:
         """Ask one owner again and again while that may help."""

@@ -1,6 +1,5 @@
 """An owner on another machine, as a learner sees it."""
 
-import threading
 from typing import Any, Protocol
 
 import grpc
@@ -40,7 +39,6 @@ class Peer(Protocol):
     def name(self) -> str: ...
     def ask(self, query: Query, records: int, size: int, timeout: float) -> Told: ...
     def stand(self, terms: str, learner: str, timeout: float) -> Standing: ...
-    def hang_up(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -54,8 +52,7 @@ class RemoteOwner:
         else:
             named = ("grpc.ssl_target_name_override", name)
             self._channel = grpc.secure_channel(address, channel_credentials(identity), options=(*OPTIONS, named))
-        self._calls: set[Any] = set()
-        self._lock = threading.Lock()
+        self._methods = {method: self._channel.unary_unary(f"/{SERVICE}/{method}") for method in ("Ask", "Stand")}
 
     def ask(self, query: Query, records: int, size: int, timeout: float) -> Told:
         """Its answer; a `Refusal` if it will not, `Unavailable` if asking again may help."""
@@ -65,30 +62,18 @@ class RemoteOwner:
         """Where the agreement stands at this owner."""
         return messages.read_standing(self._call("Stand", messages.write_agreement(terms, learner), timeout), self.name)
 
-    def hang_up(self) -> None:
-        """End the calls under way."""
-        with self._lock:
-            for call in list(self._calls):
-                call.cancel()
-
     def close(self) -> None:
-        """Let go of the line."""
+        """Let go of the line; calls under way end."""
         self._channel.close()
 
     def _call(self, method: str, content: bytes, timeout: float) -> bytes:
-        call = self._channel.unary_unary(f"/{SERVICE}/{method}").future(content, timeout=timeout)
-        with self._lock:
-            self._calls.add(call)
         try:
-            return bytes(call.result())
-        except grpc.FutureCancelledError:
-            raise Unavailable(f"{self.name}: not waited for any longer") from None
+            return bytes(self._methods[method](content, timeout=timeout))
         except grpc.RpcError as error:
             sentence = f"{self.name}: {printable(str(error.details() or error.code().name), 200)}"
             raise (Unavailable if error.code() in _PASSING else Refusal)(sentence) from None
-        finally:
-            with self._lock:
-                self._calls.discard(call)
+        except ValueError:  # the channel was closed under the call
+            raise Unavailable(f"{self.name}: not waited for any longer") from None
 
 
 class OwnOwner:
@@ -105,11 +90,8 @@ class OwnOwner:
     def stand(self, terms: str, learner: str, timeout: float) -> Standing:
         return Standing.of(self._owner.ledger.account(terms))
 
-    def hang_up(self) -> None:
-        """Its answers come from this process: there is no line to cut."""
-
     def close(self) -> None:
-        """Likewise."""
+        """Its answers come from this process: there is no line to let go of."""
 
 
 def channel_credentials(identity: Identity) -> Any:
