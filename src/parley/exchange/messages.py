@@ -12,6 +12,7 @@ from parley.account import Account
 from parley.errors import ExchangeError, Malformed, Refusal, Unavailable
 from parley.exchange import wire_pb2 as wire
 from parley.queries import Answer, GradientQuery, Query, StatisticsQuery
+from parley.terms import PARTY
 from parley.validate import Floats, printable
 
 LARGEST_MESSAGE = 1 << 24  # bytes: two million numbers
@@ -137,6 +138,14 @@ def read_standing(content: bytes, owner: str) -> Standing:
     if reply.WhichOneof("outcome") != "standing":
         raise ExchangeError(f"{owner}: sent something other than where the agreement stands")
     return _read_standing(reply.standing, owner)
+
+
+def read_alive(content: bytes) -> str:
+    """The name of the owner that says it is there."""
+    reply = _read_reply(content, "owner")
+    if reply.WhichOneof("outcome") != "alive" or not re.fullmatch(PARTY, reply.alive.owner):
+        raise Unavailable("something other than an owner replied")
+    return str(reply.alive.owner)
 
 
 def _parsed(kind: type[M], content: bytes) -> M:
