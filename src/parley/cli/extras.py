@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from parley.errors import SettingError
 
-_EXTRAS = {"cryptography": "deploy", "grpc": "deploy", "google": "deploy"}
+_EXTRAS = {"cryptography": "deploy", "grpc": "deploy", "google": "deploy", "flwr": "flower"}
 
 
 @contextmanager

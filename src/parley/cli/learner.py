@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 learner_app = typer.Typer(no_args_is_help=True, help="For the analyst who trains: run the rounds with owners that are elsewhere.")
 
 
-@learner_app.callback()
-def _root() -> None:
-    pass
-
-
 @learner_app.command("run")
 def run_command(
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms that every owner accepted.")],
@@ -84,6 +79,22 @@ def run_command(
         print_json(result.to_json() | {"latency": {name: heard.mean_seconds for name, heard in federation.heard.items()}})
     else:
         show(result, federation)
+
+
+@learner_app.command("flower")
+def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the app is written.")]) -> None:
+    """Write the app that runs the same terms over a Flower federation: `flwr run DIR`. Every party needs parley[flower].
+
+    The owners' nodes are started with the path of their daemon's socket: --node-config 'socket="/run/parley/bank-a.sock"'.
+
+    Example:  parley learner flower relay && flwr run relay here --run-config 'terms="terms.toml" save="model.json"'
+    """
+    with extras():
+        from parley.learning.over_flower import write_app
+    if folder.exists():
+        raise SettingError(f"{folder}: exists already; nothing was overwritten")
+    write_app(folder)
+    console.print(f"{folder}  the app; its settings (terms, save, checkpoint, deadline) are in pyproject.toml", soft_wrap=True)
 
 
 def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement | None]:
