@@ -198,6 +198,8 @@ class Terms(_Section):
             raise ValueError(f"learning.quorum|expected at most the number of owners, {len(names)}")
         if self.learning.straggler == "skip" and self.learning.quorum is None:
             raise ValueError("learning.quorum|expected a number beside straggler = 'skip': how many owners a round needs at least")
+        if self.learning.straggler == "skip" and self.learning.asks_statistics:
+            raise ValueError("learning.straggler|expected 'wait' or 'stop': second moments are asked once, of everybody")
         if self.privacy.shared_records > len(names):
             raise ValueError(f"privacy.shared_records|expected at most the number of owners, {len(names)}")
         if self.learning.asks_statistics and self.model.classifies:

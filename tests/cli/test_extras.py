@@ -11,7 +11,6 @@ from parley.errors import SettingError
 needy = {
     "certs init authority": "deploy",
     "owner serve owner.toml": "deploy",
-    "owner ledger owner.toml": "deploy",
     "learner run terms.toml --owners addresses.toml": "deploy",
     "learner flower app": "flower",
 }

@@ -66,7 +66,8 @@ def run_command(
         raise SettingError(f"--save-own: expected an owner as the learner, with its own table in {owners}")
     federation = Federation(terms, peers, plan.answer_size, positive(deadline, "--deadline"), warn)
     try:
-        federation.greet()
+        if begin.state.round <= terms.learning.horizon:  # a finished run needs nobody
+            federation.greet()
         with watched(terms, federation) as progress:
             result = learn(plan, federation, begin, lambda point: point.save(kept), federation.spent, own, progress)
     finally:
@@ -152,7 +153,7 @@ def standing_table(terms: Terms, heard: "dict[str, Heard]", done: int) -> Table:
         if word is None:
             rows.append([part.name, "–", "–", "–"])
         else:
-            latency = f"{1e3 * word.seconds[-1]:.0f} ms" if word.seconds else "–"
+            latency = f"{1e3 * word.seconds:.0f} ms" if word.answers else "–"
             rows.append([part.name, str(word.round or "–"), latency, number(float(word.standing.left))])
     return terminal_table(rows, f"round {done} of {terms.learning.horizon}")
 

@@ -13,6 +13,8 @@ from parley.accounting.meaning import approximate_posterior, posterior_bounds
 from parley.cli.extras import extras
 from parley.cli.screen import console, errors_console, print_json
 from parley.errors import CertificateError, SettingError, TermsError
+from parley.exchange.acceptance import Acceptance, Acceptances
+from parley.exchange.settings import load_owner
 from parley.ledger import Ledger
 from parley.owner import Agreement, Owner
 from parley.report.tables import number, percent, terminal_table
@@ -57,8 +59,6 @@ def init_command(
 
     Example:  parley owner init bank-a --name bank-a --table bank_a.parquet --lifetime 3
     """
-    with extras():
-        from parley.exchange.settings import load_owner
     settings = folder / "owner.toml"
     if settings.exists():
         raise SettingError(f"{settings}: exists already; a table has one set of books")
@@ -96,10 +96,8 @@ def accept_command(
     Example:  parley owner accept terms.toml --owner bank-a/owner.toml --certificate learner.crt
     """
     with extras():
-        from parley.exchange.acceptance import Acceptance, Acceptances
         from parley.exchange.certificates import fingerprint, names, read_certificate
         from parley.exchange.daemon import open_owner
-        from parley.exchange.settings import load_owner
     settings, terms = load_owner(settings_file), load_terms(terms_file)
     require_shared_sample(terms)
     learner, key = terms.learning.learner, None
@@ -130,7 +128,6 @@ def serve_command(settings_file: SettingsFile) -> None:
     with extras():
         from parley.exchange.daemon import serve
         from parley.exchange.desk import Log
-        from parley.exchange.settings import load_owner
     stop = threading.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda number, frame: stop.set())
@@ -146,9 +143,6 @@ def ledger_command(
 
     Example:  parley owner ledger bank-a/owner.toml
     """
-    with extras():
-        from parley.exchange.acceptance import Acceptances
-        from parley.exchange.settings import load_owner
     settings = load_owner(settings_file)
     ledger, acceptances = Ledger(settings.ledger), Acceptances(settings.accepted)
     rows = ledger.verify()

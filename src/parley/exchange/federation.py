@@ -26,15 +26,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Heard:
-    """The last word of an owner: where it stood, and after which round; how long its answers took, in all rounds."""
+    """The last word of an owner: where it stood, and after which round; how long its last answer took, and all of them."""
 
     standing: Standing
     round: int = 0
-    seconds: tuple[float, ...] = ()
+    seconds: float = 0.0
+    total_seconds: float = 0.0
+    answers: int = 0
 
     @property
     def mean_seconds(self) -> float | None:
-        return sum(self.seconds) / len(self.seconds) if self.seconds else None
+        return self.total_seconds / self.answers if self.answers else None
 
 
 class Federation:
@@ -60,8 +62,8 @@ class Federation:
 
         told = self._gather(question, f"round {query.round}")
         for name, (seconds, answer) in told.items():
-            before = self.heard[name].seconds if name in self.heard else ()
-            self.heard[name] = Heard(answer.standing, query.round, (*before, seconds))
+            before = self.heard.get(name, Heard(answer.standing))
+            self.heard[name] = Heard(answer.standing, query.round, seconds, before.total_seconds + seconds, before.answers + 1)
         return [told[part.name][1].answer for part in self._terms.owners if part.name in told]
 
     def greet(self) -> None:
