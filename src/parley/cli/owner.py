@@ -64,8 +64,9 @@ def init_command(
         raise SettingError(f"{settings}: exists already; a table has one set of books")
     if not table.exists():
         raise SettingError(f"{table}: no such table")
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        folder.chmod(0o700)
     quoted, where, address = (json.dumps(text) for text in (name, str(table.resolve()), listen))
     settings.write_text(SETTINGS.format(quoted=quoted, name=name, table=where, listen=address), encoding="utf-8")
     try:

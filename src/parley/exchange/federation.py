@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from parley.errors import ExchangeError, ParleyError, Unavailable
-from parley.exchange.messages import Standing, Told
+from parley.exchange.messages import LARGEST_MESSAGE, Standing, Told
 from parley.exchange.remote import Peer
 from parley.queries import Answer, Query
 from parley.terms import Terms
@@ -48,6 +48,8 @@ class Federation:
         names = [part.name for part in terms.owners]
         if sorted(self._peers) != sorted(names):
             raise ExchangeError(f"addresses: the terms name {names}, the addresses {sorted(self._peers)}")
+        if 8 * size + 1024 > LARGEST_MESSAGE:
+            raise ExchangeError(f"model: an answer of {size} numbers is longer than a message may be, {LARGEST_MESSAGE} bytes")
         self._quorum = terms.learning.quorum or len(names)
         self._pool = ThreadPoolExecutor(2 * len(names), thread_name_prefix="parley-owner")
         self.heard: dict[str, Heard] = {}

@@ -4,6 +4,7 @@ Run settings: terms, save and checkpoint (paths at the server), deadline (second
 checkpoint stands.
 """
 
+import logging
 from pathlib import Path
 
 from flwr.app import Context
@@ -26,7 +27,7 @@ def main(grid: Grid, context: Context) -> None:
     plan = plan_run(terms)
     begin = open_checkpoint(plan, kept, resume=True)
     peers = find_owners(Carrier(grid), [part.name for part in terms.owners], deadline)
-    federation = Federation(terms, peers, plan.answer_size, deadline, warn=lambda sentence: None)
+    federation = Federation(terms, peers, plan.answer_size, deadline, logging.getLogger("parley").warning)
     try:
         federation.greet()
         result = learn(plan, federation, begin, lambda point: point.save(kept), federation.spent)
