@@ -62,7 +62,7 @@ def finite(values: ArrayLike, name: str) -> Floats:
 def printable(text: str, longest: int = 500) -> str:
     """Somebody else's text, fit for a terminal and a log.
 
-    >>> printable("\x1b[31mred\n")
-    ' [31mred '
+    >>> printable("red" + chr(27) + "[31m")
+    'red [31m'
     """
     return "".join(c if c.isprintable() else " " for c in text[:longest])
