@@ -49,7 +49,9 @@ def main() -> None:
 
         def commit(ledger: Ledger | StudyLedger) -> float:
             return seconds(
-                lambda k: ledger.answer(GradientQuery.ask("t", "learner", k + 1, value + k), cost * (k + 1), {}, lambda: value),
+                lambda k: ledger.answer(
+                    GradientQuery.ask("t", "learner", k + 1, value + k), lambda answers: cost * answers, {}, lambda: value
+                ),
                 rounds,
             )
 

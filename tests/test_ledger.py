@@ -42,12 +42,16 @@ def query(round=1, terms="t", learner="learner", theta=0.0):  # noqa: A002
     return GradientQuery.ask(terms, learner, round, np.full(3, float(theta)))
 
 
-def reserve(terms, epsilon, rounds, owner="a", delta=Fraction(0), learner="learner"):
-    return Reservation(terms, owner, learner, epsilon, delta, rounds)
+def reserve(terms, epsilon, rounds, owner="a", delta=Fraction(0), learner="learner", gaps=False):
+    return Reservation(terms, owner, learner, epsilon, delta, rounds, gaps)
 
 
 def value(number=1.0):
     return lambda: np.full(3, number)
+
+
+def costing(spent):
+    return lambda answers: spent
 
 
 def never():
@@ -56,8 +60,8 @@ def never():
 
 def test_an_answer_is_debited_and_repeated_for_free(ledger):
     ledger.accept(reserve("t", Fraction(1), 10))
-    first = ledger.answer(query(1), COST, {}, value(1.0))
-    again = ledger.answer(query(1), COST, {}, never)
+    first = ledger.answer(query(1), costing(COST), {}, value(1.0))
+    again = ledger.answer(query(1), costing(COST), {}, never)
     np.testing.assert_array_equal(first, again)
     assert ledger.account("t").spent == COST
     assert ledger.account("t").answered == 1
@@ -66,10 +70,10 @@ def test_an_answer_is_debited_and_repeated_for_free(ledger):
 def test_all_rounds_spend_the_budget_exactly_and_the_next_is_refused(ledger):
     ledger.accept(reserve("t", Fraction(1), 10))
     for k in range(1, 11):
-        ledger.answer(query(k), COST * k, {}, value())
+        ledger.answer(query(k), costing(COST * k), {}, value())
     assert ledger.account("t").spent == 1
     with pytest.raises(OutOfOrder, match="round 11 was asked: expected no further round"):
-        ledger.answer(query(11), COST * 11, {}, never)
+        ledger.answer(query(11), costing(COST * 11), {}, never)
     assert ledger.account("t").spent == 1
 
 
@@ -88,27 +92,27 @@ def test_a_refusal_changes_nothing(ledger, bad, cost, refusal):
     ledger.accept(reserve("t", Fraction(1), 10))
     before = ledger.account("t")
     with pytest.raises(refusal):
-        ledger.answer(bad, cost, {}, never)
+        ledger.answer(bad, costing(cost), {}, never)
     assert ledger.account("t") == before
 
 
 def test_a_query_id_names_one_question_for_ever(ledger):
     ledger.accept(reserve("t", Fraction(1), 10))
     asked = query(1, theta=0.0)
-    ledger.answer(asked, COST, {}, value())
+    ledger.answer(asked, costing(COST), {}, value())
     forged = GradientQuery(asked.id, "t", "learner", 1, np.ones(3))
     with pytest.raises(ContentMismatch, match="choose a new id"):
-        ledger.answer(forged, COST, {}, never)
+        ledger.answer(forged, costing(COST), {}, never)
     with pytest.raises(OutOfOrder):  # another id, but the round is gone
-        ledger.answer(query(1, theta=2.0), COST, {}, never)
+        ledger.answer(query(1, theta=2.0), costing(COST), {}, never)
 
 
 def test_a_failing_release_leaves_no_debit(ledger):
     ledger.accept(reserve("t", Fraction(1), 10))
     with pytest.raises(AssertionError):
-        ledger.answer(query(1), COST, {}, never)
+        ledger.answer(query(1), costing(COST), {}, never)
     assert ledger.account("t").spent == 0
-    ledger.answer(query(1), COST, {}, value())
+    ledger.answer(query(1), costing(COST), {}, value())
 
 
 def test_terms_reserve_from_one_lifetime_budget(tmp_path):
@@ -130,8 +134,8 @@ def test_delta_is_reserved_and_spent_too(tmp_path):
     ledger.accept(reserve("t1", Fraction(1), 2, delta=small))
     with pytest.raises(BudgetExhausted, match=r"lifetime budget is \(2, 1e-05\)"):
         ledger.accept(reserve("t2", Fraction(1), 2, delta=small))
-    ledger.answer(query(1, terms="t1"), Fraction(1, 2), {}, value())
-    ledger.answer(query(2, terms="t1"), Fraction(1), {}, value())
+    ledger.answer(query(1, terms="t1"), costing(Fraction(1, 2)), {}, value())
+    ledger.answer(query(2, terms="t1"), costing(Fraction(1)), {}, value())
     assert [entry["delta"] for entry in ledger.entries()][2:] == [str(small), "0"]
     assert ledger.verify() == 4
     ledger.close()
@@ -153,7 +157,7 @@ def test_a_ledger_belongs_to_one_owner(tmp_path):
 
 def _answer_in_child(path, theta):
     ledger = Ledger(path)
-    ledger.answer(query(1, theta=theta), COST, {}, value(theta))
+    ledger.answer(query(1, theta=theta), costing(COST), {}, value(theta))
     os._exit(0)
 
 
@@ -167,7 +171,7 @@ def test_an_open_ledger_survives_a_fork(tmp_path, reopen):
         child = FORK.Process(target=_answer_in_child, args=(path, 3.0))
         child.start()
     else:
-        child = FORK.Process(target=lambda: ledger.answer(query(1, theta=3.0), COST, {}, value(3.0)))
+        child = FORK.Process(target=lambda: ledger.answer(query(1, theta=3.0), costing(COST), {}, value(3.0)))
         child.start()
     ledger.account("t")
     ledger.close()
@@ -176,7 +180,7 @@ def test_an_open_ledger_survives_a_fork(tmp_path, reopen):
     again = Ledger(path)
     assert again.account("t").answered == 1
     with pytest.raises(OutOfOrder):
-        again.answer(query(1, theta=4.0), COST, {}, never)
+        again.answer(query(1, theta=4.0), costing(COST), {}, never)
 
 
 def test_rows_cut_off_the_end_are_a_known_limit(tmp_path):
@@ -198,12 +202,12 @@ def test_the_file_remembers(tmp_path):
     path = tmp_path / "a.ledger"
     ledger = Ledger(path, lifetime=1.0)
     ledger.accept(reserve("t", Fraction(1), 10))
-    first = ledger.answer(query(1), COST, {"mechanism": "laplace"}, lambda: np.array([0.1, -0.0, 5e-324]))
+    first = ledger.answer(query(1), costing(COST), {"mechanism": "laplace"}, lambda: np.array([0.1, -0.0, 5e-324]))
     ledger.close()
     again = Ledger(path)
     assert again.lifetime == (1, 0)
-    np.testing.assert_array_equal(again.answer(query(1), COST, {}, never), first)
-    assert np.signbit(again.answer(query(1), COST, {}, never)[1])
+    np.testing.assert_array_equal(again.answer(query(1), costing(COST), {}, never), first)
+    assert np.signbit(again.answer(query(1), costing(COST), {}, never)[1])
     assert again.verify() == 3
     assert [entry["kind"] for entry in again.entries()] == ["open", "accept", "answer"]
     with pytest.raises(LedgerError, match="never changes"):
@@ -224,7 +228,7 @@ def filled(tmp_path):
     ledger = Ledger(path, lifetime=1.0)
     ledger.accept(reserve("t", Fraction(1), 10))
     for k in range(1, 5):
-        ledger.answer(query(k), COST * k, {"scale": 1.0}, value(k))
+        ledger.answer(query(k), costing(COST * k), {"scale": 1.0}, value(k))
     ledger.close()
     return path
 
@@ -273,7 +277,7 @@ def test_a_ledger_that_cannot_be_written_releases_nothing(tmp_path, monkeypatch)
     ledger.accept(reserve("t", Fraction(1), 10))
     ledger._connect().execute("PRAGMA query_only=ON")
     with pytest.raises(LedgerError, match="nothing was released"):
-        ledger.answer(query(1), COST, {}, value())
+        ledger.answer(query(1), costing(COST), {}, value())
     ledger._connect().execute("PRAGMA query_only=OFF")
     assert ledger.account("t").spent == 0
 
@@ -288,7 +292,7 @@ def test_no_sequence_of_queries_overspends_or_changes_an_answer(tmp_path_factory
         before = ledger.account("t").spent
         asked = query(k, theta=theta)
         try:
-            got = ledger.answer(asked, spent, {}, value(float(count)))
+            got = ledger.answer(asked, costing(spent), {}, value(float(count)))
         except Refusal:
             assert ledger.account("t").spent == before
             continue
@@ -306,7 +310,7 @@ def test_threads_share_one_ledger_without_overspending(tmp_path):
     def ask(identity):
         for k in range(1, 11):
             try:
-                ledger.answer(query(k, theta=identity), COST * k, {}, value(identity))
+                ledger.answer(query(k, theta=identity), costing(COST * k), {}, value(identity))
                 with lock:
                     got.append(k)
             except Refusal:
@@ -329,12 +333,12 @@ def _greedy(path, identity, start):
         if account.answered == account.rounds:
             break
         try:
-            ledger.answer(query(account.answered + 1, theta=identity), COST * (account.answered + 1), {}, value(identity))
+            ledger.answer(query(account.answered + 1, theta=identity), costing(COST * (account.answered + 1)), {}, value(identity))
         except Refusal:
             continue
     for k in (11, 12):
         try:
-            ledger.answer(query(k, theta=identity), COST * k, {}, value(identity))
+            ledger.answer(query(k, theta=identity), costing(COST * k), {}, value(identity))
         except Refusal:
             continue
         os._exit(3)
@@ -420,3 +424,21 @@ def test_kill_at_random_moments_loses_and_doubles_nothing(tmp_path):
         _release(folder, tables, terms)  # a finished run asked again costs nothing and gives the same model
         np.testing.assert_array_equal(np.load(folder / "theta.npy"), first)
         assert Ledger(folder / "a").account(terms.hash).spent == 1
+
+
+@pytest.mark.parametrize("gaps", [True, False])
+def test_missed_rounds_cost_nothing_where_the_terms_let_them_be_skipped(tmp_path, gaps):
+    ledger = Ledger(tmp_path / "a.ledger", lifetime=1.0)
+    ledger.accept(reserve("t", Fraction(1), 10, gaps=gaps))
+    ledger.answer(query(1), lambda answers: COST * answers, {}, value())
+    if not gaps:
+        with pytest.raises(OutOfOrder):
+            ledger.answer(query(4), lambda answers: COST * answers, {}, never)
+        return
+    ledger.answer(query(4), lambda answers: COST * answers, {}, value())
+    for late in (2, 3, 4, 11):
+        with pytest.raises(OutOfOrder):
+            ledger.answer(query(late, theta=9.0), lambda answers: COST * answers, {}, never)
+    ledger.close()
+    account = Ledger(tmp_path / "a.ledger").account("t")
+    assert (account.spent, account.answered, account.answers) == (2 * COST, 4, 2)

@@ -109,6 +109,7 @@ def test_hash_depends_on_everything_agreed(old, new):
         ('features = ["loan_amnt", "annual_inc", "dti"]', 'features = ["int_rate"]', "model.features: expected columns other than"),
         ('public = "public_loans.csv"', "", "model.components: expected a `public` sample"),
         ("shared_records = 1", "shared_records = 2", "privacy.shared_records: expected at most the number of owners, 1"),
+        ('quorum = 1\nstraggler = "wait"', 'straggler = "skip"', "learning.quorum: expected a number beside straggler = 'skip'"),
         ("quorum = 1", "quorum = 2", "learning.quorum: expected at most the number of owners, 1"),
         ("records_per_person = 1", "records_per_person = 3", "privacy.records_per_person: expected `person`"),
         ("holdout = 0.2", "holdout = 1.0", "model.holdout = 1.0: expected a number < 1"),

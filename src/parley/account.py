@@ -1,5 +1,6 @@
 """What one agreement may still cost: the arithmetic of promises, on which every ledger agrees."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -9,28 +10,36 @@ from parley.queries import Query
 
 @dataclass(frozen=True)
 class Account:
-    """What one agreement may still cost. Budgets are exact fractions: no tolerance."""
+    """What one agreement may still cost. Budgets are exact fractions: no tolerance.
+
+    `answered` is the last round answered, `answers` how many were. They differ only where the terms let rounds be skipped (`gaps`):
+    a round that the owner missed costs nothing, and is never answered later.
+    """
 
     terms: str
     learner: str
     epsilon: Fraction
     delta: Fraction
     rounds: int
+    gaps: bool = False
     spent: Fraction = Fraction(0)
     answered: int = 0
+    answers: int = 0
 
-    def debit(self, query: Query, spent: Fraction) -> "Account":
-        """The account after answering `query`, when `spent` bounds all its answers so far; or a refusal that changes nothing."""
+    def debit(self, query: Query, spent_after: Callable[[int], Fraction]) -> "Account":
+        """The account after answering `query`, when `spent_after(k)` bounds k answers; or a refusal that changes nothing."""
         if query.learner != self.learner:
             raise UnknownTerms(f"these terms were not accepted for learner {query.learner!r}")
-        if query.round != self.answered + 1 or query.round > self.rounds:
+        in_turn = query.round > self.answered if self.gaps else query.round == self.answered + 1
+        if not in_turn or query.round > self.rounds:
             where = f"round {self.answered + 1} of {self.rounds}" if self.answered < self.rounds else "no further round"
             raise OutOfOrder(f"round {query.round} was asked: expected {where}")
+        spent = spent_after(self.answers + 1)
         if not self.spent <= spent <= self.epsilon:
             raise BudgetExhausted(
                 f"round {query.round} would bring the epsilon spent to {float(spent):g}: these terms reserve {float(self.epsilon):g}"
             )
-        return replace(self, spent=spent, answered=query.round)
+        return replace(self, spent=spent, answered=query.round, answers=self.answers + 1)
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,8 @@ class Reservation:
     epsilon: Fraction
     delta: Fraction
     rounds: int
+    gaps: bool = False
 
     def account(self) -> Account:
         """The account before any answer."""
-        return Account(self.terms, self.learner, self.epsilon, self.delta, self.rounds)
+        return Account(self.terms, self.learner, self.epsilon, self.delta, self.rounds, self.gaps)

@@ -43,6 +43,14 @@ class BrokenChainError(LedgerError):
     """The ledger's rows do not follow from each other: somebody or something changed the file."""
 
 
+class CertificateError(ParleyError):
+    """A certificate or key cannot be made, read or trusted."""
+
+
+class ExchangeError(ParleyError):
+    """A run between machines cannot go on; what was reached so far is kept."""
+
+
 class Refusal(ParleyError):  # noqa: N818 - a refusal is an answer, not a fault
     """The owner will not answer this query. Nothing was spent, nothing was stored."""
 
@@ -83,3 +91,9 @@ class ContentMismatch(Refusal):
     """This query id was already used for another question."""
 
     code = "content-mismatch"
+
+
+class Unavailable(Refusal):
+    """The owner cannot answer at the moment: its ledger or its machine is in trouble. Asking the same question again is right."""
+
+    code = "unavailable"

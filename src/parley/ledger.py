@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -39,6 +40,7 @@ from parley.validate import Floats
 Budget = tuple[Fraction, Fraction]  # epsilon, delta
 Release = Callable[[], Floats]
 Facts = dict[str, Any]
+Cost = Callable[[int], Fraction]  # what this many answers cost together
 
 
 class AnyLedger(Protocol):
@@ -47,7 +49,7 @@ class AnyLedger(Protocol):
     @property
     def durable(self) -> bool: ...
     def accept(self, reservation: Reservation) -> None: ...
-    def answer(self, query: Query, spent: Fraction, event: Facts, release: Release) -> Floats: ...
+    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> Floats: ...
     def account(self, terms: str) -> Account: ...
 
 
@@ -68,12 +70,12 @@ class StudyLedger:
             raise UnknownTerms("nobody at this owner accepted these terms")
         return self._accounts[terms]
 
-    def answer(self, query: Query, spent: Fraction, event: Facts, release: Release) -> Floats:
+    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> Floats:
         account = self.account(query.terms)
         known, content, value = self._latest.get(query.terms, ("", "", np.empty(0)))
         if query.id == known:
             return _same_question(query, content, value)
-        after = account.debit(query, spent)
+        after = account.debit(query, spent_after)
         value = release()
         self._accounts[query.terms] = after
         self._latest[query.terms] = (query.id, query.content, value)
@@ -167,6 +169,7 @@ class Ledger:
                     terms=reservation.terms,
                     learner=reservation.learner,
                     round=reservation.rounds,
+                    event=json.dumps({"gaps": True}) if reservation.gaps else None,
                     epsilon=str(reservation.epsilon),
                     delta=str(reservation.delta),
                     balance=str(reserved),
@@ -199,10 +202,10 @@ class Ledger:
 
     def account(self, terms: str) -> Account:
         """Where the agreement stands."""
-        with self._transaction() as db:
+        with self._transaction(reading=True) as db:
             return self._account(db, terms)
 
-    def answer(self, query: Query, spent: Fraction, event: Facts, release: Release) -> Floats:
+    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> Floats:
         """The stored answer if there is one; else check, release, and commit debit and answer together."""
         with self._transaction() as db:
             stored = db.execute(
@@ -212,7 +215,7 @@ class Ledger:
                 content, shape, blob = stored
                 return _same_question(query, content, np.frombuffer(blob, dtype="<f8").reshape(json.loads(shape)))
             before = self._account(db, query.terms)
-            after = before.debit(query, spent)
+            after = before.debit(query, spent_after)
             value = np.ascontiguousarray(release(), dtype="<f8")
             self._append(
                 db,
@@ -250,13 +253,13 @@ class Ledger:
                     epsilon, delta, balance = (Fraction(entry[name]) for name in ("epsilon", "delta", "balance"))
                     if entry["kind"] == "accept":
                         reserved = reserved[0] + epsilon, reserved[1] + delta
-                        account = Account(entry["terms"], entry["learner"], epsilon, delta, entry["round"])
-                        accounts[entry["terms"]] = account
+                        gaps = entry["event"] is not None
+                        accounts[entry["terms"]] = Account(entry["terms"], entry["learner"], epsilon, delta, entry["round"], gaps)
                         sound = sound and balance == reserved[0]
                     elif entry["kind"] == "answer":
                         account = accounts[entry["terms"]]
                         question = StatisticsQuery(entry["query"], entry["terms"], entry["learner"], entry["round"])
-                        accounts[entry["terms"]] = account.debit(question, balance)
+                        accounts[entry["terms"]] = account.debit(question, partial(_stored, balance))
                         sound = sound and epsilon == balance - account.spent
                         sound = sound and delta == (account.delta if account.answered == 0 else 0)
                 except (KeyError, ValueError, TypeError, OutOfOrder, BudgetExhausted, UnknownTerms):
@@ -288,12 +291,12 @@ class Ledger:
         return self._connection
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """One writer at a time, over threads and processes; everything or nothing."""
+    def _transaction(self, reading: bool = False) -> Iterator[sqlite3.Connection]:
+        """One writer at a time, over threads and processes; everything or nothing. Who only reads sees one moment, and waits for nobody."""
         with self._lock:
             try:
                 db = self._connect()
-                db.execute("BEGIN IMMEDIATE")
+                db.execute("BEGIN" if reading else "BEGIN IMMEDIATE")
                 try:
                     if not self._ready(db):
                         for statement in SCHEMA.split(";\n"):
@@ -334,15 +337,21 @@ class Ledger:
     @staticmethod
     def _account(db: sqlite3.Connection, terms: str) -> Account:
         accepted = db.execute(
-            "SELECT learner, epsilon, delta, round FROM entries WHERE kind='accept' AND terms=?", (terms,)
+            "SELECT learner, epsilon, delta, round, event FROM entries WHERE kind='accept' AND terms=?", (terms,)
         ).fetchone()
         if accepted is None:
             raise UnknownTerms("nobody at this owner accepted these terms")
-        account = Account(terms, accepted[0], Fraction(accepted[1]), Fraction(accepted[2]), accepted[3])
+        learner, epsilon, delta, rounds, facts = accepted
+        account = Account(terms, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=facts is not None)
         last = db.execute(
-            "SELECT balance, round FROM entries WHERE kind='answer' AND terms=? ORDER BY seq DESC LIMIT 1", (terms,)
+            "SELECT balance, round FROM entries WHERE kind='answer' AND terms=? ORDER BY round DESC LIMIT 1", (terms,)
         ).fetchone()
-        return account if last is None else replace(account, spent=Fraction(last[0]), answered=last[1])
+        if last is None:
+            return account
+        answers = last[1]
+        if account.gaps:
+            answers = db.execute("SELECT COUNT(*) FROM entries WHERE kind='answer' AND terms=?", (terms,)).fetchone()[0]
+        return replace(account, spent=Fraction(last[0]), answered=last[1], answers=answers)
 
     @staticmethod
     def _append(db: sqlite3.Connection, **entry: Any) -> None:
@@ -353,6 +362,11 @@ class Ledger:
         marks = ", ".join("?" * (len(COLUMNS) + 2))
         values = (*row, previous, _row_hash(previous, row))
         db.execute(f"INSERT INTO entries ({', '.join(COLUMNS)}, previous, hash) VALUES ({marks})", values)  # noqa: S608
+
+
+def _stored(balance: Fraction, answers: int) -> Fraction:
+    """What a row says its agreement had cost by then."""
+    return balance
 
 
 def _delta(value: float | str) -> Fraction:

@@ -10,8 +10,9 @@ import pandas as pd
 from parley import objectives
 from parley.account import Reservation
 from parley.accounting import Plan, exact, make_plan, mechanism_norm
-from parley.data import Design, Preparation, fit_preparation, read_table
+from parley.data import Design, Preparation, fit_preparation
 from parley.data.design import summation_slack
+from parley.data.streamed import ParquetFolder, open_table
 from parley.data.table import Table
 from parley.errors import DataError, GuaranteeError, Malformed, OutsideBox, TermsError, UnknownTerms
 from parley.ledger import AnyLedger, StudyLedger
@@ -79,7 +80,7 @@ class Owner:
 
     def __init__(self, name: str, table: Table, ledger: AnyLedger | None = None, noise: Noise | None = None) -> None:
         self.name = name
-        self.table = read_table(table)
+        self.table = open_table(table)
         self.source = None if isinstance(table, pd.DataFrame) else Path(table).resolve()
         self.ledger: AnyLedger = StudyLedger() if ledger is None else ledger
         self.noise: Noise = noise if noise is not None else (SafeNoise() if self.releases else FastNoise())
@@ -111,7 +112,8 @@ class Owner:
     def reservation(self, terms: Terms) -> Reservation:
         """What accepting these terms sets aside."""
         budget = exact(terms.owner(self.name).epsilon), Fraction(str(terms.privacy.delta))
-        return Reservation(terms.hash, self.name, terms.learning.learner, *budget, terms.learning.horizon)
+        gaps = terms.learning.straggler == "skip"
+        return Reservation(terms.hash, self.name, terms.learning.learner, *budget, terms.learning.horizon, gaps)
 
     def answer(self, query: Query) -> Answer:
         """The noisy answer, or a `Refusal` that spends nothing.
@@ -124,8 +126,7 @@ class Owner:
         def release() -> Floats:
             return agreement.plan.mechanism.release(agreement.bounded(query, self._worlds), self.noise)
 
-        spent = agreement.plan.spent_after(max(query.round, 0))
-        value = self.ledger.answer(query, spent, agreement.plan.mechanism.event.to_dict(), release)
+        value = self.ledger.answer(query, agreement.plan.spent_after, agreement.plan.mechanism.event.to_dict(), release)
         return Answer(query.id, self.name, len(agreement.train), value)
 
     def agreement(self, terms_hash: str) -> Agreement:
@@ -138,6 +139,8 @@ class Owner:
         """A copy for one study of `replicates` parallel runs: fresh study ledger, seeded noise, the table prepared once."""
         if self.releases:
             raise GuaranteeError(f"{self.name}: an owner with a durable ledger does not take part in studies")
+        if isinstance(self.table, ParquetFolder):
+            raise DataError(f"{self.name}: a folder of Parquet files is streamed, which is for releases; studies need one file")
         copy = object.__new__(Owner)
         copy.name, copy.table, copy.source = self.name, self.table, self.source
         copy._prepared, copy._accepted = self._prepared, set()  # the table is prepared once for all studies
@@ -156,7 +159,9 @@ class Owner:
                 preparation, public, train, held_out = a.preparation, a.public, a.train, a.held_out
                 break
         else:
-            preparation, public = fit_preparation(terms, self.table)
+            preparation, public = fit_preparation(
+                terms, self.table.example() if isinstance(self.table, ParquetFolder) else self.table
+            )
             train, held_out = preparation.designs(self.table, terms, self.name)
         objective = objectives.make(terms.model)
         bound, plan = owner_plan(terms, self.name, preparation, objective)

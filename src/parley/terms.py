@@ -25,6 +25,8 @@ Name = Annotated[str, Field(min_length=1, max_length=200, strict=True)]
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 Interval = tuple[Finite, Finite]
 
+PARTY = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$"  # what an owner may be called, and anybody on the wire
+
 LOCAL = {"data", "public"}  # where a party keeps its files: never hashed
 
 
@@ -153,7 +155,7 @@ class PrivacyCost(_Section):
 class OwnerTerms(_Section):
     """One owner's part of the agreement. `data` is for runs on one machine; a deployed owner keeps it to itself."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$", strict=True)]
+    name: Annotated[str, Field(pattern=PARTY, strict=True)]
     records: Count
     epsilon: Positive
     value: NonNegative | None = None
@@ -194,6 +196,10 @@ class Terms(_Section):
                 raise ValueError(f"owners|expected different names, found {name!r} twice")
         if self.learning.quorum is not None and self.learning.quorum > len(names):
             raise ValueError(f"learning.quorum|expected at most the number of owners, {len(names)}")
+        if self.learning.straggler == "skip" and self.learning.quorum is None:
+            raise ValueError("learning.quorum|expected a number beside straggler = 'skip': how many owners a round needs at least")
+        if self.learning.straggler == "skip" and self.learning.asks_statistics:
+            raise ValueError("learning.straggler|expected 'wait' or 'stop': second moments are asked once, of everybody")
         if self.privacy.shared_records > len(names):
             raise ValueError(f"privacy.shared_records|expected at most the number of owners, {len(names)}")
         if self.learning.asks_statistics and self.model.classifies:

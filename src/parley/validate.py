@@ -57,3 +57,12 @@ def finite(values: ArrayLike, name: str) -> Floats:
     if not np.isfinite(array).all():
         raise SettingError(f"{name}: expected finite numbers, found NaN or infinity")
     return array
+
+
+def printable(text: str, longest: int = 500) -> str:
+    """Somebody else's text, fit for a terminal and a log.
+
+    >>> printable("red" + chr(27) + "[31m")
+    'red [31m'
+    """
+    return "".join(c if c.isprintable() else " " for c in text[:longest])

@@ -7,6 +7,9 @@ import typer
 
 from parley.cli import demo, forecast, negotiate, score, train
 from parley.cli.budget import budget_app
+from parley.cli.certs import certs_app
+from parley.cli.learner import learner_app
+from parley.cli.owner import owner_app
 from parley.cli.reproduce import reproduce_app
 from parley.cli.screen import errors_console
 from parley.errors import ParleyError
@@ -30,6 +33,9 @@ app.command("train")(train.train_command)
 app.command("score")(score.score_command)
 app.add_typer(budget_app, name="budget")
 app.add_typer(reproduce_app, name="reproduce")
+app.add_typer(owner_app, name="owner")
+app.add_typer(learner_app, name="learner")
+app.add_typer(certs_app, name="certs")
 
 
 def _version(wanted: bool) -> None:

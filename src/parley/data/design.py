@@ -6,7 +6,9 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from parley.data.blocks import sum_blocks
 from parley.validate import Floats
 
 T = TypeVar("T")
@@ -35,6 +37,10 @@ class Design:
         """No rows of the same width."""
         return Design(self.X[:0], self.y[:0], self.weight[:0])
 
+    def where(self, kept: NDArray[np.bool_]) -> "Design":
+        """The rows that are marked."""
+        return Design(self.X[kept], self.y[kept], self.weight[kept])
+
     @property
     def width(self) -> int:
         return int(self.X.shape[1])
@@ -48,6 +54,15 @@ class Design:
     def blocks(self) -> list[slice]:
         """The rows in pieces of at most `BLOCK`, in order."""
         return [slice(start, start + BLOCK) for start in range(0, len(self), BLOCK)]
+
+    @cached_property
+    def pieces(self) -> list["Design"]:
+        """The same blocks as tables of their own."""
+        return [Design(self.X[rows], self.y[rows], self.weight[rows]) for rows in self.blocks]
+
+    def sum(self, part: Callable[["Design"], Floats]) -> Floats:
+        """part(block) added up over blocks of at most `BLOCK` rows, in their order."""
+        return sum_blocks(part, self.pieces)
 
     def row_norms(self, norm: str) -> Floats:
         """The L1 or L2 norm of every row of X, computed once."""

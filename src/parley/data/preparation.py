@@ -11,9 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
 from parley.data.design import Design
+from parley.data.streamed import ParquetFolder, StreamedDesign
 from parley.data.table import codes, is_text, keep_per_person, names, numbers, read_table, require_columns
 from parley.errors import DataError
 from parley.terms import Model, Terms, training_records
@@ -101,31 +103,60 @@ class Preparation:
         weight = self.model.class_weight
         return np.where(y > 0, weight.get("1", 1.0), weight.get("0", 1.0)) if weight else np.ones(len(y))
 
-    def designs(self, table: pd.DataFrame, terms: Terms, name: str) -> tuple[Design, Design]:
+    def designs(self, table: pd.DataFrame | ParquetFolder, terms: Terms, name: str) -> tuple[Design, Design]:
         """(training, held-out) designs of one owner's table, as the terms promise them.
 
         Rows are held out by their place in the table, never by their content: places are public, contents are not.
         """
+        if isinstance(table, ParquetFolder):
+            return self._streamed(table, terms, name)
         frame = table
         if terms.privacy.person is not None:
             frame = keep_per_person(frame, terms.privacy.person, terms.privacy.records_per_person, name)
-        declared = terms.owner(name).records
-        if len(frame) != declared:
-            note = f" ({len(table)} before keeping those that count per person)" if len(frame) != len(table) else ""
-            raise DataError(f"{name}: the terms promise {declared} records, the table has {len(frame)}{note}")
+        note = f" ({len(table)} before keeping those that count per person)" if len(frame) != len(table) else ""
+        _require_records(terms, name, len(frame), note)
+        train = self._trained_on(len(frame))
+        design = self.design(frame, name)
+        if train.all():
+            return design, design.empty()
+        return design.where(train), design.where(~train)
+
+    def design(self, frame: pd.DataFrame, name: str) -> Design:
+        """Some rows, prepared."""
         X, y = self.matrix(frame, name), self.target(frame, name)
-        w = self.weights(y)
-        order = np.random.default_rng(0).permutation(len(y))  # the same for all: it hides nothing
-        cut = training_records(len(y), self.model.holdout)
-        train, held = np.sort(order[:cut]), np.sort(order[cut:])
-        if not held.size:
-            return Design(X, y, w), Design(X, y, w).empty()
-        return Design(X[train], y[train], w[train]), Design(X[held], y[held], w[held])
+        return Design(X, y, self.weights(y))
+
+    def _streamed(self, folder: ParquetFolder, terms: Terms, name: str) -> tuple[Design, Design]:
+        if terms.privacy.person is not None:
+            raise DataError(
+                f"{name}: privacy.person: a streamed table cannot count each person's rows; give one file, or one row a person"
+            )
+        _require_records(terms, name, len(folder))
+        columns = [*self.features, self.model.target]
+        require_columns(folder.example(), columns, name)
+        train = self._trained_on(len(folder)) if self.model.holdout else None
+        held = np.zeros(len(folder), dtype=bool) if train is None else ~train
+        designs = [StreamedDesign(folder, columns, kept, self.width, self.design) for kept in (train, held)]
+        for design in designs:
+            design.check()
+        return designs[0], designs[1]
+
+    def _trained_on(self, rows: int) -> NDArray[np.bool_]:
+        """Which places are learned from; the same for all tables of this size: it hides nothing."""
+        train = np.ones(rows, dtype=bool)
+        train[np.random.default_rng(0).permutation(rows)[training_records(rows, self.model.holdout) :]] = False
+        return train
 
     def _column(self, frame: pd.DataFrame, column: str, name: str) -> Floats:
         if column in self.categories:
             return codes(frame, column, self.categories[column], name)
         return numbers(frame, column, name)
+
+
+def _require_records(terms: Terms, name: str, found: int, note: str = "") -> None:
+    declared = terms.owner(name).records
+    if found != declared:
+        raise DataError(f"{name}: the terms promise {declared} records, the table has {found}{note}")
 
 
 def fit_preparation(terms: Terms, example: pd.DataFrame | None = None) -> tuple[Preparation, Design | None]:

@@ -1,6 +1,7 @@
 """Reading tables and checking their cells. A message names column and row (the first row of data is 1), never a cell's value."""
 
 import difflib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -37,13 +38,13 @@ def read_table(table: Table) -> pd.DataFrame:
 
 def require_columns(frame: pd.DataFrame, columns: Sequence[str], name: str) -> None:
     """Refuse a table that lacks one of `columns`, with a suggestion where one is close."""
-    present = [str(c) for c in frame.columns]
+    present = Counter(str(c) for c in frame.columns)
     for column in columns:
         if column not in present:
             near = difflib.get_close_matches(column, present, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "is its first row the names of the columns?"
             raise DataError(f"{name}: column {column!r} is missing; {hint}")
-        if present.count(column) > 1:
+        if present[column] > 1:
             raise DataError(f"{name}: column {column!r} appears more than once; expected each column once")
 
 

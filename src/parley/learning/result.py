@@ -19,7 +19,7 @@ class OwnerOutcome:
     name: str
     records: int
     epsilon: float
-    epsilon_spent: float
+    epsilon_spent: float | None  # None: an owner elsewhere that could not be asked
     clipped_share: float | None  # of its records at the final model; study only
 
 

@@ -7,6 +7,7 @@ study's arrays have one more axis.
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -81,14 +82,13 @@ def train(
     start = algorithm.start(first.train.width, worlds)
     final = run(algorithm, InProcess(parties), weighted_mean, first.hash, terms.learning.learner, start, after_round)
     theta = algorithm.model(final).reshape(-1, first.train.width)
+    own = next((a for a, part in zip(agreements, terms.owners, strict=True) if part.name == terms.learning.learner), None)
     return Result(
         terms=terms,
         model=make_model(first.preparation, theta[0], first.hash, release),
-        own_model=_own_model(terms, agreements, theta[0]),
+        own_model=None if own is None else own_model(own, theta[0]),
         theta=theta,
-        moments=algorithm.released(final, sum(len(a.train) for a in agreements))
-        if isinstance(algorithm, SufficientStatistics)
-        else None,
+        moments=released_moments(terms, algorithm, final),
         quality=None if study is None else study.quality(theta),
         owners=tuple(_outcome(p, a, None if study is None else theta[0]) for p, a in zip(parties, agreements, strict=True)),
         adjacency=REPLACE_ONE,
@@ -154,17 +154,20 @@ def _same_columns(owners: list[Owner], agreements: list[Agreement]) -> list[Agre
     return agreements
 
 
-def _own_model(terms: Terms, agreements: list[Agreement], theta: Floats) -> JointModel | None:
-    """The learning owner's refinement, if an owner learns; None also if its own data have no optimum to move towards."""
-    names = [part.name for part in terms.owners]
-    if terms.learning.learner not in names:
-        return None
-    own = agreements[names.index(terms.learning.learner)]
+def own_model(own: Agreement, theta: Floats) -> JointModel | None:
+    """The learning owner's refinement of the joint model; None if its own data have no optimum to move towards."""
     try:
-        refined = own_step(own.objective, own.train, own.held_out, theta, terms.model.radius)
+        refined = own_step(own.objective, own.train, own.held_out, theta, own.terms.model.radius)
     except SettingError:
         return None
     return make_model(own.preparation, refined, own.hash, released=False)
+
+
+def released_moments(terms: Terms, algorithm: Algorithm, final: State) -> dict[str, Any] | None:
+    """The released second moments, where the algorithm asked for them."""
+    if not isinstance(algorithm, SufficientStatistics):
+        return None
+    return algorithm.released(final, sum(terms.train_rows(part.name) for part in terms.owners))
 
 
 def _outcome(party: Owner, agreement: Agreement, theta: Floats | None) -> OwnerOutcome:

@@ -14,7 +14,6 @@ import numpy as np
 from parley.data import Design, Preparation
 from parley.data.design import UNIT
 from parley.mechanisms import Bounded, Norm
-from parley.objectives.blocks import sum_blocks
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -63,9 +62,8 @@ class MarginObjective(ABC):
     def cost(self, design: Design, theta: Floats) -> Floats:
         """f at every parameter of a batch [..., p] -> [...]. Private: a study may look at it, an owner never sends it."""
 
-        def part(rows: slice, flat: Floats) -> Floats:
-            margin = flat @ design.X[rows].T
-            return np.asarray(self.loss(margin, design.y[rows]) @ design.weight[rows])
+        def part(block: Design, flat: Floats) -> Floats:
+            return np.asarray(self.loss(flat @ block.X.T, block.y) @ block.weight)
 
         total = _batched(part, design, theta)
         return np.asarray(total / len(design) + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
@@ -81,16 +79,15 @@ class MarginObjective(ABC):
 
     def mean_gradient(self, design: Design, theta: Floats, bound: RecordBound | None = None) -> Floats:
         """The same without its sensitivity; without `bound`, unclipped."""
-        limit = None if bound is None or not bound.clips else slope_limit(design, bound)
 
-        def part(rows: slice, flat: Floats) -> Floats:
-            X = design.X[rows]
-            slope = self.slope(flat @ X.T, design.y[rows])
-            if design.weighted:
-                slope *= design.weight[rows]
-            if limit is not None:
-                np.clip(slope, -limit[rows], limit[rows], out=slope)
-            return slope @ X
+        def part(block: Design, flat: Floats) -> Floats:
+            slope = self.slope(flat @ block.X.T, block.y)
+            if block.weighted:
+                slope *= block.weight
+            if bound is not None and bound.clips:
+                limit = slope_limit(block, bound)
+                np.clip(slope, -limit, limit, out=slope)
+            return slope @ block.X
 
         return _batched(part, design, theta) / len(design)
 
@@ -106,14 +103,13 @@ class MarginObjective(ABC):
     def hessian(self, design: Design, theta: Floats) -> Floats:
         """The second derivative of f at one parameter [p, p]."""
 
-        def part(rows: slice) -> Floats:
-            X = design.X[rows]
-            bend = self.bend(X @ theta, design.y[rows]) * design.weight[rows]
+        def part(block: Design) -> Floats:
+            bend = self.bend(block.X @ theta, block.y) * block.weight
             active = bend != 0
-            X = X[active]
+            X = block.X[active]
             return np.asarray((X * bend[active, None]).T @ X)
 
-        return sum_blocks(part, design.blocks) / len(design) + self.regularisation * np.eye(design.width)
+        return design.sum(part) / len(design) + self.regularisation * np.eye(design.width)
 
     def curvature(self, design: Design) -> float:
         """A bound on the largest eigenvalue of f's Hessian at any parameter (for the hinge: of its natural smoothing)."""
@@ -141,8 +137,8 @@ def slope_limit(design: Design, bound: RecordBound) -> Floats:
     return limit * (1 - (design.width + 8) * UNIT)
 
 
-def _batched(part: Callable[[slice, Floats], Floats], design: Design, theta: Floats) -> Floats:
+def _batched(part: Callable[[Design, Floats], Floats], design: Design, theta: Floats) -> Floats:
     """Sum `part` over the blocks, the batch [..., p] of parameters flattened to [R, p] and back."""
     flat = np.ascontiguousarray(theta).reshape(-1, design.width)
-    total = sum_blocks(lambda rows: part(rows, flat), design.blocks)
+    total = design.sum(lambda block: part(block, flat))
     return total.reshape(theta.shape[:-1] + total.shape[1:])

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from parley.data import Design, Preparation
 from parley.data.design import UNIT
 from parley.mechanisms import Bounded, Norm
-from parley.objectives.blocks import sum_blocks
 from parley.objectives.margin import RecordBound
 from parley.terms import Terms
 from parley.validate import Floats
@@ -54,12 +53,12 @@ def bounded_moments(design: Design, bound: RecordBound, records_per_person: int 
     """
     i, j, scale = _layout(design.width, bound.norm)
 
-    def part(rows: slice) -> Floats:
-        z = np.column_stack([design.X[rows], design.y[rows]])
+    def part(block: Design) -> Floats:
+        z = np.column_stack([block.X, block.y])
         counted = z * _share(z, bound)[:, None] if bound.clips else z
         return np.asarray((counted.T @ z)[i, j] * scale)
 
-    value = sum_blocks(part, design.blocks) / len(design)
+    value = design.sum(part) / len(design)
     return Bounded(value, moments_sensitivity(bound, len(design), design.summation_slack, records_per_person), bound.norm)
 
 

@@ -9,8 +9,8 @@ parameter, which is all that a served owner is ever asked about, goes the plain 
 import numpy as np
 
 from parley.data import Design
+from parley.data.blocks import sum_blocks
 from parley.data.design import BLOCK
-from parley.objectives.blocks import sum_blocks
 from parley.validate import Floats
 
 
@@ -21,7 +21,9 @@ class SureRecords:
         self.centre = design.best_fit[0]
         residual = np.abs(design.X @ self.centre - design.y)
         room = limit / np.maximum(2 * design.weight, 1e-300) - residual
-        radius = np.where(room > 0, room / np.maximum(design.row_norms("l2"), 1e-300) * (1 - 1e-9), -1.0)  # -1: clips at theta0
+        with np.errstate(over="ignore"):  # a row of zeros never clips: its radius is infinite
+            radius = room / np.maximum(design.row_norms("l2"), 1e-300) * (1 - 1e-9)
+        radius = np.where(room > 0, radius, -1.0)  # -1: clips at theta0 itself
         order = np.argsort(-radius, kind="stable")
         self._X, self._y, self._limit = design.X[order], design.y[order], limit[order]
         self._weight = 2 * design.weight[order]

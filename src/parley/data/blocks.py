@@ -1,23 +1,34 @@
-"""Sums over blocks of rows, on all cores. A speed setting: the result does not depend on how many there are."""
+"""Sums over pieces of a table, on all cores. A speed setting: the result does not depend on how many there are."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
+import joblib
 from threadpoolctl import ThreadpoolController
 
 from parley.validate import Floats
 
+P = TypeVar("P")
 
-def sum_blocks(part: Callable[[slice], Floats], blocks: list[slice]) -> Floats:
+
+def sum_blocks(part: Callable[[P], Floats], blocks: Sequence[P]) -> Floats:
     """The sum of part(block), added up in the order of the blocks whatever thread computed them."""
     with _blas().limit(limits=1, user_api="blas"):  # blocks are small: BLAS threads would cost more than they bring, and fight ours
-        return _add(_pool(os.getpid()).map(part, blocks) if len(blocks) > 1 and _cores() > 1 else map(part, blocks))
+        return add(_pool(os.getpid()).map(part, blocks) if len(blocks) > 1 and _cores() > 1 else map(part, blocks))
 
 
-def _add(parts: Any) -> Floats:
+def sum_afar(part: Callable[[P], Floats], pieces: Sequence[P]) -> Floats:
+    """The same where a piece is a place on a disk: few at a time, and on a cluster if joblib was told of one (`parallel_config`)."""
+    work = joblib.Parallel(n_jobs=_cores(), prefer="threads", return_as="generator", pre_dispatch="2*n_jobs")
+    with _blas().limit(limits=1, user_api="blas"):
+        return add(work(joblib.delayed(part)(piece) for piece in pieces))
+
+
+def add(parts: Iterable[Floats]) -> Floats:
+    """The sum from the first to the last."""
     total: Floats | None = None
     for value in parts:
         total = value if total is None else total + value

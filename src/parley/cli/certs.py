@@ -1,0 +1,107 @@
+"""`parley certs`: a small certificate authority for a consortium."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from parley.cli.extras import extras
+from parley.cli.screen import console
+from parley.validate import whole
+
+certs_app = typer.Typer(
+    no_args_is_help=True,
+    help="""Certificates: who is who between organisations.
+
+    One member keeps the authority (init, issue, renew). Every member makes its own key, which never leaves it, and sends a request.
+    Both sides read the fingerprint to each other over the phone before they trust it.""",
+)
+
+Days = Annotated[int, typer.Option(help="How long the certificate is good for.")]
+Authority = Annotated[Path, typer.Option(metavar="DIR", help="The authority's folder, which holds ca.crt and ca.key.")]
+
+
+@certs_app.command("init")
+def init_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the authority will live.")],
+    title: Annotated[str, typer.Option(help="What the consortium is called.")] = "Parley consortium",
+    days: Days = 3650,
+) -> None:
+    """Make a new authority. Give ca.crt to every member; keep ca.key offline.
+
+    Example:  parley certs init authority --title "Loan consortium"
+    """
+    with extras():
+        from parley.exchange import certificates
+    folder.mkdir(parents=True, exist_ok=True)
+    made = certificates.make_authority(folder, title, whole(days, "--days"))
+    _show(folder / "ca.crt", made)
+    console.print("Give ca.crt to every member. Whoever holds ca.key can issue names: keep it offline.")
+
+
+@certs_app.command("request")
+def request_command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The member's name, as the terms spell it.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where NAME.key and NAME.csr are written.")] = Path(),
+) -> None:
+    """Make a key and a request for it. Send NAME.csr to the authority; NAME.key stays here.
+
+    Example:  parley certs request bank-a
+    """
+    with extras():
+        from parley.exchange import certificates
+    request = certificates.make_request(out, name)
+    console.print(f"{out / name}.key  the key, readable by you alone")
+    console.print(f"{out / name}.csr  the request, for the authority")
+    console.print(f"fingerprint  {certificates.spoken(certificates.fingerprint(request))}", soft_wrap=True)
+    console.print("Read the fingerprint to the authority over the phone.")
+
+
+@certs_app.command("issue")
+def issue_command(
+    request: Annotated[Path, typer.Argument(metavar="REQUEST", help="A member's request, NAME.csr.")],
+    authority: Authority,
+    days: Days = 365,
+) -> None:
+    """Sign a member's request, after comparing its fingerprint with the member over the phone.
+
+    Example:  parley certs issue bank-a.csr --authority authority
+    """
+    with extras():
+        from parley.exchange import certificates
+    path, issued = certificates.issue(authority, request, whole(days, "--days"))
+    _show(path, issued)
+
+
+@certs_app.command("renew")
+def renew_command(
+    certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="A certificate that this authority issued.")],
+    authority: Authority,
+    days: Days = 365,
+) -> None:
+    """Give a certificate a later end. Name, key and fingerprint stay as they are.
+
+    Example:  parley certs renew authority/bank-a.crt --authority authority
+    """
+    with extras():
+        from parley.exchange import certificates
+    _show(certificate, certificates.renew(authority, certificate, whole(days, "--days")))
+
+
+@certs_app.command("show")
+def show_command(certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="A certificate file.")]) -> None:
+    """Whose certificate is it, what is its fingerprint, when does it end?"""
+    with extras():
+        from parley.exchange import certificates
+    _show(certificate, certificates.read_certificate(certificate))
+
+
+def _show(path: Path, certificate: Any) -> None:
+    from parley.exchange import certificates
+
+    console.print(f"{path}  for {', '.join(certificates.names(certificate)) or 'the authority itself'}", soft_wrap=True)
+    console.print(f"fingerprint  {certificates.spoken(certificates.fingerprint(certificate))}", soft_wrap=True)
+    console.print(f"good until   {certificate.not_valid_after_utc:%Y-%m-%d}, {certificates.days_left(certificate)} days from now")
+    warning = certificates.expiry_warning(path)
+    if warning is not None:
+        console.print(warning, style="yellow", soft_wrap=True)

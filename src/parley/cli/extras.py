@@ -1,0 +1,21 @@
+"""Commands that need more than the core say which extra brings it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from parley.errors import SettingError
+
+_EXTRAS = {"cryptography": "deploy", "grpc": "deploy", "google": "deploy", "flwr": "flower"}
+
+
+@contextmanager
+def extras() -> Iterator[None]:
+    """Imports inside this block may lack their extra."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRAS:
+            raise
+        extra = _EXTRAS[package]
+        raise SettingError(f"this command needs the extra {extra!r}: pip install 'parley[{extra}]'") from None

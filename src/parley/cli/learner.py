@@ -1,0 +1,182 @@
+"""`parley learner`: train one joint model with owners that are elsewhere."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.live import Live
+from rich.table import Table
+
+from parley.cli.extras import extras
+from parley.cli.owner import require_shared_sample
+from parley.cli.screen import console, errors_console, print_json, require_folder
+from parley.cli.train import RELEASE, guarantee
+from parley.errors import SettingError
+from parley.learning import Result
+from parley.learning.algorithm import State
+from parley.learning.deployed import learn, open_checkpoint, plan_run
+from parley.owner import Agreement
+from parley.report.tables import number, terminal_table
+from parley.terms import Terms, load_terms
+from parley.validate import positive
+
+if TYPE_CHECKING:
+    from parley.exchange.federation import Federation, Heard
+    from parley.exchange.remote import Peer
+
+learner_app = typer.Typer(no_args_is_help=True, help="For the analyst who trains: run the rounds with owners that are elsewhere.")
+
+
+@learner_app.command("run")
+def run_command(
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms that every owner accepted.")],
+    owners: Annotated[Path, typer.Option(metavar="ADDRESSES", help="Where the owners are, addresses.toml.")],
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
+    deadline: Annotated[float, typer.Option(metavar="SECONDS", help="When an owner counts as late in a round.")] = 60.0,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where the run is kept; left out: beside TERMS, named after it.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
+    save_own: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="An owner that learns: write its own refinement, which must never leave it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Train one joint model by the terms: the same rounds as `parley train`, with each owner behind its own daemon.
+
+    A line that breaks, an owner that restarts or this command being killed costs no budget: questions are asked again and get the
+    stored answers. Late owners are waited for, skipped or end the run as the terms say (quorum, straggler).
+
+    Example:  parley learner run terms.toml --owners addresses.toml --save model.json
+    """
+    with extras():
+        from parley.exchange.federation import Federation
+    for file in (save, save_own, checkpoint):
+        require_folder(file)
+    terms = load_terms(terms_file)
+    require_shared_sample(terms)
+    kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
+    plan = plan_run(terms)
+    begin = open_checkpoint(plan, kept, resume)
+    peers, own = find_owners(terms, owners)
+    if save_own is not None and own is None:
+        raise SettingError(f"--save-own: expected an owner as the learner, with its own table in {owners}")
+    federation = Federation(terms, peers, plan.answer_size, positive(deadline, "--deadline"), warn)
+    try:
+        if begin.state.round <= terms.learning.horizon:  # a finished run needs nobody
+            federation.greet()
+        with watched(terms, federation) as progress:
+            result = learn(plan, federation, begin, lambda point: point.save(kept), federation.spent, own, progress)
+    finally:
+        federation.close()
+    if save is not None:
+        result.model.save(save)
+    if save_own is not None and result.own_model is not None:
+        result.own_model.save(save_own)
+    if as_json:
+        print_json(result.to_json() | {"latency": {name: heard.mean_seconds for name, heard in federation.heard.items()}})
+    else:
+        show(result, federation)
+
+
+@learner_app.command("flower")
+def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the app is written.")]) -> None:
+    """Write the app that runs the same terms over a Flower federation: `flwr run DIR`. Every party needs parley[flower].
+
+    The owners' nodes are started with the path of their daemon's socket: --node-config 'socket="/run/parley/bank-a.sock"'.
+
+    Example:  parley learner flower relay && flwr run relay here --run-config 'terms="terms.toml" save="model.json"'
+    """
+    with extras():
+        from parley.learning.over_flower import write_app
+    if folder.exists():
+        raise SettingError(f"{folder}: exists already; nothing was overwritten")
+    write_app(folder)
+    console.print(f"{folder}  the app; its settings (terms, save, checkpoint, deadline) are in pyproject.toml", soft_wrap=True)
+
+
+def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement | None]:
+    """Everybody to ask, and the learner's own agreement if it is an owner with its table here."""
+    from parley.exchange.acceptance import Acceptances
+    from parley.exchange.certificates import expiry_warning
+    from parley.exchange.daemon import open_owner
+    from parley.exchange.desk import adopt
+    from parley.exchange.remote import OwnOwner, RemoteOwner
+    from parley.exchange.settings import load_addresses, load_owner
+
+    known = load_addresses(addresses)
+    if known.identity is not None:
+        warning = expiry_warning(known.identity.certificate)
+        if warning is not None:
+            warn(warning)
+    peers: list[Peer] = []
+    agreement = None
+    for name, address in known.owners.items():
+        if isinstance(address, str):
+            peers.append(RemoteOwner(name, address, known.identity))
+            continue
+        settings = load_owner(address.own)
+        if not name == settings.name == terms.learning.learner:
+            raise SettingError(
+                f"{addresses}: owners.{name}: only the learner's own table ({terms.learning.learner!r}) can be in process"
+            )
+        owner = open_owner(settings)
+        agreement = adopt(owner, Acceptances(settings.accepted), terms.hash)
+        peers.append(OwnOwner(owner))
+    return peers, agreement
+
+
+@contextmanager
+def watched(terms: Terms, federation: "Federation") -> Iterator[Callable[[State], None]]:
+    """A table on stderr while the rounds go on, where somebody watches."""
+    with Live(console=errors_console, transient=True, auto_refresh=False) as live:
+        shown = 0.0
+
+        def progress(state: State) -> None:
+            nonlocal shown
+            now = time.monotonic()
+            if live.console.is_terminal and now - shown > 0.2:
+                live.update(standing_table(terms, federation.heard, state.round - 1), refresh=True)
+                shown = now
+
+        yield progress
+
+
+def standing_table(terms: Terms, heard: "dict[str, Heard]", done: int) -> Table:
+    """Every owner's latency and what is left of its budget."""
+    rows = [["owner", "last round", "latency", "ε left"]]
+    for part in terms.owners:
+        word = heard.get(part.name)
+        if word is None:
+            rows.append([part.name, "–", "–", "–"])
+        else:
+            latency = f"{1e3 * word.seconds:.0f} ms" if word.answers else "–"
+            rows.append([part.name, str(word.round or "–"), latency, number(float(word.standing.left))])
+    return terminal_table(rows, f"round {done} of {terms.learning.horizon}")
+
+
+def show(result: Result, federation: "Federation") -> None:
+    """The report of a deployed run."""
+    console.print(RELEASE, style="italic")
+    console.print()
+    rows = [["owner", "records", "ε promised", "ε spent", "mean latency"]]
+    for o in result.owners:
+        word = federation.heard.get(o.name)
+        latency = None if word is None else word.mean_seconds
+        spent = number(o.epsilon_spent)
+        rows.append([o.name, f"{o.records:,}", number(o.epsilon), spent, "–" if latency is None else f"{1e3 * latency:.1f} ms"])
+    console.print(terminal_table(rows, result.terms.title or "Owners"))
+    console.print()
+    console.print(guarantee(result), style="dim")
+    console.print(
+        "How good the model is each owner finds out for itself: parley score MODEL TERMS --owner NAME --data TABLE", style="dim"
+    )
+    console.print(f"terms {result.terms_hash[:16]}…   {result.seconds:.1f} s", style="dim")
+
+
+def warn(sentence: str) -> None:
+    """A remark on stderr."""
+    errors_console.print(sentence, style="yellow", markup=False, soft_wrap=True)

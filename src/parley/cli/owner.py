@@ -1,0 +1,242 @@
+"""`parley owner`: what one organisation does with its own table - open its books, accept terms, serve, and look at what was spent."""
+
+import json
+import signal
+import threading
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from parley.accounting.meaning import approximate_posterior, posterior_bounds
+from parley.cli.extras import extras
+from parley.cli.screen import console, errors_console, print_json
+from parley.errors import CertificateError, SettingError, TermsError
+from parley.exchange.acceptance import Acceptance, Acceptances
+from parley.exchange.settings import load_owner
+from parley.ledger import Ledger
+from parley.owner import Agreement, Owner
+from parley.report.tables import number, percent, terminal_table
+from parley.terms import Terms, load_terms
+from parley.validate import printable
+
+owner_app = typer.Typer(
+    no_args_is_help=True,
+    help="""For an organisation that holds a private table: open its books, accept terms, serve, and look at what was spent.
+
+    The table, the ledger and the noise stay with the owner's daemon. Learners bring it questions; it executes nothing it is sent.""",
+)
+
+SETTINGS = """\
+# An owner's things. Paths are relative to this file.
+name = {quoted}               # as in the terms
+table = {table}
+ledger = "{name}.ledger"      # what was promised and released: keep it with its -wal file, and never restore an old copy
+accepted = "accepted"         # the terms that a person here accepted
+listen = {listen}           # for learners with certificates; leave it out to stay off the network
+# socket = "/run/parley/{name}.sock"   # for relays on this machine (its owner and group may ask by terms accepted with --relay)
+
+[identity]                    # parley certs
+authority = "ca.crt"
+certificate = "{name}.crt"
+key = "{name}.key"
+"""
+
+SettingsFile = Annotated[Path, typer.Argument(metavar="OWNER", help="The owner's settings, owner.toml.")]
+
+
+@owner_app.command("init")
+def init_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the owner's things will lie.")],
+    name: Annotated[str, typer.Option(help="The owner's name, as in the terms.")],
+    table: Annotated[Path, typer.Option(metavar="FILE", help="Its private table (.csv, .parquet, or a folder of .parquet files).")],
+    lifetime: Annotated[float, typer.Option(metavar="EPS", help="The most that all agreements together may ever cost. For ever.")],
+    lifetime_delta: Annotated[float, typer.Option(metavar="DELTA", help="The delta of that budget.")] = 0.0,
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where learners reach it.")] = "0.0.0.0:7443",
+) -> None:
+    """Open the books of one table: settings and a ledger with its lifetime budget.
+
+    Example:  parley owner init bank-a --name bank-a --table bank_a.parquet --lifetime 3
+    """
+    settings = folder / "owner.toml"
+    if settings.exists():
+        raise SettingError(f"{settings}: exists already; a table has one set of books")
+    if not table.exists():
+        raise SettingError(f"{table}: no such table")
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        folder.chmod(0o700)
+    quoted, where, address = (json.dumps(text) for text in (name, str(table.resolve()), listen))
+    settings.write_text(SETTINGS.format(quoted=quoted, name=name, table=where, listen=address), encoding="utf-8")
+    try:
+        ledger = Ledger(load_owner(settings).ledger, lifetime, lifetime_delta)
+    except BaseException:
+        settings.unlink()
+        raise
+    ledger.close()
+    console.print(f"{settings}  settings: look through them", soft_wrap=True)
+    console.print(
+        f"{ledger.path}  the ledger: lifetime budget ε = {number(lifetime)}, δ = {number(lifetime_delta)}", soft_wrap=True
+    )
+    console.print(f"Next: put ca.crt, {name}.crt and {name}.key beside them (parley certs request {name}).")
+
+
+@owner_app.command("accept")
+def accept_command(
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file that was agreed on.")],
+    settings_file: Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")],
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The learner's certificate: only its key may ask, now and after renewals.")
+    ] = None,
+    relay: Annotated[bool, typer.Option("--relay", help="Let relays on this machine ask too (the settings' socket).")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask: a person has read and agreed.")] = False,
+) -> None:
+    """Read what the terms promise and cost, and accept them. From then on the daemon answers by them, up to their budget.
+
+    Example:  parley owner accept terms.toml --owner bank-a/owner.toml --certificate learner.crt
+    """
+    with extras():
+        from parley.exchange.certificates import fingerprint, names, read_certificate
+        from parley.exchange.daemon import open_owner
+    settings, terms = load_owner(settings_file), load_terms(terms_file)
+    require_shared_sample(terms)
+    learner, key = terms.learning.learner, None
+    if certificate is not None:
+        learner_certificate = read_certificate(certificate)
+        if learner not in names(learner_certificate):
+            raise CertificateError(f"{certificate}: it is for {names(learner_certificate)}; the terms name {learner!r} as learner")
+        key = fingerprint(learner_certificate)
+    owner = open_owner(settings)
+    agreement = owner.prepare(terms)
+    for sentence in promise(owner, agreement, key, relay):
+        console.print(sentence, markup=False, soft_wrap=True)
+    require_books(owner).require_room(owner.reservation(terms))
+    if not yes and not typer.confirm("Accept? This reserves the budget for ever", err=True):
+        errors_console.print("Nothing was accepted.")
+        raise typer.Exit(1)
+    owner.accept(terms)
+    Acceptances(settings.accepted).store(Acceptance(terms, key, relay))
+    console.print(f"Accepted: terms {terms.hash[:16]}…")
+
+
+@owner_app.command("serve")
+def serve_command(settings_file: SettingsFile) -> None:
+    """Answer learners until told to stop (SIGTERM or Ctrl-C). Logs are JSON lines on stderr, without data.
+
+    Example:  parley owner serve bank-a/owner.toml
+    """
+    with extras():
+        from parley.exchange.daemon import serve
+        from parley.exchange.desk import Log
+    stop = threading.Event()
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sign, lambda number, frame: stop.set())
+    serve(load_owner(settings_file), stop, Log())
+
+
+@owner_app.command("ledger")
+def ledger_command(
+    settings_file: SettingsFile,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """What was spent, by whom, for what. Checks the ledger's chain on the way.
+
+    Example:  parley owner ledger bank-a/owner.toml
+    """
+    settings = load_owner(settings_file)
+    ledger, acceptances = Ledger(settings.ledger), Acceptances(settings.accepted)
+    rows = ledger.verify()
+    agreements = []
+    for entry in ledger.entries():
+        if entry["kind"] == "accept":
+            account, acceptance = ledger.account(entry["terms"]), acceptances.get(entry["terms"])
+            agreements.append(
+                {
+                    "terms": account.terms,
+                    "title": None if acceptance is None else acceptance.terms.title,
+                    "learner": account.learner,
+                    "key": None if acceptance is None else acceptance.fingerprint,
+                    "accepted": entry["time"],
+                    "epsilon": float(account.epsilon),
+                    "epsilon_spent": float(account.spent),
+                    "delta": float(account.delta),
+                    "answers": account.answers,
+                    "rounds": account.rounds,
+                }
+            )
+    lifetime, reserved = ledger.lifetime, ledger.reserved
+    content: dict[str, Any] = {
+        "owner": settings.name,
+        "lifetime": {"epsilon": float(lifetime[0]), "delta": float(lifetime[1])},
+        "reserved": {"epsilon": float(reserved[0]), "delta": float(reserved[1])},
+        "epsilon_spent": sum(a["epsilon_spent"] for a in agreements),
+        "agreements": agreements,
+        "rows": rows,
+    }
+    if as_json:
+        print_json(content)
+    else:
+        show_ledger(content)
+
+
+def show_ledger(content: dict[str, Any]) -> None:
+    """The books as a table."""
+    table = [["agreement", "learner", "accepted", "ε promised", "ε spent", "answers"]]
+    for a in content["agreements"]:
+        title = printable(a["title"] or "", 40) or a["terms"][:16] + "…"
+        answers = f"{a['answers']} of {a['rounds']}"
+        table.append([title, a["learner"], a["accepted"][:10], number(a["epsilon"]), number(a["epsilon_spent"]), answers])
+    console.print(terminal_table(table, f"Books of {content['owner']}"))
+    left = content["lifetime"]["epsilon"] - content["reserved"]["epsilon"]
+    console.print(
+        f"\nlifetime ε = {number(content['lifetime']['epsilon'])}: {number(content['reserved']['epsilon'])} reserved, "
+        f"{number(content['epsilon_spent'])} spent, {number(left)} left for further terms"
+    )
+    console.print(f"{content['rows']} rows, chain unbroken", style="dim")
+
+
+def promise(owner: Owner, agreement: Agreement, key: str | None, relay: bool) -> list[str]:
+    """What accepting means, in words."""
+    terms, reservation = agreement.terms, owner.reservation(agreement.terms)
+    model, learner = terms.model, printable(terms.learning.learner)
+    lifetime, reserved = require_books(owner).lifetime, require_books(owner).reserved
+    numbers = "second moments" if terms.learning.asks_statistics else f"vectors of {agreement.train.width} numbers"
+    if terms.privacy.delta > 0:
+        low, high, failure = approximate_posterior(float(reservation.epsilon), terms.privacy.delta, 0.5)
+        unless = f", except with probability {number(failure)}"
+    else:
+        (low, high), unless = posterior_bounds(float(reservation.epsilon), 0.5), ""
+    callers = f"certificate of {learner!r}" + (f" with the key {key[:16]}…" if key else ", any key that the authority signed")
+    columns = ", ".join(printable(column) for column in (*agreement.preparation.features, model.target))
+    return [
+        f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
+        f"Learner: {learner}. Who may ask: the {callers}{'; relays on this machine' if relay else ''}.",
+        f"Model: {model.kind} from the columns {columns}.",
+        f"What leaves: {terms.learning.horizon} answers, each a mean over {len(agreement.train):,} records as {numbers}, with "
+        f"{terms.privacy.mechanism} noise. Nothing else.",
+        f"What it promises every person in the table: ε = {number(float(reservation.epsilon))}, δ = {number(terms.privacy.delta)}. "
+        f"Who believed something about a person with 50.0% ends between {percent(low)} and {percent(high)}{unless}.",
+        f"What it costs: of the lifetime budget ε = {_eps(lifetime[0])}, {_eps(reserved[0])} is reserved already and "
+        f"{_eps(reservation.epsilon)} would be now. It never comes back, whether asked for or not.",
+    ]
+
+
+def require_shared_sample(terms: Terms) -> None:
+    """Between organisations everybody must hold the same public sample, so the terms must say which one it is."""
+    if terms.model.public is not None and terms.model.public_sha256 is None:
+        raise TermsError(
+            "model.public_sha256: missing; between organisations the terms must say which public sample all parties hold "
+            "(sha256sum FILE)"
+        )
+
+
+def require_books(owner: Owner) -> Ledger:
+    """The durable ledger of an owner that serves."""
+    if not isinstance(owner.ledger, Ledger):
+        raise SettingError(f"{owner.name}: expected an owner with a durable ledger")
+    return owner.ledger
+
+
+def _eps(value: Fraction) -> str:
+    return number(float(value))

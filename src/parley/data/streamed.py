@@ -1,0 +1,180 @@
+"""Tables larger than memory: a folder of Parquet files, read piece by piece whenever a sum over the rows is asked for.
+
+Formal guarantee: the sums carry the rounding bound of a table in memory (`summation_slack`). Rows are added up in blocks of `BLOCK`
+inside a piece, blocks inside a piece one after the other, then pieces. With N = ceil(n/BLOCK) blocks in all, a piece of M blocks and
+every piece but the last at least `PIECE` blocks long, a number passes at most (BLOCK - 1) + (M - 1) + (pieces - 1) <= BLOCK + N
+additions, because the other pieces hold at least PIECE blocks for each addition that they cost.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from parley.data.blocks import add, sum_afar
+from parley.data.design import BLOCK, Design
+from parley.data.table import Table, read_table
+from parley.errors import DataError
+from parley.validate import Floats
+
+PIECE = 64  # blocks that a piece has at least
+AT_ONCE = 16  # blocks in memory at a time, for each core
+
+Part = Callable[[Design], Floats]
+Prepare = Callable[[pd.DataFrame, str], Design]
+
+
+@dataclass(frozen=True)
+class ParquetFolder:
+    """The .parquet files of a folder, in the order of their names, as one table."""
+
+    path: Path
+
+    @cached_property
+    def files(self) -> tuple[Path, ...]:
+        found = tuple(sorted(self.path.glob("*.parquet")))
+        if not found:
+            raise DataError(f"{self.path}: expected .parquet files in this folder")
+        return found
+
+    @cached_property
+    def groups(self) -> tuple[tuple[Path, int, int], ...]:
+        """(file, row group, rows) for all of them."""
+        found = []
+        for file in self.files:
+            with _discreet(file):
+                about = pq.read_metadata(file)
+            found += [(file, g, about.row_group(g).num_rows) for g in range(about.num_row_groups)]
+        return tuple(found)
+
+    def __len__(self) -> int:
+        return sum(rows for _, _, rows in self.groups)
+
+    def example(self) -> pd.DataFrame:
+        """No rows: the names and kinds of the columns."""
+        with _discreet(self.files[0]):
+            return pd.DataFrame(pq.read_schema(self.files[0]).empty_table().to_pandas())
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Consecutive row groups; `start` is the place of their first row in the table."""
+
+    groups: tuple[tuple[Path, int, int], ...]
+    start: int
+
+
+class StreamedDesign(Design):
+    """A prepared table on disk. Sums over its rows are all it offers: gradients and second moments, not the rows themselves."""
+
+    _folder: ParquetFolder
+    _columns: list[str]
+    _kept: NDArray[np.bool_] | None
+    _width: int
+    _prepare: Prepare
+
+    def __init__(
+        self, folder: ParquetFolder, columns: list[str], kept: NDArray[np.bool_] | None, width: int, prepare: Prepare
+    ) -> None:
+        """`kept` marks the rows that belong to it, None all; `prepare` makes a design of some rows of these columns."""
+        self.__dict__.update(_folder=folder, _columns=columns, _kept=kept, _width=width, _prepare=prepare)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("X", "y", "weight"):
+            raise DataError("a streamed table offers sums over its rows only; for studies and scores give one file")
+        raise AttributeError(name)
+
+    def __len__(self) -> int:
+        return len(self._folder) if self._kept is None else int(self._kept.sum())
+
+    @property
+    def width(self) -> int:
+        return int(self._width)
+
+    @cached_property
+    def places(self) -> list[Piece]:
+        """The row groups gathered into pieces of at least `PIECE` blocks of kept rows, but for the last."""
+        pieces, gathered, start, end, count = [], [], 0, 0, 0
+        for file, group, rows in self._folder.groups:
+            gathered.append((file, group, rows))
+            count += rows if self._kept is None else int(self._kept[end : end + rows].sum())
+            end += rows
+            if count >= PIECE * BLOCK:
+                pieces.append(Piece(tuple(gathered), start))
+                gathered, start, count = [], end, 0
+        return [*pieces, Piece(tuple(gathered), start)] if count else pieces
+
+    def sum(self, part: Part) -> Floats:
+        return sum_afar(lambda piece: add(part(block) for block in self._blocks(piece)), self.places)
+
+    def check(self) -> None:
+        """Prepare every row once, so that a cell that cannot be read is found now rather than in the middle of a run."""
+        for piece in self.places:
+            for _ in self._blocks(piece):
+                continue
+
+    @cached_property
+    def statistics(self) -> tuple[Floats, Floats, float]:
+        p = self.width
+
+        def part(block: Design) -> Floats:
+            z = np.column_stack([block.X, block.y])
+            return np.asarray((z * block.weight[:, None]).T @ z)
+
+        moments = self.sum(part) / len(self)
+        return moments[:p, :p], moments[:p, p], float(moments[p, p])
+
+    def _blocks(self, piece: Piece) -> Iterator[Design]:
+        """The piece's kept rows in blocks of exactly `BLOCK`, but for the last."""
+        place = piece.start
+        for table in _aligned(self._kept_rows(piece), AT_ONCE * BLOCK):
+            name = f"{self._folder.path}, counted from row {place + 1} on"
+            yield from self._prepare(table.to_pandas(), name).pieces
+            place += len(table)
+
+    def _kept_rows(self, piece: Piece) -> Iterator[pa.Table]:
+        place = piece.start
+        for file, group, _ in piece.groups:
+            with _discreet(file), pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20) as source:
+                for batch in source.iter_batches(AT_ONCE * BLOCK, row_groups=[group], columns=self._columns, use_threads=False):
+                    table = pa.Table.from_batches([batch])
+                    if self._kept is not None:
+                        table = table.filter(pa.array(self._kept[place : place + len(batch)]))
+                    place += len(batch)
+                    yield table
+
+
+@contextmanager
+def _discreet(file: Path) -> Iterator[None]:
+    """What pyarrow says about a file may quote its cells."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{file}: cannot be read as parquet ({type(error).__name__})") from None
+
+
+def open_table(table: Table) -> pd.DataFrame | ParquetFolder:
+    """A folder is streamed, a file or a data frame is read into memory."""
+    if isinstance(table, str | Path) and Path(table).is_dir():
+        return ParquetFolder(Path(table))
+    return read_table(table)
+
+
+def _aligned(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of exactly `rows`, but for the last."""
+    waiting: Any = None
+    for table in tables:
+        waiting = table if waiting is None else pa.concat_tables([waiting, table])
+        while len(waiting) >= rows:
+            yield waiting.slice(0, rows)
+            waiting = waiting.slice(rows)
+    if waiting is not None and len(waiting):
+        yield waiting

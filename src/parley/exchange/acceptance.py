@@ -1,0 +1,104 @@
+"""Terms that a person at the owner accepted, kept beside the ledger so that a restarted daemon knows them.
+
+The ledger says that terms with this hash were accepted and at what price; the file here says what they are and who may ask. A daemon
+answers only where both agree.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parley.durable import replace_text
+from parley.errors import SettingError, TermsError
+from parley.terms import FORMAT as TERMS_FORMAT
+from parley.terms import Terms
+
+FORMAT = "parley-acceptance-1"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: the names and the key's fingerprint of a verified certificate, or a relay on this machine, which has neither."""
+
+    names: tuple[str, ...] = ()
+    fingerprint: str | None = None
+    relay: bool = False
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """Accepted terms, and who may ask by them: the certified learner they name (only with this key, if one was given); relays too?"""
+
+    terms: Terms
+    fingerprint: str | None = None
+    relay: bool = False
+
+    def admits(self, caller: Caller) -> bool:
+        if caller.relay:
+            return self.relay
+        known = self.fingerprint is None or caller.fingerprint == self.fingerprint
+        return known and self.terms.learning.learner in caller.names
+
+
+class Acceptances:
+    """One file for each accepted terms, named after their hash."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._known: dict[str, tuple[tuple[int, int, int], Acceptance]] = {}
+
+    def store(self, acceptance: Acceptance) -> None:
+        """Keep it durably, in the place of an earlier one for the same terms."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        content = {
+            "format": FORMAT,
+            "terms": json.loads(acceptance.terms.canonical),
+            "public": acceptance.terms.model.public,
+            "fingerprint": acceptance.fingerprint,
+            "relay": acceptance.relay,
+        }
+        replace_text(self._path(acceptance.terms.hash), json.dumps(content, indent=1) + "\n")
+
+    def hashes(self) -> list[str]:
+        """Of all terms here."""
+        return sorted(path.stem for path in self.folder.glob("*.json") if re.fullmatch("[0-9a-f]{64}", path.stem))
+
+    def get(self, terms: str) -> Acceptance | None:
+        """The acceptance of the terms with this hash, read again whenever the file changed."""
+        if not re.fullmatch("[0-9a-f]{64}", terms):
+            return None
+        path = self._path(terms)
+        try:
+            about = path.stat()
+            version = (about.st_mtime_ns, about.st_size, about.st_ino)
+            known = self._known.get(terms)
+            if known is None or known[0] != version:
+                known = self._known[terms] = (version, _read(path, terms))
+        except FileNotFoundError:
+            return None
+        return known[1]
+
+    def _path(self, terms: str) -> Path:
+        return self.folder / f"{terms}.json"
+
+
+def _read(path: Path, expected: str) -> Acceptance:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT or content["terms"].pop("format") != TERMS_FORMAT:
+            raise SettingError(f"{path}: written by another version of Parley; accept the terms again")
+        terms = accepted_terms(content["terms"], content["public"])
+        acceptance = Acceptance(terms, content["fingerprint"], content["relay"] is True)
+    except (ValueError, KeyError, TypeError, AttributeError, TermsError):
+        raise SettingError(f"{path}: not an acceptance that Parley wrote; accept the terms again") from None
+    if terms.hash != expected:
+        raise SettingError(f"{path}: its terms do not have the hash that it is named after; accept the terms again")
+    return acceptance
+
+
+def accepted_terms(canonical: dict[str, Any], public: str | None) -> Terms:
+    """Terms from their canonical form and this party's own copy of the public sample."""
+    model = canonical["model"] if public is None else {**canonical["model"], "public": public}
+    return Terms.from_dict({**canonical, "model": model})

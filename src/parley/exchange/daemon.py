@@ -1,0 +1,122 @@
+"""The owner's daemon: gRPC over mutual TLS for learners, a Unix socket for relays on the same machine. It executes nothing it is sent."""
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import grpc
+from cryptography import x509
+
+from parley.errors import ExchangeError, SettingError
+from parley.exchange.acceptance import Acceptances, Caller
+from parley.exchange.certificates import expiry_warning, fingerprint, names
+from parley.exchange.desk import Desk, Log
+from parley.exchange.messages import LARGEST_MESSAGE
+from parley.exchange.settings import Identity, OwnerSettings
+from parley.ledger import Ledger
+from parley.owner import Owner
+
+SERVICE = "parley.v1.Owner"
+WORKERS = 8
+WAITING = 64  # calls taken on at once; beyond that the caller is told to come back
+GRACE = 10.0  # seconds for calls under way when the daemon is asked to stop
+OPTIONS = (
+    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+    ("grpc.so_reuseport", 0),  # a second daemon on the same port is a mistake, not a helper
+    ("grpc.http2.min_ping_interval_without_data_ms", 5000),
+    ("grpc.keepalive_permit_without_calls", 1),
+)
+
+
+def open_owner(settings: OwnerSettings) -> Owner:
+    """The owner with its table and its ledger, as its settings say."""
+    return Owner(settings.name, str(settings.table), ledger=Ledger(settings.ledger))
+
+
+def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
+    """Answer until `stop` is set; calls under way are finished first."""
+    if settings.listen is None and settings.socket is None:
+        raise SettingError("owner.toml: expected `listen`, `socket` or both: nobody could ask")
+    if settings.identity is not None:
+        warning = expiry_warning(settings.identity.certificate)
+        if warning is not None:
+            log("warning", reason=warning)
+    owner = open_owner(settings)
+    desk = Desk(owner, Acceptances(settings.accepted), log)
+    desk.open()
+    servers, reached = [], {}
+    if settings.listen is not None and settings.identity is not None:
+        server, port = _on_network(desk, settings.listen, settings.identity)
+        reached["listen"] = f"{settings.listen.rpartition(':')[0]}:{port}"
+        servers.append(server)
+    if settings.socket is not None:
+        servers.append(_on_socket(desk, settings.socket))
+        reached["socket"] = str(settings.socket)
+    for server in servers:
+        server.start()
+    log("serving", owner=settings.name, pid=os.getpid(), **reached)
+    stop.wait()
+    log("stopping")
+    for stopped in [server.stop(GRACE) for server in servers]:
+        stopped.wait()
+    if isinstance(owner.ledger, Ledger):
+        owner.ledger.close()
+    log("stopped")
+
+
+def server_credentials(identity: Identity) -> Any:
+    """TLS that shows the owner's certificate and demands one of the same authority from whoever connects."""
+    pair = (identity.key.read_bytes(), identity.certificate.read_bytes())
+    return grpc.ssl_server_credentials([pair], root_certificates=identity.authority.read_bytes(), require_client_auth=True)
+
+
+def _server(desk: Desk, caller: Callable[[Any], Caller]) -> Any:
+    server = grpc.server(ThreadPoolExecutor(WORKERS), options=OPTIONS, maximum_concurrent_rpcs=WAITING)
+    handlers = {
+        name: grpc.unary_unary_rpc_method_handler(lambda content, context, work=work: work(content, caller(context)))
+        for name, work in {"Ask": desk.ask, "Stand": desk.stand, "Health": desk.health}.items()
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+    return server
+
+
+def _on_network(desk: Desk, address: str, identity: Identity) -> tuple[Any, int]:
+    """A server for certified learners, and its port."""
+    server = _server(desk, _certified)
+    return server, _bound(address, lambda: server.add_secure_port(address, server_credentials(identity)))
+
+
+def _on_socket(desk: Desk, path: Path) -> Any:
+    """A server for relays that the file's permissions let in: its owner and its group."""
+    server = _server(desk, lambda context: Caller(relay=True))
+    before = os.umask(0o117)
+    try:
+        _bound(str(path), lambda: server.add_insecure_port(f"unix:{path}"))
+    finally:
+        os.umask(before)
+    return server
+
+
+def _bound(address: str, bind: Callable[[], int]) -> int:
+    try:
+        port = bind()
+    except RuntimeError:
+        port = 0
+    if not port:
+        raise ExchangeError(f"{address}: cannot listen there; is the address right, and does another daemon run?")
+    return port
+
+
+def _certified(context: Any) -> Caller:
+    """Who is at the other end of a TLS connection, by the certificate that TLS verified."""
+    return _caller(context.auth_context()["x509_pem_cert"][0])
+
+
+@lru_cache(maxsize=64)
+def _caller(pem: bytes) -> Caller:
+    certificate = x509.load_pem_x509_certificate(pem)
+    return Caller(tuple(names(certificate)), fingerprint(certificate))

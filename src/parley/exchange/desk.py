@@ -1,0 +1,124 @@
+"""An owner's front desk: bytes in, bytes out. It reads a message, checks who asks for what, and lets the owner answer.
+
+Formal guarantee: every byte that leaves is a stored answer of the owner, a figure of the ledger about the very agreement whose learner
+asks, or one of a fixed set of sentences. Errors inside never travel: not their texts, not their types. What a refusal says depends on
+the message, the accepted terms and the ledger, never on a record.
+"""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from parley.errors import ParleyError, Refusal, Unavailable, UnknownTerms
+from parley.exchange import messages
+from parley.exchange.acceptance import Acceptances, Caller
+from parley.exchange.messages import Standing
+from parley.owner import Agreement, Owner
+from parley.version import __version__
+
+STRANGER = "nobody at this owner accepted these terms for this learner"  # the same whether the terms or the caller are unknown
+TROUBLE = "the owner cannot answer at the moment; ask the same question again"
+
+
+class Log:
+    """One JSON object a line. Facts about messages, never about records."""
+
+    def __init__(self, stream: TextIO = sys.stderr) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def __call__(self, event: str, **facts: Any) -> None:
+        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **facts})
+        with self._lock:
+            try:
+                self._stream.write(line + "\n")
+                self._stream.flush()
+            except (OSError, ValueError):
+                return  # a full disk under the log stops no answer
+
+
+class Desk:
+    """What the daemon's network and socket both lead to."""
+
+    def __init__(self, owner: Owner, acceptances: Acceptances, log: Log) -> None:
+        self._owner, self._acceptances, self._log = owner, acceptances, log
+        self._adopting = threading.Lock()
+
+    def open(self) -> None:
+        """Prepare the table for all accepted terms, so that no learner waits for it, and say which cannot be served."""
+        for terms in self._acceptances.hashes():
+            try:
+                self._adopt(terms)
+                self._log("ready", terms=terms)
+            except ParleyError as error:
+                self._log("not-ready", terms=terms, reason=str(error))
+
+    def ask(self, content: bytes, caller: Caller) -> bytes:
+        """The stored answer to the query in this message, or a refusal."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            query = messages.read_query(content)
+            facts |= {"terms": query.terms, "learner": query.learner, "round": query.round, "query": query.id}
+            self._admit(query.terms, query.learner, caller)
+            answer = self._owner.answer(query)
+            return messages.write_answer(answer, Standing.of(self._owner.ledger.account(query.terms)))
+
+        return self._reply("answer", caller, work)
+
+    def stand(self, content: bytes, caller: Caller) -> bytes:
+        """Where an agreement stands, for its learner."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            terms, learner = messages.read_agreement(content)
+            facts |= {"terms": terms, "learner": learner}
+            self._admit(terms, learner, caller)
+            return messages.write_standing(self._owner.name, Standing.of(self._owner.ledger.account(terms)))
+
+        return self._reply("standing", caller, work)
+
+    def health(self, content: bytes, caller: Caller) -> bytes:
+        """That somebody is there."""
+        return messages.write_alive(self._owner.name, __version__)
+
+    def _admit(self, terms: str, learner: str, caller: Caller) -> None:
+        """Refuse unless a person accepted these terms, for this learner, and the caller is it."""
+        acceptance = self._acceptances.get(terms)
+        if acceptance is None or learner != acceptance.terms.learning.learner or not acceptance.admits(caller):
+            raise UnknownTerms(STRANGER)
+        self._adopt(terms)
+
+    def _adopt(self, terms: str) -> None:
+        with self._adopting:
+            adopt(self._owner, self._acceptances, terms)
+
+    def _reply(self, event: str, caller: Caller, work: Callable[[dict[str, Any]], bytes]) -> bytes:
+        began, facts = time.perf_counter(), {"caller": "relay" if caller.relay else ",".join(caller.names)}
+        try:
+            reply = work(facts)
+        except Refusal as refusal:
+            event, reply = "refusal", messages.write_refusal(refusal)
+            facts["code"] = refusal.code
+        except ParleyError as error:
+            event, reply = "trouble", messages.write_refusal(Unavailable(TROUBLE))
+            facts["reason"] = str(error)  # one of our sentences: no record's value is in it
+        except Exception as error:  # whatever else went wrong: its text could quote anything
+            event, reply = "trouble", messages.write_refusal(Unavailable(TROUBLE))
+            facts["reason"] = type(error).__name__
+        self._log(event, **facts, ms=round(1e3 * (time.perf_counter() - began), 3))
+        return reply
+
+
+def adopt(owner: Owner, acceptances: Acceptances, terms: str) -> Agreement:
+    """The owner's agreement by accepted terms, prepared if it was not yet; reserves nothing that a person did not."""
+    try:
+        return owner.agreement(terms)
+    except UnknownTerms:
+        acceptance = acceptances.get(terms)
+        if acceptance is None:
+            raise UnknownTerms(f"{owner.name}: nobody here accepted these terms; parley owner accept does") from None
+        owner.ledger.account(terms)  # refuses if the ledger does not hold them as accepted
+        return owner.accept(acceptance.terms)

@@ -1,0 +1,144 @@
+"""All owners of an agreement over real networks: asked at once, waited for as the terms say, asked again when a line breaks.
+
+A retry carries the same query and gets the same stored answer, so no fault between learner and owner costs a second debit. Who is
+late when the deadline of a round has passed is waited for (`wait`), left out of this round if a quorum has answered (`skip`), or ends
+the run, which can be resumed (`stop`). Which owners answered is part of the run: the caller stores it before it asks the next round.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from parley.errors import ExchangeError, ParleyError, Unavailable
+from parley.exchange.messages import LARGEST_MESSAGE, Standing, Told
+from parley.exchange.remote import Peer
+from parley.queries import Answer, Query
+from parley.terms import Terms
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts
+
+Warn = Callable[[str], None]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Heard:
+    """The last word of an owner: where it stood, and after which round; how long its last answer took, and all of them."""
+
+    standing: Standing
+    round: int = 0
+    seconds: float = 0.0
+    total_seconds: float = 0.0
+    answers: int = 0
+
+    @property
+    def mean_seconds(self) -> float | None:
+        return self.total_seconds / self.answers if self.answers else None
+
+
+class Federation:
+    """An `Exchange` whose owners are elsewhere. `heard` holds the last word of every owner, with the round it belongs to."""
+
+    def __init__(self, terms: Terms, peers: Sequence[Peer], size: int, deadline: float, warn: Warn) -> None:
+        self._terms, self._size, self._deadline, self._warn = terms, size, deadline, warn
+        self._peers = {peer.name: peer for peer in peers}
+        names = [part.name for part in terms.owners]
+        if sorted(self._peers) != sorted(names):
+            raise ExchangeError(f"addresses: the terms name {names}, the addresses {sorted(self._peers)}")
+        if 8 * size + 1024 > LARGEST_MESSAGE:
+            raise ExchangeError(f"model: an answer of {size} numbers is longer than a message may be, {LARGEST_MESSAGE} bytes")
+        self._quorum = terms.learning.quorum or len(names)
+        self._pool = ThreadPoolExecutor(2 * len(names), thread_name_prefix="parley-owner")
+        self.heard: dict[str, Heard] = {}
+
+    def ask(self, query: Query) -> list[Answer]:
+        """The answers of this round, in the order of the terms whatever order they came in."""
+
+        def question(peer: Peer) -> tuple[float, Told]:
+            began = time.perf_counter()
+            told = peer.ask(query, self._terms.train_rows(peer.name), self._size, self._deadline)
+            return time.perf_counter() - began, told
+
+        told = self._gather(question, f"round {query.round}")
+        for name, (seconds, answer) in told.items():
+            before = self.heard.get(name, Heard(answer.standing))
+            self.heard[name] = Heard(answer.standing, query.round, seconds, before.total_seconds + seconds, before.answers + 1)
+        return [told[part.name][1].answer for part in self._terms.owners if part.name in told]
+
+    def greet(self) -> None:
+        """Hear where the agreement stands from all owners (or a quorum, as the terms say), before anything is asked."""
+        terms, learner = self._terms.hash, self._terms.learning.learner
+        told = self._gather(lambda peer: peer.stand(terms, learner, self._deadline), "before the first round")
+        self.heard |= {name: Heard(standing) for name, standing in told.items()}
+
+    def spent(self, name: str) -> float | None:
+        """What an owner has spent, by its own last word."""
+        return float(self.heard[name].standing.spent) if name in self.heard else None
+
+    def close(self) -> None:
+        """Let go of the threads; calls under way are ended."""
+        for peer in self._peers.values():
+            peer.close()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _gather(self, question: Callable[[Peer], T], when: str) -> dict[str, T]:
+        """What every owner says to `question`, as far as the terms want to wait."""
+        over, troubles = threading.Event(), dict[str, str]()
+        calls = {
+            name: self._pool.submit(self._until_answered, peer, question, over, troubles) for name, peer in self._peers.items()
+        }
+        due = time.monotonic() + self._deadline
+        try:
+            while True:
+                open_calls = [call for call in calls.values() if not call.done()]
+                if open_calls:
+                    wait(open_calls, timeout=max(0.0, due - time.monotonic()), return_when=FIRST_COMPLETED)
+                done = {name: call for name, call in calls.items() if call.done()}
+                answered = {name: call for name, call in done.items() if call.exception() is None}
+                self._require_possible(done, when)
+                if len(done) == len(calls):
+                    break
+                if time.monotonic() >= due:
+                    late = [troubles.get(name, f"{name}: no answer yet") for name in calls if name not in done]
+                    if self._leaves_out(len(answered), late, when):
+                        break
+                    due = time.monotonic() + self._deadline
+            return {name: call.result() for name, call in answered.items()}
+        finally:
+            over.set()  # a call to a late owner may still be under way: it ends by its own deadline, and nobody listens
+
+    def _until_answered(self, peer: Peer, question: Callable[[Peer], T], over: threading.Event, troubles: dict[str, str]) -> T:
+        """Ask one owner again and again while that may help."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return question(peer)
+            except Unavailable as trouble:
+                troubles[peer.name] = str(trouble)
+                if over.wait(pause):
+                    raise
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _require_possible(self, done: dict[str, Future[Any]], when: str) -> None:
+        """Stop as soon as too many owners have refused for good."""
+        failed = [error for call in done.values() if (error := call.exception()) is not None]
+        for error in failed:
+            if not isinstance(error, ParleyError):
+                raise error  # a mistake in this program, not of an owner
+        allowed = len(self._peers) - self._quorum if self._terms.learning.straggler == "skip" else 0
+        if len(failed) > allowed:
+            raise ExchangeError(f"{when}: the run cannot go on: " + "; ".join(str(error) for error in failed))
+
+    def _leaves_out(self, answered: int, late: list[str], when: str) -> bool:
+        """What the terms say about owners that are late: True to go on without them, False to wait on."""
+        rule, told = self._terms.learning.straggler, "; ".join(late)
+        if rule == "stop":
+            raise ExchangeError(f"{when}: not all owners answered within {self._deadline:g} s, and the terms say stop: {told}")
+        if rule == "skip" and answered >= self._quorum:
+            self._warn(f"{when}: going on without late owners: {told}")
+            return True
+        self._warn(f"{when}: waiting for late owners: {told}")
+        return False

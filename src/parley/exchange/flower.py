@@ -1,0 +1,109 @@
+"""Parley over a Flower federation that is there already: Flower carries the messages, the owners' daemons stay what they are.
+
+The ServerApp is the learner. The ClientApp, which Flower runs beside each owner, is a relay: it hands bytes to the daemon's Unix socket
+and hands its reply back. Code that a run's submitter sends to an owner therefore meets no data, no ledger and no noise; run as another
+user than the daemon, the most it can do is ask, and gain answers that were accepted and debited.
+
+Node settings: socket (the path of the daemon's).
+"""
+
+import threading
+import time
+
+import grpc
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
+
+from parley.errors import ExchangeError, Unavailable
+from parley.exchange import messages
+from parley.exchange.daemon import SERVICE
+from parley.exchange.messages import LARGEST_MESSAGE, Standing, Told
+from parley.queries import Query
+
+METHODS = ("Ask", "Stand", "Health")
+POLL = 0.1  # seconds between two looks for replies
+RELAYED = "parley"  # the record's name
+
+client_app = ClientApp()
+
+
+@client_app.query()  # type: ignore[untyped-decorator]
+def relay(message: Message, context: Context) -> Message:
+    """Hand the message to the owner's daemon; whatever goes wrong here, only a fixed sentence travels."""
+    try:
+        asked = message.content[RELAYED]
+        method = METHODS[METHODS.index(str(asked["method"]))]
+        options = [("grpc.max_receive_message_length", LARGEST_MESSAGE)]
+        with grpc.insecure_channel(f"unix:{context.node_config['socket']}", options=options) as channel:
+            reply = channel.unary_unary(f"/{SERVICE}/{method}")(asked["content"], timeout=600)
+    except Exception:  # its text could travel to the learner
+        reply = messages.write_refusal(Unavailable("the relay did not reach the owner's daemon"))
+    return Message(RecordDict({RELAYED: ConfigRecord({"content": reply})}), reply_to=message)
+
+
+class Carrier:
+    """Brings bytes to a node and its reply back; threads share one grid."""
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid, self._lock = grid, threading.Lock()
+
+    def nodes(self) -> list[int]:
+        with self._lock:
+            return list(self._grid.get_node_ids())
+
+    def carry(self, node: int, method: str, content: bytes, timeout: float) -> bytes:
+        record = RecordDict({RELAYED: ConfigRecord({"method": method, "content": content})})
+        until = time.monotonic() + timeout
+        with self._lock:
+            (sent,) = self._grid.push_messages([Message(record, dst_node_id=node, message_type="query", ttl=timeout)])
+        while time.monotonic() < until:
+            with self._lock:
+                replies = list(self._grid.pull_messages([sent]))
+            for reply in replies:
+                if reply.has_error():
+                    raise Unavailable(f"node {node}: its relay failed")
+                return bytes(reply.content[RELAYED]["content"])
+            time.sleep(POLL)
+        raise Unavailable(f"node {node}: no reply within {timeout:g} s")
+
+
+class FlowerOwner:
+    """An owner behind a node of a Flower federation."""
+
+    def __init__(self, name: str, node: int, carrier: Carrier) -> None:
+        self.name, self._node, self._carrier = name, node, carrier
+
+    def ask(self, query: Query, records: int, size: int, timeout: float) -> Told:
+        reply = self._carrier.carry(self._node, "Ask", messages.write_query(query), timeout)
+        return messages.read_answer(reply, query, self.name, records, size)
+
+    def stand(self, terms: str, learner: str, timeout: float) -> Standing:
+        reply = self._carrier.carry(self._node, "Stand", messages.write_agreement(terms, learner), timeout)
+        return messages.read_standing(reply, self.name)
+
+    def close(self) -> None:
+        """The grid belongs to Flower."""
+
+
+def find_owners(carrier: Carrier, names: list[str], deadline: float) -> list[FlowerOwner]:
+    """The owners of the terms among the federation's nodes, each by the word of its daemon."""
+    found: dict[str, FlowerOwner] = {}
+    until = time.monotonic() + deadline
+    while len(found) < len(names) and time.monotonic() < until:
+        for node in carrier.nodes():
+            if any(owner._node == node for owner in found.values()):
+                continue
+            try:
+                name = messages.read_alive(carrier.carry(node, "Health", b"", deadline))
+            except Unavailable:
+                continue
+            if name in found:
+                raise ExchangeError(f"two nodes of the federation say that they are {name!r}")
+            if name in names:
+                found[name] = FlowerOwner(name, node, carrier)
+        time.sleep(POLL)
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise ExchangeError(f"no node of the federation is {', '.join(missing)}")
+    return list(found.values())

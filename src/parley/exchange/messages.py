@@ -1,0 +1,207 @@
+"""Queries and answers as protobuf messages, read with suspicion: sizes, shapes and names are checked before anything is made of them."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeVar
+
+import numpy as np
+from google.protobuf.message import DecodeError, Message
+
+from parley.account import Account
+from parley.errors import ExchangeError, Malformed, Refusal, Unavailable
+from parley.exchange import wire_pb2 as wire
+from parley.queries import Answer, GradientQuery, Query, StatisticsQuery
+from parley.terms import PARTY
+from parley.validate import Floats, printable
+
+LARGEST_MESSAGE = 1 << 24  # bytes: two million numbers
+_LARGEST_ROUND = 1 << 31
+_HASH = re.compile(r"[0-9a-f]{64}")
+_BUDGET = re.compile(r"[0-9]{1,100}(/[0-9]{1,100})?")
+_REFUSALS = {kind.code: kind for kind in Refusal.__subclasses__()}
+
+M = TypeVar("M", bound=Message)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where an agreement stands at one owner, by its own word."""
+
+    epsilon: Fraction
+    spent: Fraction
+    answered: int
+    rounds: int
+
+    @property
+    def left(self) -> Fraction:
+        return self.epsilon - self.spent
+
+    @classmethod
+    def of(cls, account: Account) -> "Standing":
+        return cls(account.epsilon, account.spent, account.answered, account.rounds)
+
+
+@dataclass(frozen=True)
+class Told:
+    """An owner's answer and where the agreement stood afterwards."""
+
+    answer: Answer
+    standing: Standing
+
+
+def write_query(query: Query) -> bytes:
+    """The message that asks this query."""
+    agreement = wire.Agreement(terms=query.terms, learner=query.learner)
+    message = wire.Query(id=query.id, agreement=agreement, round=query.round)
+    if isinstance(query, GradientQuery):
+        message.gradient.CopyFrom(wire.Gradient(theta=_numbers(query.theta)))
+    else:
+        message.statistics.SetInParent()
+    return bytes(message.SerializeToString())
+
+
+def read_query(content: bytes) -> Query:
+    """The query in a message, or a refusal whose text depends on nothing but the kind of mistake."""
+    message = _parsed(wire.Query, content)
+    terms, learner = _agreement(message.agreement)
+    if not 1 <= len(message.id) <= 200 or not 1 <= message.round < _LARGEST_ROUND:
+        raise Malformed("query: expected 1 to 200 characters as its id and a whole number from 1 as its round")
+    kind = message.WhichOneof("kind")
+    if kind == "gradient":
+        return GradientQuery(message.id, terms, learner, message.round, _vector(message.gradient.theta))
+    if kind == "statistics":
+        return StatisticsQuery(message.id, terms, learner, message.round)
+    raise Malformed("query: expected a gradient or statistics to be asked for")
+
+
+def write_agreement(terms: str, learner: str) -> bytes:
+    """The message that asks where an agreement stands."""
+    return bytes(wire.Agreement(terms=terms, learner=learner).SerializeToString())
+
+
+def read_agreement(content: bytes) -> tuple[str, str]:
+    """(terms hash, learner) of a message, or a refusal."""
+    return _agreement(_parsed(wire.Agreement, content))
+
+
+def write_answer(answer: Answer, standing: Standing) -> bytes:
+    """The reply that brings a stored answer."""
+    message = wire.Answer(
+        query=answer.query,
+        owner=answer.owner,
+        records=answer.records,
+        value=_numbers(answer.value),
+        standing=_standing(answer.owner, standing),
+    )
+    return bytes(wire.Reply(answer=message).SerializeToString())
+
+
+def write_standing(owner: str, standing: Standing) -> bytes:
+    """The reply that says where an agreement stands."""
+    return bytes(wire.Reply(standing=_standing(owner, standing)).SerializeToString())
+
+
+def write_alive(owner: str, version: str) -> bytes:
+    """The reply of an owner that is there."""
+    return bytes(wire.Reply(alive=wire.Alive(owner=owner, version=version)).SerializeToString())
+
+
+def write_refusal(refusal: Refusal) -> bytes:
+    """The reply that refuses: a code for programs, a sentence for people."""
+    return bytes(wire.Reply(refusal=wire.Refusal(code=refusal.code, sentence=str(refusal))).SerializeToString())
+
+
+def read_answer(content: bytes, query: Query, owner: str, records: int, size: int) -> Told:
+    """The answer in a reply, if it is one to this query by this owner, of as many finite numbers as expected; or its refusal, raised.
+
+    `records` is what the terms say: an owner's weight is not its own to choose.
+    """
+    reply = _read_reply(content, owner)
+    message = reply.answer
+    if reply.WhichOneof("outcome") != "answer" or message.query != query.id or message.owner != owner:
+        raise ExchangeError(f"{owner}: sent something other than its answer to round {query.round}")
+    if message.records != records:
+        raise ExchangeError(f"{owner}: answers for {message.records} training records, the terms say {records}")
+    try:
+        value = _vector(message.value)
+    except Malformed:
+        raise ExchangeError(f"{owner}: sent numbers that cannot be read") from None
+    if value.shape != (size,) or not np.isfinite(value).all():
+        raise ExchangeError(f"{owner}: expected {size} finite numbers as its answer to round {query.round}")
+    return Told(Answer(query.id, owner, records, value), _read_standing(message.standing, owner))
+
+
+def read_standing(content: bytes, owner: str) -> Standing:
+    """The standing in a reply, or its refusal, raised."""
+    reply = _read_reply(content, owner)
+    if reply.WhichOneof("outcome") != "standing":
+        raise ExchangeError(f"{owner}: sent something other than where the agreement stands")
+    return _read_standing(reply.standing, owner)
+
+
+def read_alive(content: bytes) -> str:
+    """The name of the owner that says it is there."""
+    reply = _read_reply(content, "owner")
+    if reply.WhichOneof("outcome") != "alive" or not re.fullmatch(PARTY, reply.alive.owner):
+        raise Unavailable("something other than an owner replied")
+    return str(reply.alive.owner)
+
+
+def _parsed(kind: type[M], content: bytes) -> M:
+    if len(content) > LARGEST_MESSAGE:
+        raise Malformed(f"message: expected at most {LARGEST_MESSAGE} bytes")
+    try:
+        message: M = kind.FromString(content)
+    except DecodeError:
+        raise Malformed("message: expected a protobuf message of parley.v1") from None
+    return message
+
+
+def _agreement(message: wire.Agreement) -> tuple[str, str]:
+    if not _HASH.fullmatch(message.terms) or not 1 <= len(message.learner) <= 200:
+        raise Malformed("agreement: expected the hash of the terms, 64 hexadecimal digits, and the name of the learner")
+    return message.terms, message.learner
+
+
+def _numbers(values: Floats) -> wire.Numbers:
+    return wire.Numbers(shape=values.shape, data=np.ascontiguousarray(values, dtype="<f8").tobytes())
+
+
+def _vector(message: wire.Numbers) -> Floats:
+    """A list of numbers; the bytes were received already, so nothing is allocated on the word of `shape`."""
+    if len(message.shape) != 1 or 8 * message.shape[0] != len(message.data) or not message.data:
+        raise Malformed("numbers: expected a list of float64 numbers whose length is its shape")
+    return np.frombuffer(message.data, dtype="<f8").astype(np.float64, copy=False)
+
+
+def _read_reply(content: bytes, owner: str) -> wire.Reply:
+    try:
+        reply = _parsed(wire.Reply, content)
+    except Malformed:
+        raise Unavailable(f"{owner}: its reply was damaged on the way") from None
+    if reply.WhichOneof("outcome") == "refusal":
+        kind = _REFUSALS.get(reply.refusal.code, Refusal)
+        raise kind(f"{owner}: {printable(reply.refusal.sentence)}")
+    return reply
+
+
+def _standing(owner: str, standing: Standing) -> wire.Standing:
+    return wire.Standing(
+        owner=owner,
+        epsilon=str(standing.epsilon),
+        spent=str(standing.spent),
+        answered=standing.answered,
+        rounds=standing.rounds,
+    )
+
+
+def _read_standing(message: wire.Standing, owner: str) -> Standing:
+    budgets = (message.epsilon, message.spent)
+    if message.owner != owner or not all(_BUDGET.fullmatch(text) for text in budgets):
+        raise ExchangeError(f"{owner}: where its agreement stands cannot be read")
+    try:
+        epsilon, spent = (Fraction(text) for text in budgets)
+    except ZeroDivisionError:
+        raise ExchangeError(f"{owner}: where its agreement stands cannot be read") from None
+    return Standing(epsilon, spent, message.answered, message.rounds)

@@ -1,0 +1,107 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Nothing(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Numbers(_message.Message):
+    __slots__ = ("shape", "data")
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    data: bytes
+    def __init__(self, shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class Agreement(_message.Message):
+    __slots__ = ("terms", "learner")
+    TERMS_FIELD_NUMBER: _ClassVar[int]
+    LEARNER_FIELD_NUMBER: _ClassVar[int]
+    terms: str
+    learner: str
+    def __init__(self, terms: _Optional[str] = ..., learner: _Optional[str] = ...) -> None: ...
+
+class Query(_message.Message):
+    __slots__ = ("id", "agreement", "round", "gradient", "statistics")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    AGREEMENT_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    GRADIENT_FIELD_NUMBER: _ClassVar[int]
+    STATISTICS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    agreement: Agreement
+    round: int
+    gradient: Gradient
+    statistics: Statistics
+    def __init__(self, id: _Optional[str] = ..., agreement: _Optional[_Union[Agreement, _Mapping]] = ..., round: _Optional[int] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ...) -> None: ...
+
+class Gradient(_message.Message):
+    __slots__ = ("theta",)
+    THETA_FIELD_NUMBER: _ClassVar[int]
+    theta: Numbers
+    def __init__(self, theta: _Optional[_Union[Numbers, _Mapping]] = ...) -> None: ...
+
+class Statistics(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Answer(_message.Message):
+    __slots__ = ("query", "owner", "records", "value", "standing")
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    STANDING_FIELD_NUMBER: _ClassVar[int]
+    query: str
+    owner: str
+    records: int
+    value: Numbers
+    standing: Standing
+    def __init__(self, query: _Optional[str] = ..., owner: _Optional[str] = ..., records: _Optional[int] = ..., value: _Optional[_Union[Numbers, _Mapping]] = ..., standing: _Optional[_Union[Standing, _Mapping]] = ...) -> None: ...
+
+class Standing(_message.Message):
+    __slots__ = ("owner", "epsilon", "spent", "answered", "rounds")
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    EPSILON_FIELD_NUMBER: _ClassVar[int]
+    SPENT_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    epsilon: str
+    spent: str
+    answered: int
+    rounds: int
+    def __init__(self, owner: _Optional[str] = ..., epsilon: _Optional[str] = ..., spent: _Optional[str] = ..., answered: _Optional[int] = ..., rounds: _Optional[int] = ...) -> None: ...
+
+class Refusal(_message.Message):
+    __slots__ = ("code", "sentence")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    sentence: str
+    def __init__(self, code: _Optional[str] = ..., sentence: _Optional[str] = ...) -> None: ...
+
+class Alive(_message.Message):
+    __slots__ = ("owner", "version")
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    version: str
+    def __init__(self, owner: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
+
+class Reply(_message.Message):
+    __slots__ = ("answer", "standing", "alive", "refusal")
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    STANDING_FIELD_NUMBER: _ClassVar[int]
+    ALIVE_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    answer: Answer
+    standing: Standing
+    alive: Alive
+    refusal: Refusal
+    def __init__(self, answer: _Optional[_Union[Answer, _Mapping]] = ..., standing: _Optional[_Union[Standing, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ...) -> None: ...

@@ -1,0 +1,83 @@
+"""The learner as the ServerApp of a Flower federation: the same rounds, with Flower as the carrier (`exchange/flower.py`).
+
+Run settings: terms, save and checkpoint (paths at the server), deadline (seconds). A run that was interrupted goes on where its
+checkpoint stands.
+"""
+
+import logging
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from parley.exchange.federation import Federation
+from parley.exchange.flower import Carrier, find_owners
+from parley.learning.deployed import learn, open_checkpoint, plan_run
+from parley.terms import load_terms
+
+server_app = ServerApp()
+
+
+@server_app.main()  # type: ignore[untyped-decorator, unused-ignore]
+def main(grid: Grid, context: Context) -> None:
+    """Train by the terms and save the model."""
+    settings = context.run_config
+    deadline, kept = float(settings["deadline"]), Path(str(settings["checkpoint"]))
+    terms = load_terms(str(settings["terms"]))
+    plan = plan_run(terms)
+    begin = open_checkpoint(plan, kept, resume=True)
+    peers = find_owners(Carrier(grid), [part.name for part in terms.owners], deadline)
+    federation = Federation(terms, peers, plan.answer_size, deadline, logging.getLogger("parley").warning)
+    try:
+        federation.greet()
+        result = learn(plan, federation, begin, lambda point: point.save(kept), federation.spent)
+    finally:
+        federation.close()
+    result.model.save(str(settings["save"]))
+
+
+APP = {
+    "pyproject.toml": """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "parley-relay"
+version = "1.0.0"
+description = "Carries Parley's messages to the owners' daemons"
+license = "Apache-2.0"
+dependencies = []
+
+[tool.hatch.build.targets.wheel]
+packages = ["."]
+
+[tool.flwr.app]
+publisher = "parley"
+
+[tool.flwr.app.components]
+serverapp = "parley_relay.app:server_app"
+clientapp = "parley_relay.app:client_app"
+
+[tool.flwr.app.config]
+terms = "terms.toml"
+save = "model.json"
+checkpoint = "terms.checkpoint"
+deadline = 120.0
+""",
+    "parley_relay/__init__.py": "",
+    "parley_relay/app.py": """\
+from parley.exchange.flower import client_app
+from parley.learning.over_flower import server_app
+
+__all__ = ["client_app", "server_app"]
+""",
+}
+
+
+def write_app(folder: Path) -> None:
+    """The Flower app that `flwr run` submits: names only, the code is Parley's at every party."""
+    for name, text in APP.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")

@@ -1,0 +1,27 @@
+import subprocess
+import sys
+
+WITHOUT = """
+import sys
+for name in ("grpc", "google.protobuf", "cryptography", "flwr"):
+    sys.modules[name] = None
+from typer.testing import CliRunner
+from parley.cli.app import app
+from parley.errors import SettingError
+needy = {
+    "certs init authority": "deploy",
+    "owner serve owner.toml": "deploy",
+    "learner run terms.toml --owners addresses.toml": "deploy",
+    "learner flower app": "flower",
+}
+for command, extra in needy.items():
+    error = CliRunner().invoke(app, command.split()).exception
+    assert isinstance(error, SettingError), (command, error)
+    assert str(error) == f"this command needs the extra '{extra}': pip install 'parley[{extra}]'", error
+assert CliRunner().invoke(app, ["budget", "explain", "--epsilon", "1"]).exit_code == 0
+"""
+
+
+def test_without_its_extra_a_command_says_so_and_everything_else_runs():
+    run = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr

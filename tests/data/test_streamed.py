@@ -1,0 +1,131 @@
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parley
+from parley.data import streamed
+from parley.data.design import BLOCK
+from parley.data.streamed import ParquetFolder, StreamedDesign, open_table
+from parley.errors import DataError
+from parley.ledger import Ledger
+from parley.objectives.moments import bounded_moments
+from parley.queries import GradientQuery
+from samples import BOUNDS, class_table, make_terms, regression_table
+
+ROWS = 3 * BLOCK + 777
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    """Pieces of two blocks, one block in memory at a time, so that small tables have many."""
+    monkeypatch.setattr(streamed, "PIECE", 2)
+    monkeypatch.setattr(streamed, "AT_ONCE", 1)
+
+
+def write_folder(folder, table, sizes=(5000, 1, 3000, 10**9), group=1100):
+    """The table as files of these many rows, in row groups that fit neither files nor blocks."""
+    folder.mkdir()
+    start = 0
+    for number, size in enumerate(sizes):
+        part = table.iloc[start : start + size]
+        if len(part):
+            part.to_parquet(folder / f"part-{number}.parquet", row_group_size=group, index=False)
+        start += size
+    return folder
+
+
+def designs(tmp_path, table, terms):
+    memory = parley.Owner("a", table).prepare(terms)
+    disk = parley.Owner("a", write_folder(tmp_path / "table", table)).prepare(terms)
+    assert isinstance(disk.train, StreamedDesign)
+    return memory, disk
+
+
+@pytest.mark.parametrize("kind", ["linear-regression", "linear-svm", "logistic-regression"])
+@pytest.mark.parametrize("holdout", [0.0, 0.3])
+def test_gradients_and_moments_are_those_of_the_table_in_memory(tmp_path, kind, holdout):
+    table = regression_table(ROWS) if kind == "linear-regression" else class_table(ROWS)
+    terms = make_terms(ROWS, model__kind=kind, model__holdout=holdout, privacy__clip=0.7)
+    memory, disk = designs(tmp_path, table, terms)
+    theta = np.linspace(-1, 1, memory.train.width)
+    exact, streamed_value = (a.bounded(GradientQuery.ask("t", "l", 1, theta), ()) for a in (memory, disk))
+    np.testing.assert_allclose(streamed_value.value, exact.value, rtol=1e-9, atol=1e-12)
+    assert streamed_value.sensitivity == exact.sensitivity
+    moments = [bounded_moments(a.train, a.bound).value for a in (memory, disk)]
+    np.testing.assert_allclose(moments[1], moments[0], rtol=1e-9)
+    assert len(disk.train) == len(memory.train)
+    assert len(disk.held_out) == len(memory.held_out)
+
+
+def test_a_regression_bounded_by_its_columns_needs_the_statistics_once(tmp_path):
+    terms = make_terms(ROWS, privacy__clip=None, model__bounds=BOUNDS)
+    memory, disk = designs(tmp_path, regression_table(ROWS), terms)
+    for a, b in zip(memory.train.statistics, disk.train.statistics, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-9)
+
+
+def test_no_sum_is_longer_than_its_rounding_bound_allows(tmp_path):
+    """Additions on the longest path: within a block, over the blocks of a piece, over the pieces - at most BLOCK + blocks in all."""
+    folder = write_folder(tmp_path / "table", regression_table(ROWS), sizes=(1,) * 50 + (4096, 1, 10**9), group=300)
+    design = parley.Owner("a", folder).prepare(make_terms(ROWS)).train
+    sizes = [[len(block) for block in design._blocks(piece)] for piece in design.places]
+    assert sum(map(sum, sizes)) == ROWS
+    assert all(size == BLOCK for piece in sizes for size in piece[:-1])
+    assert all(len(piece) >= 2 for piece in sizes[:-1])
+    assert BLOCK + max(map(len, sizes)) + len(sizes) <= BLOCK + -(-ROWS // BLOCK) + 2
+
+
+def test_an_owner_releases_from_a_folder(tmp_path):
+    folder = write_folder(tmp_path / "table", regression_table(ROWS))
+    owner = parley.Owner("a", folder, ledger=Ledger(tmp_path / "a.ledger", lifetime=1.0))
+    terms = make_terms(ROWS, learning__horizon=3)
+    owner.accept(terms)
+    result = parley.train(terms, [owner])
+    assert result.released
+    assert owner.ledger.account(terms.hash).spent == 1
+
+
+def test_what_cannot_be_streamed_is_refused_in_one_sentence(tmp_path):
+    table = regression_table(ROWS)
+    folder = write_folder(tmp_path / "table", table)
+    with pytest.raises(DataError, match="promise 100 records, the table has 13065"):
+        parley.Owner("a", folder).prepare(make_terms(100))
+    with pytest.raises(DataError, match="cannot count each person's rows"):
+        parley.Owner("a", folder).prepare(make_terms(ROWS, privacy__person="x0"))
+    with pytest.raises(DataError, match="studies need one file"):
+        parley.train(make_terms(ROWS), [parley.Owner("a", folder)])
+    with pytest.raises(DataError, match="column 'x9' is missing"):
+        parley.Owner("a", folder).prepare(make_terms(ROWS, model__features=["x9"]))
+    with pytest.raises(DataError, match="sums over its rows only"):
+        _ = parley.Owner("a", folder).prepare(make_terms(ROWS)).train.X
+    table.loc[9000, "x1"] = np.nan
+    with pytest.raises(DataError, match="counted from row 8193 on: column 'x1', row 809: a missing value"):
+        parley.Owner("a", write_folder(tmp_path / "holes", table)).prepare(make_terms(ROWS))
+    (tmp_path / "none").mkdir()
+    with pytest.raises(DataError, match=r"expected \.parquet files"):
+        len(ParquetFolder(tmp_path / "none"))
+    (tmp_path / "none" / "a.parquet").write_text("junk")
+    with pytest.raises(DataError, match="cannot be read as parquet"):
+        parley.Owner("a", tmp_path / "none").prepare(make_terms(ROWS))
+
+
+def test_a_file_is_read_and_a_folder_is_streamed(tmp_path):
+    pq.write_table(pa.table({"x": [1.0]}), tmp_path / "a.parquet")
+    assert len(open_table(tmp_path / "a.parquet")) == 1
+    assert isinstance(open_table(tmp_path), ParquetFolder)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the cluster's own threads and sockets
+def test_blocks_are_summed_on_a_cluster(tmp_path):
+    """A real local Dask cluster of two processes, told to joblib: the same numbers."""
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    import joblib
+
+    memory, disk = designs(tmp_path, regression_table(ROWS), make_terms(ROWS))
+    theta = np.array([0.3, -0.2, 0.1])
+    client = distributed.Client(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
+    with client, joblib.parallel_config(backend="dask"):
+        afar = disk.objective.mean_gradient(disk.train, theta, disk.bound)
+    np.testing.assert_allclose(afar, memory.objective.mean_gradient(memory.train, theta, memory.bound), rtol=1e-9)
+    assert len(disk.train.places) > 1

@@ -1,0 +1,185 @@
+"""Daemons and a learner as separate processes with mutual TLS on loopback."""
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import parley
+from consortium import Consortium, toml_terms
+from parley.aggregation import weighted_mean
+from parley.cli.app import app
+from parley.errors import BudgetExhausted
+from parley.learning.algorithm import run
+from parley.learning.checkpoint import load_checkpoint
+from parley.learning.deployed import plan_run
+from parley.queries import Answer
+
+
+@pytest.fixture
+def banks(tmp_path):
+    consortium = Consortium(tmp_path)
+    yield consortium
+    consortium.close()
+
+
+def test_the_model_is_that_of_a_learner_in_process_that_replays_the_ledgers(banks):
+    terms = banks.write_terms()
+    banks.accept(terms)
+    banks.start()
+    result = banks.learn("--save", str(banks.folder / "model.json"))
+    assert result["relative_fitness"] is None
+    assert result["released"] is True
+    assert set(result["latency"]) == {"a", "b", "c"}
+    assert [owner["epsilon_spent"] for owner in result["owners"]] == [1.0, 1.0, 1.0]
+    assert banks.spent(terms) == {"a": 1, "b": 1, "c": 1}
+    assert banks.replay(terms) == result["theta"]
+    assert parley.load_model(banks.folder / "model.json").theta_.tolist() == result["theta"]
+    assert banks.learn("--resume")["theta"] == result["theta"]  # a finished run costs nothing more
+    assert "--resume goes on with it" in banks.fail()
+    (banks.folder / "terms.checkpoint").unlink()
+    assert banks.learn()["theta"] == result["theta"]  # nor does one from the start: the answers are stored
+    assert banks.spent(terms) == {"a": 1, "b": 1, "c": 1}
+    assert all(banks.kill(name, signal.SIGTERM) == 0 for name in "abc")
+    assert banks.log("a")[-1]["event"] == "stopped"
+
+
+def test_terms_accepted_while_the_daemon_runs_draw_on_the_same_lifetime_budget(banks):
+    banks.start()
+    first, second = banks.write_terms(), banks.write_terms("second.toml", horizon=2)
+    banks.accept(first)
+    banks.learn()
+    banks.accept(second)
+    banks.learn(file="second.toml")
+    assert banks.ledger("a").reserved == (2, 0)
+    with pytest.raises(BudgetExhausted, match="lifetime budget is 2"):
+        banks.accept(banks.write_terms("third.toml", horizon=3, epsilon=0.1))
+    assert "accepted these terms" in banks.fail("--deadline", "5", file="third.toml")
+
+
+def test_statistics_travel_in_one_round(banks):
+    head = toml_terms(horizon=1, extra='algorithm = "sufficient-statistics"').replace("step = 0.2\n", "")
+    (banks.folder / "terms.toml").write_text(head)
+    terms = parley.load_terms(banks.folder / "terms.toml")
+    banks.accept(terms)
+    banks.start()
+    result = banks.learn()
+    assert banks.spent(terms) == {"a": 1, "b": 1, "c": 1}
+    assert banks.replay(terms) == result["theta"]
+    assert len(result["moments"]["matrix"]) == 4
+
+
+def test_an_owner_that_learns_adds_noise_to_its_own_answers_and_keeps_its_refinement(banks):
+    terms = banks.write_terms(learner="a")
+    (banks.folder / "terms.toml").write_text((banks.folder / "terms.toml").read_text().replace("radius", "holdout = 0.2\nradius"))
+    terms = parley.load_terms(banks.folder / "terms.toml")
+    banks.accept(terms)
+    banks.start("b", "c")
+    addresses = banks.write_addresses(a='{ own = "a.toml" }')
+    addresses.write_text(addresses.read_text().replace("learner.", "a."))
+    result = banks.learn("--save-own", str(banks.folder / "own.json"))
+    assert banks.spent(terms) == {"a": 1, "b": 1, "c": 1}
+    assert banks.replay(terms) == result["theta"]
+    assert parley.load_model(banks.folder / "own.json").released_ is False
+
+
+def stored_answer(consortium, name, terms, round_):
+    with sqlite3.connect(consortium.folder / f"{name}.ledger") as db:
+        row = db.execute(
+            "SELECT query, answer FROM entries WHERE kind='answer' AND terms=? AND round=?", (terms.hash, round_)
+        ).fetchone()
+    return Answer(row[0], name, terms.train_rows(name), np.frombuffer(row[1], dtype="<f8"))
+
+
+def test_a_skipped_owner_costs_nothing_and_the_run_follows_from_who_answered(banks):
+    """c is away at first and joins later; the model is again that of the stored answers, given the recorded sets."""
+    terms = banks.write_terms(horizon=6, extra='quorum = 2\nstraggler = "skip"')
+    banks.accept(terms)
+    banks.start("a", "b")
+    learner = banks.learner("--deadline", "0.4")
+    checkpoint = banks.folder / "terms.checkpoint"
+    until = time.monotonic() + 60
+    while not checkpoint.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    banks.start("c")
+    learner.join(60)
+    assert learner.exitcode == 0, banks.said()
+    assert "going on without late owners: c:" in banks.said()
+    plan = plan_run(terms)
+    kept = load_checkpoint(checkpoint, terms.hash, plan.start)
+    assert kept.answered[0] == ("a", "b")
+    late = sum("c" not in names for names in kept.answered)
+    spent = banks.spent(terms)
+    assert spent["a"] == spent["b"] == 1
+    assert spent["c"] == parley.Ledger(banks.folder / "c.ledger").account(terms.hash).answers * Fraction(1, 6)
+    assert spent["c"] <= 1 - Fraction(late, 6)
+
+    class Replay:
+        def ask(self, query):
+            return [stored_answer(banks, name, terms, query.round) for name in kept.answered[query.round - 1]]
+
+    final = run(plan.algorithm, Replay(), weighted_mean, terms.hash, "learner", plan.start)
+    np.testing.assert_array_equal(final.theta, kept.state.theta)
+
+
+def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
+    """init, accept (in words, with a question), ledger - as people type them; the real command in a real process."""
+    consortium = Consortium(tmp_path)
+    terms = consortium.write_terms()
+    runner = CliRunner()
+    home = tmp_path / "home"
+    made = runner.invoke(
+        app,
+        [
+            "owner",
+            "init",
+            str(home),
+            "--name",
+            "a",
+            "--table",
+            str(tmp_path / "a.csv"),
+            "--lifetime",
+            "1.5",
+            "--listen",
+            "127.0.0.1:0",
+        ],
+    )
+    assert made.exit_code == 0, made.output
+    assert home.stat().st_mode & 0o777 == 0o700
+    again = runner.invoke(app, ["owner", "init", str(home), "--name", "a", "--table", str(tmp_path / "a.csv"), "--lifetime", "9"])
+    assert "exists already" in str(again.exception)
+    arguments = ["owner", "accept", str(tmp_path / "terms.toml"), "--owner", str(home / "owner.toml")]
+    arguments += ["--certificate", str(tmp_path / "learner.crt")]
+    refused = runner.invoke(app, arguments, input="n\n")
+    assert refused.exit_code == 1
+    for words in (
+        "8 answers, each a mean over 60 records as vectors of 3 numbers",
+        "ε = 1",
+        "between 26.9% and 73.1%",
+        "0 is reserved already",
+    ):
+        assert words in refused.output
+    assert parley.Ledger(home / "a.ledger").reserved == (0, 0)
+    accepted = runner.invoke(app, arguments, input="y\n")
+    assert f"Accepted: terms {terms.hash[:16]}" in accepted.output
+    wrong = runner.invoke(app, [*arguments[:-1], str(tmp_path / "b.crt"), "--yes"])
+    assert "the terms name 'learner'" in str(wrong.exception)
+    code = "from parley.cli import main; main()"
+    shown = subprocess.run(
+        [sys.executable, "-c", code, "owner", "ledger", str(home / "owner.toml")], capture_output=True, text=True, check=True
+    )
+    for words in ("Test", "learner", "0 of 8", "1 reserved, 0 spent, 0.5 left", "chain unbroken"):
+        assert words in shown.stdout
+
+
+def test_a_public_sample_between_organisations_needs_its_hash(banks):
+    (banks.folder / "public.csv").write_text((banks.folder / "a.csv").read_text())
+    text = toml_terms().replace('target = "y"', 'target = "y"\npublic = "public.csv"')
+    (banks.folder / "terms.toml").write_text(text)
+    assert "model.public_sha256: missing" in banks.fail()

@@ -1,0 +1,443 @@
+"""Whatever breaks between a learner and its owners: no budget is lost, none is overspent, and the run goes on.
+
+PARLEY_NETWORK_KILLS sets how many processes are killed (default 8), PARLEY_FUZZ how many damaged messages are sent (default 4000).
+"""
+
+import contextlib
+import os
+import random
+import select
+import signal
+import socket
+import sqlite3
+import threading
+import time
+from fractions import Fraction
+from io import StringIO
+
+import grpc
+import numpy as np
+import pytest
+
+import parley
+from consortium import Consortium
+from parley.errors import (
+    ContentMismatch,
+    ExchangeError,
+    Malformed,
+    OutOfOrder,
+    OutsideBox,
+    Refusal,
+    Unavailable,
+    UnknownTerms,
+)
+from parley.exchange import certificates, messages
+from parley.exchange.acceptance import Acceptance, Acceptances, Caller
+from parley.exchange.daemon import SERVICE, open_owner
+from parley.exchange.desk import Desk, Log
+from parley.exchange.remote import RemoteOwner, channel_credentials
+from parley.exchange.settings import load_owner
+from parley.queries import GradientQuery
+
+LEARNER = Caller(("learner",), "key")
+
+
+@pytest.fixture
+def banks(tmp_path):
+    consortium = Consortium(tmp_path)
+    yield consortium
+    consortium.close()
+
+
+@pytest.fixture
+def bank(tmp_path):
+    """One owner."""
+    consortium = Consortium(tmp_path, names="a")
+    yield consortium
+    consortium.close()
+
+
+def answers(consortium, name):
+    with sqlite3.connect(consortium.folder / f"{name}.ledger") as db:
+        return dict(db.execute("SELECT query, answer FROM entries WHERE kind='answer'").fetchall())
+
+
+def ask(terms, k=1, theta=(0.0, 0.0, 0.0), learner="learner"):
+    return GradientQuery.ask(terms.hash, learner, k, np.array(theta))
+
+
+def test_kill_any_process_at_any_point_and_restart(banks):
+    kills = int(os.environ.get("PARLEY_NETWORK_KILLS", "8"))
+    rng = random.Random(5)
+    killed, runs = 0, 0
+    banks.start()
+    while killed < kills:
+        runs += 1
+        terms = banks.write_terms(f"terms{runs}.toml", horizon=40 + runs, epsilon=2.0 / (kills + 1))
+        banks.accept(terms)
+        seen = {name: {} for name in "abc"}
+        learner = banks.learner("--resume", file=f"terms{runs}.toml")
+        while learner.exitcode != 0:
+            learner.join(rng.uniform(0.05, 0.5))
+            if learner.exitcode is None and killed < kills:
+                victim = rng.choice(["a", "b", "c", "learner"])
+                killed += 1
+                if victim == "learner":
+                    os.kill(learner.pid, signal.SIGKILL)
+                    learner.join()
+                    learner = banks.learner("--resume", file=f"terms{runs}.toml")
+                else:
+                    banks.kill(victim)
+                    banks.start(victim)
+            assert learner.exitcode in (None, 0, -signal.SIGKILL), banks.said()
+            for name in "abc":
+                now = answers(banks, name)
+                assert seen[name].items() <= now.items()  # no answer was lost or changed
+                seen[name] = now
+        budget = Fraction(str(2.0 / (kills + 1)))
+        assert banks.spent(terms) == dict.fromkeys("abc", budget)
+        theta = banks.learn("--resume", file=f"terms{runs}.toml")["theta"]
+        assert banks.replay(terms) == theta
+
+
+def test_an_owner_that_cannot_be_reached_is_waited_for_or_ends_the_run_as_the_terms_say(banks):
+    terms = banks.write_terms(extra='straggler = "stop"')
+    banks.accept(terms)
+    banks.start("a", "b")
+    said = banks.fail("--deadline", "1")
+    assert "the terms say stop: c:" in said
+    assert len(said.strip().splitlines()) == 1
+    assert banks.spent(terms) == dict.fromkeys("abc", 0)  # nobody was asked before everybody was there
+    patient = banks.write_terms("patient.toml")
+    banks.accept(patient)
+    learner = banks.learner("--deadline", "0.5", file="patient.toml")
+    time.sleep(1.5)
+    banks.start("c")
+    learner.join(60)
+    assert learner.exitcode == 0, banks.said()
+    assert "waiting for late owners: c:" in banks.said()
+    assert banks.spent(patient) == dict.fromkeys("abc", 1)
+
+
+def test_a_slow_owner_is_asked_again_and_debited_once(banks):
+    terms = banks.write_terms(horizon=5)
+    banks.accept(terms)
+    banks.start()
+    os.kill(banks.daemons["b"].pid, signal.SIGSTOP)
+    learner = banks.learner("--deadline", "0.3")
+    time.sleep(1.5)
+    os.kill(banks.daemons["b"].pid, signal.SIGCONT)
+    learner.join(60)
+    assert learner.exitcode == 0, banks.said()
+    assert banks.spent(terms) == dict.fromkeys("abc", 1)
+    checkpoint = (banks.folder / "terms.checkpoint").read_text()
+    assert checkpoint.count('["a", "b", "c"]') == 5
+
+
+class BadLine(threading.Thread):
+    """A TCP line to `port` that cuts connections short and flips bits now and then."""
+
+    def __init__(self, port, seed):
+        super().__init__(daemon=True)
+        self._target, self._rng = port, random.Random(seed)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        self.damage = 0
+
+    def run(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listening.accept()
+                threading.Thread(target=self._carry, args=(near,), daemon=True).start()
+
+    def _carry(self, near):
+        with contextlib.suppress(OSError), near, socket.create_connection(("127.0.0.1", self._target)) as far:
+            while True:
+                for source in select.select([near, far], [], [])[0]:
+                    data = bytearray(source.recv(4096))
+                    chance = self._rng.random()
+                    if not data or chance < 0.02:
+                        return
+                    if chance < 0.06:
+                        self.damage += 1
+                        data[self._rng.randrange(len(data))] ^= 0x10
+                    (far if source is near else near).sendall(data)
+
+    def close(self):
+        self._listening.close()
+
+
+def test_a_line_that_cuts_and_corrupts_costs_no_budget_and_changes_no_number(banks):
+    terms = banks.write_terms(horizon=12)
+    banks.accept(terms)
+    banks.start()
+    lines = [BadLine(banks.ports[name], seed) for seed, name in enumerate("abc")]
+    [line.start() for line in lines]
+    banks.write_addresses(**{name: f'"127.0.0.1:{line.port}"' for name, line in zip("abc", lines, strict=True)})
+    theta = banks.learn("--deadline", "5")["theta"]
+    [line.close() for line in lines]
+    assert sum(line.damage for line in lines) > 0
+    assert banks.spent(terms) == dict.fromkeys("abc", 1)
+    assert banks.replay(terms) == theta
+
+
+def test_duplicated_and_reordered_messages_get_the_stored_answers(bank):
+    terms = bank.write_terms(horizon=3)
+    bank.accept(terms)
+    bank.start()
+    peer = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", bank.identity())
+    first, second = ask(terms, 1), ask(terms, 2, (0.1, 0.0, 0.0))
+    with pytest.raises(OutOfOrder):
+        peer.ask(second, 60, 3, 10)
+    crowd = []
+    threads = [threading.Thread(target=lambda: crowd.append(peer.ask(first, 60, 3, 10).answer.value.tobytes())) for _ in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert len(crowd) == 8
+    assert len(set(crowd)) == 1
+    later = peer.ask(second, 60, 3, 10)
+    assert peer.ask(first, 60, 3, 10).answer.value.tobytes() == crowd[0]  # an old message comes again after a newer one
+    assert later.standing.spent == peer.stand(terms.hash, "learner", 10).spent == Fraction(2, 3)
+    with pytest.raises(ContentMismatch):
+        peer.ask(GradientQuery(first.id, terms.hash, "learner", 1, np.ones(3)), 60, 3, 10)
+    peer.close()
+
+
+@pytest.fixture
+def desk(bank):
+    """The front desk of one owner, in process, with terms accepted and none of its rounds asked."""
+    terms = bank.write_terms(horizon=3)
+    bank.accept(terms)
+    settings = load_owner(bank.folder / "a.toml")
+    owner = open_owner(settings)
+    with (bank.folder / "desk.log").open("w") as log:
+        made = Desk(owner, Acceptances(settings.accepted), Log(log))
+        made.open()
+        made.terms, made.owner = terms, owner
+        yield made
+    owner.ledger.close()
+
+
+def refused(desk, content, caller=LEARNER):
+    """The refusal that this message gets; it must have cost nothing."""
+    before = desk.owner.ledger.verify()
+    with pytest.raises(Refusal) as refusal:
+        messages.read_standing(desk.ask(content, caller), "a")
+    assert desk.owner.ledger.verify() == before
+    return type(refusal.value)
+
+
+def test_a_learner_that_asks_for_too_much_gets_refusals_that_cost_nothing(desk):
+    terms = desk.terms
+    wrong = {
+        ask(terms, 2): OutOfOrder,
+        ask(terms, 4): OutOfOrder,
+        ask(terms, theta=(np.nan, 0, 0)): Malformed,
+        ask(terms, theta=(np.inf, 0, 0)): Malformed,
+        ask(terms, theta=(0.0, 0.0)): Malformed,
+        ask(terms, theta=(5.1, 0, 0)): OutsideBox,
+        ask(terms, learner="other"): UnknownTerms,
+        GradientQuery.ask("0" * 64, "learner", 1, np.zeros(3)): UnknownTerms,
+    }
+    for query, kind in wrong.items():
+        assert refused(desk, messages.write_query(query)) is kind
+    for stranger in (Caller(("other",), "key"), Caller(), Caller(relay=True)):
+        assert refused(desk, messages.write_query(ask(terms)), stranger) is UnknownTerms
+    whole = messages.write_query(ask(terms))
+    assert {refused(desk, whole[:n]) for n in range(len(whole))} <= {Malformed}  # truncated anywhere
+    assert refused(desk, whole + bytes(messages.LARGEST_MESSAGE)) is Malformed
+    desk.ask(whole, LEARNER)
+    for k in (2, 3):
+        desk.ask(messages.write_query(ask(terms, k)), LEARNER)
+    assert refused(desk, messages.write_query(ask(terms, 4))) is OutOfOrder
+    assert desk.owner.ledger.account(terms.hash).spent == 1
+
+
+def test_only_the_accepted_key_may_ask_and_relays_only_where_a_person_let_them(desk, bank):
+    folder = Acceptances(bank.folder / "accepted-a")
+    folder.store(Acceptance(desk.terms, fingerprint="right", relay=True))
+    content = messages.write_query(ask(desk.terms))
+    assert refused(desk, content, Caller(("learner",), "wrong")) is UnknownTerms
+    desk.ask(content, Caller(("learner",), "right"))
+    assert desk.owner.ledger.account(desk.terms.hash).answered == 1
+    desk.ask(messages.write_query(ask(desk.terms, 2)), Caller(relay=True))
+    assert desk.owner.ledger.account(desk.terms.hash).answered == 2
+
+
+def test_a_file_alone_does_not_accept_terms(desk, bank):
+    """Somebody who drops a file beside the ledger has not reserved anything, so nothing is answered."""
+    other = bank.write_terms("other.toml", horizon=2)
+    Acceptances(bank.folder / "accepted-a").store(Acceptance(other))
+    assert refused(desk, messages.write_query(ask(other))) is UnknownTerms
+    changed = Acceptances(bank.folder / "accepted-a")
+    path = changed.folder / f"{desk.terms.hash}.json"
+    path.write_text(path.read_text().replace('"clip": 4.0', '"clip": 400.0'))
+    assert refused(desk, messages.write_query(ask(desk.terms))) is Unavailable
+
+
+def damaged(rng, pool):
+    """A message with some bytes flipped, cut, doubled, swapped, or grown."""
+    content = bytearray(rng.choice(pool))
+    for _ in range(rng.randint(1, 4)):
+        place = rng.randrange(len(content) + 1)
+        match rng.randrange(5):
+            case 0 if content:
+                content[place % len(content)] ^= 1 << rng.randrange(8)
+            case 1:
+                del content[place:]
+            case 2:
+                content[place:place] = rng.randbytes(rng.randint(1, 20))
+            case 3:
+                content[place:place] = content[: rng.randint(0, 60)]
+            case _:
+                content += rng.choice(pool)[rng.randint(0, 40) :]
+    return bytes(content)
+
+
+def test_fuzzed_messages_crash_nothing_and_cost_nothing(desk, bank):
+    """One agreement is used up and may only repeat itself; one is fresh, but the caller is not its learner."""
+    count = int(os.environ.get("PARLEY_FUZZ", "4000"))
+    fresh = bank.write_terms("fresh.toml", horizon=2)
+    bank.accept(fresh)
+    used = [ask(desk.terms, k, (0.1 * k, 0.0, -1.0)) for k in (1, 2, 3)]
+    for query in used:
+        desk.ask(messages.write_query(query), LEARNER)
+    pool = [messages.write_query(query) for query in (*used, ask(desk.terms, 4), ask(fresh), ask(fresh, 2))]
+    pool.append(messages.write_agreement(desk.terms.hash, "learner"))
+    rows, rng = desk.owner.ledger.verify(), random.Random(6)
+    stored = set(answers(bank, "a").values())
+    stranger = Caller(("someone",), "key")
+    kinds = set()
+    for _ in range(count):
+        content = damaged(rng, pool)
+        caller = stranger if fresh.hash.encode() in content else LEARNER
+        reply = messages.wire.Reply.FromString(desk.ask(content, caller))
+        desk.stand(content, caller)
+        if reply.WhichOneof("outcome") == "answer":
+            assert reply.answer.value.data in stored
+        else:
+            kinds.add(reply.refusal.code)
+    assert desk.owner.ledger.verify() == rows
+    assert kinds <= {"malformed", "unknown-terms", "out-of-order", "content-mismatch", "outside-box"}
+    assert {"malformed", "unknown-terms"} <= kinds
+
+
+def test_refusals_and_logs_do_not_depend_on_records(desk, bank, tmp_path):
+    """The same mistakes at an owner with other rows bring the same bytes; the log has no field for numbers."""
+    other = tmp_path / "other"
+    other.mkdir()
+    twin = Consortium(other, names="a")
+    table = parley.data.read_table(twin.folder / "a.csv").astype(float)
+    (table * 0.5).to_csv(twin.folder / "a.csv", index=False)
+    twin.accept(desk.terms)
+    settings = load_owner(twin.folder / "a.toml")
+    log = StringIO()
+    second = Desk(open_owner(settings), Acceptances(settings.accepted), Log(log))
+    wrong = [
+        ask(desk.terms, 2),
+        ask(desk.terms, theta=(9, 0, 0)),
+        ask(desk.terms, theta=(np.nan, 0, 0)),
+        ask(desk.terms, learner="x"),
+    ]
+    for content in [*map(messages.write_query, wrong), b"junk", b""]:
+        assert desk.ask(content, LEARNER) == second.ask(content, LEARNER)
+    keys = {key for line in log.getvalue().splitlines() for key in messages.re.findall(r'"(\w+)":', line)}
+    assert keys <= {"time", "event", "caller", "terms", "learner", "round", "query", "code", "reason", "ms"}
+
+
+def test_an_error_inside_never_travels(desk, monkeypatch):
+    def fail(*arguments):
+        raise ValueError("salary 123456")
+
+    monkeypatch.setattr(desk.owner, "answer", fail)
+    reply = desk.ask(messages.write_query(ask(desk.terms)), LEARNER)
+    assert b"salary" not in reply
+    assert messages.wire.Reply.FromString(reply).refusal.code == "unavailable"
+
+
+def test_a_full_disk_under_the_ledger_stops_answers_and_leaks_nothing(bank):
+    terms = bank.write_terms(horizon=120, extra='straggler = "stop"')
+    bank.accept(terms)
+    bank.start(largest_file=150_000)
+    said = bank.fail("--deadline", "2")
+    assert "cannot answer at the moment" in said
+    ledger = bank.ledger("a")
+    ledger.verify()
+    done = ledger.account(terms.hash)
+    assert 0 < done.answered < 120
+    assert done.spent == Fraction(done.answered, 120)
+    ledger.close()
+    peer = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", bank.identity())
+    with pytest.raises(Unavailable):
+        peer.ask(ask(terms, done.answered + 1), 60, 3, 10)
+    peer.close()
+    bank.kill("a")
+    bank.start()
+    assert bank.replay(terms) == bank.learn("--resume")["theta"]
+    assert bank.spent(terms) == {"a": 1}
+
+
+def foreign_member(folder, name):
+    certificates.make_authority(folder, "Test", 3650)
+    certificates.make_request(folder, name)
+    certificates.issue(folder, folder / f"{name}.csr", 365)
+
+
+def test_certificates_decide_who_may_ask_and_who_may_answer(banks, tmp_path_factory):
+    terms = banks.write_terms()
+    banks.accept(terms)
+    banks.start("a", "b")
+    address = f"127.0.0.1:{banks.ports['a']}"
+
+    def stand(identity, owner="a", at=address):
+        peer = RemoteOwner(owner, at, identity)
+        try:
+            return peer.stand(terms.hash, "learner", 3)
+        finally:
+            peer.close()
+
+    assert stand(banks.identity()).rounds == 8
+    with pytest.raises(UnknownTerms):  # a member, but not the learner of these terms
+        stand(banks.identity("b"))
+    foreign = tmp_path_factory.mktemp("foreign")
+    foreign_member(foreign, "learner")
+    with pytest.raises(Unavailable):  # the right name, signed by a stranger that the owner does not trust
+        stand(banks.identity().model_copy(update={"certificate": foreign / "learner.crt", "key": foreign / "learner.key"}))
+    with pytest.raises(Unavailable):  # an owner that is not of the authority the learner trusts
+        stand(banks.identity().model_copy(update={"authority": foreign / "ca.crt"}))
+    with pytest.raises(Unavailable):  # b at a's address cannot pass for a
+        stand(banks.identity(), at=f"127.0.0.1:{banks.ports['b']}")
+    certificates.make_request(banks.folder, "late")
+    (banks.folder / "late.crt").write_bytes(banks.folder.joinpath("learner.crt").read_bytes())
+    certificates.renew(banks.folder, banks.folder / "late.crt", -1)
+    with pytest.raises(Unavailable):  # the learner's own key, but expired
+        stand(banks.identity().model_copy(update={"certificate": banks.folder / "late.crt"}))
+    with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError):
+        channel.unary_unary(f"/{SERVICE}/Health")(b"", timeout=3)
+    with grpc.secure_channel(
+        address, channel_credentials(banks.identity()), options=[("grpc.ssl_target_name_override", "a")]
+    ) as channel:
+        with pytest.raises(grpc.RpcError) as error:
+            channel.unary_unary(f"/{SERVICE}/Ask")(bytes(messages.LARGEST_MESSAGE + 1), timeout=10)
+        assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert b"alive" not in channel.unary_unary(f"/{SERVICE}/Health")(b"", timeout=3)
+    assert banks.spent(terms) == dict.fromkeys("abc", 0)
+    (banks.folder / "learner.crt").write_bytes((banks.folder / "late.crt").read_bytes())
+    assert "expired on" in banks.fail()
+
+
+def test_two_daemons_do_not_share_a_port(bank):
+    bank.start()
+    first = bank.daemons["a"]
+    with pytest.raises(AssertionError, match="cannot listen there"):
+        bank.start("a")
+    bank.daemons["a"] = first
+
+
+def test_an_owner_that_lies_ends_the_run(banks):
+    terms = banks.write_terms()
+    lies = messages.write_answer(
+        parley.queries.Answer("q", "b", 10**9, np.zeros(3)), messages.Standing(Fraction(1), Fraction(0), 0, 8)
+    )
+    with pytest.raises(ExchangeError, match="sent something other"):
+        messages.read_answer(lies, ask(terms), "b", 40, 3)
