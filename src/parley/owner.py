@@ -19,7 +19,7 @@ from parley.ledger import AnyLedger, StudyLedger
 from parley.mechanisms import Bounded, FastNoise, Noise, SafeNoise
 from parley.objectives import MarginObjective, RecordBound
 from parley.objectives.moments import bounded_moments, moments_bound, moments_sensitivity
-from parley.queries import Answer, GradientQuery, Query
+from parley.queries import Answer, GradientQuery, Query, StatisticsQuery
 from parley.terms import Terms
 from parley.validate import LARGEST, Floats
 
@@ -42,7 +42,7 @@ class Agreement:
         """Refuse a query of the wrong kind, or a parameter out of place, before any record is touched."""
         if type(query.round) is not int or not isinstance(query.id, str) or not 1 <= len(query.id) <= 200:
             raise Malformed("query: expected a whole number as its round and 1 to 200 characters as its id")
-        if isinstance(query, GradientQuery) == self.terms.learning.asks_statistics:
+        if not isinstance(query, StatisticsQuery if self.terms.learning.asks_statistics else GradientQuery):
             raise Malformed(f"query: expected the kind that the agreed algorithm asks, {self.terms.learning.algorithm}")
         if not isinstance(query, GradientQuery):
             return

@@ -119,6 +119,8 @@ class Learning(_Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.asks_statistics and self.step != "auto":
+            raise ValueError("step|expected none: statistics are solved, not stepped towards")
         if self.asks_statistics and self.horizon != 1:
             raise ValueError("horizon|expected 1: statistics are released once; repeating it under one budget is never better")
         return self

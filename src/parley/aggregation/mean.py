@@ -8,6 +8,15 @@ from parley.queries import Answer
 from parley.validate import Floats
 
 
+def mean_variance(records: Floats, variances: Floats) -> float:
+    """v = sum_l (n_l/n)^2 var_l: the variance of one coordinate of the weighted mean.
+
+    >>> mean_variance(np.array([1.0, 3.0]), np.array([16.0, 0.0]))
+    1.0
+    """
+    return float((records / records.sum()) ** 2 @ variances)
+
+
 def weighted_mean(answers: Sequence[Answer]) -> Floats:
     """sum_l (n_l/n) answer_l.
 

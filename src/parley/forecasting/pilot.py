@@ -7,7 +7,7 @@ import numpy as np
 
 from parley import objectives
 from parley.accounting import Plan
-from parley.aggregation import weighted_mean
+from parley.aggregation import mean_variance, weighted_mean
 from parley.data import Design, Preparation, fit_preparation, read_table
 from parley.data.table import Table
 from parley.errors import DataError
@@ -54,8 +54,7 @@ class Pilot:
 
     def combined_variance(self) -> float:
         """v: the variance of the owners' combined answer in one coordinate, sum (n_l/n)^2 var_l."""
-        shares = self.rows / self.rows.sum()
-        return float(shares**2 @ self.noise_variance())
+        return mean_variance(self.rows, self.noise_variance())
 
     def landscape(self) -> Landscape:
         """The cost around its optimum."""

@@ -45,16 +45,19 @@ def vary(terms: Terms, **settings: Sequence[float]) -> list[Cell]:
             for point in itertools.product(*settings.values())]  # fmt: skip
 
 
-def with_settings(terms: Terms, settings: Mapping[str, float]) -> Terms:
-    """The terms with some settings changed; `records` and `epsilon` of every owner alike."""
+def with_settings(terms: Terms, settings: Mapping[str, float | Sequence[float]]) -> Terms:
+    """The terms with some settings changed; `records` and `epsilon` of every owner alike, or one for each."""
     sections = {"records": "owners", "epsilon": "owners", "horizon": "learning", "step": "learning", "clip": "privacy"}
     content = terms.model_dump()
     for name, value in settings.items():
         if name not in sections:
             raise SettingError(f"{name}: expected one of {', '.join(sections)}")
-        section = content[sections[name]]
-        for part in section if isinstance(section, tuple | list) else [section]:
-            part[name] = value
+        parts = content["owners"] if sections[name] == "owners" else [content[sections[name]]]
+        values = value if isinstance(value, Sequence) else [value] * len(parts)
+        if len(values) != len(parts):
+            raise SettingError(f"{name}: expected one number, or {len(parts)}")
+        for part, each in zip(parts, values, strict=True):
+            part[name] = each
     return Terms.from_dict(content)
 
 

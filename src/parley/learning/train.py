@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from parley.accounting import shared_record_epsilon
-from parley.aggregation import weighted_mean
+from parley.aggregation import mean_variance, weighted_mean
 from parley.data import Design, Preparation
 from parley.errors import DataError, SettingError, TermsError
 from parley.exchange import InProcess
@@ -110,9 +110,9 @@ def make_algorithm(terms: Terms, objective: MarginObjective, preparation: Prepar
     learning, radius = terms.learning, terms.model.radius
     if learning.algorithm != "sufficient-statistics":
         return DESCENTS[learning.algorithm](objective, learning.horizon, radius, step_size(terms, objective, preparation, public))
-    rows = np.array([terms.train_rows(part.name) for part in terms.owners])
+    rows = np.array([float(terms.train_rows(part.name)) for part in terms.owners])
     mechanisms = [owner_plan(terms, part.name, preparation, objective)[1].mechanism for part in terms.owners]
-    variance = float((rows / rows.sum()) ** 2 @ [mechanism.variance for mechanism in mechanisms])
+    variance = mean_variance(rows, np.array([mechanism.variance for mechanism in mechanisms]))
     return SufficientStatistics(objective, learning.horizon, radius, mechanisms[0].norm, variance**0.5)
 
 

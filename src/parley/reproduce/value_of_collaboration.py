@@ -17,12 +17,11 @@ from parley.data import split_consecutive
 from parley.errors import SettingError
 from parley.forecasting.expectation import expect
 from parley.forecasting.pilot import open_pilot
-from parley.learning.grid import Cell, study, vary
+from parley.learning.grid import Cell, study, vary, with_settings
 from parley.learning.train import Progress, train
 from parley.owner import Owner
 from parley.report import collaboration
 from parley.reproduce.markets import Market, card_market, loan_market
-from parley.terms import Terms
 from parley.validate import Floats
 
 FIGURES = {2: "loans", 3: "loans", 4: "loans", 5: "loans", 6: "loans", 7: "cards", 8: "cards", 9: "cards", 10: "cards", 11: "cards"}
@@ -197,22 +196,13 @@ def _scenarios(result: Reproduction, bench: _Bench, number: int) -> None:
     tables = {}
     for others, budget in product((SMALL, large), (SHY, EAGER)):
         name = f"others {'small' if others == SMALL else 'large'}, {'shy' if budget == SHY else 'eager'}"
-        cells = [
-            Cell(
-                _with_others(bench.market.terms, (n, others, others), (epsilon, budget, budget)), {"records": n, "epsilon": epsilon}
-            )
-            for n, epsilon in product(sizes, budgets)
-        ]
+        cells = []
+        for n, epsilon in product(sizes, budgets):
+            each = {"records": (n, others, others), "epsilon": (epsilon, budget, budget)}
+            cells.append(Cell(with_settings(bench.market.terms, each), {"records": n, "epsilon": epsilon}))
         tables[name] = bench.measured(cells)
     result.tables[f"figure-{number}"] = pd.concat([table.assign(scenario=name) for name, table in tables.items()])
     result.figures[number] = collaboration.scenarios(tables, f"{bench.market.name.capitalize()}: with whom it pays to learn")
-
-
-def _with_others(terms: Terms, sizes: Sequence[int], budgets: Sequence[float]) -> Terms:
-    content = terms.model_dump()
-    for part, records, epsilon in zip(content["owners"], sizes, budgets, strict=True):
-        part["records"], part["epsilon"] = records, epsilon
-    return Terms.from_dict(content)
 
 
 def _owners(market: Market, n: int) -> list[Owner]:

@@ -1,0 +1,5 @@
+"""`python -m parley` is the command `parley`."""
+
+from parley.cli import main
+
+main()
