@@ -442,3 +442,15 @@ def test_missed_rounds_cost_nothing_where_the_terms_let_them_be_skipped(tmp_path
     ledger.close()
     account = Ledger(tmp_path / "a.ledger").account("t")
     assert (account.spent, account.answered, account.answers) == (2 * COST, 4, 2)
+
+
+def test_a_query_id_belongs_to_its_agreement(tmp_path):
+    """Ids follow from public facts, so another agreement's learner can guess one: using it first must spoil nothing."""
+    ledger = Ledger(tmp_path / "a.ledger", lifetime=2.0)
+    for terms, learner in (("t", "learner"), ("u", "mallory")):
+        ledger.accept(Reservation(terms, "a", learner, Fraction(1), Fraction(0), 4))
+    honest = GradientQuery.ask("t", "learner", 1, np.zeros(3))
+    ledger.answer(GradientQuery(honest.id, "u", "mallory", 1, np.ones(3)), lambda k: Fraction(k, 4), {}, lambda: np.ones(3))
+    value = ledger.answer(honest, lambda k: Fraction(k, 4), {}, lambda: np.full(3, 7.0))
+    np.testing.assert_array_equal(value, 7.0)
+    assert ledger.verify() == 5

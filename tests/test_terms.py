@@ -155,3 +155,9 @@ def test_holdout_never_takes_more_than_its_share(records, holdout):
 def test_no_input_brings_anything_but_a_terms_error(content):
     with pytest.raises(TermsError):
         Terms.from_dict(content)
+
+
+def test_a_name_cannot_end_in_a_dot():
+    """To a TLS library "bank-a." and "bank-a" are one host."""
+    with pytest.raises(TermsError, match="name"):
+        make_terms(10).from_dict(make_terms(10).model_dump() | {"owners": [{"name": "bank-a.", "records": 10, "epsilon": 1.0}]})

@@ -97,7 +97,7 @@ CREATE TABLE IF NOT EXISTS entries (
 );
 CREATE UNIQUE INDEX IF NOT EXISTS one_lifetime ON entries (kind) WHERE kind = 'open';
 CREATE UNIQUE INDEX IF NOT EXISTS one_acceptance ON entries (terms) WHERE kind = 'accept';
-CREATE UNIQUE INDEX IF NOT EXISTS one_answer_a_query ON entries (query) WHERE kind = 'answer';
+CREATE UNIQUE INDEX IF NOT EXISTS one_answer_a_question ON entries (terms, query) WHERE kind = 'answer';
 CREATE UNIQUE INDEX IF NOT EXISTS one_answer_a_round ON entries (terms, round) WHERE kind = 'answer';
 """
 COLUMNS = (
@@ -112,7 +112,7 @@ class Ledger:
 
     Formal guarantee: over the file's whole life the reservations of all accepted terms add up to at most the lifetime budget
     (epsilon and delta, by simple composition), and the answers under each stay within its reservation, across threads, processes,
-    forks, crashes, retries and restarts; at most one answer ever exists for a query id and for a round.
+    forks, crashes, retries and restarts; at most one answer ever exists for a query id and for a round of an agreement.
 
     `lifetime` (and `lifetime_delta`) are needed when the file is new and must be left out or equal afterwards.
 
@@ -209,7 +209,7 @@ class Ledger:
         """The stored answer if there is one; else check, release, and commit debit and answer together."""
         with self._transaction() as db:
             stored = db.execute(
-                "SELECT content, shape, answer FROM entries WHERE kind='answer' AND query=?", (query.id,)
+                "SELECT content, shape, answer FROM entries WHERE kind='answer' AND terms=? AND query=?", (query.terms, query.id)
             ).fetchone()
             if stored is not None:
                 content, shape, blob = stored

@@ -25,7 +25,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200, strict=True)]
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 Interval = tuple[Finite, Finite]
 
-PARTY = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$"  # what an owner may be called, and anybody on the wire
+PARTY = r"^[A-Za-z0-9_-]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$"  # what an owner may be called, and anybody on the wire
 
 LOCAL = {"data", "public"}  # where a party keeps its files: never hashed
 

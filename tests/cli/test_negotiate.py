@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.cli.terms_file import write_terms
-from samples import regression_table
+from parley.terms import load_terms
+from samples import make_terms, regression_table
 
 TERMS = """
 title = 'Two "small" shops'
@@ -135,3 +136,10 @@ def test_reproductions_print_and_say_what_disagrees(tmp_path):
     assert len(panels) == 4
     assert np.ptp(panels[0]["ends"][0]) < 1e-5
     assert "as printed" in CliRunner().invoke(app, ["reproduce", "wu2019-thesis", "--printed"]).output
+
+
+def test_terms_written_keep_every_character(tmp_path):
+    """Names and titles in any script survive the way to a file and back."""
+    terms = make_terms(10).model_copy(update={"title": '😀 Größe\x7f "quoted" \\ 合意'})
+    write_terms(terms, tmp_path / "terms.toml")
+    assert load_terms(tmp_path / "terms.toml").title == terms.title

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -129,3 +130,48 @@ def test_blocks_are_summed_on_a_cluster(tmp_path):
         afar = disk.objective.mean_gradient(disk.train, theta, disk.bound)
     np.testing.assert_allclose(afar, memory.objective.mean_gradient(memory.train, theta, memory.bound), rtol=1e-9)
     assert len(disk.train.places) > 1
+
+
+def another(path, table):
+    table.to_parquet(path, index=False)
+
+
+@pytest.mark.parametrize("change", ["longer", "moved", "added", "removed"])
+def test_a_folder_that_changes_is_not_answered_from_and_costs_nothing(tmp_path, change):
+    """The sensitivity counts on every row being there once: one person's row a thousand times over must not get an answer."""
+    table = regression_table(400)
+    folder = write_folder(tmp_path / "table", table, sizes=(200, 200), group=100)
+    ledger = Ledger(tmp_path / "a.ledger", lifetime=1.0)
+    terms = make_terms(400)
+    owner = parley.Owner("a", folder, ledger=ledger)
+    owner.accept(terms)
+    owner.answer(GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3)))
+    if change == "longer":
+        another(folder / "part-1.parquet", pd.concat([table.iloc[:1]] * 5000))
+    elif change == "moved":
+        another(folder / "part-1.parquet", table.iloc[:200])
+    elif change == "added":
+        another(folder / "part-9.parquet", table.iloc[:200])
+    else:
+        (folder / "part-1.parquet").unlink()
+    with pytest.raises(DataError, match=r"changed|looked at"):
+        owner.answer(GradientQuery.ask(terms.hash, "learner", 2, np.zeros(3)))
+    assert ledger.account(terms.hash).answers == 1
+
+
+def test_a_row_group_of_another_length_is_noticed_in_the_middle_of_a_pass(tmp_path, monkeypatch):
+    table = regression_table(400)
+    folder = write_folder(tmp_path / "table", table, sizes=(200, 200), group=100)
+    design = parley.Owner("a", folder).prepare(make_terms(400)).train
+    another(folder / "part-1.parquet", pd.concat([table.iloc[:1]] * 5000))
+    monkeypatch.setattr(ParquetFolder, "require_unchanged", lambda self: None)  # as if it happened after the look
+    with pytest.raises(DataError, match="more rows"):
+        design.sum(lambda block: block.X.sum(axis=0))
+
+
+def test_files_of_other_types_are_named(tmp_path):
+    table = regression_table(400)
+    folder = write_folder(tmp_path / "table", table, sizes=(200, 200))
+    another(folder / "part-1.parquet", table.iloc[200:].astype({"x1": "float32"}))
+    with pytest.raises(DataError, match=r"part-1\.parquet: its columns or their types differ"):
+        parley.Owner("a", folder).prepare(make_terms(400))

@@ -8,8 +8,18 @@ from hypothesis import strategies as st
 from parley.accounting.meaning import posterior_bounds
 from parley.errors import NoEquilibriumError, SettingError
 from parley.games import Game, best_responses
-from parley.games.collaboration import Collaboration, settle
-from parley.games.payments import balanced, cheapest_contracts, contracts, free_deal, largest_gain, posted_price, spending_curves
+from parley.games.collaboration import Collaboration, _best_of_all, settle
+from parley.games.payments import (
+    balanced,
+    best_reachable,
+    cheapest_contracts,
+    contracts,
+    free_deal,
+    largest_gain,
+    posted_price,
+    reachable,
+    spending_curves,
+)
 from parley.games.privacy_cost import PrivacyCosts
 from parley.terms import PrivacyCost
 
@@ -256,3 +266,38 @@ def test_a_thousand_owners_are_at_rest():
     deal = free_deal(c)
     assert deal.members.sum() > 100
     assert largest_gain(c, deal) < 1e-6 * float(deal.payoff.max())
+
+
+def test_walks_of_nine_owners_find_what_a_full_search_finds():
+    """Hard games: bias and dear noise, so that coalitions are fragile. The walks may settle for less, but rarely for nothing."""
+    missed = joined = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        costs = [(str(rng.choice(KINDS)), float(10 ** rng.uniform(-1, 1))) for _ in range(9)]
+        settings = {"bias": float(rng.choice([0, 0.005, 0.02])), "noise_price": float(10 ** rng.uniform(0, 2))}
+        game = collaboration(rng.integers(50, 1500, 9), 10 ** rng.uniform(0, 3, 9), costs, **settings)
+        exact = _best_of_all(game, 0.0)
+        joined += exact.members.any()
+        missed += exact.members.any() and not settle(game).members.any()
+    assert joined >= 10
+    assert missed <= 1
+
+
+def test_a_few_large_owners_among_many_small_ones_are_found():
+    """Everyone together is noisier than the two large ones: the best quality is theirs, and so are the cheap contracts."""
+    game = collaboration([5000, 5000] + [2] * 5, [1, 1] + [0] * 5, [("linear", 10.0)] * 7)
+    pair = np.array([True, True] + [False] * 5)
+    everyone = reachable(game, np.ones(7, dtype=bool))
+    assert best_reachable(game) == pytest.approx(reachable(game, pair))
+    deal = cheapest_contracts(game, 1.05 * everyone)
+    assert deal.spend <= 1.01 * contracts(game, pair, 1.05 * everyone).spend
+    assert cheapest_contracts(game, 0.5 * everyone).members.sum() == 2
+    with pytest.raises(SettingError, match="at best"):
+        cheapest_contracts(game, 0.5 * best_reachable(game))
+
+
+def test_owners_who_ask_for_nothing_are_had_for_nothing():
+    game = collaboration([500, 500, 500], [0.0] * 3, [("linear", 0.0)] * 3)
+    deal = posted_price(game, 3 * reachable(game, np.ones(3, dtype=bool)))
+    assert deal is not None
+    assert deal.spend < 1e-6

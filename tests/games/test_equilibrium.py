@@ -254,3 +254,19 @@ def test_payoffs_of_another_shape_and_profiles_of_another_length_are_refused():
         welfare(game, [])
     with pytest.raises(SettingError, match="2 players"):
         pure_equilibria(Game(lambda s: -s, [0, 0, 0], [1, 1, 1]))
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1e-7, 0.0), (1e6, 0.0), (1.0, 1e6)])
+def test_scaling_and_shifting_payoffs_changes_no_equilibrium(scale, shift):
+    """A commons game has one equilibrium and matching pennies none, in whatever money they are paid."""
+    commons = Game(lambda s: shift + scale * s * (1 - s.sum(axis=-1, keepdims=True)), low=[0, 0], high=[1, 1])
+    found = pure_equilibria(commons)
+    assert len(found) == 1
+    np.testing.assert_allclose(found[0], 1 / 3, atol=1e-3)
+
+    def pennies(s):
+        same = (2 * s[..., :1] - 1) * (2 * s[..., 1:] - 1)
+        return shift + scale * np.concatenate([same, -same], axis=-1)
+
+    with pytest.raises(NoEquilibriumError):
+        solve(Game(pennies, low=[0, 0], high=[1, 1]))

@@ -162,12 +162,12 @@ def show(result: Result, federation: "Federation") -> None:
     """The report of a deployed run."""
     console.print(RELEASE, style="italic")
     console.print()
-    rows = [["owner", "records", "ε promised", "ε spent", "mean latency"]]
+    rows = [["owner", "records", "ε promised", "ε spent", "answers used", "mean latency"]]
     for o in result.owners:
         word = federation.heard.get(o.name)
         latency = None if word is None else word.mean_seconds
-        spent = number(o.epsilon_spent)
-        rows.append([o.name, f"{o.records:,}", number(o.epsilon), spent, "–" if latency is None else f"{1e3 * latency:.1f} ms"])
+        figures = [f"{o.records:,}", number(o.epsilon), number(o.epsilon_spent), f"{o.answers} of {result.terms.learning.horizon}"]
+        rows.append([o.name, *figures, "–" if latency is None else f"{1e3 * latency:.1f} ms"])
     console.print(terminal_table(rows, result.terms.title or "Owners"))
     console.print()
     console.print(guarantee(result), style="dim")

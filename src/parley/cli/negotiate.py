@@ -8,6 +8,7 @@ import typer
 from parley.cli.screen import console, print_json, require_folder
 from parley.cli.terms_file import write_terms
 from parley.errors import SettingError
+from parley.games.collaboration import EXACT_UP_TO
 from parley.games.negotiate import Negotiation, negotiate
 from parley.games.payments import spending_curves
 from parley.report import figures, game_figures
@@ -65,7 +66,8 @@ def negotiate_command(
 def show(result: Negotiation) -> None:
     """The deal as a table and a few sentences."""
     if result.relative_fitness is None:
-        console.print("[bold]Nobody joins:[/bold] for each owner its own model is worth more than a share in a noisy one.")
+        found = "is" if result.game.owners <= EXACT_UP_TO else "was found"
+        console.print(f"[bold]Nobody joins:[/bold] there {found} no coalition in which every member does better than alone.")
     else:
         console.print(f"[bold]Expected relative fitness ψ = {number(result.relative_fitness)}[/bold]")
     console.print()
@@ -75,7 +77,7 @@ def show(result: Negotiation) -> None:
         money = [number(owner.payment)] if paid else []
         joins = "yes" if owner.participates else "stays out"
         rows.append([owner.name, joins, number(owner.epsilon), number(owner.gain, 3), *money, number(owner.payoff)])
-    console.print(terminal_table(rows, "The cheapest contracts" if paid else "What each owner would choose"))
+    console.print(terminal_table(rows, "The cheapest contracts found" if paid else "What each owner would choose"))
     console.print()
     if paid:
         console.print(f"The learner pays {number(result.deal.spend)} in all." + _posted(result))

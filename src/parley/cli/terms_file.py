@@ -33,7 +33,7 @@ def _entries(section: dict[str, Any]) -> list[str]:
 def _value(value: Any) -> str:
     """A TOML value: JSON's strings, numbers and booleans are TOML's too; tables are written inline with quoted keys."""
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{json.dumps(key)} = {_value(inner)}" for key, inner in value.items()) + " }"
+        return "{ " + ", ".join(f"{_value(key)} = {_value(inner)}" for key, inner in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(_value(inner) for inner in value) + "]"
-    return json.dumps(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML knows no surrogates, and wants DEL escaped

@@ -49,11 +49,31 @@ class ParquetFolder:
     def groups(self) -> tuple[tuple[Path, int, int], ...]:
         """(file, row group, rows) for all of them."""
         found = []
+        self.require_unchanged()
+        with _discreet(self.files[0]):
+            columns = pq.read_schema(self.files[0])
         for file in self.files:
             with _discreet(file):
                 about = pq.read_metadata(file)
+                alike = pq.read_schema(file).equals(columns)
+            if not alike:
+                raise DataError(
+                    f"{file}: its columns or their types differ from those of {self.files[0].name}; write all files alike"
+                )
             found += [(file, g, about.row_group(g).num_rows) for g in range(about.num_row_groups)]
+        self.require_unchanged()
         return tuple(found)
+
+    @cached_property
+    def _stamps(self) -> tuple[tuple[str, int, int, int], ...]:
+        return _stamped(self.files)
+
+    def require_unchanged(self) -> None:
+        """Refuse if a file was changed, added or taken away since the folder was first looked at: places and sizes are promises."""
+        if tuple(sorted(self.path.glob("*.parquet"))) != self.files or _stamped(self.files) != self._stamps:
+            raise DataError(
+                f"{self.path}: its files changed since the table was opened; put them back, or open a table that stays as it is"
+            )
 
     def __len__(self) -> int:
         return sum(rows for _, _, rows in self.groups)
@@ -113,7 +133,11 @@ class StreamedDesign(Design):
         return [*pieces, Piece(tuple(gathered), start)] if count else pieces
 
     def sum(self, part: Part) -> Floats:
-        return sum_afar(lambda piece: add(part(block) for block in self._blocks(piece)), self.places)
+        """part(block) added up over all blocks; every row once, or an error: the sensitivity counts on it."""
+        self._folder.require_unchanged()
+        total = sum_afar(lambda piece: add(part(block) for block in self._blocks(piece)), self.places)
+        self._folder.require_unchanged()
+        return total
 
     def check(self) -> None:
         """Prepare every row once, so that a cell that cannot be read is found now rather than in the middle of a run."""
@@ -142,14 +166,28 @@ class StreamedDesign(Design):
 
     def _kept_rows(self, piece: Piece) -> Iterator[pa.Table]:
         place = piece.start
-        for file, group, _ in piece.groups:
+        for file, group, rows in piece.groups:
+            begun = place
             with _discreet(file), pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20) as source:
                 for batch in source.iter_batches(AT_ONCE * BLOCK, row_groups=[group], columns=self._columns, use_threads=False):
                     table = pa.Table.from_batches([batch])
                     if self._kept is not None:
                         table = table.filter(pa.array(self._kept[place : place + len(batch)]))
                     place += len(batch)
+                    if place - begun > rows:
+                        raise DataError(f"{file}: it holds more rows than when the table was opened")
                     yield table
+            if place - begun != rows:
+                raise DataError(f"{file}: it holds fewer rows than when the table was opened")
+
+
+def _stamped(files: tuple[Path, ...]) -> tuple[tuple[str, int, int, int], ...]:
+    """Name, size, time of change and place on the disk of every file."""
+    try:
+        facts = [(file.name, file.stat()) for file in files]
+    except OSError as error:
+        raise DataError(f"{files[0].parent}: its files cannot be looked at ({type(error).__name__})") from None
+    return tuple((name, about.st_size, about.st_mtime_ns, about.st_ino) for name, about in facts)
 
 
 @contextmanager

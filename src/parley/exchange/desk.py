@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from parley.errors import ParleyError, Refusal, Unavailable, UnknownTerms
+from parley.errors import DataError, ParleyError, Refusal, Unavailable, UnknownTerms
 from parley.exchange import messages
 from parley.exchange.acceptance import Acceptances, Caller
 from parley.exchange.messages import Standing
@@ -55,7 +55,7 @@ class Desk:
                 self._adopt(terms)
                 self._log("ready", terms=terms)
             except ParleyError as error:
-                self._log("not-ready", terms=terms, reason=str(error))
+                self._log("not-ready", terms=terms, reason=_loggable(error))
 
     def ask(self, content: bytes, caller: Caller) -> bytes:
         """The stored answer to the query in this message, or a refusal."""
@@ -104,12 +104,17 @@ class Desk:
             facts["code"] = refusal.code
         except ParleyError as error:
             event, reply = "trouble", messages.write_refusal(Unavailable(TROUBLE))
-            facts["reason"] = str(error)  # one of our sentences: no record's value is in it
+            facts["reason"] = _loggable(error)
         except Exception as error:  # whatever else went wrong: its text could quote anything
             event, reply = "trouble", messages.write_refusal(Unavailable(TROUBLE))
             facts["reason"] = type(error).__name__
         self._log(event, **facts, ms=round(1e3 * (time.perf_counter() - began), 3))
         return reply
+
+
+def _loggable(error: ParleyError) -> str:
+    """What a log may say of an error: about a table only that it does not fit, not where or how (parley owner accept tells a person)."""
+    return "the table does not fit the terms, or changed" if isinstance(error, DataError) else str(error)
 
 
 def adopt(owner: Owner, acceptances: Acceptances, terms: str) -> Agreement:

@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from parley.errors import ExchangeError, ParleyError, Unavailable
+from parley.errors import ExchangeError, ParleyError, Unavailable, UnknownTerms
 from parley.exchange.messages import LARGEST_MESSAGE, Standing, Told
 from parley.exchange.remote import Peer
 from parley.queries import Answer, Query
@@ -52,6 +52,7 @@ class Federation:
             raise ExchangeError(f"model: an answer of {size} numbers is longer than a message may be, {LARGEST_MESSAGE} bytes")
         self._quorum = terms.learning.quorum or len(names)
         self._pool = ThreadPoolExecutor(2 * len(names), thread_name_prefix="parley-owner")
+        self._warned: set[str] = set()
         self.heard: dict[str, Heard] = {}
 
     def ask(self, query: Query) -> list[Answer]:
@@ -106,6 +107,9 @@ class Federation:
                     if self._leaves_out(len(answered), late, when):
                         break
                     due = time.monotonic() + self._deadline
+            for call in done.values():
+                if call.exception() is not None:
+                    self._warn_once(f"going on without an owner that refuses: {call.exception()}")
             return {name: call.result() for name, call in answered.items()}
         finally:
             over.set()  # a call to a late owner may still be under way: it ends by its own deadline, and nobody listens
@@ -128,9 +132,16 @@ class Federation:
         for error in failed:
             if not isinstance(error, ParleyError):
                 raise error  # a mistake in this program, not of an owner
+            if isinstance(error, UnknownTerms):  # not a straggler: it never agreed
+                raise ExchangeError(f"{when}: {error}; every owner that the terms name has to accept them")
         allowed = len(self._peers) - self._quorum if self._terms.learning.straggler == "skip" else 0
         if len(failed) > allowed:
             raise ExchangeError(f"{when}: the run cannot go on: " + "; ".join(str(error) for error in failed))
+
+    def _warn_once(self, sentence: str) -> None:
+        if sentence not in self._warned:
+            self._warned.add(sentence)
+            self._warn(sentence)
 
     def _leaves_out(self, answered: int, late: list[str], when: str) -> bool:
         """What the terms say about owners that are late: True to go on without them, False to wait on."""

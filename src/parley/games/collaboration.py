@@ -24,6 +24,7 @@ from parley.validate import Floats
 BOX = (0.01, 10.0)
 GRID = 65  # points of an owner's search over the logarithm of its budget; its payoff has at most two peaks
 EXACT_UP_TO = 8  # owners for whom every coalition is looked at
+ONE_BY_ONE = 50  # owners up to which walks begin in many places and move one owner at a time
 
 Members = NDArray[np.bool_]
 
@@ -124,13 +125,31 @@ def settle(game: Collaboration, price: float = 0.0) -> Settled:
     """An equilibrium: members play their dominant budgets and gain, nobody outside would gain by joining.
 
     With a `price` the learner pays that much for every unit of eps. Up to eight owners every coalition is looked at, and of all equilibria
-    the one with the largest total payoff is taken. With more owners it is the better end of two walks; a walk on which owners join and
-    leave for ever ends at nobody joining, which is an equilibrium always.
+    the one with the largest total payoff is taken. With more owners it is the best end of walks from everyone, from the coalition of least
+    cost and, up to fifty owners, from prefixes of several orders; a walk on which owners join and leave for ever ends at nobody joining,
+    which is an equilibrium always. So with more than eight owners a better equilibrium may exist.
     """
     if game.owners <= EXACT_UP_TO:
         return _best_of_all(game, price)
-    ends = [_walk(game, start, price) for start in (np.ones(game.owners, dtype=bool), _least_cost(game, price))]
+    starts = [np.ones(game.owners, dtype=bool), _least_cost(game, price)]
+    if game.owners <= ONE_BY_ONE:
+        starts += _prefixes(game, price)
+    ends = [_walk(game, start, price) for start in starts]
     return max(ends, key=lambda settled: float(settled.payoff.sum()))
+
+
+def _prefixes(game: Collaboration, price: float) -> list[Members]:
+    """Coalitions to walk from: the first two, three, four, six, ... owners by rows per noise, by what they gain in all, and by rows."""
+    epsilon = game.best_budgets(np.full(game.owners, game.rows.sum()), price)
+    gain = game.joining(epsilon, epsilon, np.ones(game.owners, dtype=bool), price)
+    starts = []
+    for score in (game.rows / game.noise_at(epsilon), gain, game.rows):
+        order = np.argsort(-score, kind="stable")
+        for size in np.unique(np.geomspace(2, game.owners, 8).astype(int)):
+            members = np.zeros(game.owners, dtype=bool)
+            members[order[:size]] = True
+            starts.append(members)
+    return starts
 
 
 def _best_of_all(game: Collaboration, price: float) -> Settled:
@@ -162,7 +181,8 @@ def _walk(game: Collaboration, members: Members, price: float) -> Settled:
         if not leaving.size and not coming.size:
             return Settled(epsilon, members, np.where(members, payoff, 0.0))
         moving = leaving if leaving.size else coming
-        first = moving[np.argsort(-np.abs(payoff[moving]))[: 1 + moving.size // 8]]  # an eighth at a time keeps 1,000 owners fast
+        share = 0 if game.owners <= ONE_BY_ONE else moving.size // 8  # an eighth at a time keeps 1,000 owners fast
+        first = moving[np.argsort(-np.abs(payoff[moving]))[: 1 + share]]
         members[first] = ~members[first]
         state = members.tobytes()
         if state in seen:

@@ -11,7 +11,7 @@ from parley.errors import NoEquilibriumError, SettingError
 from parley.games.checks import contraction
 from parley.games.dynamics import best_response_dynamics, walks
 from parley.games.game import Game
-from parley.games.response import all_best_responses, best_responses, largest_gain
+from parley.games.response import all_best_responses, best_responses, gains, largest_gain
 from parley.validate import Floats
 
 TOLERANCE = 1e-7  # the largest gain, relative to the spread of payoffs, with which a profile counts as an equilibrium
@@ -56,9 +56,9 @@ def solve(game: Game) -> Equilibrium:
     """
     found = pure_equilibria(game) if game.players == 2 else reached_equilibria(game)
     if not found:
-        searched = "both best-response curves never cross" if game.players == 2 else "no start led to one"
+        searched = "the best-response curves do not cross on the grid" if game.players == 2 else "no start led to one"
         raise NoEquilibriumError(
-            f"no equilibrium in pure strategies: {searched}; owners would have to randomise or agree otherwise"
+            f"no equilibrium in pure strategies was found: {searched}; owners would have to randomise or agree otherwise"
         )
     return describe(game, found)
 
@@ -83,11 +83,11 @@ def describe(game: Game, found: Sequence[Floats]) -> Equilibrium:
 
 
 def _uniqueness(game: Game, count: int) -> tuple[bool | None, str]:
-    if count > 1:
-        return False, f"{count} equilibria were found"
     factor = contraction(game)
     if factor is not None and factor < 1:
         return True, f"best responses contract distances by the factor {factor:.3g}"
+    if count > 1:
+        return False, f"{count} equilibria were found"
     return None, "one equilibrium was found; nothing proves that there is no other"
 
 
@@ -161,10 +161,16 @@ def _newton(game: Game, start: Floats) -> Floats:
 def _distinct(game: Game, profiles: Sequence[Floats]) -> list[Floats]:
     """The equilibria among these profiles, each once."""
     kept: list[Floats] = []
+    scale = _spread(game)
     for profile in profiles:
-        scale = max(1.0, float(np.abs(game.payoff(profile)).max()))
-        if largest_gain(game, profile) <= TOLERANCE * scale and all(
-            np.max(np.abs(profile - other) / (game.high - game.low)) > APART for other in kept
-        ):
+        new = all(np.max(np.abs(profile - other) / (game.high - game.low)) > APART for other in kept)
+        if new and (gains(game, profile) <= TOLERANCE * scale).all():
             kept.append(profile)
     return kept
+
+
+def _spread(game: Game) -> Floats:
+    """How far each player's payoff ranges over the box: a game keeps its equilibria when payoffs are scaled or shifted."""
+    sample = np.random.default_rng(0).uniform(game.low, game.high, (256, game.players))
+    payoff = game.payoff(np.concatenate([sample, game.low[None], game.high[None]]))
+    return np.asarray(np.ptp(payoff, axis=0))

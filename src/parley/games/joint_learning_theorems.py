@@ -79,7 +79,8 @@ def theorem_3(gain: Interpolation, concern: tuple[float, float]) -> Theorem:
     best = int(np.argmax(payoff))
     rho = candidates[best] if payoff[best] > 0 else 1.0
     if rho == 1.0:
-        return Theorem(3, np.ones(2), "the concerned player trains alone, and so must the other")
+        alone = np.array([1.0, 0.0] if concern[0] > 0 else [0.0, 1.0])
+        return Theorem(3, alone, "the concerned player trains alone; to the other it is then all one")
     profile = np.array([rho, 0.0] if concern[0] > 0 else [0.0, rho])
     return Theorem(3, profile, f"the concerned player keeps {rho:.4g}, the other nothing")
 

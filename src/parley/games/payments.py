@@ -7,7 +7,8 @@ noise has a price (Lagrange), exactly so for convex privacy costs. A **posted pr
 needs no knowledge of anybody's costs and is dearer. Both are individually rational: staying out remains open and never pays more.
 
 A balanced budget: the learner pays nothing in the end; members share the bill by fees that do not depend on their budgets, in proportion to
-what they gain, so nobody's best budget changes and nobody prefers to stay out. It exists iff members gain at least nothing in total.
+what they gain, so nobody's best budget changes and nobody prefers to stay out. A deal can be balanced iff its members gain at least
+nothing in total.
 """
 
 import itertools
@@ -22,6 +23,7 @@ from parley.games.response import GOLDEN
 from parley.validate import Floats, positive
 
 EXACT_UP_TO = 6  # owners for whom every coalition is priced
+PREFIXES = 6  # of the owners, priced where there are more
 HALVINGS = 50
 GRID = 201  # budgets of each owner that a search of contracts looks at, in each of
 ZOOMS = 5  # ever narrower ranges
@@ -80,8 +82,9 @@ def reachable(game: Collaboration, members: Members) -> float:
 def cheapest_contracts(game: Collaboration, target: float) -> Deal:
     """The contracts of least total payment with which relative fitness `target` or better is an equilibrium.
 
-    Up to six owners every coalition is priced; beyond, everyone and those who would join for nothing, so that with more owners a cheaper
-    coalition may exist. A coalition that an outsider would join unpaid is no equilibrium and is passed over.
+    Up to six owners every coalition is priced; beyond, everyone, those who would join for nothing, and prefixes of the owners sorted by
+    rows per noise, so that with more owners a cheaper coalition may exist. A coalition that an outsider would join unpaid is no
+    equilibrium and is passed over; the others make the wanted quality *an* equilibrium, beside nobody joining.
     """
     target = positive(target, "target")
     if game.owners < 2:
@@ -89,10 +92,9 @@ def cheapest_contracts(game: Collaboration, target: float) -> Deal:
     coalitions = _coalitions(game)
     possible = [members for members in coalitions if reachable(game, members) <= target]
     if not possible:
-        best = min(reachable(game, members) for members in coalitions)
         raise SettingError(
-            f"target = {target:g}: with budgets up to {game.box[1]:g} these owners reach {best:.3g} at best; ask for that or more, "
-            "or find more owners"
+            f"target = {target:g}: with budgets up to {game.box[1]:g} these owners reach {best_reachable(game):.3g} at best; ask for "
+            "that or more, or find owners with more records"
         )
     deals = [contracts(game, members, target) for members in possible]
     stable = [deal for deal in deals if _outsiders_stay_out(game, deal)]
@@ -107,7 +109,28 @@ def _coalitions(game: Collaboration) -> list[Members]:
     if game.owners <= EXACT_UP_TO:
         subsets = itertools.product((True, False), repeat=game.owners)
         return [np.array(subset) for subset in subsets if sum(subset) > 1]
-    return [members for members in (np.ones(game.owners, dtype=bool), settle(game).members) if members.sum() > 1]
+    order = _by_rows_per_noise(game)
+    sizes = np.unique(
+        np.append(np.geomspace(2, game.owners, PREFIXES).astype(int), 1 + int(np.argmin(_prefix_fitness(game, order))))
+    )
+    prefixes = [np.isin(np.arange(game.owners), order[:size]) for size in sizes]
+    return [members for members in (*prefixes, settle(game).members) if members.sum() > 1]
+
+
+def best_reachable(game: Collaboration) -> float:
+    """The least relative fitness that any coalition of two or more can reach: a prefix by rows per noise, all at the largest budget."""
+    return float(_prefix_fitness(game, _by_rows_per_noise(game)).min())
+
+
+def _by_rows_per_noise(game: Collaboration) -> NDArray[np.int64]:
+    return np.argsort(-game.rows / game.noise_at(np.full(game.owners, game.box[1])), kind="stable")
+
+
+def _prefix_fitness(game: Collaboration, order: NDArray[np.int64]) -> Floats:
+    """Relative fitness of the first 1, 2, ... owners at the largest budget; infinite for one, who has nobody to join."""
+    noise = game.noise_at(np.full(game.owners, game.box[1]))[order]
+    fitness = game.excess(np.cumsum(game.rows[order]), np.cumsum(noise)) / game.least_cost
+    return np.append(np.inf, fitness[1:])
 
 
 def _outsiders_stay_out(game: Collaboration, deal: Deal) -> bool:
@@ -218,7 +241,8 @@ def posted_price(game: Collaboration, target: float) -> Deal | None:
         low, price = price, 4 * price
         if price > 1e15:
             return None
-    while price - low > 1e-3 * price:
+    least = 1e-6 * price  # below this it is as good as nothing
+    while price - low > 1e-3 * price and price > least:
         middle = (low + price) / 2
         tried = free_deal(game, middle)
         if reaches(tried):
@@ -246,7 +270,7 @@ def balanced(deal: Deal) -> Deal:
 def spending_curves(game: Collaboration, points: int = 12) -> dict[str, tuple[Floats, Floats]]:
     """(money, relative fitness) of the cheapest contracts and of posted prices, from what is free to the best that is reachable."""
     free = free_deal(game)
-    best = 1.02 * reachable(game, np.ones(game.owners, dtype=bool))
+    best = 1.02 * best_reachable(game)
     start = game.fitness(free.epsilon, free.members) or 20 * best
     deals = []
     for target in np.geomspace(max(start, best), best, points):

@@ -83,9 +83,13 @@ def largest_gain(game: Game, profile: Floats) -> float:
     >>> round(largest_gain(commons, np.array([1 / 3, 1 / 3])), 9), round(largest_gain(commons, np.array([0.25, 0.25])), 9)
     (0.0, 0.015625)
     """
+    return float(np.max(gains(game, profile), initial=0.0))
+
+
+def gains(game: Game, profile: Floats) -> Floats:
+    """What each player could gain by changing its own strategy alone [N]."""
     profile = game.clipped(profile)
     here = game.payoff(profile)
     deviations = np.repeat(profile[None], game.players, axis=0)
     deviations[np.diag_indices(game.players)] = all_best_responses(game, profile)
-    there = np.diagonal(game.payoff(deviations))
-    return float(np.max(there - here, initial=0.0))
+    return np.asarray(np.diagonal(game.payoff(deviations)) - here)

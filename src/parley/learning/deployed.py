@@ -91,7 +91,10 @@ def learn(
         theta=theta[None, :],
         moments=released_moments(terms, plan.algorithm, final),
         quality=None,
-        owners=tuple(OwnerOutcome(o.name, o.records, o.epsilon, spent(o.name), None) for o in terms.owners),
+        owners=tuple(
+            OwnerOutcome(o.name, o.records, o.epsilon, spent(o.name), None, sum(o.name in names for names in answered))
+            for o in terms.owners
+        ),
         adjacency=REPLACE_ONE,
         shared_record_epsilon=shared_record_epsilon([o.epsilon for o in terms.owners], terms.privacy.shared_records),
         safe_noise=True,

@@ -21,6 +21,7 @@ class OwnerOutcome:
     epsilon: float
     epsilon_spent: float | None  # None: an owner elsewhere that could not be asked
     clipped_share: float | None  # of its records at the final model; study only
+    answers: int  # of its answers that the model was made of
 
 
 @dataclass(frozen=True, eq=False)

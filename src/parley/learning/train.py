@@ -179,5 +179,5 @@ def _outcome(party: Owner, agreement: Agreement, theta: Floats | None) -> OwnerO
         else:
             norms = agreement.objective.record_norms(agreement.train, theta, agreement.bound.norm)
         clipped = float(np.mean(norms > agreement.bound.value))
-    spent = float(party.ledger.account(agreement.hash).spent)
-    return OwnerOutcome(party.name, part.records, part.epsilon, spent, clipped)
+    account = party.ledger.account(agreement.hash)
+    return OwnerOutcome(party.name, part.records, part.epsilon, float(account.spent), clipped, account.answers)
