@@ -88,7 +88,7 @@ class Sample:
 
     def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
         # The owners' own records scatter too, as a sample of their size does.
-        return _turned(forecast, as_if_true, others, math.sqrt(1 + len(self.design) / records))
+        return _bootstrap(forecast, as_if_true, others, math.sqrt(1 + len(self.design) / records))
 
     def landscape(self, objective: MarginObjective, radius: float | None) -> Landscape:
         """Optimum, curvature and estimation error. For records of one law, c = tr(H^-1 G)/2 with G the covariance of record gradients.
@@ -160,7 +160,7 @@ class ReleasedMoments:
         return len(self.matrix) - 1
 
     def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
-        return _turned(forecast, as_if_true, others)
+        return _bootstrap(forecast, as_if_true, others)
 
     def landscape(self, objective: MarginObjective, radius: float | None) -> Landscape:
         """As for a sample, with the released matrix in place of the table's; directions that drown in noise count as noise high."""
@@ -272,14 +272,14 @@ def _few_rows(rows: int, width: int) -> tuple[str, ...]:
     return (f"the pilot has {rows} rows for {width} parameters: the interval is narrower than what it does not know",)
 
 
-def _turned(forecast: float, as_if_true: float, others: Floats, wider: float = 1.0) -> tuple[float, float]:
-    """The 90 % interval of the basic bootstrap, in ratios: as `others` scatter around the source, the source scatters around the truth.
+def _bootstrap(forecast: float, as_if_true: float, others: Floats, wider: float = 1.0) -> tuple[float, float]:
+    """The hull of the two 90 % bootstrap intervals in ratios, of percentiles and turned around: neither alone covers at all sample sizes.
 
-    `wider` stretches it on the scale of logarithms.
+    As `others` scatter around the source, the source scatters around the truth. `wider` stretches on the scale of logarithms.
 
-    >>> low, high = _turned(2.0, 1.0, np.linspace(0.5, 2.0, 1001))
+    >>> low, high = _bootstrap(2.0, 1.0, np.linspace(0.5, 2.0, 1001))
     >>> round(low, 2), round(high, 2)
-    (1.04, 3.48)
+    (1.04, 3.85)
     """
-    low, high = np.quantile(others / as_if_true, [0.05, 0.95]) ** wider
-    return min(forecast, forecast / float(high)), max(forecast, forecast / float(low))
+    low, high = (float(q) for q in np.quantile(others / as_if_true, [0.05, 0.95]) ** wider)
+    return forecast * min(1.0, low, 1 / high), forecast * max(1.0, high, 1 / low)
