@@ -118,7 +118,8 @@ def test_a_skipped_owner_costs_nothing_and_the_run_follows_from_who_answered(ban
     spent = banks.spent(terms)
     assert spent["a"] == spent["b"] == 1
     assert spent["c"] == parley.Ledger(banks.folder / "c.ledger").account(terms.hash).answers * Fraction(1, 6)
-    assert spent["c"] <= 1 - Fraction(late, 6)
+    assert spent["c"] <= 1  # an answer that came too late to be used is debited all the same
+    assert 1 <= late <= 6
 
     class Replay:
         def ask(self, query):
