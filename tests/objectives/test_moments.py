@@ -81,7 +81,12 @@ def test_the_sensitivity_is_reached():
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_bounds_of_the_columns_imply_a_bound(norm):
     terms = make_terms(
-        10, model__bounds=BOUNDS, privacy__clip=None, learning__algorithm="sufficient-statistics", learning__horizon=1
+        10,
+        model__bounds=BOUNDS,
+        privacy__clip=None,
+        learning__algorithm="sufficient-statistics",
+        learning__horizon=1,
+        learning__step=None,
     )
     preparation, _ = fit_preparation(terms, regression_table(10))
     bound = moments_bound(preparation, terms, norm)
