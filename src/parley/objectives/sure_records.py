@@ -7,11 +7,15 @@ parameter, which is all that a served owner is ever asked about, goes the plain 
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.data import Design
 from parley.data.blocks import sum_blocks
 from parley.data.design import BLOCK
 from parley.validate import Floats
+
+FINE = 128  # rows after which another sum is kept
+LEVELS = 8  # how many different prefixes one call distinguishes
 
 
 class SureRecords:
@@ -27,8 +31,8 @@ class SureRecords:
         order = np.argsort(-radius, kind="stable")
         self._X, self._y, self._limit = design.X[order], design.y[order], limit[order]
         self._weight = 2 * design.weight[order]
-        self._blocks = design.blocks
-        self._least = np.array([radius[order[min(rows.stop, len(order)) - 1]] for rows in self._blocks])
+        self._blocks = [slice(start, min(start + FINE, len(order))) for start in range(0, len(order), FINE)]
+        self._least = np.array([radius[order[rows.stop - 1]] for rows in self._blocks])
         p = design.width
         A, b = np.zeros((len(self._blocks) + 1, p, p)), np.zeros((len(self._blocks) + 1, p))
         for place, rows in enumerate(self._blocks):
@@ -42,15 +46,17 @@ class SureRecords:
         away = np.sqrt(np.sum((theta - self.centre) ** 2, axis=1))
         sure = np.searchsorted(-self._least, -away, side="right")  # how many whole blocks are sure for each parameter
         order = np.argsort(sure, kind="stable")
-        sorted_sure, flat = sure[order], theta[order]
+        levels = np.unique(sure[order][:: max(1, len(order) // LEVELS)])
+        sorted_sure, flat = (
+            levels[np.searchsorted(levels, sure[order], side="right") - 1],
+            theta[order],
+        )  # rounded down: fewer pieces
         total = np.einsum("rij,rj->ri", self._A[sorted_sure], flat) - self._b[sorted_sure]
-        unsure = self._blocks[int(sorted_sure[0]) :]
-        if unsure:
+        pieces = self._unsure(levels, sorted_sure)
+        if pieces:
 
-            def part(rows: slice) -> Floats:
-                count = int(
-                    np.searchsorted(sorted_sure, rows.start // BLOCK, side="right")
-                )  # parameters for which the block is unsure
+            def part(piece: tuple[slice, int]) -> Floats:
+                rows, count = piece
                 X = self._X[rows]
                 slope = flat[:count] @ X.T - self._y[rows]
                 slope *= self._weight[rows]
@@ -59,7 +65,16 @@ class SureRecords:
                 result[:count] = slope @ X
                 return result
 
-            total += sum_blocks(part, unsure)
+            total += sum_blocks(part, pieces)
         result: Floats = np.empty_like(total)
         result[order] = total / len(self._y)
         return result
+
+    def _unsure(self, levels: NDArray[np.intp], sorted_sure: NDArray[np.intp]) -> list[tuple[slice, int]]:
+        """(rows, how many of the sorted parameters they are unsure for), in pieces of at most `BLOCK` rows."""
+        pieces = []
+        for level, end in zip(levels, [*levels[1:], len(self._blocks)], strict=True):
+            count = int(np.searchsorted(sorted_sure, level, side="right"))
+            first, last = int(level) * FINE, min(int(end) * FINE, len(self._y))
+            pieces += [(slice(start, min(start + BLOCK, last)), count) for start in range(first, last, BLOCK)]
+        return pieces
