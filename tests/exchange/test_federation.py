@@ -1,0 +1,53 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from parley.errors import BudgetExhausted, DataError, ExchangeError, LedgerError, UnknownTerms
+from parley.exchange.desk import _loggable
+from parley.exchange.federation import Federation
+from parley.exchange.messages import Standing, Told
+from parley.queries import Answer, GradientQuery
+from samples import make_terms
+
+
+class Peer:
+    """An owner that answers at once, or always raises the same error."""
+
+    def __init__(self, name, error=None):
+        self.name, self._error = name, error
+
+    def ask(self, query, records, size, timeout):
+        if self._error is not None:
+            raise self._error
+        return Told(Answer(query.id, self.name, records, np.ones(size)), Standing(Fraction(1), Fraction(1, 10), 1, 10))
+
+    def close(self):
+        pass
+
+
+def federation(error, warnings, quorum=1):
+    terms = make_terms(100, 100, learning__quorum=quorum, learning__straggler="skip")
+    return terms, Federation(terms, [Peer("a"), Peer("b", error)], 3, 5.0, warnings.append)
+
+
+def test_an_owner_that_refuses_is_named_once_when_the_run_goes_on_without_it():
+    warnings = []
+    terms, owners = federation(BudgetExhausted("b: nothing left"), warnings)
+    for k in (1, 2):
+        assert [answer.owner for answer in owners.ask(GradientQuery.ask(terms.hash, "learner", k, np.zeros(3)))] == ["a"]
+    owners.close()
+    assert warnings == ["going on without an owner that refuses: b: nothing left"]
+
+
+@pytest.mark.parametrize(("error", "quorum"), [(UnknownTerms("b: nobody accepted"), 1), (BudgetExhausted("b: nothing left"), 2)])
+def test_an_owner_that_never_agreed_or_that_the_quorum_needs_ends_the_run(error, quorum):
+    terms, owners = federation(error, [], quorum)
+    with pytest.raises(ExchangeError, match="b: n"):
+        owners.ask(GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3)))
+    owners.close()
+
+
+def test_a_log_says_nothing_about_where_a_cell_is_bad():
+    assert "row 6" not in _loggable(DataError("a: column 'x1', row 6: a missing value"))
+    assert _loggable(LedgerError("a.ledger: the disk is full")) == "a.ledger: the disk is full"
