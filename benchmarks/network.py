@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 import parley
+from parley.account import Account
 from parley.exchange import certificates, messages
 from parley.exchange.acceptance import Acceptance, Acceptances
 from parley.exchange.daemon import OPTIONS, open_owner, serve, server_credentials
@@ -64,7 +65,7 @@ class TimedLedger(parley.Ledger):
 
     report: Any = None
 
-    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> Floats:
+    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]:
         inside = 0.0
 
         def timed() -> Floats:
@@ -75,9 +76,9 @@ class TimedLedger(parley.Ledger):
             return value
 
         began = time.perf_counter()
-        value = super().answer(query, spent_after, event, timed)
-        self.report(time.perf_counter() - began, inside)
-        return value
+        stored = super().answer(query, spent_after, event, timed)
+        self.report(query.round, time.perf_counter() - began, inside)
+        return stored
 
 
 def daemon(settings: OwnerSettings, parts: Any) -> None:
@@ -85,12 +86,16 @@ def daemon(settings: OwnerSettings, parts: Any) -> None:
 
     def timed_owner(settings: OwnerSettings) -> parley.Owner:
         noise, ledger = TimedNoise(), TimedLedger(settings.ledger)
-        ledger.report = lambda whole, inside: parts.put((whole - inside, noise.seconds, inside - noise.seconds))
+
+        def report(round: int, whole: float, inside: float) -> None:  # noqa: A002
+            parts[3 * round - 3 : 3 * round] = [whole - inside, noise.seconds, inside - noise.seconds]
+
+        ledger.report = report
         return parley.Owner(settings.name, str(settings.table), ledger=ledger, noise=noise)
 
     parley.exchange.daemon.open_owner = timed_owner
-    with Path(os.devnull).open("w") as log:
-        serve(settings, threading.Event(), Log(log))
+    with Path(os.devnull).open("w") as stream, Log(stream) as log:
+        serve(settings, threading.Event(), log)
 
 
 def make_bank(folder: Path, width: int, rows: int, rounds: int) -> tuple[parley.Terms, OwnerSettings]:
@@ -142,7 +147,7 @@ def measure(folder: Path, width: int, rows: int, rounds: int) -> list[float]:
     thetas = np.random.default_rng(2).uniform(-1, 1, (rounds + 1, width))
     queries = [GradientQuery.ask(terms.hash, "learner", k + 1, thetas[k]) for k in range(rounds + 1)]
 
-    port, clock = SPAWN.Value("i", 0), SPAWN.SimpleQueue()
+    port, clock = SPAWN.Value("i", 0), SPAWN.RawArray("d", 3 * (rounds + 1))
     servers = [SPAWN.Process(target=echo, args=(folder, port)), SPAWN.Process(target=daemon, args=(settings, clock))]
     for server in servers:
         server.start()
@@ -160,7 +165,7 @@ def measure(folder: Path, width: int, rows: int, rounds: int) -> list[float]:
         lines = []
         for query in queries:
             echoed, whole = seconds(lambda: bare(content)), seconds(lambda query=query: peer.ask(query, rows, width, 60))
-            lines.append([whole, echoed, *clock.get()])
+            lines.append([whole, echoed, *clock[3 * query.round - 3 : 3 * query.round]])
         peer.close()
         channel.close()
     finally:

@@ -60,8 +60,8 @@ def never():
 
 def test_an_answer_is_debited_and_repeated_for_free(ledger):
     ledger.accept(reserve("t", Fraction(1), 10))
-    first = ledger.answer(query(1), costing(COST), {}, value(1.0))
-    again = ledger.answer(query(1), costing(COST), {}, never)
+    first, _ = ledger.answer(query(1), costing(COST), {}, value(1.0))
+    again, _ = ledger.answer(query(1), costing(COST), {}, never)
     np.testing.assert_array_equal(first, again)
     assert ledger.account("t").spent == COST
     assert ledger.account("t").answered == 1
@@ -202,12 +202,12 @@ def test_the_file_remembers(tmp_path):
     path = tmp_path / "a.ledger"
     ledger = Ledger(path, lifetime=1.0)
     ledger.accept(reserve("t", Fraction(1), 10))
-    first = ledger.answer(query(1), costing(COST), {"mechanism": "laplace"}, lambda: np.array([0.1, -0.0, 5e-324]))
+    first, _ = ledger.answer(query(1), costing(COST), {"mechanism": "laplace"}, lambda: np.array([0.1, -0.0, 5e-324]))
     ledger.close()
     again = Ledger(path)
     assert again.lifetime == (1, 0)
-    np.testing.assert_array_equal(again.answer(query(1), costing(COST), {}, never), first)
-    assert np.signbit(again.answer(query(1), costing(COST), {}, never)[1])
+    np.testing.assert_array_equal(again.answer(query(1), costing(COST), {}, never)[0], first)
+    assert np.signbit(again.answer(query(1), costing(COST), {}, never)[0][1])
     assert again.verify() == 3
     assert [entry["kind"] for entry in again.entries()] == ["open", "accept", "answer"]
     with pytest.raises(LedgerError, match="never changes"):
@@ -292,7 +292,7 @@ def test_no_sequence_of_queries_overspends_or_changes_an_answer(tmp_path_factory
         before = ledger.account("t").spent
         asked = query(k, theta=theta)
         try:
-            got = ledger.answer(asked, costing(spent), {}, value(float(count)))
+            got, _ = ledger.answer(asked, costing(spent), {}, value(float(count)))
         except Refusal:
             assert ledger.account("t").spent == before
             continue
@@ -322,6 +322,42 @@ def test_threads_share_one_ledger_without_overspending(tmp_path):
     assert len(got) == len(set(got))
     assert ledger.account("t").spent == COST * len(got)
     ledger.verify()
+
+
+def test_a_long_release_keeps_nobody_waiting_and_counts_only_when_committed(tmp_path):
+    """While an answer is computed others read, accept and answer, also from another process; who commits first has answered."""
+    ledger, other = Ledger(tmp_path / "a.ledger", lifetime=3.0), Ledger(tmp_path / "a.ledger")
+    for terms in ("t", "u"):
+        ledger.accept(reserve(terms, Fraction(1), 10))
+    began, go, outcome = threading.Event(), threading.Event(), []
+
+    def slow():
+        began.set()
+        assert go.wait(30)
+        return np.full(3, 7.0)
+
+    def ask(question):
+        try:
+            outcome.append(ledger.answer(question, costing(COST), {}, slow)[0][0])
+        except Refusal as refusal:
+            outcome.append(type(refusal))
+
+    for round_of, rival in (("t", query(1)), ("u", query(1, terms="u", theta=5.0))):
+        began.clear(), go.clear()
+        thread = threading.Thread(target=ask, args=(query(1, terms=round_of),))
+        thread.start()
+        assert began.wait(30)
+        assert ledger.account(round_of).spent == 0
+        for each, name in ((ledger, "v"), (other, "w")):
+            each.accept(reserve(name + round_of, Fraction(1, 8), 1))
+            each.answer(query(1, terms=name + round_of), costing(Fraction(1, 8)), {}, value())
+        stored, account = other.answer(rival, costing(COST), {}, value(2.0))
+        assert (stored[0], account.spent) == (2.0, COST)
+        go.set()
+        thread.join(30)
+    assert outcome == [2.0, OutOfOrder]  # the same question got the stored answer, another one for the same round a refusal
+    assert ledger.account("t").spent == ledger.account("u").spent == COST
+    assert ledger.verify() == other.verify()
 
 
 def _greedy(path, identity, start):
@@ -451,6 +487,6 @@ def test_a_query_id_belongs_to_its_agreement(tmp_path):
         ledger.accept(Reservation(terms, "a", learner, Fraction(1), Fraction(0), 4))
     honest = GradientQuery.ask("t", "learner", 1, np.zeros(3))
     ledger.answer(GradientQuery(honest.id, "u", "mallory", 1, np.ones(3)), lambda k: Fraction(k, 4), {}, lambda: np.ones(3))
-    value = ledger.answer(honest, lambda k: Fraction(k, 4), {}, lambda: np.full(3, 7.0))
+    value, _ = ledger.answer(honest, lambda k: Fraction(k, 4), {}, lambda: np.full(3, 7.0))
     np.testing.assert_array_equal(value, 7.0)
     assert ledger.verify() == 5

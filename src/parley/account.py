@@ -26,6 +26,11 @@ class Account:
     answered: int = 0
     answers: int = 0
 
+    @property
+    def used_up(self) -> bool:
+        """Whether no round is left to ask."""
+        return self.answered >= self.rounds
+
     def debit(self, query: Query, spent_after: Callable[[int], Fraction]) -> "Account":
         """The account after answering `query`, when `spent_after(k)` bounds k answers; or a refusal that changes nothing."""
         if query.learner != self.learner:

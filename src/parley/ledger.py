@@ -49,7 +49,7 @@ class AnyLedger(Protocol):
     @property
     def durable(self) -> bool: ...
     def accept(self, reservation: Reservation) -> None: ...
-    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> Floats: ...
+    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]: ...
     def account(self, terms: str) -> Account: ...
 
 
@@ -70,16 +70,16 @@ class StudyLedger:
             raise UnknownTerms("nobody at this owner accepted these terms")
         return self._accounts[terms]
 
-    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> Floats:
+    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]:
         account = self.account(query.terms)
         known, content, value = self._latest.get(query.terms, ("", "", np.empty(0)))
         if query.id == known:
-            return _same_question(query, content, value)
+            return _same_question(query, content, value), account
         after = account.debit(query, spent_after)
         value = release()
         self._accounts[query.terms] = after
         self._latest[query.terms] = (query.id, query.content, value)
-        return value
+        return value, after
 
 
 SCHEMA = """
@@ -130,6 +130,7 @@ class Ledger:
         self.path = Path(path)
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
+        self._seen = False  # whether this connection knows that the schema is there
         if lifetime is None and not self.path.exists():
             raise LedgerError(f"{self.path}: no such ledger; to make one, give its lifetime budget (epsilon)")
         wanted = None if lifetime is None else exact(lifetime)
@@ -205,18 +206,25 @@ class Ledger:
         with self._transaction(reading=True) as db:
             return self._account(db, terms)
 
-    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> Floats:
-        """The stored answer if there is one; else check, release, and commit debit and answer together."""
+    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]:
+        """The stored answer if there is one; else check, release, and commit debit and answer together. With it, the account.
+
+        `release` runs outside any transaction: however long it takes, others read and write meanwhile. What it returns is nothing
+        until it is committed: should the same round have been answered meanwhile, it is thrown away and that answer, or a refusal,
+        is returned.
+        """
+        with self._transaction(reading=True) as db:
+            known = self._stored(db, query)
+            if known is not None:
+                return known
+            self._account(db, query.terms).debit(query, spent_after)
+        value = np.ascontiguousarray(release(), dtype="<f8")
         with self._transaction() as db:
-            stored = db.execute(
-                "SELECT content, shape, answer FROM entries WHERE kind='answer' AND terms=? AND query=?", (query.terms, query.id)
-            ).fetchone()
-            if stored is not None:
-                content, shape, blob = stored
-                return _same_question(query, content, np.frombuffer(blob, dtype="<f8").reshape(json.loads(shape)))
+            known = self._stored(db, query)
+            if known is not None:
+                return known
             before = self._account(db, query.terms)
             after = before.debit(query, spent_after)
-            value = np.ascontiguousarray(release(), dtype="<f8")
             self._append(
                 db,
                 kind="answer",
@@ -232,7 +240,18 @@ class Ledger:
                 shape=json.dumps(value.shape),
                 answer=value.tobytes(),
             )
-        return value
+        return value, after
+
+    def _stored(self, db: sqlite3.Connection, query: Query) -> tuple[Floats, Account] | None:
+        """The answer that this question got before, and where its agreement stands now."""
+        row = db.execute(
+            "SELECT content, shape, answer FROM entries WHERE kind='answer' AND terms=? AND query=?", (query.terms, query.id)
+        ).fetchone()
+        if row is None:
+            return None
+        content, shape, blob = row
+        value = np.frombuffer(blob, dtype="<f8").reshape(json.loads(shape))
+        return _same_question(query, content, value), self._account(db, query.terms)
 
     def entries(self) -> list[dict[str, Any]]:
         """Every row, oldest first, without the answers themselves."""
@@ -287,7 +306,7 @@ class Ledger:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA fullfsync=ON")
-            self._connection = connection
+            self._connection, self._seen = connection, False
         return self._connection
 
     @contextmanager
@@ -298,21 +317,18 @@ class Ledger:
                 db = self._connect()
                 db.execute("BEGIN" if reading else "BEGIN IMMEDIATE")
                 try:
-                    if not self._ready(db):
+                    if not self._seen and db.execute("SELECT 1 FROM sqlite_master WHERE name='entries'").fetchone() is None:
                         for statement in SCHEMA.split(";\n"):
                             db.execute(statement)
                     yield db
                     db.execute("COMMIT")
+                    self._seen = True
                 except BaseException:
                     if db.in_transaction:
                         db.execute("ROLLBACK")
                     raise
             except sqlite3.Error as error:
                 raise LedgerError(f"{self.path}: the ledger cannot be used ({error}); nothing was released") from None
-
-    @staticmethod
-    def _ready(db: sqlite3.Connection) -> bool:
-        return db.execute("SELECT 1 FROM sqlite_master WHERE name='entries'").fetchone() is not None
 
     @staticmethod
     def _budget(db: sqlite3.Connection, kind: str) -> Budget | None:

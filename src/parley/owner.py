@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from parley import objectives
-from parley.account import Reservation
+from parley.account import Account, Reservation
 from parley.accounting import Plan, exact, make_plan, mechanism_norm
 from parley.data import Design, Preparation, fit_preparation
 from parley.data.design import summation_slack
@@ -50,10 +50,11 @@ class Agreement:
         expected = (*worlds, self.train.width)
         if not isinstance(theta, np.ndarray) or theta.dtype != np.float64 or theta.shape != expected:
             raise Malformed(f"theta: expected float64 numbers of shape {expected}")
-        if not np.abs(theta).max() <= LARGEST:
+        size = np.abs(theta).max()
+        if not size <= LARGEST:
             raise Malformed(f"theta: expected finite numbers, at most {LARGEST:g} in size")
         radius = self.terms.model.radius
-        if radius is not None and not np.abs(theta).max() <= radius:
+        if radius is not None and not size <= radius:
             raise OutsideBox(f"theta: expected every coordinate within the agreed box, at most {radius:g} in size")
 
     def bounded(self, query: Query, worlds: tuple[int, ...]) -> Bounded:
@@ -116,9 +117,13 @@ class Owner:
         return Reservation(terms.hash, self.name, terms.learning.learner, *budget, terms.learning.horizon, gaps)
 
     def answer(self, query: Query) -> Answer:
-        """The noisy answer, or a `Refusal` that spends nothing.
+        """The noisy answer, or a `Refusal` that spends nothing."""
+        return self.settle(query)[0]
 
-        Check, then - inside one ledger transaction - bound, add noise, record; only what was recorded is returned.
+    def settle(self, query: Query) -> tuple[Answer, Account]:
+        """The same, and where the agreement stands afterwards.
+
+        Check, bound, add noise, then debit and record in one ledger transaction; only what was recorded is returned.
         """
         agreement = self.agreement(query.terms)
         agreement.check(query, self._worlds)
@@ -126,12 +131,17 @@ class Owner:
         def release() -> Floats:
             return agreement.plan.mechanism.release(agreement.bounded(query, self._worlds), self.noise)
 
-        value = self.ledger.answer(query, agreement.plan.spent_after, agreement.plan.mechanism.event.to_dict(), release)
-        return Answer(query.id, self.name, len(agreement.train), value)
+        event = agreement.plan.mechanism.event.to_dict()
+        value, account = self.ledger.answer(query, agreement.plan.spent_after, event, release)
+        return Answer(query.id, self.name, len(agreement.train), value), account
+
+    def accepted(self, terms_hash: str) -> bool:
+        """Whether it is ready to answer under these terms."""
+        return terms_hash in self._accepted
 
     def agreement(self, terms_hash: str) -> Agreement:
         """The agreement with this hash, or a refusal."""
-        if terms_hash not in self._accepted:
+        if not self.accepted(terms_hash):
             raise UnknownTerms(f"{self.name}: nobody here accepted these terms")
         return self._prepared[terms_hash]
 

@@ -33,10 +33,11 @@ from parley.errors import (
 )
 from parley.exchange import certificates, messages
 from parley.exchange.acceptance import Acceptance, Acceptances, Caller
-from parley.exchange.daemon import SERVICE, open_owner
+from parley.exchange.daemon import PLACES, SERVICE, open_owner
 from parley.exchange.desk import Desk, Log
 from parley.exchange.remote import RemoteOwner, channel_credentials
 from parley.exchange.settings import load_owner
+from parley.owner import Agreement
 from parley.queries import GradientQuery
 
 LEARNER = Caller(("learner",), "key")
@@ -181,6 +182,56 @@ def test_a_line_that_cuts_and_corrupts_costs_no_budget_and_changes_no_number(ban
     assert banks.replay(terms) == theta
 
 
+def test_a_member_that_never_ends_its_calls_blocks_only_itself(bank):
+    """Seventy calls without a message from one certified member: the learner is answered as if they were not there."""
+    terms = bank.write_terms(horizon=3)
+    bank.accept(terms)
+    bank.start()
+    certificates.make_request(bank.folder, "hostile")
+    certificates.issue(bank.folder, bank.folder / "hostile.csr", 30)
+    named = [("grpc.ssl_target_name_override", "a")]
+    address, over = f"127.0.0.1:{bank.ports['a']}", threading.Event()
+    with grpc.secure_channel(address, channel_credentials(bank.identity("hostile")), options=named) as channel:
+        calls = [channel.stream_unary(f"/{SERVICE}/Ask").future(iter(over.wait, True), timeout=60) for _ in range(70)]
+        peer = RemoteOwner("a", address, bank.identity())
+        until = time.monotonic() + 30
+        while sum(call.done() for call in calls) < 70 - PLACES and time.monotonic() < until:
+            time.sleep(0.02)
+        for k in (1, 2, 3):
+            assert peer.ask(ask(terms, k), 60, 3, 10).standing.answered == k
+        waiting = [call for call in calls if not call.done()]
+        assert len(waiting) == PLACES
+        assert {call.code() for call in calls if call.done()} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        for call in waiting:
+            call.cancel()
+        over.set()
+        peer.close()
+
+
+def test_a_question_repeated_while_it_is_computed_is_computed_once(desk, monkeypatch):
+    monkeypatch.setattr("parley.exchange.desk.PATIENCE", 0.05)
+    began, go, computed = threading.Event(), threading.Event(), []
+    bounded = Agreement.bounded
+
+    def slow(self, *arguments):
+        computed.append(1)
+        began.set()
+        assert go.wait(30)
+        return bounded(self, *arguments)
+
+    monkeypatch.setattr(Agreement, "bounded", slow)
+    content, replies = messages.write_query(ask(desk.terms)), []
+    first = threading.Thread(target=lambda: replies.append(desk.ask(content, LEARNER)))
+    first.start()
+    assert began.wait(30)
+    assert refused(desk, content) is Unavailable
+    assert messages.read_standing(desk.stand(messages.write_agreement(desk.terms.hash, "learner"), LEARNER), "a").spent == 0
+    go.set()
+    first.join(30)
+    assert desk.ask(content, LEARNER) == replies[0]
+    assert len(computed) == 1
+
+
 def test_duplicated_and_reordered_messages_get_the_stored_answers(bank):
     terms = bank.write_terms(horizon=3)
     bank.accept(terms)
@@ -210,8 +261,8 @@ def desk(bank):
     bank.accept(terms)
     settings = load_owner(bank.folder / "a.toml")
     owner = open_owner(settings)
-    with (bank.folder / "desk.log").open("w") as log:
-        made = Desk(owner, Acceptances(settings.accepted), Log(log))
+    with (bank.folder / "desk.log").open("w") as stream, Log(stream) as log:
+        made = Desk(owner, Acceptances(settings.accepted), log)
         made.open()
         made.terms, made.owner = terms, owner
         yield made
@@ -295,10 +346,16 @@ def damaged(rng, pool):
 
 
 def test_fuzzed_messages_crash_nothing_and_cost_nothing(desk, bank):
-    """One agreement is used up and may only repeat itself; one is fresh, but the caller is not its learner."""
+    """One agreement is used up and may only repeat itself; one is fresh, but the caller is not its learner; one is open.
+
+    A damaged message may still be a good question by the open one's learner (a bit of a number flipped): then it is answered and
+    debited as one, and what was debited is checked to be the next round, inside the box. Nothing else costs anything.
+    """
     count = int(os.environ.get("PARLEY_FUZZ", "4000"))
-    fresh = bank.write_terms("fresh.toml", horizon=2)
+    fresh = bank.write_terms("fresh.toml", horizon=2, epsilon=0.1)
+    live = bank.write_terms("live.toml", horizon=10 * count, epsilon=0.1)
     bank.accept(fresh)
+    bank.accept(live)
     used = [ask(desk.terms, k, (0.1 * k, 0.0, -1.0)) for k in (1, 2, 3)]
     for query in used:
         desk.ask(messages.write_query(query), LEARNER)
@@ -307,19 +364,45 @@ def test_fuzzed_messages_crash_nothing_and_cost_nothing(desk, bank):
     rows, rng = desk.owner.ledger.verify(), random.Random(6)
     stored = set(answers(bank, "a").values())
     stranger = Caller(("someone",), "key")
-    kinds = set()
+    kinds, answered = set(), 0
     for _ in range(count):
-        content = damaged(rng, pool)
+        following = messages.write_query(ask(live, answered + 1, rng.choices([0.5, -3.0, 4.999], k=3)))
+        content = damaged(rng, [*pool, following, following])
         caller = stranger if fresh.hash.encode() in content else LEARNER
         reply = messages.wire.Reply.FromString(desk.ask(content, caller))
         desk.stand(content, caller)
-        if reply.WhichOneof("outcome") == "answer":
-            assert reply.answer.value.data in stored
-        else:
+        if reply.WhichOneof("outcome") != "answer":
             kinds.add(reply.refusal.code)
-    assert desk.owner.ledger.verify() == rows
+        elif live.hash.encode() in content and reply.answer.value.data not in stored:
+            question = messages.read_query(content)
+            answered += 1
+            assert (question.terms, question.learner, question.round) == (live.hash, "learner", answered)
+            assert question.theta.shape == (3,)
+            assert np.abs(question.theta).max() <= 5.0
+            assert reply.answer.standing.answered == answered
+            stored.add(reply.answer.value.data)
+        else:
+            assert reply.answer.value.data in stored
+    assert desk.owner.ledger.verify() == rows + answered
+    assert 0 < answered < count / 2
     assert kinds <= {"malformed", "unknown-terms", "out-of-order", "content-mismatch", "outside-box"}
-    assert {"malformed", "unknown-terms"} <= kinds
+    assert {"malformed", "unknown-terms", "out-of-order"} <= kinds
+
+
+def test_fuzzed_messages_over_the_wire_leave_the_daemon_standing(bank):
+    count = int(os.environ.get("PARLEY_FUZZ", "1000"))
+    terms = bank.write_terms(horizon=3)
+    bank.accept(terms)
+    bank.start()
+    peer, rng = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", bank.identity()), random.Random(7)
+    pool = [messages.write_query(ask(terms, k)) for k in (2, 3, 4)]  # none of them is the next round
+    for _ in range(count):
+        reply = peer._call(rng.choice(["Ask", "Stand"]), damaged(rng, pool), 10)
+        assert messages.wire.Reply.FromString(reply).WhichOneof("outcome") in ("refusal", "standing")
+    assert bank.spent(terms) == {"a": 0}
+    assert peer.ask(ask(terms), 60, 3, 10).standing.answered == 1
+    assert {line["event"] for line in bank.log("a")} <= {"ready", "serving", "refusal", "standing", "answer"}
+    peer.close()
 
 
 def test_refusals_and_logs_do_not_depend_on_records(desk, bank, tmp_path):
@@ -331,17 +414,20 @@ def test_refusals_and_logs_do_not_depend_on_records(desk, bank, tmp_path):
     (table * 0.5).to_csv(twin.folder / "a.csv", index=False)
     twin.accept(desk.terms)
     settings = load_owner(twin.folder / "a.toml")
-    log = StringIO()
-    second = Desk(open_owner(settings), Acceptances(settings.accepted), Log(log))
+    stream = StringIO()
     wrong = [
         ask(desk.terms, 2),
         ask(desk.terms, theta=(9, 0, 0)),
         ask(desk.terms, theta=(np.nan, 0, 0)),
         ask(desk.terms, learner="x"),
     ]
-    for content in [*map(messages.write_query, wrong), b"junk", b""]:
-        assert desk.ask(content, LEARNER) == second.ask(content, LEARNER)
-    keys = {key for line in log.getvalue().splitlines() for key in messages.re.findall(r'"(\w+)":', line)}
+    with Log(stream) as log:
+        second = Desk(open_owner(settings), Acceptances(settings.accepted), log)
+        for content in [*map(messages.write_query, wrong), b"junk", b""]:
+            assert desk.ask(content, LEARNER) == second.ask(content, LEARNER)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 6
+    keys = {key for line in lines for key in messages.re.findall(r'"(\w+)":', line)}
     assert keys <= {"time", "event", "caller", "terms", "learner", "round", "query", "code", "reason", "ms"}
 
 
@@ -349,7 +435,7 @@ def test_an_error_inside_never_travels(desk, monkeypatch):
     def fail(*arguments):
         raise ValueError("salary 123456")
 
-    monkeypatch.setattr(desk.owner, "answer", fail)
+    monkeypatch.setattr(desk.owner, "settle", fail)
     reply = desk.ask(messages.write_query(ask(desk.terms)), LEARNER)
     assert b"salary" not in reply
     assert messages.wire.Reply.FromString(reply).refusal.code == "unavailable"

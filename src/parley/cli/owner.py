@@ -132,7 +132,8 @@ def serve_command(settings_file: SettingsFile) -> None:
     stop = threading.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda number, frame: stop.set())
-    serve(load_owner(settings_file), stop, Log())
+    with Log() as log:
+        serve(load_owner(settings_file), stop, log)
 
 
 @owner_app.command("ledger")

@@ -2,7 +2,8 @@
 
 import os
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -21,14 +22,15 @@ from parley.ledger import Ledger
 from parley.owner import Owner
 
 SERVICE = "parley.v1.Owner"
-WORKERS = 8
-WAITING = 64  # calls taken on at once; beyond that the caller is told to come back
+WORKERS = 64  # calls taken on at once
+PLACES = 8  # of these for one caller; beyond that it is told to come back
 GRACE = 10.0  # seconds for calls under way when the daemon is asked to stop
 OPTIONS = (
     ("grpc.max_receive_message_length", LARGEST_MESSAGE),
     ("grpc.so_reuseport", 0),  # a second daemon on the same port is a mistake, not a helper
     ("grpc.http2.min_ping_interval_without_data_ms", 5000),
     ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.keepalive_time_ms", 60_000),  # a caller that vanished in the middle of a call gives its place back
 )
 
 
@@ -74,12 +76,45 @@ def server_credentials(identity: Identity) -> Any:
     return grpc.ssl_server_credentials([pair], root_certificates=identity.authority.read_bytes(), require_client_auth=True)
 
 
+class Places:
+    """How many calls each caller has under way. Who opens calls and never ends them blocks itself, not the others."""
+
+    def __init__(self, each: int) -> None:
+        self._each, self._lock = each, threading.Lock()
+        self._taken: Counter[Caller] = Counter()
+
+    def take(self, caller: Caller) -> bool:
+        """Whether there was a place."""
+        with self._lock:
+            free = self._taken[caller] < self._each
+            self._taken[caller] += free
+        return free
+
+    def leave(self, caller: Caller) -> None:
+        """Give one place back."""
+        with self._lock:
+            self._taken[caller] -= 1
+            if not self._taken[caller]:
+                del self._taken[caller]
+
+
 def _server(desk: Desk, caller: Callable[[Any], Caller]) -> Any:
-    server = grpc.server(ThreadPoolExecutor(WORKERS), options=OPTIONS, maximum_concurrent_rpcs=WAITING)
-    handlers = {
-        name: grpc.unary_unary_rpc_method_handler(lambda content, context, work=work: work(content, caller(context)))
-        for name, work in {"Ask": desk.ask, "Stand": desk.stand, "Health": desk.health}.items()
-    }
+    server, places = grpc.server(ThreadPoolExecutor(WORKERS), options=OPTIONS), Places(PLACES)
+
+    def handler(work: Callable[[bytes, Caller], bytes]) -> Any:
+        def handle(sent: Iterator[bytes], context: Any) -> bytes:
+            who = caller(context)
+            if not places.take(who):
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls of one caller are under way")
+            try:
+                return work(next(sent, b""), who)
+            finally:
+                places.leave(who)
+
+        # A single message is a stream of one. Read as a stream, who asks is known before the message has come, if it ever does.
+        return grpc.stream_unary_rpc_method_handler(handle)
+
+    handlers = {"Ask": handler(desk.ask), "Stand": handler(desk.stand), "Health": handler(desk.health)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
     return server
 

@@ -9,9 +9,11 @@ import json
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from queue import SimpleQueue
+from typing import Any, Self, TextIO
 
 from parley.errors import DataError, ParleyError, Refusal, Unavailable, UnknownTerms
 from parley.exchange import messages
@@ -21,24 +23,39 @@ from parley.owner import Agreement, Owner
 from parley.version import __version__
 
 STRANGER = "nobody at this owner accepted these terms for this learner"  # the same whether the terms or the caller are unknown
+BUSY = "the owner is still at work for these terms; ask the same question again"
+PATIENCE = 5.0  # seconds that a call waits for another one under the same terms
 TROUBLE = "the owner cannot answer at the moment; ask the same question again"
 
 
 class Log:
-    """One JSON object a line. Facts about messages, never about records."""
+    """One JSON object a line. Facts about messages, never about records. Written by a thread of its own: no answer waits for it."""
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
         self._stream = stream
-        self._lock = threading.Lock()
+        self._lines: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
+        self._writer = threading.Thread(target=self._write, name="parley-log", daemon=True)
+        self._writer.start()
 
     def __call__(self, event: str, **facts: Any) -> None:
-        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **facts})
-        with self._lock:
+        self._lines.put({"time": datetime.now(UTC), "event": event, **facts})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Wait until everything is written."""
+        self._lines.put(None)
+        self._writer.join()
+
+    def _write(self) -> None:
+        while (line := self._lines.get()) is not None:
+            line["time"] = line["time"].isoformat(timespec="milliseconds")
             try:
-                self._stream.write(line + "\n")
+                self._stream.write(json.dumps(line) + "\n")
                 self._stream.flush()
             except (OSError, ValueError):
-                return  # a full disk under the log stops no answer
+                continue  # a full disk under the log stops no answer
 
 
 class Desk:
@@ -47,11 +64,15 @@ class Desk:
     def __init__(self, owner: Owner, acceptances: Acceptances, log: Log) -> None:
         self._owner, self._acceptances, self._log = owner, acceptances, log
         self._adopting = threading.Lock()
+        self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def open(self) -> None:
-        """Prepare the table for all accepted terms, so that no learner waits for it, and say which cannot be served."""
+        """Prepare the table for all accepted terms with rounds left, so that no learner waits, and say which cannot be served."""
         for terms in self._acceptances.hashes():
             try:
+                if self._owner.ledger.account(terms).used_up:
+                    self._log("used-up", terms=terms)
+                    continue
                 self._adopt(terms)
                 self._log("ready", terms=terms)
             except ParleyError as error:
@@ -64,8 +85,14 @@ class Desk:
             query = messages.read_query(content)
             facts |= {"terms": query.terms, "learner": query.learner, "round": query.round, "query": query.id}
             self._admit(query.terms, query.learner, caller)
-            answer = self._owner.answer(query)
-            return messages.write_answer(answer, Standing.of(self._owner.ledger.account(query.terms)))
+            turn = self._turns[query.terms]  # a question repeated while it is computed is not computed twice
+            if not turn.acquire(timeout=PATIENCE):
+                raise Unavailable(BUSY)
+            try:
+                answer, account = self._owner.settle(query)
+            finally:
+                turn.release()
+            return messages.write_answer(answer, Standing.of(account))
 
         return self._reply("answer", caller, work)
 
@@ -89,7 +116,8 @@ class Desk:
         acceptance = self._acceptances.get(terms)
         if acceptance is None or learner != acceptance.terms.learning.learner or not acceptance.admits(caller):
             raise UnknownTerms(STRANGER)
-        self._adopt(terms)
+        if not self._owner.accepted(terms):
+            self._adopt(terms)
 
     def _adopt(self, terms: str) -> None:
         with self._adopting:

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from parley.validate import Floats, printable
 LARGEST_MESSAGE = 1 << 24  # bytes: two million numbers
 _LARGEST_ROUND = 1 << 31
 _HASH = re.compile(r"[0-9a-f]{64}")
-_BUDGET = re.compile(r"[0-9]{1,100}(/[0-9]{1,100})?")
+_BUDGET = re.compile(r"[0-9]{1,100}(/[1-9][0-9]{0,99})?")
 _REFUSALS = {kind.code: kind for kind in Refusal.__subclasses__()}
 
 M = TypeVar("M", bound=Message)
@@ -55,7 +56,7 @@ def write_query(query: Query) -> bytes:
     agreement = wire.Agreement(terms=query.terms, learner=query.learner)
     message = wire.Query(id=query.id, agreement=agreement, round=query.round)
     if isinstance(query, GradientQuery):
-        message.gradient.CopyFrom(wire.Gradient(theta=_numbers(query.theta)))
+        _put(query.theta, message.gradient.theta)
     else:
         message.statistics.SetInParent()
     return bytes(message.SerializeToString())
@@ -87,14 +88,10 @@ def read_agreement(content: bytes) -> tuple[str, str]:
 
 def write_answer(answer: Answer, standing: Standing) -> bytes:
     """The reply that brings a stored answer."""
-    message = wire.Answer(
-        query=answer.query,
-        owner=answer.owner,
-        records=answer.records,
-        value=_numbers(answer.value),
-        standing=_standing(answer.owner, standing),
-    )
-    return bytes(wire.Reply(answer=message).SerializeToString())
+    about = wire.Answer(query=answer.query, owner=answer.owner, records=answer.records, standing=_standing(answer.owner, standing))
+    reply = wire.Reply(answer=about)
+    _put(answer.value, reply.answer.value)
+    return bytes(reply.SerializeToString())
 
 
 def write_standing(owner: str, standing: Standing) -> bytes:
@@ -164,8 +161,10 @@ def _agreement(message: wire.Agreement) -> tuple[str, str]:
     return message.terms, message.learner
 
 
-def _numbers(values: Floats) -> wire.Numbers:
-    return wire.Numbers(shape=values.shape, data=np.ascontiguousarray(values, dtype="<f8").tobytes())
+def _put(values: Floats, message: wire.Numbers) -> None:
+    """Write numbers into their place in a message: long ones are copied once, not once for each message around them."""
+    message.shape.extend(values.shape)
+    message.data = np.ascontiguousarray(values, dtype="<f8").tobytes()
 
 
 def _vector(message: wire.Numbers) -> Floats:
@@ -197,11 +196,17 @@ def _standing(owner: str, standing: Standing) -> wire.Standing:
 
 
 def _read_standing(message: wire.Standing, owner: str) -> Standing:
-    budgets = (message.epsilon, message.spent)
-    if message.owner != owner or not all(_BUDGET.fullmatch(text) for text in budgets):
-        raise ExchangeError(f"{owner}: where its agreement stands cannot be read")
     try:
-        epsilon, spent = (Fraction(text) for text in budgets)
-    except ZeroDivisionError:
-        raise ExchangeError(f"{owner}: where its agreement stands cannot be read") from None
-    return Standing(epsilon, spent, message.answered, message.rounds)
+        standing = Standing(_budget(message.epsilon), _budget(message.spent), message.answered, message.rounds)
+    except ValueError:
+        standing = None
+    if message.owner != owner or standing is None:
+        raise ExchangeError(f"{owner}: where its agreement stands cannot be read")
+    return standing
+
+
+@lru_cache(maxsize=64)
+def _budget(text: str) -> Fraction:
+    if not _BUDGET.fullmatch(text):
+        raise ValueError("not a fraction")
+    return Fraction(text)

@@ -84,8 +84,8 @@ class OwnOwner:
         self.name = owner.name
 
     def ask(self, query: Query, records: int, size: int, timeout: float) -> Told:
-        answer = self._owner.answer(query)
-        return Told(answer, Standing.of(self._owner.ledger.account(query.terms)))
+        answer, account = self._owner.settle(query)
+        return Told(answer, Standing.of(account))
 
     def stand(self, terms: str, learner: str, timeout: float) -> Standing:
         return Standing.of(self._owner.ledger.account(terms))

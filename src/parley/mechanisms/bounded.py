@@ -1,7 +1,7 @@
 """What goes into a mechanism and what comes out beside the noise: a value that knows how far one person can move it, and the
 fact that the release was."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -72,7 +72,7 @@ class Event:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, for a ledger."""
-        return asdict(self)
+        return dict(vars(self))
 
 
 def rounded_up(scale: Fraction) -> float:
