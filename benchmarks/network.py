@@ -1,15 +1,18 @@
 """One round between two processes with mutual TLS, part by part: bare gRPC echo, durable commit, safe noise, gradient, and the rest.
 
-python benchmarks/network.py
+python benchmarks/network.py            [--flower: beside rounds over a Flower federation, which takes minutes and needs parley[flower]]
 """
 
+import json
 import multiprocessing
 import os
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,11 @@ SPAWN = multiprocessing.get_context("spawn")
 
 def identity(folder: Path, name: str) -> Identity:
     return Identity(authority=folder / "ca.crt", certificate=folder / f"{name}.crt", key=folder / f"{name}.key")
+
+
+def certify(folder: Path, name: str) -> None:
+    certificates.make_request(folder, name)
+    certificates.issue(folder, folder / f"{name}.csr", 30)
 
 
 def echo(folder: Path, port: Any) -> None:
@@ -98,30 +106,33 @@ def daemon(settings: OwnerSettings, parts: Any) -> None:
         serve(settings, threading.Event(), log)
 
 
-def make_bank(folder: Path, width: int, rows: int, rounds: int) -> tuple[parley.Terms, OwnerSettings]:
+def make_bank(
+    folder: Path, width: int, rows: int, rounds: int, name: str = "a", socket: Path | None = None
+) -> tuple[parley.Terms, OwnerSettings]:
     rng = np.random.default_rng(1)
     table = pd.DataFrame(rng.uniform(-1, 1, (rows, width)), columns=[f"x{j}" for j in range(width)])
-    table.assign(y=rng.uniform(-1, 1, rows)).to_parquet(folder / "a.parquet")
+    table.assign(y=rng.uniform(-1, 1, rows)).to_parquet(folder / f"{name}.parquet")
     terms = parley.Terms.from_dict(
         {
             "model": {"kind": "linear-regression", "target": "y", "features": list(table.columns), "radius": 5.0},
             "learning": {"horizon": rounds, "step": 0.1},
             "privacy": {"clip": 4.0},
-            "owners": [{"name": "a", "records": rows, "epsilon": 1.0}],
+            "owners": [{"name": name, "records": rows, "epsilon": 1.0}],
         }
     )
     settings = OwnerSettings(
-        name="a",
-        table=folder / "a.parquet",
-        ledger=folder / "a.ledger",
-        accepted=folder / "accepted",
+        name=name,
+        table=folder / f"{name}.parquet",
+        ledger=folder / f"{name}.ledger",
+        accepted=folder / f"accepted-{name}",
         listen=f"127.0.0.1:{free_port()}",
-        identity=identity(folder, "a"),
+        socket=socket,
+        identity=identity(folder, name),
     )
     parley.Ledger(settings.ledger, lifetime=1.0)
     owner = open_owner(settings)
     owner.accept(terms)
-    Acceptances(settings.accepted).store(Acceptance(terms))
+    Acceptances(settings.accepted).store(Acceptance(terms, relay=socket is not None))
     return terms, settings
 
 
@@ -141,8 +152,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def measure(folder: Path, width: int, rows: int, rounds: int) -> list[float]:
     for name in ("a", "learner"):
-        certificates.make_request(folder, name)
-        certificates.issue(folder, folder / f"{name}.csr", 30)
+        certify(folder, name)
     terms, settings = make_bank(folder, width, rows, rounds + 1)
     thetas = np.random.default_rng(2).uniform(-1, 1, (rounds + 1, width))
     queries = [GradientQuery.ask(terms.hash, "learner", k + 1, thetas[k]) for k in range(rounds + 1)]
@@ -177,16 +187,72 @@ def measure(folder: Path, width: int, rows: int, rounds: int) -> list[float]:
     return [float(part) for part in np.median(np.column_stack([measured, rest]), axis=0)]
 
 
+def serve_logged(settings: OwnerSettings, log: Path) -> None:
+    with log.open("w") as stream, Log(stream) as written:
+        serve(settings, threading.Event(), written)
+
+
+def over_flower(sizes: dict[int, int], rounds: int) -> dict[int, float]:
+    """Seconds a round over a Flower federation (SuperLink with TLS, SuperNodes with keys), by the daemons' own logs."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from flower_federation import Flower
+    from parley.learning.over_flower import write_app
+
+    measured = {}
+    with tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as home:
+        folder = Path(place)
+        certificates.make_authority(folder, "Benchmark", 30)
+        flower, daemons = Flower(folder, Path(home)), []
+        try:
+            write_app(Path(home) / "app")
+            for width, rows in sizes.items():
+                name = f"bank{width}"
+                certify(folder, name)
+                terms, settings = make_bank(folder, width, rows, rounds, name, Path(home) / f"{name}.sock")
+                log = folder / f"{name}.log"
+                daemons.append(SPAWN.Process(target=serve_logged, args=(settings, log)))
+                daemons[-1].start()
+                flower.node(name)
+                path = folder / f"{name}.toml"
+                path.write_text(as_toml(terms))
+                flower.train(Path(home) / "app", path, seconds=300)
+                told = [json.loads(line) for line in log.read_text().splitlines()]
+                times = [datetime.fromisoformat(line["time"]).timestamp() for line in told if line["event"] == "answer"]
+                measured[width] = float(np.median(np.diff(times)))
+        finally:
+            flower.close()
+            for process in daemons:
+                process.kill()
+                process.join()
+    return measured
+
+
+def as_toml(terms: parley.Terms) -> str:
+    """Terms as a file: sections of plain values, which JSON and TOML write alike."""
+    content = json.loads(terms.canonical)
+    lines = []
+    for section in ("model", "learning", "privacy"):
+        plain = {key: value for key, value in content[section].items() if not isinstance(value, dict)}
+        lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in plain.items())]
+    for owner in content["owners"]:
+        lines += ["[[owners]]", *(f"{key} = {json.dumps(value)}" for key, value in owner.items())]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
-    print(
-        f"{'numbers':>8} {'round':>9} {'echo':>9} {'commit':>9} {'noise':>9} {'gradient':>9} {'rest':>9} {'rest/echo':>10}   (ms, medians)"
-    )
-    for width, rows, rounds in ((10, 1000, 400), (1000, 1000, 200), (100_000, 20, 40)):
+    sizes = {10: 1000, 1000: 1000, 100_000: 20}
+    flower = over_flower(sizes, 4) if "--flower" in sys.argv else {}
+    heads = ("round", "echo", "commit", "noise", "gradient", "rest")
+    print(f"{'numbers':>8} " + " ".join(f"{head:>9}" for head in heads) + f" {'rest/echo':>10} {'over Flower':>12}   (ms, medians)")
+    for (width, rows), rounds in zip(sizes.items(), (400, 200, 40), strict=True):
         with tempfile.TemporaryDirectory(dir=Path.cwd()) as place:
             folder = Path(place)
             certificates.make_authority(folder, "Benchmark", 30)
             parts = measure(folder, width, rows, rounds)
-            print(f"{width:8,} " + " ".join(f"{1e3 * part:9.3f}" for part in parts) + f" {parts[-1] / parts[1]:10.2f}", flush=True)
+            beside = f"{1e3 * flower[width]:12,.0f}" if width in flower else f"{'-':>12}"
+            print(
+                f"{width:8,} " + " ".join(f"{1e3 * p:9.3f}" for p in parts) + f" {parts[-1] / parts[1]:10.2f} {beside}", flush=True
+            )
 
 
 if __name__ == "__main__":

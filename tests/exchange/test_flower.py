@@ -4,11 +4,9 @@ PARLEY_FLOWER=1 runs it (about a minute); flwr must be installed.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -16,8 +14,8 @@ import numpy as np
 import pytest
 
 import parley
-from consortium import Consortium, free_port
-from parley.exchange import certificates
+from consortium import Consortium
+from flower_federation import Flower
 
 pytest.importorskip("flwr", reason="flwr is not installed; pip install 'parley[flower]'")
 if os.environ.get("PARLEY_FLOWER") != "1":
@@ -25,7 +23,6 @@ if os.environ.get("PARLEY_FLOWER") != "1":
 
 from parley.learning.over_flower import write_app
 
-BIN = Path(sys.executable).parent
 NOBODY = 65534
 HOSTILE = """
 import os
@@ -68,106 +65,6 @@ def steal(message, context):
 """
 
 
-class Flower:
-    """A SuperLink with TLS and two SuperNodes with registered keys."""
-
-    def __init__(self, banks, home):
-        self.banks, self.home, self.processes = banks, home, []
-        self.environment = os.environ | {
-            "FLWR_HOME": str(self.home),
-            "FLWR_TELEMETRY_ENABLED": "0",
-            "FLWR_DISABLE_UPDATE_CHECK": "1",
-            "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-            "PATH": f"{BIN}:{os.environ['PATH']}",
-        }
-        certificates.make_request(banks.folder, "localhost")
-        certificates.issue(banks.folder, banks.folder / "localhost.csr", 30)
-        self.port, ca = free_port(), banks.folder / "ca.crt"
-        (self.home / "config.toml").write_text(
-            f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "localhost:{self.port}"\nroot-certificates = "{ca}"\n'
-        )
-        tls = [
-            "--ssl-ca-certfile",
-            ca,
-            "--ssl-certfile",
-            banks.folder / "localhost.crt",
-            "--ssl-keyfile",
-            banks.folder / "localhost.key",
-        ]
-        self.spawn("superlink", "flower-superlink", *tls, "--enable-supernode-auth", "--host", "localhost", "--port", self.port)
-
-    def spawn(self, name, *command, user=None):
-        own, drop, environment = self.home, {}, self.environment
-        if user is not None:
-            own, drop = self.home / name, {"user": user, "group": user, "extra_groups": []}
-            own.mkdir()
-            os.chown(own, user, user)
-            environment = environment | {"FLWR_HOME": str(own), "HOME": str(own)}
-        with (self.home / f"{name}.log").open("w") as log:
-            streams = {"stdout": log, "stderr": log, "env": environment, "cwd": own, "start_new_session": True}
-            self.processes.append(subprocess.Popen(list(map(str, command)), **streams, **drop))
-
-    def flwr(self, *command):
-        return subprocess.run(
-            ["flwr", *map(str, command)],
-            capture_output=True,
-            text=True,
-            env=self.environment,
-            cwd=self.home,
-            timeout=120,
-            check=False,
-        )
-
-    def node(self, name, user=None):
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        key = ec.generate_private_key(ec.SECP384R1())
-        private, public = self.home / f"{name}.key", self.home / f"{name}.pub"
-        openssh = serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
-        private.write_bytes(key.private_bytes(serialization.Encoding.PEM, *openssh))
-        public.write_bytes(key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH))
-        until = time.monotonic() + 60
-        while (done := self.flwr("supernode", "register", public, "here")).returncode and time.monotonic() < until:
-            time.sleep(1)
-        assert done.returncode == 0, done.stdout + done.stderr
-        config = f'socket="{self.home / name}.sock"'
-        if user is not None:
-            config += f' diary="{self.home}/node-{name}/diary" prey="{self.banks.folder}"'
-            os.chown(private, user, user)
-            os.chown(self.home / f"{name}.sock", 0, user)  # a relay's group may ask
-        shutil.copy(self.banks.folder / "ca.crt", self.home)
-        arguments = ["--root-certificates", self.home / "ca.crt", "--auth-supernode-private-key", private]
-        arguments += ["--superlink", f"localhost:{self.port}", "--port", free_port(), "--node-config", config]
-        self.spawn(f"node-{name}", "flower-supernode", *arguments, user=user)
-
-    def train(self, app, seconds=150):
-        """Submit the app and wait for the model."""
-        folder = self.banks.folder
-        model = folder / "model.json"
-        run = f'terms="{folder}/terms.toml" save="{model}" checkpoint="{folder}/terms.checkpoint" deadline=90.0'
-        done = self.flwr("run", app, "here", "--run-config", run)
-        assert done.returncode == 0, done.stdout + done.stderr + self.logs()
-        until = time.monotonic() + seconds
-        while not model.exists() and time.monotonic() < until:
-            time.sleep(0.5)
-        assert model.exists(), self.logs()
-        return parley.load_model(model).theta_
-
-    def logs(self):
-        return "\n".join(f"== {path.name}\n{path.read_text()[-3000:]}" for path in self.home.glob("*.log"))
-
-    def close(self):
-        for process in reversed(self.processes):
-            os.killpg(process.pid, 15)
-        for process in self.processes:
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, 9)
-                process.wait()
-
-
 @pytest.fixture
 def open_folder():
     """A folder that other users can enter, as /run/parley would be."""
@@ -185,7 +82,7 @@ def federation(tmp_path, home, names):
     terms = banks.write_terms(horizon=2)
     banks.accept(terms, relay=True)
     banks.start()
-    return banks, Flower(banks, home), terms
+    return banks, Flower(banks.folder, home), terms
 
 
 def test_the_same_terms_over_a_flower_federation(tmp_path, open_folder):
@@ -194,7 +91,7 @@ def test_the_same_terms_over_a_flower_federation(tmp_path, open_folder):
         for name in "ab":
             flower.node(name)
         write_app(open_folder / "app")
-        theta = flower.train(open_folder / "app")
+        theta = parley.load_model(flower.train(open_folder / "app", tmp_path / "terms.toml")).theta_
         assert banks.spent(terms) == dict.fromkeys("ab", Fraction(1))
         np.testing.assert_array_equal(theta, banks.replay(terms))
     finally:
@@ -215,10 +112,10 @@ def runs_as_another_user():
 def test_a_hostile_client_app_reads_no_table_and_gets_only_refusals_beyond_the_budget(tmp_path, open_folder):
     banks, flower, terms = federation(tmp_path, open_folder, "a")
     try:
-        flower.node("a", user=NOBODY)
+        flower.node("a", user=NOBODY, diary=f"{open_folder}/node-a/diary", prey=str(tmp_path))
         write_app(open_folder / "app")
         (open_folder / "app" / "parley_relay" / "app.py").write_text(HOSTILE)
-        theta = flower.train(open_folder / "app")
+        theta = parley.load_model(flower.train(open_folder / "app", tmp_path / "terms.toml")).theta_
         diary = (open_folder / "node-a" / "diary").read_text().split("\n")
         assert f"user {NOBODY}" in diary
         assert diary.count("PermissionError") == 3 * diary.count(f"user {NOBODY}")
