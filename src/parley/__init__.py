@@ -1,13 +1,24 @@
-"""Parley: should we learn together, on what privacy terms, and what came out of it?"""
+"""Parley: should we learn together, on what privacy terms, and what came out of it?
 
-from parley import data
-from parley.forecasting import Forecast, Proposal, best_coalition, forecast, plan
-from parley.games import Negotiation, negotiate
-from parley.learning import JointModel, Result, alone, load_model, train
-from parley.ledger import Ledger
-from parley.owner import Owner
-from parley.terms import Terms, load_terms
+Names are looked up when they are first used: a relay that only carries messages does not wait for statistics libraries.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from parley.version import __version__
+
+if TYPE_CHECKING:
+    from parley import data
+    from parley.forecasting import Forecast, Proposal, best_coalition, plan
+    from parley.forecasting.forecast import forecast
+    from parley.games import Negotiation
+    from parley.games.negotiate import negotiate
+    from parley.learning import JointModel, Result, alone, load_model
+    from parley.learning.train import train
+    from parley.ledger import Ledger
+    from parley.owner import Owner
+    from parley.terms import Terms, load_terms
 
 __all__ = [
     "Forecast",
@@ -29,3 +40,31 @@ __all__ = [
     "plan",
     "train",
 ]
+
+_ROOMS = {
+    "parley.forecasting": ("Forecast", "Proposal", "best_coalition", "forecast", "plan"),
+    "parley.games": ("Negotiation", "negotiate"),
+    "parley.learning": ("JointModel", "Result", "alone", "load_model", "train"),
+    "parley.ledger": ("Ledger",),
+    "parley.owner": ("Owner",),
+    "parley.terms": ("Terms", "load_terms"),
+}
+_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, or a room of the house such as `parley.data`."""
+    if name in _HOME:
+        globals()[name] = value = getattr(import_module(_HOME[name]), name)
+        return value
+    if not name.startswith("_"):
+        try:
+            return import_module(f"parley.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"parley.{name}":
+                raise
+    raise AttributeError(f"module 'parley' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -33,7 +33,7 @@ from parley.errors import (
 )
 from parley.exchange import certificates, messages
 from parley.exchange.acceptance import Acceptance, Acceptances, Caller
-from parley.exchange.daemon import PLACES, SERVICE, open_owner
+from parley.exchange.daemon import PLACES, open_owner
 from parley.exchange.desk import Desk, Log
 from parley.exchange.remote import RemoteOwner, channel_credentials
 from parley.exchange.settings import load_owner
@@ -192,7 +192,7 @@ def test_a_member_that_never_ends_its_calls_blocks_only_itself(bank):
     named = [("grpc.ssl_target_name_override", "a")]
     address, over = f"127.0.0.1:{bank.ports['a']}", threading.Event()
     with grpc.secure_channel(address, channel_credentials(bank.identity("hostile")), options=named) as channel:
-        calls = [channel.stream_unary(f"/{SERVICE}/Ask").future(iter(over.wait, True), timeout=60) for _ in range(70)]
+        calls = [channel.stream_unary(f"/{messages.SERVICE}/Ask").future(iter(over.wait, True), timeout=60) for _ in range(70)]
         peer = RemoteOwner("a", address, bank.identity())
         until = time.monotonic() + 30
         while sum(call.done() for call in calls) < 70 - PLACES and time.monotonic() < until:
@@ -499,14 +499,14 @@ def test_certificates_decide_who_may_ask_and_who_may_answer(banks, tmp_path_fact
     with pytest.raises(Unavailable):  # the learner's own key, but expired
         stand(banks.identity().model_copy(update={"certificate": banks.folder / "late.crt"}))
     with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError):
-        channel.unary_unary(f"/{SERVICE}/Health")(b"", timeout=3)
+        channel.unary_unary(f"/{messages.SERVICE}/Health")(b"", timeout=3)
     with grpc.secure_channel(
         address, channel_credentials(banks.identity()), options=[("grpc.ssl_target_name_override", "a")]
     ) as channel:
         with pytest.raises(grpc.RpcError) as error:
-            channel.unary_unary(f"/{SERVICE}/Ask")(bytes(messages.LARGEST_MESSAGE + 1), timeout=10)
+            channel.unary_unary(f"/{messages.SERVICE}/Ask")(bytes(messages.LARGEST_MESSAGE + 1), timeout=10)
         assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert b"alive" not in channel.unary_unary(f"/{SERVICE}/Health")(b"", timeout=3)
+        assert b"alive" not in channel.unary_unary(f"/{messages.SERVICE}/Health")(b"", timeout=3)
     assert banks.spent(terms) == dict.fromkeys("abc", 0)
     (banks.folder / "learner.crt").write_bytes((banks.folder / "late.crt").read_bytes())
     assert "expired on" in banks.fail()

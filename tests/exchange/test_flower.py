@@ -35,11 +35,10 @@ from parley.errors import ParleyError
 from parley.exchange import messages
 from parley.exchange.flower import relay
 from parley.exchange.remote import RemoteOwner
-from parley.learning.over_flower import server_app
 from parley.queries import GradientQuery
 
 client_app = ClientApp()
-__all__ = ["client_app", "server_app"]
+__all__ = ["client_app"]
 
 
 @client_app.query()
@@ -114,7 +113,7 @@ def test_a_hostile_client_app_reads_no_table_and_gets_only_refusals_beyond_the_b
     try:
         flower.node("a", user=NOBODY, diary=f"{open_folder}/node-a/diary", prey=str(tmp_path))
         write_app(open_folder / "app")
-        (open_folder / "app" / "parley_relay" / "app.py").write_text(HOSTILE)
+        (open_folder / "app" / "parley_relay" / "relay.py").write_text(HOSTILE)
         theta = parley.load_model(flower.train(open_folder / "app", tmp_path / "terms.toml")).theta_
         diary = (open_folder / "node-a" / "diary").read_text().split("\n")
         assert f"user {NOBODY}" in diary

@@ -16,12 +16,11 @@ from parley.errors import ExchangeError, SettingError
 from parley.exchange.acceptance import Acceptances, Caller
 from parley.exchange.certificates import expiry_warning, fingerprint, names
 from parley.exchange.desk import Desk, Log
-from parley.exchange.messages import LARGEST_MESSAGE
+from parley.exchange.messages import LARGEST_MESSAGE, SERVICE
 from parley.exchange.settings import Identity, OwnerSettings
 from parley.ledger import Ledger
 from parley.owner import Owner
 
-SERVICE = "parley.v1.Owner"
 WORKERS = 64  # calls taken on at once
 PLACES = 8  # of these for one caller; beyond that it is told to come back
 GRACE = 10.0  # seconds for calls under way when the daemon is asked to stop

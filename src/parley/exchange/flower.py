@@ -17,8 +17,7 @@ from flwr.serverapp import Grid
 
 from parley.errors import ExchangeError, Unavailable
 from parley.exchange import messages
-from parley.exchange.daemon import SERVICE
-from parley.exchange.messages import LARGEST_MESSAGE, Standing, Told
+from parley.exchange.messages import LARGEST_MESSAGE, SERVICE, Standing, Told
 from parley.queries import Query
 
 METHODS = ("Ask", "Stand", "Health")

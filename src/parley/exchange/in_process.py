@@ -1,10 +1,12 @@
 """Owners in the same process: studies, and runs on one machine."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from parley.owner import Owner
 from parley.queries import Answer, Query
+
+if TYPE_CHECKING:  # a relay imports this room and must not load everything that an owner needs
+    from parley.owner import Owner
 
 
 class Exchange(Protocol):
@@ -16,7 +18,7 @@ class Exchange(Protocol):
 class InProcess:
     """Asks each owner in turn. A refusal of any owner ends the round."""
 
-    def __init__(self, owners: Sequence[Owner]) -> None:
+    def __init__(self, owners: "Sequence[Owner]") -> None:
         self._owners = tuple(owners)
 
     def ask(self, query: Query) -> list[Answer]:

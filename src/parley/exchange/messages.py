@@ -16,6 +16,7 @@ from parley.queries import Answer, GradientQuery, Query, StatisticsQuery
 from parley.terms import PARTY
 from parley.validate import Floats, printable
 
+SERVICE = "parley.v1.Owner"
 LARGEST_MESSAGE = 1 << 24  # bytes: two million numbers
 _LARGEST_ROUND = 1 << 31
 _HASH = re.compile(r"[0-9a-f]{64}")

@@ -6,8 +6,7 @@ import grpc
 
 from parley.errors import Refusal, Unavailable
 from parley.exchange import messages
-from parley.exchange.daemon import SERVICE
-from parley.exchange.messages import LARGEST_MESSAGE, Standing, Told
+from parley.exchange.messages import LARGEST_MESSAGE, SERVICE, Standing, Told
 from parley.exchange.settings import Identity
 from parley.owner import Owner
 from parley.queries import Query

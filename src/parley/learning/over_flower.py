@@ -56,8 +56,8 @@ packages = ["."]
 publisher = "parley"
 
 [tool.flwr.app.components]
-serverapp = "parley_relay.app:server_app"
-clientapp = "parley_relay.app:client_app"
+serverapp = "parley_relay.learner:server_app"
+clientapp = "parley_relay.relay:client_app"
 
 [tool.flwr.app.config]
 terms = "terms.toml"
@@ -66,11 +66,15 @@ checkpoint = "terms.checkpoint"
 deadline = 120.0
 """,
     "parley_relay/__init__.py": "",
-    "parley_relay/app.py": """\
-from parley.exchange.flower import client_app
+    "parley_relay/learner.py": """\
 from parley.learning.over_flower import server_app
 
-__all__ = ["client_app", "server_app"]
+__all__ = ["server_app"]
+""",
+    "parley_relay/relay.py": """\
+from parley.exchange.flower import client_app
+
+__all__ = ["client_app"]
 """,
 }
 
