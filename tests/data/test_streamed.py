@@ -120,7 +120,7 @@ def test_a_file_is_read_and_a_folder_is_streamed(tmp_path):
 @pytest.mark.filterwarnings("ignore")  # of the cluster's own threads and sockets
 def test_blocks_are_summed_on_a_cluster(tmp_path):
     """A real local Dask cluster of two processes, told to joblib: the same numbers."""
-    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed; pip install 'parley[cluster]'")
     import joblib
 
     memory, disk = designs(tmp_path, regression_table(ROWS), make_terms(ROWS))
