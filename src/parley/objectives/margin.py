@@ -124,7 +124,9 @@ class MarginObjective(ABC):
         features = preparation.feature_bound
         if features is None:
             return None
-        return self.largest_bend * preparation.model.largest_weight * float(np.sum(features**2)) + self.regularisation
+        with np.errstate(over="ignore"):  # infinite is an answer too
+            squares = float(np.sum(features**2))
+        return self.largest_bend * preparation.model.largest_weight * squares + self.regularisation
 
     def record_bound(self, preparation: Preparation, terms: Terms, norm: Norm) -> RecordBound | None:
         """Xi: the smaller of the terms' clip and what the bounds of features, targets and parameters imply."""
