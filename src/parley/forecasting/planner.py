@@ -34,7 +34,7 @@ HORIZONS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 100, 140, 200, 280, 400)
 FACTOR = math.sqrt(2)  # between neighbouring steps and clips
 ROUNDS = {"algorithm": "averaged-subgradient", "horizon": 100, "step": "auto", "local_steps": None}
 ONCE = {"algorithm": "sufficient-statistics", "horizon": 1, "step": "auto", "local_steps": None}
-MOST_LOCAL_STEPS = 512
+MOST_STEPS = 2000  # rounds x local steps that a candidate may take, unless the terms as written take more
 SEARCH_REPLICATES = 12
 CHECK_REPLICATES = 48
 
@@ -84,15 +84,16 @@ def plan(
     whole(seed, "seed", least=0)
     known = open_pilot(terms, pilot)
     kinds = list(_kinds(terms, terms.privacy.delta if delta is None else probability(delta)))
-    here = known.landscape()
+    here, most = known.landscape(), max(MOST_STEPS, _steps(terms))
     choices = [_judged("as written", known, here, seed)]
     published = _try(known, "learning", {"horizon": 100, "step": "auto"})
-    if published is not None and published.terms != terms and not terms.learning.asks_statistics:
+    stepwise = not (terms.learning.asks_statistics or terms.learning.asks_updates)
+    if published is not None and published.terms != terms and stepwise:
         choices.append(_judged("100 rounds, automatic step", published, here, seed))
     for place, (label, begin, knobs) in enumerate(kinds):
         progress(place, len(kinds))
         starts = [known.under(candidate) for candidate in _starts(known, here, begin)]
-        top_terms = _Search(here, seed).climb(starts, knobs) if starts else None
+        top_terms = _Search(here, seed, most).climb(starts, knobs) if starts else None
         if top_terms is not None:
             top = _judged(label, known.under(top_terms), here, seed)
             if all(replace(top, label=other.label) != other for other in choices):  # another knob that buys nothing
@@ -172,6 +173,7 @@ class _Search:
 
     here: Landscape
     seed: int
+    most: int  # steps that a candidate may take: a pilot run takes that many passes over the rows
     seen: dict[str, float] = field(default_factory=dict)
 
     def climb(self, starts: list[Pilot], knobs: tuple[str, ...]) -> Terms | None:
@@ -190,6 +192,8 @@ class _Search:
 
     def judge(self, pilot: Pilot) -> float:
         key = pilot.terms.hash
+        if _steps(pilot.terms) > self.most:
+            return math.inf
         if key not in self.seen:
             self.seen[key] = _fitness(
                 pilot, self.here, self.seed, SEARCH_REPLICATES, only_exact=not isinstance(pilot.source, Sample)
@@ -213,7 +217,7 @@ class _Search:
         local = pilot.terms.learning.local_steps
         if knob == "local_steps" and local is not None:
             local = local * 2 if direction > 0 else local // 2
-            return _try(pilot, "learning", {"local_steps": local}) if 1 <= local <= MOST_LOCAL_STEPS else None
+            return _try(pilot, "learning", {"local_steps": local}) if local else None
         if knob == "step" and isinstance(pilot.algorithm, Descent):
             return _try(pilot, "learning", {"step": float(f"{pilot.algorithm.step * factor:.4g}")})
         if knob == "clip" and pilot.bound.clips:
@@ -224,6 +228,10 @@ class _Search:
                 return there
             return there if clipped_share(there, on_the_way(self.here)) <= RARELY else None
         return None
+
+
+def _steps(terms: Terms) -> int:
+    return terms.learning.horizon * (terms.learning.local_steps or 1)
 
 
 def _try(pilot: Pilot, section: str, update: dict[str, Any]) -> Pilot | None:
