@@ -223,7 +223,7 @@ class Terms(_Section):
         if self.learning.asks_updates and self.model.kind == "linear-svm":
             raise ValueError(
                 "learning.algorithm|expected another than federated-averaging for linear-svm: across the hinge's corner a local step "
-                "of any length may drive close points apart, so nothing limits what one record does to a local path"
+                "of any length may drive close points apart, so one record may move a walk further than it moves a gradient"
             )
         if self.learning.asks_updates and self.model.radius is None:
             raise ValueError(
