@@ -67,10 +67,10 @@ def test_two_owners_of_one_law_come_out_as_forecast_and_the_reader_is_told_of_dr
 def test_a_pilot_run_forecasts_walks_that_are_clipped(kind):
     """On the owner's own table: within 4 standard errors of the difference, where twice the noise would be noticed."""
     classes = kind == "logistic-regression"
-    table = (class_table if classes else regression_table)(1500, seed=1)
+    table = (class_table if classes else regression_table)(1000, seed=1)
     bounds = {f"x{j}": [-4, 4] for j in range(3)} if classes else BOUNDS
-    settings = {"model__regularisation": 0.1, "privacy__clip": 0.5, "learning__horizon": 4, "learning__local_steps": 12}
-    terms = averaging_terms(1500, epsilon=0.5, model__kind=kind, model__bounds=bounds, **settings)
+    settings = {"model__regularisation": 0.1, "privacy__clip": 0.5, "learning__horizon": 4, "learning__local_steps": 8}
+    terms = averaging_terms(1000, epsilon=0.5, model__kind=kind, model__bounds=bounds, **settings)
     expected = forecast(terms, pilot=table, resamples=4)
     assert expected.method == "pilot-run"
     assert any("clip binds" in warning for warning in expected.warnings)
