@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from parley.queries import GradientQuery
+from parley.queries import GradientQuery, UpdateQuery
 
 THETA = np.array([0.5, -1.0])
 
@@ -17,6 +17,22 @@ def test_the_id_is_bound_to_terms_learner_round_and_content():
         GradientQuery.ask("t", "l", 1, THETA[None]),
     ]
     assert len({base.id, *(q.id for q in others)}) == 6
+
+
+def test_an_update_is_bound_to_its_steps_too_and_is_never_taken_for_a_gradient():
+    base = UpdateQuery.ask("t", "l", 1, THETA, 5)
+    assert base.id == UpdateQuery.ask("t", "l", 1, THETA.copy(), 5).id
+    others = [
+        UpdateQuery.ask("u", "l", 1, THETA, 5),
+        UpdateQuery.ask("t", "m", 1, THETA, 5),
+        UpdateQuery.ask("t", "l", 2, THETA, 5),
+        UpdateQuery.ask("t", "l", 1, np.nextafter(THETA, 1), 5),
+        UpdateQuery.ask("t", "l", 1, THETA, 6),
+        GradientQuery.ask("t", "l", 1, THETA),
+    ]
+    assert len({base.id, *(q.id for q in others)}) == 7
+    with pytest.raises(ValueError, match="read-only"):
+        base.start[0] = 3.0
 
 
 def test_a_query_cannot_be_changed():

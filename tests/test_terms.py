@@ -62,6 +62,14 @@ def test_paths_are_relative_to_the_file_and_not_hashed(tmp_path):
     assert "public_loans" not in terms.canonical
 
 
+def test_keys_that_came_later_leave_older_hashes_as_they_are():
+    """Ledgers and acceptances name agreements by these: a new key must not enter the hash of terms that do not use it."""
+    assert Terms.from_toml(EXAMPLE).hash == "598529a18db0396da42dc8701b79b09affd885b672336be473ae398434c737c9"
+    assert make_terms(100, 50).hash == "7e16c0c155efd77904cc2c8a91929e733061af8036ea78cc0cab40da2c93e5df"
+    once = make_terms(100, learning__algorithm="sufficient-statistics", learning__horizon=None, learning__step=None)
+    assert once.hash == "4fba23656da26582e34f8e1f92ce90c93c12c63c4d5fb68bbe27e703fa1aa313"
+
+
 def test_hash_does_not_depend_on_the_order_of_keys_or_written_defaults():
     content = tomllib.loads(EXAMPLE)
     shuffled = {key: content[key] for key in reversed(content)}

@@ -1,5 +1,6 @@
 """An owner answers a query, having debited its ledger first. The only place where data meet a query."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,8 +19,9 @@ from parley.errors import DataError, GuaranteeError, Malformed, OutsideBox, Term
 from parley.ledger import AnyLedger, StudyLedger
 from parley.mechanisms import Bounded, FastNoise, Noise, SafeNoise
 from parley.objectives import MarginObjective, RecordBound
+from parley.objectives.local_update import local_update
 from parley.objectives.moments import bounded_moments, moments_bound, moments_sensitivity
-from parley.queries import Answer, GradientQuery, Query, StatisticsQuery
+from parley.queries import Answer, GradientQuery, Query, StatisticsQuery, UpdateQuery
 from parley.terms import Terms
 from parley.validate import LARGEST, Floats
 
@@ -42,11 +44,15 @@ class Agreement:
         """Refuse a query of the wrong kind, or a parameter out of place, before any record is touched."""
         if type(query.round) is not int or not isinstance(query.id, str) or not 1 <= len(query.id) <= 200:
             raise Malformed("query: expected a whole number as its round and 1 to 200 characters as its id")
-        if not isinstance(query, StatisticsQuery if self.terms.learning.asks_statistics else GradientQuery):
-            raise Malformed(f"query: expected the kind that the agreed algorithm asks, {self.terms.learning.algorithm}")
-        if not isinstance(query, GradientQuery):
+        learning = self.terms.learning
+        asked = StatisticsQuery if learning.asks_statistics else UpdateQuery if learning.asks_updates else GradientQuery
+        if not isinstance(query, asked):
+            raise Malformed(f"query: expected the kind that the agreed algorithm asks, {learning.algorithm}")
+        if isinstance(query, StatisticsQuery):
             return
-        theta = query.theta
+        if isinstance(query, UpdateQuery) and (type(query.steps) is not int or query.steps != learning.local_steps):
+            raise Malformed(f"steps: expected the agreed number of local steps, {learning.local_steps}")
+        theta = query.start if isinstance(query, UpdateQuery) else query.theta
         expected = (*worlds, self.train.width)
         if not isinstance(theta, np.ndarray) or theta.dtype != np.float64 or theta.shape != expected:
             raise Malformed(f"theta: expected float64 numbers of shape {expected}")
@@ -62,6 +68,9 @@ class Agreement:
         k = self.terms.privacy.records_per_person
         if isinstance(query, GradientQuery):
             return self.objective.gradient(self.train, query.theta, self.bound, k)
+        if isinstance(query, UpdateQuery):
+            local = local_update(self.terms, self.objective, self.preparation)
+            return local.bounded(self.objective, self.train, query.start, self.bound, k)
         once = bounded_moments(self.train, self.bound, k)
         return replace(once, value=np.broadcast_to(once.value, (*worlds, len(once.value))).copy())
 
@@ -74,9 +83,9 @@ class Owner:
 
     Formal guarantee (durable ledger): everything this owner ever sends about its table, taken together, is lifetime-DP for
     replace-one adjacency at the level of persons, and what it sends under one agreement is (eps_l, delta)-DP: each of T answers is
-    a mean gradient (or the one answer the mean second moments) whose sensitivity is enforced by clipping or by bounds, with the
-    noise of the agreement's plan (`accounting.plan`), queries chosen adaptively; with records shared by kappa owners the noise is
-    that of eps_l/kappa, and the debit of eps_l covers the other copies.
+    a mean gradient or the mean direction of a local walk (or the one answer the mean second moments) whose sensitivity is enforced
+    by clipping or by bounds, with the noise of the agreement's plan (`accounting.plan`), queries chosen adaptively; with records
+    shared by kappa owners the noise is that of eps_l/kappa, and the debit of eps_l covers the other copies.
     """
 
     def __init__(self, name: str, table: Table, ledger: AnyLedger | None = None, noise: Noise | None = None) -> None:
@@ -193,6 +202,9 @@ def owner_plan(terms: Terms, name: str, preparation: Preparation, objective: Mar
     privacy, rows = terms.privacy, terms.train_rows(name)
     norm, slack = mechanism_norm(privacy.mechanism), summation_slack(rows, preparation.width)
     statistics = terms.learning.asks_statistics
+    sensitivity_of: Callable[[RecordBound, int, float, int], float] = moments_sensitivity if statistics else RecordBound.sensitivity
+    if terms.learning.asks_updates:  # records are clipped in L2 whatever the noise: local steps are non-expansive there alone
+        norm, sensitivity_of = "l2", local_update(terms, objective, preparation).sensitivity
     bound = moments_bound(preparation, terms, norm) if statistics else objective.record_bound(preparation, terms, norm)
     if bound is None:
         raise TermsError(
@@ -200,6 +212,5 @@ def owner_plan(terms: Terms, name: str, preparation: Preparation, objective: Mar
             "without either nothing limits what one record can do"
         )
     budget = exact(terms.owner(name).epsilon), Fraction(str(privacy.delta))
-    sensitivity_of = moments_sensitivity if statistics else RecordBound.sensitivity
     sensitivity = sensitivity_of(bound, rows, slack, privacy.records_per_person)
     return bound, make_plan(privacy.mechanism, *budget, terms.learning.horizon, sensitivity, privacy.shared_records)

@@ -61,7 +61,37 @@ class StatisticsQuery:
         return hashlib.sha256("\n".join(["statistics", self.terms, self.learner, str(self.round)]).encode()).hexdigest()
 
 
-Query = GradientQuery | StatisticsQuery
+@dataclass(frozen=True, eq=False)
+class UpdateQuery:
+    """Round `round` of the agreement `terms`: the mean direction of `steps` local steps from `start` [..., p]; "..." are replicates.
+
+    >>> query = UpdateQuery.ask("ab12", "learner", 1, np.zeros(3), 5)
+    >>> query.id == query.content[:32]
+    True
+    """
+
+    id: str
+    terms: str
+    learner: str
+    round: int
+    start: Floats
+    steps: int
+
+    @classmethod
+    def ask(cls, terms: str, learner: str, round: int, start: Floats, steps: int) -> "UpdateQuery":  # noqa: A002
+        frozen = start.view()
+        frozen.flags.writeable = False
+        return cls(cls("", terms, learner, round, frozen, steps).content[:32], terms, learner, round, frozen, steps)
+
+    @cached_property
+    def content(self) -> str:
+        """SHA-256 of everything the answer depends on."""
+        start = np.ascontiguousarray(self.start, dtype="<f8")
+        head = "\n".join(["update", self.terms, self.learner, str(self.round), str(self.steps), str(start.shape)])
+        return hashlib.sha256(head.encode() + b"\n" + start.tobytes()).hexdigest()
+
+
+Query = GradientQuery | StatisticsQuery | UpdateQuery
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,8 @@ Interval = tuple[Finite, Finite]
 
 PARTY = r"^[A-Za-z0-9_-]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$"  # what an owner may be called, and anybody on the wire
 
+LOCAL_STEPS = 5  # of federated averaging, where the terms do not say
+
 LOCAL = {"data", "public"}  # where a party keeps its files: never hashed
 
 
@@ -97,8 +99,11 @@ class Model(_Section):
 class Learning(_Section):
     """Who computes what, for how many rounds."""
 
-    algorithm: Literal["averaged-subgradient", "gradient-descent", "sufficient-statistics"] = "averaged-subgradient"
+    algorithm: Literal["averaged-subgradient", "gradient-descent", "federated-averaging", "sufficient-statistics"] = (
+        "averaged-subgradient"
+    )
     horizon: Count = 100
+    local_steps: Count | None = None
     step: Positive | Literal["auto"] = "auto"
     batch: Literal["full"] = "full"
     learner: Name = "learner"
@@ -110,11 +115,18 @@ class Learning(_Section):
         """Whether owners are asked for second moments, once, rather than for gradients."""
         return self.algorithm == "sufficient-statistics"
 
+    @property
+    def asks_updates(self) -> bool:
+        """Whether owners are asked for local updates rather than for gradients."""
+        return self.algorithm == "federated-averaging"
+
     @model_validator(mode="before")
     @classmethod
-    def _one_release(cls, content: Any) -> Any:
+    def _usual(cls, content: Any) -> Any:
         if isinstance(content, dict) and content.get("algorithm") == "sufficient-statistics":
             return {"horizon": 1, **content}
+        if isinstance(content, dict) and content.get("algorithm") == "federated-averaging":
+            return {**content, "local_steps": LOCAL_STEPS if content.get("local_steps") is None else content["local_steps"]}
         return content
 
     @model_validator(mode="after")
@@ -123,6 +135,8 @@ class Learning(_Section):
             raise ValueError("step|expected none: statistics are solved, not stepped towards")
         if self.asks_statistics and self.horizon != 1:
             raise ValueError("horizon|expected 1: statistics are released once; repeating it under one budget is never better")
+        if self.local_steps is not None and not self.asks_updates:
+            raise ValueError("local_steps|expected only with algorithm = 'federated-averaging': other algorithms ask for gradients")
         return self
 
 
@@ -206,6 +220,15 @@ class Terms(_Section):
             raise ValueError(f"privacy.shared_records|expected at most the number of owners, {len(names)}")
         if self.learning.asks_statistics and self.model.classifies:
             raise ValueError("learning.algorithm|expected a gradient method: second moments say enough for linear-regression only")
+        if self.learning.asks_updates and self.model.kind == "linear-svm":
+            raise ValueError(
+                "learning.algorithm|expected another than federated-averaging for linear-svm: across the hinge's corner a local step "
+                "of any length may drive close points apart, so one record may move a walk further than it moves a gradient"
+            )
+        if self.learning.asks_updates and self.model.radius is None:
+            raise ValueError(
+                "model.radius|expected a number beside federated-averaging: the rounding of an owner's local path is bounded within a box"
+            )
         boxed = self.model.radius is not None or self.learning.asks_statistics or self.model.classifies
         if self.privacy.clip is None and not boxed:
             raise ValueError(

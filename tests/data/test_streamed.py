@@ -11,7 +11,7 @@ from parley.data.streamed import ParquetFolder, StreamedDesign, open_table
 from parley.errors import DataError
 from parley.ledger import Ledger
 from parley.objectives.moments import bounded_moments
-from parley.queries import GradientQuery
+from parley.queries import GradientQuery, UpdateQuery
 from samples import BOUNDS, class_table, make_terms, regression_table
 
 ROWS = 3 * BLOCK + 777
@@ -57,6 +57,21 @@ def test_gradients_and_moments_are_those_of_the_table_in_memory(tmp_path, kind, 
     np.testing.assert_allclose(moments[1], moments[0], rtol=1e-9)
     assert len(disk.train) == len(memory.train)
     assert len(disk.held_out) == len(memory.held_out)
+
+
+@pytest.mark.parametrize("kind", ["linear-regression", "logistic-regression"])
+def test_local_updates_are_those_of_the_table_in_memory(tmp_path, kind):
+    """And within the rounding bound of each other, which is far smaller than the noise."""
+    table = regression_table(ROWS) if kind == "linear-regression" else class_table(ROWS)
+    bounds = {name: [-4, 4] for name in ("x0", "x1", "x2")}
+    settings = {"learning__algorithm": "federated-averaging", "learning__local_steps": 6, "learning__step": "auto"}
+    terms = make_terms(ROWS, model__kind=kind, model__bounds=bounds, privacy__clip=0.7, **settings)
+    memory, disk = designs(tmp_path, table, terms)
+    start = np.linspace(-1, 1, memory.train.width)
+    exact, streamed_value = (a.bounded(UpdateQuery.ask("t", "l", 1, start, 6), ()) for a in (memory, disk))
+    np.testing.assert_allclose(streamed_value.value, exact.value, rtol=1e-9, atol=1e-12)
+    assert streamed_value.sensitivity == exact.sensitivity
+    assert np.abs(exact.value).min() > 1e-3
 
 
 def test_a_regression_bounded_by_its_columns_needs_the_statistics_once(tmp_path):

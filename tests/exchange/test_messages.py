@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from parley.errors import ExchangeError, Malformed, OutOfOrder, ParleyError, Refusal, Unavailable
 from parley.exchange import messages
 from parley.exchange import wire_pb2 as wire
-from parley.queries import Answer, GradientQuery, StatisticsQuery
+from parley.queries import Answer, GradientQuery, StatisticsQuery, UpdateQuery
 
 HASH = "ab" * 32
 ODD = np.array([-0.0, 5e-324, -1.7976931348623157e308, 0.1, np.nextafter(1, 2)])
@@ -28,6 +28,11 @@ def test_a_query_arrives_as_it_left_to_the_bit():
     assert isinstance(got, GradientQuery)
     assert got.theta.tobytes() == ODD.tobytes()
     assert (got.id, got.content) == (asked.id, asked.content)
+    walked = UpdateQuery.ask(HASH, "learner", 3, ODD, 7)
+    got = messages.read_query(messages.write_query(walked))
+    assert isinstance(got, UpdateQuery)
+    assert (got.start.tobytes(), got.steps) == (ODD.tobytes(), 7)
+    assert (got.id, got.content) == (walked.id, walked.content)
     plain = StatisticsQuery.ask(HASH, "learner", 1)
     assert (
         messages.read_query(messages.write_query(plain)) == plain or messages.read_query(messages.write_query(plain)).id == plain.id
@@ -52,6 +57,11 @@ def with_shape(shape, data):
     return message.SerializeToString()
 
 
+def update(**changes):
+    agreement = wire.Agreement(terms=HASH, learner="l")
+    return wire.Query(id="x", round=1, agreement=agreement, update=wire.Update(**changes)).SerializeToString()
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -67,6 +77,10 @@ def with_shape(shape, data):
         with_shape([3], bytes(16)),
         with_shape([0], b""),
         with_shape([1], bytes(7)),
+        update(),
+        update(steps=5),
+        update(start=wire.Numbers(shape=[2], data=bytes(8)), steps=5),
+        update(start=wire.Numbers(shape=[1, 2], data=bytes(16)), steps=5),
         wire.Query(id="x", round=1, agreement=wire.Agreement(terms=HASH, learner="l")).SerializeToString(),
         wire.Query(id="x", round=1, agreement=wire.Agreement(terms="../../etc", learner="l")).SerializeToString(),
         b"\x00" * (messages.LARGEST_MESSAGE + 1),

@@ -119,6 +119,7 @@ def show_plan(proposal: Proposal) -> None:
         return
     lines = ["\\[learning]", f'algorithm = "{best.algorithm}"', f"horizon = {best.horizon}"]
     lines += [] if best.step is None else [f"step = {best.step:g}"]
+    lines += [] if best.local_steps is None else [f"local_steps = {best.local_steps}"]
     lines += ["\\[privacy]", f'mechanism = "{best.mechanism}"']
     lines += [] if best.clip is None else [f"clip = {best.clip:g}"]
     lines += [f"delta = {best.delta:g}"] if best.delta > 0 else []

@@ -202,7 +202,6 @@ def promise(owner: Owner, agreement: Agreement, key: str | None, relay: bool) ->
     terms, reservation = agreement.terms, owner.reservation(agreement.terms)
     model, learner = terms.model, printable(terms.learning.learner)
     lifetime, reserved = require_books(owner).lifetime, require_books(owner).reserved
-    numbers = "second moments" if terms.learning.asks_statistics else f"vectors of {agreement.train.width} numbers"
     if terms.privacy.delta > 0:
         low, high, failure = approximate_posterior(float(reservation.epsilon), terms.privacy.delta, 0.5)
         unless = f", except with probability {number(failure)}"
@@ -214,13 +213,23 @@ def promise(owner: Owner, agreement: Agreement, key: str | None, relay: bool) ->
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
         f"Learner: {learner}. Who may ask: the {callers}{'; relays on this machine' if relay else ''}.",
         f"Model: {model.kind} from the columns {columns}.",
-        f"What leaves: {terms.learning.horizon} answers, each a mean over {len(agreement.train):,} records as {numbers}, with "
-        f"{terms.privacy.mechanism} noise. Nothing else.",
+        f"What leaves: {terms.learning.horizon} answers, each {_what_leaves(agreement)}, with {terms.privacy.mechanism} noise. "
+        "Nothing else.",
         f"What it promises every person in the table: ε = {number(float(reservation.epsilon))}, δ = {number(terms.privacy.delta)}. "
         f"Who believed something about a person with 50.0% ends between {percent(low)} and {percent(high)}{unless}.",
         f"What it costs: of the lifetime budget ε = {_eps(lifetime[0])}, {_eps(reserved[0])} is reserved already and "
         f"{_eps(reservation.epsilon)} would be now. It never comes back, whether asked for or not.",
     ]
+
+
+def _what_leaves(agreement: Agreement) -> str:
+    """One answer in words."""
+    learning, rows, numbers = agreement.terms.learning, f"{len(agreement.train):,} records", f"{agreement.train.width} numbers"
+    if learning.asks_statistics:
+        return f"a mean over {rows} as second moments"
+    if learning.asks_updates:
+        return f"the mean direction of {learning.local_steps} local steps, in which {rows} have their say, as vectors of {numbers}"
+    return f"a mean over {rows} as vectors of {numbers}"
 
 
 def require_shared_sample(terms: Terms) -> None:

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError, Message
 from parley.account import Account
 from parley.errors import ExchangeError, Malformed, Refusal, Unavailable
 from parley.exchange import wire_pb2 as wire
-from parley.queries import Answer, GradientQuery, Query, StatisticsQuery
+from parley.queries import Answer, GradientQuery, Query, StatisticsQuery, UpdateQuery
 from parley.terms import PARTY
 from parley.validate import Floats, printable
 
@@ -58,6 +58,9 @@ def write_query(query: Query) -> bytes:
     message = wire.Query(id=query.id, agreement=agreement, round=query.round)
     if isinstance(query, GradientQuery):
         _put(query.theta, message.gradient.theta)
+    elif isinstance(query, UpdateQuery):
+        message.update.steps = query.steps
+        _put(query.start, message.update.start)
     else:
         message.statistics.SetInParent()
     return bytes(message.SerializeToString())
@@ -74,7 +77,9 @@ def read_query(content: bytes) -> Query:
         return GradientQuery(message.id, terms, learner, message.round, _vector(message.gradient.theta))
     if kind == "statistics":
         return StatisticsQuery(message.id, terms, learner, message.round)
-    raise Malformed("query: expected a gradient or statistics to be asked for")
+    if kind == "update":
+        return UpdateQuery(message.id, terms, learner, message.round, _vector(message.update.start), message.update.steps)
+    raise Malformed("query: expected a gradient, statistics or a local update to be asked for")
 
 
 def write_agreement(terms: str, learner: str) -> bytes:

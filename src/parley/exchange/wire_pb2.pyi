@@ -27,18 +27,20 @@ class Agreement(_message.Message):
     def __init__(self, terms: _Optional[str] = ..., learner: _Optional[str] = ...) -> None: ...
 
 class Query(_message.Message):
-    __slots__ = ("id", "agreement", "round", "gradient", "statistics")
+    __slots__ = ("id", "agreement", "round", "gradient", "statistics", "update")
     ID_FIELD_NUMBER: _ClassVar[int]
     AGREEMENT_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     GRADIENT_FIELD_NUMBER: _ClassVar[int]
     STATISTICS_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_FIELD_NUMBER: _ClassVar[int]
     id: str
     agreement: Agreement
     round: int
     gradient: Gradient
     statistics: Statistics
-    def __init__(self, id: _Optional[str] = ..., agreement: _Optional[_Union[Agreement, _Mapping]] = ..., round: _Optional[int] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ...) -> None: ...
+    update: Update
+    def __init__(self, id: _Optional[str] = ..., agreement: _Optional[_Union[Agreement, _Mapping]] = ..., round: _Optional[int] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ..., update: _Optional[_Union[Update, _Mapping]] = ...) -> None: ...
 
 class Gradient(_message.Message):
     __slots__ = ("theta",)
@@ -49,6 +51,14 @@ class Gradient(_message.Message):
 class Statistics(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class Update(_message.Message):
+    __slots__ = ("start", "steps")
+    START_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    start: Numbers
+    steps: int
+    def __init__(self, start: _Optional[_Union[Numbers, _Mapping]] = ..., steps: _Optional[int] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("query", "owner", "records", "value", "standing")

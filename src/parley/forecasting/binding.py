@@ -22,6 +22,9 @@ def binding(pilot: Pilot, here: Landscape, response: Response | None) -> tuple[b
         fewest = min(int(np.sum(pilot.design.y > 0)), int(np.sum(pilot.design.y < 0)))
         if fewest < 30:
             warnings.append(f"one class has only {fewest} records in the pilot: the forecast rests on little")
+    learning = pilot.terms.learning
+    if (learning.local_steps or 1) > 1 and len(pilot.terms.owners) > 1:
+        warnings.append("owners that differ drift apart in their local steps: the forecast assumes that all follow the pilot's law")
     clip = _clip_sentence(pilot, here, response)
     box = response is not None and _box_binds(pilot, here, response)
     warnings += [] if clip is None else [clip]

@@ -66,7 +66,8 @@ class Expectation:
         if self.method != "pilot-run":
             return self.excess / self.unit, self.models(replicates or REPLICATES, seed)
         if replicates is None:
-            once = 4.0 * len(self.pilot.design) * self.pilot.source.width * self.pilot.algorithm.horizon
+            passes = self.pilot.algorithm.horizon * (self.pilot.terms.learning.local_steps or 1)
+            once = 4.0 * len(self.pilot.design) * self.pilot.source.width * passes
             replicates = int(np.clip(WORK / once, REPLICATES, 1000))
         means: list[float] = []
         models = pilot_models(

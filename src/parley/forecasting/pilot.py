@@ -12,13 +12,13 @@ from parley.data import Design, Preparation, fit_preparation, read_table
 from parley.data.table import Table
 from parley.errors import DataError
 from parley.forecasting.sources import Landscape, Sample, Source
-from parley.learning.algorithm import Algorithm, State, run
+from parley.learning.algorithm import Algorithm, Descent, State, run
 from parley.learning.train import make_algorithm
 from parley.mechanisms import Bounded, FastNoise
 from parley.objectives import MarginObjective, RecordBound
 from parley.objectives.moments import bounded_moments
 from parley.owner import owner_plan
-from parley.queries import Answer, GradientQuery, Query
+from parley.queries import Answer, GradientQuery, Query, UpdateQuery
 from parley.terms import Terms, training_records
 from parley.validate import Floats
 
@@ -116,7 +116,9 @@ class PilotExchange:
     def ask(self, query: Query) -> list[Answer]:
         pilot = self._pilot
         if isinstance(query, GradientQuery):
-            value = pilot.objective.mean_gradient(pilot.design, query.theta, pilot.bound)
+            value = self._gradient(query.theta)
+        elif isinstance(query, UpdateQuery) and isinstance(pilot.algorithm, Descent):
+            value = pilot.algorithm.answer(self._gradient, query.start)
         else:
             once = bounded_moments(pilot.design, pilot.bound).value
             value = np.broadcast_to(once, (self._replicates, len(once)))
@@ -128,6 +130,9 @@ class PilotExchange:
                 noisy = mechanism.release(Bounded(value, mechanism.sensitivity, mechanism.norm), self._noise)
             answers.append(Answer(query.id, part.name, int(rows), noisy))
         return answers
+
+    def _gradient(self, theta: Floats) -> Floats:
+        return self._pilot.objective.mean_gradient(self._pilot.design, theta, self._pilot.bound)
 
 
 def pilot_models(

@@ -5,6 +5,7 @@ search climbs a grid from several starts; each candidate is judged by the foreca
 run with common random numbers - and the best of each kind once more with fresh ones.
 """
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,9 @@ Mechanism = Literal["laplace", "gaussian"]
 
 HORIZONS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 100, 140, 200, 280, 400)
 FACTOR = math.sqrt(2)  # between neighbouring steps and clips
+ROUNDS = {"algorithm": "averaged-subgradient", "horizon": 100, "step": "auto", "local_steps": None}
+ONCE = {"algorithm": "sufficient-statistics", "horizon": 1, "step": "auto", "local_steps": None}
+MOST_STEPS = 2000  # rounds x local steps that a candidate may take, unless the terms as written take more
 SEARCH_REPLICATES = 12
 CHECK_REPLICATES = 48
 
@@ -47,6 +51,7 @@ class Choice:
     step: float | None  # None: the algorithm has none
     clip: float | None  # None: bounds of the columns do
     relative_fitness: float
+    local_steps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -79,15 +84,16 @@ def plan(
     whole(seed, "seed", least=0)
     known = open_pilot(terms, pilot)
     kinds = list(_kinds(terms, terms.privacy.delta if delta is None else probability(delta)))
-    here = known.landscape()
+    here, most = known.landscape(), max(MOST_STEPS, _steps(terms))
     choices = [_judged("as written", known, here, seed)]
     published = _try(known, "learning", {"horizon": 100, "step": "auto"})
-    if published is not None and published.terms != terms and not terms.learning.asks_statistics:
+    stepwise = not (terms.learning.asks_statistics or terms.learning.asks_updates)
+    if published is not None and published.terms != terms and stepwise:
         choices.append(_judged("100 rounds, automatic step", published, here, seed))
     for place, (label, begin, knobs) in enumerate(kinds):
         progress(place, len(kinds))
         starts = [known.under(candidate) for candidate in _starts(known, here, begin)]
-        top_terms = _Search(here, seed).climb(starts, knobs) if starts else None
+        top_terms = _Search(here, seed, most).climb(starts, knobs) if starts else None
         if top_terms is not None:
             top = _judged(label, known.under(top_terms), here, seed)
             if all(replace(top, label=other.label) != other for other in choices):  # another knob that buys nothing
@@ -101,15 +107,17 @@ def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, 
     """What can be varied: a label, terms of that kind, and the knobs to turn."""
     for mechanism in ("laplace", "gaussian") if delta > 0 else ("laplace",):
         noisy = _with_mechanism(terms, mechanism, delta)
-        if terms.learning.asks_statistics:
-            rounds = terms.learning.model_copy(update={"algorithm": "averaged-subgradient", "horizon": 100})
+        if terms.learning.asks_statistics or terms.learning.asks_updates:
+            rounds = terms.learning.model_copy(update=ROUNDS)
             yield f"{mechanism}, gradients in rounds", noisy.model_copy(update={"learning": rounds}), ("horizon", "step", "clip")
-        else:
+        if terms.learning.asks_updates:
+            yield f"{mechanism}, best local steps too", noisy, ("local_steps", "horizon", "step", "clip")
+        elif not terms.learning.asks_statistics:
             if mechanism == terms.privacy.mechanism:
                 yield f"{mechanism}, best horizon and step", noisy, ("horizon", "step")
             yield f"{mechanism}, best horizon, step and clip", noisy, ("horizon", "step", "clip")
         if not terms.model.classifies:
-            once = terms.learning.model_copy(update={"algorithm": "sufficient-statistics", "horizon": 1, "step": "auto"})
+            once = terms.learning.model_copy(update=ONCE)
             yield f"{mechanism}, one release of statistics", noisy.model_copy(update={"learning": once}), ("clip",)
 
 
@@ -128,15 +136,17 @@ def _starts(known: Pilot, here: Landscape, terms: Terms) -> Iterator[Terms]:
         yield terms
     privacy = terms.privacy.model_copy(update={"clip": _same_clip(known, here, terms)})
     length = 1 / max(float(here.curvature.max()) + known.objective.regularisation, 1e-12)
-    for horizon in (8, 32, 100):
-        learning = terms.learning.model_copy(update={"horizon": horizon})
-        step = float(f"{length * step_unit(learning):.4g}")
+    written = terms.learning.local_steps
+    for horizon, local in itertools.product((8, 32, 100), (None,) if written is None else {1, written}):
+        learning = terms.learning.model_copy(update={"horizon": horizon, "local_steps": local})
+        # Local steps have a longest length, below which the automatic one is.
+        step = "auto" if learning.asks_updates else float(f"{length * step_unit(learning):.4g}")
         yield terms.model_copy(update={"learning": learning.model_copy(update={"step": step}), "privacy": privacy})
 
 
 def _same_clip(known: Pilot, here: Landscape, terms: Terms) -> float | None:
     """The terms' clip, brought to the norm of another mechanism by the pilot's own gradients."""
-    clip, new = terms.privacy.clip, mechanism_norm(terms.privacy.mechanism)
+    clip, new = terms.privacy.clip, "l2" if terms.learning.asks_updates else mechanism_norm(terms.privacy.mechanism)
     if not isinstance(known.source, Sample):
         return clip  # an L2 norm is never above the L1 norm, so the clip only binds less
     sizes = {norm: known.objective.record_norms(known.design, here.optimum, norm) for norm in ("l1", "l2")}
@@ -163,6 +173,7 @@ class _Search:
 
     here: Landscape
     seed: int
+    most: int  # steps that a candidate may take: a pilot run takes that many passes over the rows
     seen: dict[str, float] = field(default_factory=dict)
 
     def climb(self, starts: list[Pilot], knobs: tuple[str, ...]) -> Terms | None:
@@ -181,6 +192,8 @@ class _Search:
 
     def judge(self, pilot: Pilot) -> float:
         key = pilot.terms.hash
+        if _steps(pilot.terms) > self.most:
+            return math.inf
         if key not in self.seen:
             self.seen[key] = _fitness(
                 pilot, self.here, self.seed, SEARCH_REPLICATES, only_exact=not isinstance(pilot.source, Sample)
@@ -201,6 +214,10 @@ class _Search:
             learning = pilot.terms.learning
             same_length = step_unit(learning.model_copy(update={"horizon": HORIZONS[place]})) / step_unit(learning)
             return _try(pilot, "learning", {"horizon": HORIZONS[place], "step": pilot.algorithm.step * same_length})
+        local = pilot.terms.learning.local_steps
+        if knob == "local_steps" and local is not None:
+            local = local * 2 if direction > 0 else local // 2
+            return _try(pilot, "learning", {"local_steps": local}) if local else None
         if knob == "step" and isinstance(pilot.algorithm, Descent):
             return _try(pilot, "learning", {"step": float(f"{pilot.algorithm.step * factor:.4g}")})
         if knob == "clip" and pilot.bound.clips:
@@ -211,6 +228,10 @@ class _Search:
                 return there
             return there if clipped_share(there, on_the_way(self.here)) <= RARELY else None
         return None
+
+
+def _steps(terms: Terms) -> int:
+    return terms.learning.horizon * (terms.learning.local_steps or 1)
 
 
 def _try(pilot: Pilot, section: str, update: dict[str, Any]) -> Pilot | None:
@@ -243,13 +264,14 @@ def _judged(label: str, pilot: Pilot, here: Landscape, seed: int) -> Choice:
         step=pilot.algorithm.step if isinstance(pilot.algorithm, Descent) else None,
         clip=pilot.bound.value if pilot.bound.clips else None,
         relative_fitness=_fitness(pilot, here, seed + 1, CHECK_REPLICATES),
+        local_steps=terms.learning.local_steps,
     )
 
 
 def _settled(terms: Terms, best: Choice) -> Terms:
     """The terms with the choice written into them."""
     step: float | str = "auto" if best.step is None else best.step
-    learning = {"algorithm": best.algorithm, "horizon": best.horizon, "step": step}
+    learning = {"algorithm": best.algorithm, "horizon": best.horizon, "step": step, "local_steps": best.local_steps}
     privacy = {"mechanism": best.mechanism, "delta": best.delta, "clip": best.clip if best.clip is not None else terms.privacy.clip}
     return terms.model_copy(
         update={"learning": terms.learning.model_copy(update=learning), "privacy": terms.privacy.model_copy(update=privacy)}

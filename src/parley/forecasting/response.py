@@ -45,9 +45,9 @@ def linear_response(algorithm: Descent, curvature: Floats, start: Floats) -> Res
     bias, gain, point_bias, point_gain = np.empty((4, T, p))
     model = theta
     for k in range(1, T + 1):
-        gradient = curvature * state.theta
-        gradient[k] += 1
-        state = free.update(state, gradient)
+        answer = free.answer(lambda away: curvature * away, state.theta)
+        answer[k] += 1
+        state = free.update(state, answer)
         model = free.model(state)
         bias[k - 1], point_bias[k - 1] = model[0], state.theta[0]
         gain[k - 1] = np.einsum("ij,ij->j", model[1:], model[1:])

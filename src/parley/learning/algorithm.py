@@ -9,7 +9,7 @@ import numpy as np
 from parley.errors import SettingError
 from parley.exchange import Exchange
 from parley.objectives import MarginObjective
-from parley.queries import Answer, GradientQuery, Query
+from parley.queries import Answer, GradientQuery, Query, UpdateQuery
 from parley.validate import LARGEST, Floats
 
 
@@ -49,7 +49,7 @@ class Algorithm(ABC):
 
 @dataclass(frozen=True)
 class Descent(Algorithm):
-    """An algorithm that asks for gradients. Shared by all: a start at zero, the learner's own g1, the box."""
+    """An algorithm that walks downhill. Shared by all: a start at zero, asking for gradients, the learner's own g1, the box."""
 
     step: float
 
@@ -57,8 +57,12 @@ class Descent(Algorithm):
         zero = np.zeros((*worlds, width))
         return State(1, zero, zero)
 
-    def query(self, state: State, terms: str, learner: str) -> GradientQuery:
+    def query(self, state: State, terms: str, learner: str) -> GradientQuery | UpdateQuery:
         return GradientQuery.ask(terms, learner, state.round, state.theta)
+
+    def answer(self, gradient: Callable[[Floats], Floats], theta: Floats) -> Floats:
+        """What an owner whose records' mean gradient is this function answers at theta, but for the noise: for forecasts."""
+        return gradient(theta)
 
     def moved(self, state: State, gradient: Floats, length: float) -> Floats:
         """One projected step: proj(theta - length (dg1 + gradient))."""

@@ -33,7 +33,7 @@ class Cell:
 
 
 def vary(terms: Terms, **settings: Sequence[float]) -> list[Cell]:
-    """All combinations of these settings: `records` and `epsilon` (of every owner alike), `horizon`, `step`, `clip`.
+    """All combinations of these settings: `records` and `epsilon` (of every owner alike), `horizon`, `step`, `local_steps`, `clip`.
 
     >>> from parley.terms import Terms
     >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "privacy": {"clip": 1.0},
@@ -48,6 +48,7 @@ def vary(terms: Terms, **settings: Sequence[float]) -> list[Cell]:
 def with_settings(terms: Terms, settings: Mapping[str, float | Sequence[float]]) -> Terms:
     """The terms with some settings changed; `records` and `epsilon` of every owner alike, or one for each."""
     sections = {"records": "owners", "epsilon": "owners", "horizon": "learning", "step": "learning", "clip": "privacy"}
+    sections["local_steps"] = "learning"
     content = terms.model_dump()
     for name, value in settings.items():
         if name not in sections:

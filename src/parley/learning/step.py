@@ -1,10 +1,9 @@
 """step = "auto": a step size from declared bounds or public data. No private record is looked at."""
 
-import numpy as np
-
 from parley.data import Design, Preparation
 from parley.errors import TermsError
 from parley.objectives import MarginObjective
+from parley.objectives.local_update import local_step
 from parley.terms import Learning, Terms
 
 
@@ -15,15 +14,18 @@ def step_size(terms: Terms, objective: MarginObjective, preparation: Preparation
     2. with bounds of every feature: 1/lambda, lambda the largest curvature such records can have (cautious);
     3. with a box and a clip: radius/clip, the classical distance over gradient bound of subgradient methods.
 
-    Algorithm 1 divides its rho by T^2, so there the result is multiplied by T^2 and the first step is as long.
+    Algorithm 1 divides its rho by T^2, so there the result is multiplied by T^2 and the first step is as long. Local steps must be
+    short enough for every table, so for them it is the second, or a number that is no longer than twice it.
     """
+    if terms.learning.asks_updates:
+        return local_step(terms, objective, preparation)
     if not isinstance(terms.learning.step, str):
         return terms.learning.step
-    bound, radius, clip = preparation.feature_bound, terms.model.radius, terms.privacy.clip
+    largest, radius, clip = objective.largest_curvature(preparation), terms.model.radius, terms.privacy.clip
     if public is not None:
         length = 1 / objective.curvature(public)
-    elif bound is not None:
-        length = 1 / (objective.largest_bend * terms.model.largest_weight * float(np.sum(bound**2)) + objective.regularisation)
+    elif largest is not None:
+        length = 1 / largest
     elif radius is not None and clip is not None:
         length = radius / clip
     else:

@@ -18,6 +18,7 @@ from parley.errors import DataError, SettingError, TermsError
 from parley.exchange import InProcess
 from parley.learning.algorithm import Algorithm, Descent, State, run
 from parley.learning.averaged_subgradient import AveragedSubgradient
+from parley.learning.federated_averaging import FederatedAveraging
 from parley.learning.gradient_descent import GradientDescent
 from parley.learning.model import JointModel, make_model
 from parley.learning.own_step import own_step
@@ -34,7 +35,11 @@ from parley.validate import Floats, whole
 
 Progress = Callable[[int, int], None]  # rounds done, rounds in all
 
-DESCENTS: dict[str, type[Descent]] = {"averaged-subgradient": AveragedSubgradient, "gradient-descent": GradientDescent}
+DESCENTS: dict[str, type[Descent]] = {
+    "averaged-subgradient": AveragedSubgradient,
+    "gradient-descent": GradientDescent,
+    "federated-averaging": FederatedAveraging,
+}
 
 
 def train(
@@ -108,8 +113,10 @@ def alone(terms: Terms, owner: Owner) -> Floats:
 def make_algorithm(terms: Terms, objective: MarginObjective, preparation: Preparation, public: Design | None) -> Algorithm:
     """The algorithm that the terms name, its settings fixed from public knowledge."""
     learning, radius = terms.learning, terms.model.radius
-    if learning.algorithm != "sufficient-statistics":
-        return DESCENTS[learning.algorithm](objective, learning.horizon, radius, step_size(terms, objective, preparation, public))
+    if not learning.asks_statistics:
+        step = step_size(terms, objective, preparation, public)
+        own = {} if learning.local_steps is None else {"local_steps": learning.local_steps}
+        return DESCENTS[learning.algorithm](objective, learning.horizon, radius, step, **own)
     rows = np.array([float(terms.train_rows(part.name)) for part in terms.owners])
     mechanisms = [owner_plan(terms, part.name, preparation, objective)[1].mechanism for part in terms.owners]
     variance = mean_variance(rows, np.array([mechanism.variance for mechanism in mechanisms]))

@@ -116,6 +116,18 @@ class MarginObjective(ABC):
         moments = design.statistics[0]
         return self.largest_bend * float(np.linalg.eigvalsh(moments)[-1]) + self.regularisation
 
+    def largest_curvature(self, preparation: Preparation) -> float | None:
+        """L: the most that the cost of any table within the bounds can bend, in any direction; None if some feature is unbounded.
+
+        Formal guarantee: a record bends its own cost by at most largest_bend times its weight times |x|^2, and a mean by no more.
+        """
+        features = preparation.feature_bound
+        if features is None:
+            return None
+        with np.errstate(over="ignore"):  # infinite is an answer too
+            squares = float(np.sum(features**2))
+        return self.largest_bend * preparation.model.largest_weight * squares + self.regularisation
+
     def record_bound(self, preparation: Preparation, terms: Terms, norm: Norm) -> RecordBound | None:
         """Xi: the smaller of the terms' clip and what the bounds of features, targets and parameters imply."""
         clip = terms.privacy.clip
