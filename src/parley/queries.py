@@ -37,9 +37,7 @@ class GradientQuery:
     @cached_property
     def content(self) -> str:
         """SHA-256 of everything the answer depends on."""
-        theta = np.ascontiguousarray(self.theta, dtype="<f8")
-        head = "\n".join(["gradient", self.terms, self.learner, str(self.round), str(theta.shape)])
-        return hashlib.sha256(head.encode() + b"\n" + theta.tobytes()).hexdigest()
+        return _content("gradient", self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +59,39 @@ class StatisticsQuery:
         return hashlib.sha256("\n".join(["statistics", self.terms, self.learner, str(self.round)]).encode()).hexdigest()
 
 
-Query = GradientQuery | StatisticsQuery
+@dataclass(frozen=True, eq=False)
+class ScoreQuery:
+    """How good the finished model theta [..., p] is on held-out rows, as `objectives.score` says. Asked once, after the last round.
+
+    >>> ScoreQuery.ask("ab12", "learner", 11, np.zeros(3)).id == GradientQuery.ask("ab12", "learner", 11, np.zeros(3)).id
+    False
+    """
+
+    id: str
+    terms: str
+    learner: str
+    round: int
+    theta: Floats
+
+    @classmethod
+    def ask(cls, terms: str, learner: str, round: int, theta: Floats) -> "ScoreQuery":  # noqa: A002
+        frozen = theta.view()
+        frozen.flags.writeable = False
+        return cls(cls("", terms, learner, round, frozen).content[:32], terms, learner, round, frozen)
+
+    @cached_property
+    def content(self) -> str:
+        """SHA-256 of everything the answer depends on."""
+        return _content("score", self)
+
+
+Query = GradientQuery | StatisticsQuery | ScoreQuery
+
+
+def _content(kind: str, query: GradientQuery | ScoreQuery) -> str:
+    theta = np.ascontiguousarray(query.theta, dtype="<f8")
+    head = "\n".join([kind, query.terms, query.learner, str(query.round), str(theta.shape)])
+    return hashlib.sha256(head.encode() + b"\n" + theta.tobytes()).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)

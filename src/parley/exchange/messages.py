@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError, Message
 from parley.account import Account
 from parley.errors import ExchangeError, Malformed, Refusal, Unavailable
 from parley.exchange import wire_pb2 as wire
-from parley.queries import Answer, GradientQuery, Query, StatisticsQuery
+from parley.queries import Answer, GradientQuery, Query, ScoreQuery, StatisticsQuery
 from parley.terms import PARTY
 from parley.validate import Floats, printable
 
@@ -56,6 +56,8 @@ def write_query(query: Query) -> bytes:
     message = wire.Query(id=query.id, agreement=agreement, round=query.round)
     if isinstance(query, GradientQuery):
         message.gradient.CopyFrom(wire.Gradient(theta=_numbers(query.theta)))
+    elif isinstance(query, ScoreQuery):
+        message.score.CopyFrom(wire.Score(theta=_numbers(query.theta)))
     else:
         message.statistics.SetInParent()
     return bytes(message.SerializeToString())
@@ -72,7 +74,9 @@ def read_query(content: bytes) -> Query:
         return GradientQuery(message.id, terms, learner, message.round, _vector(message.gradient.theta))
     if kind == "statistics":
         return StatisticsQuery(message.id, terms, learner, message.round)
-    raise Malformed("query: expected a gradient or statistics to be asked for")
+    if kind == "score":
+        return ScoreQuery(message.id, terms, learner, message.round, _vector(message.score.theta))
+    raise Malformed("query: expected a gradient, statistics or a score to be asked for")
 
 
 def write_agreement(terms: str, learner: str) -> bytes:
@@ -115,14 +119,14 @@ def write_refusal(refusal: Refusal) -> bytes:
 def read_answer(content: bytes, query: Query, owner: str, records: int, size: int) -> Told:
     """The answer in a reply, if it is one to this query by this owner, of as many finite numbers as expected; or its refusal, raised.
 
-    `records` is what the terms say: an owner's weight is not its own to choose.
+    `records` (of those that the answer is a mean over) is what the terms say: an owner's weight is not its own to choose.
     """
     reply = _read_reply(content, owner)
     message = reply.answer
     if reply.WhichOneof("outcome") != "answer" or message.query != query.id or message.owner != owner:
         raise ExchangeError(f"{owner}: sent something other than its answer to round {query.round}")
     if message.records != records:
-        raise ExchangeError(f"{owner}: answers for {message.records} training records, the terms say {records}")
+        raise ExchangeError(f"{owner}: answers for {message.records} records, the terms say {records}")
     try:
         value = _vector(message.value)
     except Malformed:

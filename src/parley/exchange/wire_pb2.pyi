@@ -27,18 +27,20 @@ class Agreement(_message.Message):
     def __init__(self, terms: _Optional[str] = ..., learner: _Optional[str] = ...) -> None: ...
 
 class Query(_message.Message):
-    __slots__ = ("id", "agreement", "round", "gradient", "statistics")
+    __slots__ = ("id", "agreement", "round", "gradient", "statistics", "score")
     ID_FIELD_NUMBER: _ClassVar[int]
     AGREEMENT_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     GRADIENT_FIELD_NUMBER: _ClassVar[int]
     STATISTICS_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
     id: str
     agreement: Agreement
     round: int
     gradient: Gradient
     statistics: Statistics
-    def __init__(self, id: _Optional[str] = ..., agreement: _Optional[_Union[Agreement, _Mapping]] = ..., round: _Optional[int] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ...) -> None: ...
+    score: Score
+    def __init__(self, id: _Optional[str] = ..., agreement: _Optional[_Union[Agreement, _Mapping]] = ..., round: _Optional[int] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ..., score: _Optional[_Union[Score, _Mapping]] = ...) -> None: ...
 
 class Gradient(_message.Message):
     __slots__ = ("theta",)
@@ -49,6 +51,12 @@ class Gradient(_message.Message):
 class Statistics(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class Score(_message.Message):
+    __slots__ = ("theta",)
+    THETA_FIELD_NUMBER: _ClassVar[int]
+    theta: Numbers
+    def __init__(self, theta: _Optional[_Union[Numbers, _Mapping]] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("query", "owner", "records", "value", "standing")
