@@ -15,9 +15,7 @@ from samples import BOUNDS, class_table, make_terms, regression_table
 
 def scored_terms(kind="linear-regression", **overrides):
     bounds = {"model__bounds": {"y": [-1.0, 1.0]}} if kind == "linear-regression" else {}
-    return make_terms(
-        100, **{"model__kind": kind, "model__holdout": 0.2, "privacy__score_epsilon": 0.25, **bounds, **overrides}
-    )
+    return make_terms(100, **{"model__kind": kind, "model__holdout": 0.2, "privacy__score_epsilon": 0.25, **bounds, **overrides})
 
 
 def preparation_of(terms):

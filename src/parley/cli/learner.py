@@ -95,7 +95,9 @@ def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="W
     if folder.exists():
         raise SettingError(f"{folder}: exists already; nothing was overwritten")
     write_app(folder)
-    console.print(f"{folder}  the app; its settings (terms, save, report, checkpoint, deadline) are in pyproject.toml", soft_wrap=True)
+    console.print(
+        f"{folder}  the app; its settings (terms, save, report, checkpoint, deadline) are in pyproject.toml", soft_wrap=True
+    )
 
 
 def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement | None]:
