@@ -199,13 +199,13 @@ def test_a_released_score_is_shown_with_its_error_and_costs_nothing_the_second_t
     arguments = ["train", str(folder / "terms.toml"), "--ledgers", str(folder / "ledgers"), "--lifetime", "1"]
     shown = CliRunner().invoke(app, arguments)
     assert shown.exit_code == 0, shown.output
-    assert "Held-out scores as released" in shown.output
+    assert "Released scores, ± noise" in shown.output
     content = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     assert [owner["epsilon_spent"] for owner in content["owners"]] == [1.0, 0.5]
     figure = content["scores"]["pooled"]["figures"]["mean_squared_error"]
     assert f"{figure['value']:.3g} ± {figure['standard_error']:.2g}" in shown.output
     study = CliRunner().invoke(app, ["train", str(folder / "terms.toml"), "--seed", "1"])
-    assert "as a release would show them" in study.output
+    assert "Simulated scores, ± noise" in study.output
 
 
 def test_an_owner_is_told_what_a_score_lets_out(folder):

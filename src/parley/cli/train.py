@@ -154,9 +154,7 @@ def quality_rows(result: Result) -> list[list[str]]:
 def show_scores(result: Result) -> None:
     """What the owners released about the model's quality, if anything."""
     if result.scores is not None:
-        title = (
-            "Held-out scores as released, ± noise" if result.released else "Held-out scores as a release would show them, ± noise"
-        )
+        title = "Released scores, ± noise" if result.released else "Simulated scores, ± noise"
         console.print(terminal_table(score_rows(result.scores), title))
         console.print()
 

@@ -34,8 +34,8 @@ def main(grid: Grid, context: Context) -> None:
         result = learn(plan, federation, begin, lambda point: point.save(kept), federation.spent)
     finally:
         federation.close()
-    result.model.save(str(settings["save"]))
     Path(str(settings["report"])).write_text(json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    result.model.save(str(settings["save"]))  # last: where the model is, everything is
 
 
 APP = {
