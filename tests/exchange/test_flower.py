@@ -143,17 +143,17 @@ class Flower:
         self.spawn(f"node-{name}", "flower-supernode", *arguments, user=user)
 
     def train(self, app, seconds=150):
-        """Submit the app and wait for the model."""
+        """Submit the app and wait for the report, which is written last."""
         folder = self.banks.folder
-        model = folder / "model.json"
-        run = f'terms="{folder}/terms.toml" save="{model}" report="{folder}/report.json" checkpoint="{folder}/terms.checkpoint"'
+        model, report = folder / "model.json", folder / "report.json"
+        run = f'terms="{folder}/terms.toml" save="{model}" report="{report}" checkpoint="{folder}/terms.checkpoint"'
         run += " deadline=90.0"
         done = self.flwr("run", app, "here", "--run-config", run)
         assert done.returncode == 0, done.stdout + done.stderr + self.logs()
         until = time.monotonic() + seconds
-        while not model.exists() and time.monotonic() < until:
+        while not report.exists() and time.monotonic() < until:
             time.sleep(0.5)
-        assert model.exists(), self.logs()
+        assert report.exists(), self.logs()
         return parley.load_model(model).theta_
 
     def logs(self):

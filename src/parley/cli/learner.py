@@ -69,11 +69,10 @@ def run_command(
         if not plan.finished(begin):  # a finished run needs nobody
             federation.greet()
         with watched(terms, federation) as progress:
-            result = learn(plan, federation, begin, lambda point: point.save(kept), federation.spent, own, progress)
+            made = (lambda model: None) if save is None else (lambda model: model.save(save))
+            result = learn(plan, federation, begin, lambda point: point.save(kept), federation.spent, own, progress, made)
     finally:
         federation.close()
-    if save is not None:
-        result.model.save(save)
     if save_own is not None and result.own_model is not None:
         result.own_model.save(save_own)
     if as_json:

@@ -17,7 +17,7 @@ from parley.errors import SettingError
 from parley.exchange import Exchange
 from parley.learning.algorithm import Algorithm, State, run
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
-from parley.learning.model import make_model
+from parley.learning.model import JointModel, make_model
 from parley.learning.released_score import ask_scores
 from parley.learning.result import OwnerOutcome, Result
 from parley.learning.train import make_algorithm, own_model, released_moments
@@ -73,12 +73,13 @@ def learn(
     spent: Callable[[str], float | None],
     own: Agreement | None = None,
     progress: Callable[[State], None] = lambda state: None,
+    made: Callable[[JointModel], None] = lambda model: None,
 ) -> Result:
     """All rounds from `begin` on, then the score if one is agreed on. `save` is called after each round and must be durable when it
     returns: only then the next is asked. A run that was interrupted before its score asks the same question again.
 
     `spent` says what an owner has spent by its own word, None if it could not be asked; `own` is the learner's own agreement if it
-    owns a table too.
+    owns a table too. `made` gets the model before its score is asked: whatever becomes of the score, the model is not lost.
     """
     began = time.perf_counter()
     terms, answered = plan.terms, list(begin.answered)
@@ -93,10 +94,12 @@ def learn(
 
     final = run(plan.algorithm, exchange, combine, begin.terms, terms.learning.learner, begin.state, after_round)
     theta = plan.algorithm.model(final)
+    model = make_model(plan.preparation, theta, begin.terms, released=True)
+    made(model)
     scores = ask_scores(terms, begin.terms, plan.preparation, exchange, theta)
     return Result(
         terms=terms,
-        model=make_model(plan.preparation, theta, begin.terms, released=True),
+        model=model,
         own_model=None if own is None else own_model(own, theta),
         theta=theta[None, :],
         moments=released_moments(terms, plan.algorithm, final),

@@ -31,11 +31,13 @@ def main(grid: Grid, context: Context) -> None:
     federation = Federation(terms, peers, plan.answer_size, deadline, logging.getLogger("parley").warning)
     try:
         federation.greet()
-        result = learn(plan, federation, begin, lambda point: point.save(kept), federation.spent)
+        made = str(settings["save"])
+        result = learn(
+            plan, federation, begin, lambda point: point.save(kept), federation.spent, made=lambda model: model.save(made)
+        )
     finally:
         federation.close()
     Path(str(settings["report"])).write_text(json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    result.model.save(str(settings["save"]))  # last: where the model is, everything is
 
 
 APP = {
