@@ -61,15 +61,15 @@ class Flower:
         self._spawn(f"node-{name}", "flower-supernode", *arguments, user=user)
 
     def train(self, app: Path, terms: Path, seconds: float = 150) -> Path:
-        """Submit the app and wait for the model."""
-        model = terms.with_suffix(".json")
-        run = f'terms="{terms}" save="{model}" checkpoint="{terms.with_suffix(".checkpoint")}" deadline=90.0'
+        """Submit the app and wait for the report, which is written after the model."""
+        model, report = terms.with_suffix(".json"), terms.with_suffix(".report.json")
+        run = f'terms="{terms}" save="{model}" report="{report}" checkpoint="{terms.with_suffix(".checkpoint")}" deadline=90.0'
         done = self._flwr("run", app, "here", "--run-config", run)
         assert done.returncode == 0, done.stdout + done.stderr + self.logs()
         until = time.monotonic() + seconds
-        while not model.exists() and time.monotonic() < until:
+        while not report.exists() and time.monotonic() < until:
             time.sleep(0.5)
-        assert model.exists(), self.logs()
+        assert report.exists(), self.logs()
         return model
 
     def logs(self) -> str:

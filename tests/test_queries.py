@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from parley.queries import GradientQuery, UpdateQuery
+from parley.queries import GradientQuery, ScoreQuery, UpdateQuery
 
 THETA = np.array([0.5, -1.0])
 
@@ -39,3 +39,18 @@ def test_a_query_cannot_be_changed():
     query = GradientQuery.ask("t", "l", 1, THETA)
     with pytest.raises(ValueError, match="read-only"):
         query.theta[0] = 3.0
+
+
+def test_a_score_is_another_question_than_a_gradient_and_bound_to_its_content():
+    base = ScoreQuery.ask("t", "l", 11, THETA)
+    assert base.id == ScoreQuery.ask("t", "l", 11, THETA.copy()).id
+    others = [
+        GradientQuery.ask("t", "l", 11, THETA),
+        ScoreQuery.ask("u", "l", 11, THETA),
+        ScoreQuery.ask("t", "m", 11, THETA),
+        ScoreQuery.ask("t", "l", 12, THETA),
+        ScoreQuery.ask("t", "l", 11, np.nextafter(THETA, 1)),
+    ]
+    assert len({base.id, *(q.id for q in others)}) == 6
+    with pytest.raises(ValueError, match="read-only"):
+        base.theta[0] = 3.0

@@ -1,4 +1,5 @@
 import tomllib
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -169,3 +170,48 @@ def test_a_name_cannot_end_in_a_dot():
     """To a TLS library "bank-a." and "bank-a" are one host."""
     with pytest.raises(TermsError, match="name"):
         make_terms(10).from_dict(make_terms(10).model_dump() | {"owners": [{"name": "bank-a.", "records": 10, "epsilon": 1.0}]})
+
+
+@pytest.mark.parametrize(
+    ("terms", "known"),
+    [
+        (lambda: make_terms(100), "0100b8fc94e5c3688b23288c26b17bee6590df8fe64a17b2600946c5e05b27b4"),
+        (
+            lambda: make_terms(100, 50, model__holdout=0.2, privacy__mechanism="gaussian", privacy__delta=1e-6),
+            "c978b05595d7d9fccf5ea41bb4319601ec48ca9d79189f43b3f04cf3ef0c6d85",
+        ),
+        (lambda: Terms.from_toml(EXAMPLE), "598529a18db0396da42dc8701b79b09affd885b672336be473ae398434c737c9"),
+    ],
+)
+def test_terms_that_were_agreed_on_before_a_key_was_known_keep_their_hash(terms, known):
+    assert terms().hash == known
+    assert "score_epsilon" not in terms().canonical
+
+
+def scored(*sizes, **overrides):
+    return make_terms(*sizes, **{"model__holdout": 0.2, "model__bounds": {"y": [-3, 3]}, **overrides})
+
+
+def test_a_score_takes_its_part_of_every_epsilon_exactly():
+    plain, terms = scored(100, 40, epsilon=0.3), scored(100, 40, epsilon=0.3, privacy__score_epsilon=0.1)
+    assert plain.hash != terms.hash
+    assert (plain.training_epsilon("a"), plain.score_epsilon, plain.rounds) == (Fraction(3, 10), 0, 10)
+    assert (terms.training_epsilon("a"), terms.score_epsilon, terms.rounds) == (Fraction(2, 10), Fraction(1, 10), 11)
+    assert (terms.train_rows("b"), terms.held_out_rows("b")) == (32, 8)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"privacy__score_epsilon": 0.0}, "privacy.score_epsilon = 0.0: expected a number > 0"),
+        ({"privacy__score_epsilon": float("nan")}, "privacy.score_epsilon"),
+        ({"privacy__score_epsilon": "0.1"}, "privacy.score_epsilon = '0.1': expected a number"),
+        ({"privacy__score_epsilon": 1.0}, "privacy.score_epsilon: expected less than the epsilon of 'a'"),
+        ({"privacy__score_epsilon": 0.1, "model__holdout": 0.0}, "privacy.score_epsilon: expected model.holdout beside it"),
+        ({"privacy__score_epsilon": 0.1, "model__holdout": 0.02}, "a share that gives 'b' a held-out record"),
+        ({"privacy__score_epsilon": 0.1, "model__bounds": {"x0": [0, 1]}}, "expected bounds of the target, model.bounds.y"),
+    ],
+)
+def test_a_score_that_cannot_be_is_refused(overrides, words):
+    with pytest.raises(TermsError, match=words.replace(".", r"\.")):
+        scored(100, 40, **overrides)

@@ -15,13 +15,14 @@ from parley.data import Design, Preparation, fit_preparation
 from parley.data.design import summation_slack
 from parley.data.streamed import ParquetFolder, open_table
 from parley.data.table import Table
-from parley.errors import DataError, GuaranteeError, Malformed, OutsideBox, TermsError, UnknownTerms
+from parley.errors import DataError, GuaranteeError, Malformed, OutOfOrder, OutsideBox, TermsError, UnknownTerms
 from parley.ledger import AnyLedger, StudyLedger
-from parley.mechanisms import Bounded, FastNoise, Noise, SafeNoise
+from parley.mechanisms import Bounded, FastNoise, Gaussian, Laplace, Noise, SafeNoise
 from parley.objectives import MarginObjective, RecordBound
 from parley.objectives.local_update import local_update
 from parley.objectives.moments import bounded_moments, moments_bound, moments_sensitivity
-from parley.queries import Answer, GradientQuery, Query, StatisticsQuery, UpdateQuery
+from parley.objectives.score import bounded_score, score_sensitivity, target_interval
+from parley.queries import Answer, GradientQuery, Query, ScoreQuery, StatisticsQuery, UpdateQuery
 from parley.terms import Terms
 from parley.validate import LARGEST, Floats
 
@@ -39,14 +40,20 @@ class Agreement:
     held_out: Design
     bound: RecordBound
     plan: Plan  # the noise, and what each round costs
+    score: Laplace | None  # the noise of the one score, if one is agreed on
 
     def check(self, query: Query, worlds: tuple[int, ...]) -> None:
         """Refuse a query of the wrong kind, or a parameter out of place, before any record is touched."""
         if type(query.round) is not int or not isinstance(query.id, str) or not 1 <= len(query.id) <= 200:
             raise Malformed("query: expected a whole number as its round and 1 to 200 characters as its id")
-        learning = self.terms.learning
+        learning, scores = self.terms.learning, isinstance(query, ScoreQuery)
+        if scores and self.score is None:
+            raise Malformed("query: a score was asked for, and these terms agree on none (privacy.score_epsilon)")
+        if self.score is not None and scores != (query.round > learning.horizon):
+            turn = f"round {learning.horizon + 1} for the score" if scores else f"at most {learning.horizon} rounds of training"
+            raise OutOfOrder(f"round {query.round} was asked: expected {turn}")
         asked = StatisticsQuery if learning.asks_statistics else UpdateQuery if learning.asks_updates else GradientQuery
-        if not isinstance(query, asked):
+        if not scores and not isinstance(query, asked):
             raise Malformed(f"query: expected the kind that the agreed algorithm asks, {learning.algorithm}")
         if isinstance(query, StatisticsQuery):
             return
@@ -59,7 +66,9 @@ class Agreement:
         size = np.abs(theta).max()
         if not size <= LARGEST:
             raise Malformed(f"theta: expected finite numbers, at most {LARGEST:g} in size")
-        radius = self.terms.model.radius
+        radius = (
+            None if scores else self.terms.model.radius
+        )  # a score is bounded anywhere; an average may leave the box by a rounding
         if radius is not None and not size <= radius:
             raise OutsideBox(f"theta: expected every coordinate within the agreed box, at most {radius:g} in size")
 
@@ -71,8 +80,20 @@ class Agreement:
         if isinstance(query, UpdateQuery):
             local = local_update(self.terms, self.objective, self.preparation)
             return local.bounded(self.objective, self.train, query.start, self.bound, k)
+        if isinstance(query, ScoreQuery):
+            return bounded_score(self.preparation, self.held_out, query.theta, k)
         once = bounded_moments(self.train, self.bound, k)
         return replace(once, value=np.broadcast_to(once.value, (*worlds, len(once.value))).copy())
+
+    def terms_of_release(self, query: Query) -> tuple[Laplace | Gaussian, Callable[[int], Fraction], int]:
+        """The noise for a checked query, what k answers cost together if it is the k-th, and how many records its answer is a mean over.
+
+        Formal guarantee: the k - 1 training answers before a score cost `plan.spent_after(k - 1)` at the terms' delta, the score costs
+        its own epsilon, and the two add up (simple composition; held-out rows are other rows, but maybe the same people's).
+        """
+        if self.score is None or not isinstance(query, ScoreQuery):
+            return self.plan.mechanism, self.plan.spent_after, len(self.train)
+        return self.score, lambda answers: self.plan.spent_after(answers - 1) + self.terms.score_epsilon, len(self.held_out)
 
 
 class Owner:
@@ -84,7 +105,8 @@ class Owner:
     Formal guarantee (durable ledger): everything this owner ever sends about its table, taken together, is lifetime-DP for
     replace-one adjacency at the level of persons, and what it sends under one agreement is (eps_l, delta)-DP: each of T answers is
     a mean gradient or the mean direction of a local walk (or the one answer the mean second moments) whose sensitivity is enforced
-    by clipping or by bounds, with the noise of the agreement's plan (`accounting.plan`), queries chosen adaptively; with records
+    by clipping or by bounds, with the noise of the agreement's plan (`accounting.plan`), queries chosen adaptively; where a score is
+    agreed on, training has eps_l less the score's part, and the score's shares carry Laplace noise for that part. With records
     shared by kappa owners the noise is that of eps_l/kappa, and the debit of eps_l covers the other copies.
     """
 
@@ -123,7 +145,7 @@ class Owner:
         """What accepting these terms sets aside."""
         budget = exact(terms.owner(self.name).epsilon), Fraction(str(terms.privacy.delta))
         gaps = terms.learning.straggler == "skip"
-        return Reservation(terms.hash, self.name, terms.learning.learner, *budget, terms.learning.horizon, gaps)
+        return Reservation(terms.hash, self.name, terms.learning.learner, *budget, terms.rounds, gaps)
 
     def answer(self, query: Query) -> Answer:
         """The noisy answer, or a `Refusal` that spends nothing."""
@@ -136,13 +158,13 @@ class Owner:
         """
         agreement = self.agreement(query.terms)
         agreement.check(query, self._worlds)
+        mechanism, spent_after, records = agreement.terms_of_release(query)
 
         def release() -> Floats:
-            return agreement.plan.mechanism.release(agreement.bounded(query, self._worlds), self.noise)
+            return mechanism.release(agreement.bounded(query, self._worlds), self.noise)
 
-        event = agreement.plan.mechanism.event.to_dict()
-        value, account = self.ledger.answer(query, agreement.plan.spent_after, event, release)
-        return Answer(query.id, self.name, len(agreement.train), value), account
+        value, account = self.ledger.answer(query, spent_after, mechanism.event.to_dict(), release)
+        return Answer(query.id, self.name, records, value), account
 
     def accepted(self, terms_hash: str) -> bool:
         """Whether it is ready to answer under these terms."""
@@ -194,6 +216,7 @@ class Owner:
             held_out=held_out,
             bound=bound,
             plan=plan,
+            score=score_noise(terms, self.name, preparation),
         )
 
 
@@ -211,6 +234,20 @@ def owner_plan(terms: Terms, name: str, preparation: Preparation, objective: Mar
             "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public sample): "
             "without either nothing limits what one record can do"
         )
-    budget = exact(terms.owner(name).epsilon), Fraction(str(privacy.delta))
+    budget = terms.training_epsilon(name), Fraction(str(privacy.delta))
     sensitivity = sensitivity_of(bound, rows, slack, privacy.records_per_person)
     return bound, make_plan(privacy.mechanism, *budget, terms.learning.horizon, sensitivity, privacy.shared_records)
+
+
+def score_noise(terms: Terms, name: str, preparation: Preparation) -> Laplace | None:
+    """The noise of an owner's score, always Laplace noise for `privacy.score_epsilon`; None where the terms agree on no score.
+
+    Like the training noise it follows from the terms and public knowledge alone, so a learner knows how far to trust a score.
+    """
+    if terms.privacy.score_epsilon is None:
+        return None
+    if not terms.model.classifies:
+        target_interval(preparation)  # refuses a target without public bounds
+    privacy, rows = terms.privacy, terms.held_out_rows(name)
+    sensitivity = score_sensitivity(terms.model, rows, summation_slack(rows, preparation.width), privacy.records_per_person)
+    return Laplace.calibrate(terms.score_epsilon / privacy.shared_records, sensitivity)

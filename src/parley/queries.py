@@ -1,4 +1,8 @@
-"""What travels between a learner and an owner: frozen, numeric, nothing executable."""
+"""What travels between a learner and an owner: frozen, numeric, nothing executable.
+
+A query's id is the learner's to choose and names one question for ever: asked again it gets the same answer. `ask` derives it from the
+content, so that a learner that restarts and computes the same parameter asks the same question.
+"""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,9 +17,6 @@ from parley.validate import Floats
 class GradientQuery:
     """Round `round` of the agreement `terms` (its hash): the mean record gradient at theta [..., p]; "..." are replicates.
 
-    The id is the learner's to choose and names one question for ever: asked again it gets the same answer. `ask` derives it from
-    the content, so that a learner that restarts and computes the same parameter asks the same question.
-
     >>> query = GradientQuery.ask("ab12", "learner", 1, np.zeros(3))
     >>> query.id == query.content[:32]
     True
@@ -29,17 +30,13 @@ class GradientQuery:
 
     @classmethod
     def ask(cls, terms: str, learner: str, round: int, theta: Floats) -> "GradientQuery":  # noqa: A002
-        frozen = theta.view()  # algorithms make a new array each round, so a read-only view is enough
-        frozen.flags.writeable = False
-        query = cls("", terms, learner, round, frozen)
-        return cls(query.content[:32], terms, learner, round, frozen)
+        theta = _read_only(theta)
+        return cls(cls("", terms, learner, round, theta).content[:32], terms, learner, round, theta)
 
     @cached_property
     def content(self) -> str:
         """SHA-256 of everything the answer depends on."""
-        theta = np.ascontiguousarray(self.theta, dtype="<f8")
-        head = "\n".join(["gradient", self.terms, self.learner, str(self.round), str(theta.shape)])
-        return hashlib.sha256(head.encode() + b"\n" + theta.tobytes()).hexdigest()
+        return _digest(["gradient", self.terms, self.learner, str(self.round)], self.theta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,17 +55,12 @@ class StatisticsQuery:
     @cached_property
     def content(self) -> str:
         """SHA-256 of everything the answer depends on."""
-        return hashlib.sha256("\n".join(["statistics", self.terms, self.learner, str(self.round)]).encode()).hexdigest()
+        return _digest(["statistics", self.terms, self.learner, str(self.round)])
 
 
 @dataclass(frozen=True, eq=False)
 class UpdateQuery:
-    """Round `round` of the agreement `terms`: the mean direction of `steps` local steps from `start` [..., p]; "..." are replicates.
-
-    >>> query = UpdateQuery.ask("ab12", "learner", 1, np.zeros(3), 5)
-    >>> query.id == query.content[:32]
-    True
-    """
+    """Round `round` of the agreement `terms`: the mean direction of `steps` local steps from `start` [..., p]; "..." are replicates."""
 
     id: str
     terms: str
@@ -79,19 +71,37 @@ class UpdateQuery:
 
     @classmethod
     def ask(cls, terms: str, learner: str, round: int, start: Floats, steps: int) -> "UpdateQuery":  # noqa: A002
-        frozen = start.view()
-        frozen.flags.writeable = False
-        return cls(cls("", terms, learner, round, frozen, steps).content[:32], terms, learner, round, frozen, steps)
+        start = _read_only(start)
+        return cls(cls("", terms, learner, round, start, steps).content[:32], terms, learner, round, start, steps)
 
     @cached_property
     def content(self) -> str:
         """SHA-256 of everything the answer depends on."""
-        start = np.ascontiguousarray(self.start, dtype="<f8")
-        head = "\n".join(["update", self.terms, self.learner, str(self.round), str(self.steps), str(start.shape)])
-        return hashlib.sha256(head.encode() + b"\n" + start.tobytes()).hexdigest()
+        return _digest(["update", self.terms, self.learner, str(self.round), str(self.steps)], self.start)
 
 
-Query = GradientQuery | StatisticsQuery | UpdateQuery
+@dataclass(frozen=True, eq=False)
+class ScoreQuery:
+    """How good the finished model theta [..., p] is on held-out rows, as `objectives.score` says. Asked once, after the last round."""
+
+    id: str
+    terms: str
+    learner: str
+    round: int
+    theta: Floats
+
+    @classmethod
+    def ask(cls, terms: str, learner: str, round: int, theta: Floats) -> "ScoreQuery":  # noqa: A002
+        theta = _read_only(theta)
+        return cls(cls("", terms, learner, round, theta).content[:32], terms, learner, round, theta)
+
+    @cached_property
+    def content(self) -> str:
+        """SHA-256 of everything the answer depends on."""
+        return _digest(["score", self.terms, self.learner, str(self.round)], self.theta)
+
+
+Query = GradientQuery | StatisticsQuery | UpdateQuery | ScoreQuery
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,3 +112,20 @@ class Answer:
     owner: str
     records: int
     value: Floats
+
+
+def _read_only(values: Floats) -> Floats:
+    """Algorithms make a new array each round, so a read-only view is enough."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+def _digest(facts: list[str], numbers: Floats | None = None) -> str:
+    """SHA-256 of the facts, and of the numbers with their shape."""
+    if numbers is None:
+        return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+    numbers = np.ascontiguousarray(numbers, dtype="<f8")
+    digest = hashlib.sha256("\n".join([*facts, str(numbers.shape), ""]).encode())
+    digest.update(numbers.data)
+    return digest.hexdigest()

@@ -8,6 +8,7 @@ import difflib
 import hashlib
 import json
 import tomllib
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -149,6 +150,7 @@ class Privacy(_Section):
     shared_records: Count = 1
     records_per_person: Count = 1
     person: Name | None = None
+    score_epsilon: Positive | None = None
 
     @model_validator(mode="after")
     def _enforceable(self) -> Self:
@@ -238,7 +240,25 @@ class Terms(_Section):
         for owner in self.owners:
             if training_records(owner.records, self.model.holdout) < 1:
                 raise ValueError(f"model.holdout|expected a share that leaves {owner.name!r} at least one training record")
+        if self.privacy.score_epsilon is not None:
+            self._can_score(self.privacy.score_epsilon)
         return self
+
+    def _can_score(self, epsilon: float) -> None:
+        """Refuse a score that leaves nothing to train with, has no rows, or measures a target without public bounds."""
+        for owner in self.owners:
+            if not epsilon < owner.epsilon:
+                raise ValueError(f"privacy.score_epsilon|expected less than the epsilon of {owner.name!r}: training needs the rest")
+            if held_out_records(owner.records, self.model.holdout) < 1:
+                raise ValueError(
+                    f"privacy.score_epsilon|expected model.holdout beside it, a share that gives {owner.name!r} a held-out record"
+                )
+        target = self.model.target
+        known = self.model.classifies or self.model.public is not None or target in {*self.model.bounds, *self.model.categories}
+        if not known:
+            raise ValueError(
+                f"privacy.score_epsilon|expected bounds of the target, model.bounds.{target}, or a public sample beside it"
+            )
 
     @classmethod
     def from_toml(cls, text: str, source: str = "terms") -> "Terms":
@@ -283,10 +303,33 @@ class Terms(_Section):
         """n_l: how many of an owner's records are learned from. Public, like `records` and `holdout`."""
         return training_records(self.owner(name).records, self.model.holdout)
 
+    def held_out_rows(self, name: str) -> int:
+        """m_l: how many of an owner's records are kept for scoring. Public too."""
+        return held_out_records(self.owner(name).records, self.model.holdout)
+
+    @property
+    def score_epsilon(self) -> Fraction:
+        """What of every owner's epsilon is set aside for one score of the finished model; 0: none was agreed on."""
+        return Fraction(0) if self.privacy.score_epsilon is None else Fraction(str(self.privacy.score_epsilon))
+
+    def training_epsilon(self, name: str) -> Fraction:
+        """What of an owner's epsilon its training answers may cost: all but the score's part. An exact fraction, as people wrote it."""
+        return Fraction(str(self.owner(name).epsilon)) - self.score_epsilon
+
+    @property
+    def rounds(self) -> int:
+        """How many answers an owner gives at most: the horizon, and one more for the score if there is one."""
+        return self.learning.horizon + (self.privacy.score_epsilon is not None)
+
 
 def training_records(records: int, holdout: float) -> int:
     """How many of `records` rows remain when a share `holdout` is kept for scoring."""
-    return records - int(records * holdout)
+    return records - held_out_records(records, holdout)
+
+
+def held_out_records(records: int, holdout: float) -> int:
+    """How many of `records` rows are kept for scoring."""
+    return int(records * holdout)
 
 
 def load_terms(path: str | Path) -> Terms:

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
+from parley.cli.owner import promise
 from samples import regression_table
 
 TERMS = """
@@ -188,3 +189,29 @@ def test_an_owner_scores_the_joint_model_for_itself(folder):
     assert content["gain"] == pytest.approx(content["cost_alone"] - content["cost_together"])
     assert "keep it inside" in CliRunner().invoke(app, [*arguments, "b"]).output
     assert "no owner is called 'c'" in str(CliRunner().invoke(app, [*arguments, "c"]).exception)
+
+
+SCORED = TERMS.replace("clip = 4.0", "clip = 4.0\nscore_epsilon = 0.25").replace("radius", "bounds = { y = [-3, 3] }\nradius")
+
+
+def test_a_released_score_is_shown_with_its_error_and_costs_nothing_the_second_time(folder):
+    (folder / "terms.toml").write_text(SCORED)
+    arguments = ["train", str(folder / "terms.toml"), "--ledgers", str(folder / "ledgers"), "--lifetime", "1"]
+    shown = CliRunner().invoke(app, arguments)
+    assert shown.exit_code == 0, shown.output
+    assert "Released scores, ± noise" in shown.output
+    content = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert [owner["epsilon_spent"] for owner in content["owners"]] == [1.0, 0.5]
+    figure = content["scores"]["pooled"]["figures"]["mean_squared_error"]
+    assert f"{figure['value']:.3g} ± {figure['standard_error']:.2g}" in shown.output
+    study = CliRunner().invoke(app, ["train", str(folder / "terms.toml"), "--seed", "1"])
+    assert "Simulated scores, ± noise" in study.output
+
+
+def test_an_owner_is_told_what_a_score_lets_out(folder):
+    terms = parley.Terms.from_toml(SCORED)
+    owner = parley.Owner("a", folder / "a.csv", ledger=parley.Ledger(folder / "a.ledger", lifetime=1.0))
+    words = " ".join(promise(owner, owner.prepare(terms), None, relay=False))
+    assert "and one score of the finished model: 3 means over 60 held-out records, with laplace noise for ε = 0.25" in words
+    plain = parley.Terms.from_toml(TERMS)
+    assert "score" not in " ".join(promise(owner, owner.prepare(plain), None, relay=False))

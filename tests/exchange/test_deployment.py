@@ -184,3 +184,42 @@ def test_a_public_sample_between_organisations_needs_its_hash(banks):
     text = toml_terms().replace('target = "y"', 'target = "y"\npublic = "public.csv"')
     (banks.folder / "terms.toml").write_text(text)
     assert "model.public_sha256: missing" in banks.fail()
+
+
+def scored_terms(banks, extra=""):
+    """Terms by which a quarter of every epsilon is for a score."""
+    text = toml_terms(extra=extra).replace("clip = 4.0", "clip = 4.0\nscore_epsilon = 0.25")
+    (banks.folder / "terms.toml").write_text(text.replace("radius", "holdout = 0.3\nbounds = { y = [-2.0, 2.0] }\nradius"))
+    return parley.load_terms(banks.folder / "terms.toml")
+
+
+def test_a_score_travels_after_the_last_round_and_a_finished_run_gets_it_again_for_free(banks):
+    terms = scored_terms(banks)
+    banks.accept(terms)
+    banks.start()
+    result = banks.learn()
+    assert banks.spent(terms) == dict.fromkeys("abc", 1)
+    assert [(owner["epsilon_spent"], owner["answers"]) for owner in result["owners"]] == [(1.0, 8)] * 3
+    scores = result["scores"]
+    assert [(score["name"], score["rows"]) for score in scores["owners"]] == [("a", 18), ("b", 12), ("c", 15)]
+    stored = [stored_answer(banks, name, terms, 9) for name in "abc"]
+    weights = np.array([18, 12, 15]) / 45
+    pooled = float(weights @ [answer.value[0] for answer in stored])
+    shown = scores["pooled"]["figures"]["mean_squared_error"]
+    assert shown["value"] == pytest.approx(16 * min(1, max(0, pooled)))  # bounds 4 wide
+    deviations = np.sqrt(2) * 13 / 4 / 0.25 / (45 * weights)
+    assert shown["standard_error"] == pytest.approx(16 * np.sqrt(np.sum((weights * deviations) ** 2)))
+    assert banks.learn("--resume")["scores"] == scores
+    assert banks.replay(terms) == result["theta"]
+    assert banks.spent(terms) == dict.fromkeys("abc", 1)
+    assert banks.log("a")[-1]["round"] == 9
+
+
+def test_an_owner_that_is_away_at_the_score_is_left_out_of_it(banks):
+    terms = scored_terms(banks, 'quorum = 2\nstraggler = "skip"')
+    banks.accept(terms)
+    banks.start("a", "b")
+    result = banks.learn("--deadline", "0.3")
+    assert [score["name"] for score in result["scores"]["owners"]] == ["a", "b"]
+    assert result["scores"]["pooled"]["rows"] == 30
+    assert banks.spent(terms) == {"a": 1, "b": 1, "c": 0}

@@ -7,7 +7,7 @@ from parley.errors import BudgetExhausted, DataError, ExchangeError, LedgerError
 from parley.exchange.desk import _loggable
 from parley.exchange.federation import Federation
 from parley.exchange.messages import Standing, Told
-from parley.queries import Answer, GradientQuery
+from parley.queries import Answer, GradientQuery, ScoreQuery
 from samples import make_terms
 
 
@@ -51,3 +51,12 @@ def test_an_owner_that_never_agreed_or_that_the_quorum_needs_ends_the_run(error,
 def test_a_log_says_nothing_about_where_a_cell_is_bad():
     assert "row 6" not in _loggable(DataError("a: column 'x1', row 6: a missing value"))
     assert _loggable(LedgerError("a.ledger: the disk is full")) == "a.ledger: the disk is full"
+
+
+def test_a_score_has_its_own_size_and_weight():
+    """Peers are told to expect the score's three numbers over held-out rows, where a gradient has p over training rows."""
+    terms = make_terms(100, model__holdout=0.25, model__bounds={"y": [-3, 3]}, privacy__score_epsilon=0.5)
+    owners = Federation(terms, [Peer("a")], 7, 5.0, lambda sentence: None)
+    asked = [owners.ask(kind.ask(terms.hash, "learner", k, np.zeros(7)))[0] for kind, k in ((GradientQuery, 10), (ScoreQuery, 11))]
+    owners.close()
+    assert [(answer.records, len(answer.value)) for answer in asked] == [(75, 7), (25, 3)]

@@ -3,6 +3,7 @@
 PARLEY_FLOWER=1 runs it (about a minute); flwr must be installed.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import parley
-from consortium import Consortium
+from consortium import Consortium, toml_terms
 from flower_federation import Flower
 
 pytest.importorskip("flwr", reason="flwr is not installed; pip install 'parley[flower]'")
@@ -73,25 +74,31 @@ def open_folder():
         yield folder
 
 
-def federation(tmp_path, home, names):
+def federation(tmp_path, home, names, scored=False):
     banks = Consortium(tmp_path, names=names)
     for name in names:
         settings = tmp_path / f"{name}.toml"
         settings.write_text(settings.read_text().replace(f'socket = "{name}.sock"', f'socket = "{home / name}.sock"'))
     terms = banks.write_terms(horizon=2)
+    if scored:
+        text = toml_terms(horizon=2, names=names).replace("clip = 4.0", "clip = 4.0\nscore_epsilon = 0.25")
+        (tmp_path / "terms.toml").write_text(text.replace("radius", "holdout = 0.3\nbounds = { y = [-2.0, 2.0] }\nradius"))
+        terms = parley.load_terms(tmp_path / "terms.toml")
     banks.accept(terms, relay=True)
     banks.start()
     return banks, Flower(banks.folder, home), terms
 
 
 def test_the_same_terms_over_a_flower_federation(tmp_path, open_folder):
-    banks, flower, terms = federation(tmp_path, open_folder, "ab")
+    banks, flower, terms = federation(tmp_path, open_folder, "ab", scored=True)
     try:
         for name in "ab":
             flower.node(name)
         write_app(open_folder / "app")
         theta = parley.load_model(flower.train(open_folder / "app", tmp_path / "terms.toml")).theta_
         assert banks.spent(terms) == dict.fromkeys("ab", Fraction(1))
+        report = json.loads((tmp_path / "terms.report.json").read_text())
+        assert [score["rows"] for score in report["scores"]["owners"]] == [18, 12]
         np.testing.assert_array_equal(theta, banks.replay(terms))
     finally:
         flower.close()

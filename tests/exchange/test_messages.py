@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from parley.errors import ExchangeError, Malformed, OutOfOrder, ParleyError, Refusal, Unavailable
 from parley.exchange import messages
 from parley.exchange import wire_pb2 as wire
-from parley.queries import Answer, GradientQuery, StatisticsQuery, UpdateQuery
+from parley.queries import Answer, GradientQuery, ScoreQuery, StatisticsQuery, UpdateQuery
 
 HASH = "ab" * 32
 ODD = np.array([-0.0, 5e-324, -1.7976931348623157e308, 0.1, np.nextafter(1, 2)])
@@ -33,6 +33,10 @@ def test_a_query_arrives_as_it_left_to_the_bit():
     assert isinstance(got, UpdateQuery)
     assert (got.start.tobytes(), got.steps) == (ODD.tobytes(), 7)
     assert (got.id, got.content) == (walked.id, walked.content)
+    score = ScoreQuery.ask(HASH, "learner", 11, ODD)
+    back = messages.read_query(messages.write_query(score))
+    assert isinstance(back, ScoreQuery)
+    assert (back.id, back.content, back.theta.tobytes()) == (score.id, score.content, ODD.tobytes())
     plain = StatisticsQuery.ask(HASH, "learner", 1)
     assert (
         messages.read_query(messages.write_query(plain)) == plain or messages.read_query(messages.write_query(plain)).id == plain.id
@@ -62,6 +66,12 @@ def update(**changes):
     return wire.Query(id="x", round=1, agreement=agreement, update=wire.Update(**changes)).SerializeToString()
 
 
+def score_with_shape(shape, data):
+    message = wire.Query.FromString(messages.write_query(ScoreQuery.ask(HASH, "learner", 11, ODD)))
+    message.score.theta.CopyFrom(wire.Numbers(shape=shape, data=data))
+    return message.SerializeToString()
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -81,6 +91,11 @@ def update(**changes):
         update(steps=5),
         update(start=wire.Numbers(shape=[2], data=bytes(8)), steps=5),
         update(start=wire.Numbers(shape=[1, 2], data=bytes(16)), steps=5),
+        score_with_shape([], b""),
+        score_with_shape([2, 2], bytes(32)),
+        score_with_shape([4_000_000_000], bytes(16)),
+        score_with_shape([1], bytes(7)),
+        wire.Query(id="x", round=1, agreement=wire.Agreement(terms=HASH, learner="l"), score=wire.Score()).SerializeToString(),
         wire.Query(id="x", round=1, agreement=wire.Agreement(terms=HASH, learner="l")).SerializeToString(),
         wire.Query(id="x", round=1, agreement=wire.Agreement(terms="../../etc", learner="l")).SerializeToString(),
         b"\x00" * (messages.LARGEST_MESSAGE + 1),
@@ -94,6 +109,7 @@ def test_whatever_is_not_a_query_is_refused_as_malformed(content):
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=300))
 @example(b"\n" * 100)
+@example(messages.write_query(ScoreQuery.ask(HASH, "learner", 11, ODD))[:-3])
 def test_no_bytes_bring_anything_but_a_refusal_or_a_query(content):
     for read in (messages.read_query, messages.read_agreement):
         try:

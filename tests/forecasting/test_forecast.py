@@ -229,3 +229,21 @@ def test_a_drifted_pilot_of_the_real_card_data_warns(tmp_path):
     }
     warnings = forecast(parley.Terms.from_dict(content), resamples=1).warnings
     assert any("one class has only 8 records" in warning for warning in warnings)
+
+
+@pytest.mark.parametrize("privacy", [{}, {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}])
+def test_a_score_leaves_the_forecast_of_the_smaller_budget(privacy):
+    """Of epsilon = 2, 1/2 is for the score: the forecast is that of 3/2. Joining pays from 1/2 more."""
+    pilot = regression_table(3000, seed=9)
+    pilot["y"] += 3 * np.random.default_rng(2).standard_normal(3000)  # so hard to learn that small owners need each other
+    more = {"model__holdout": 0.2, "model__bounds": {"y": [-9, 9]}, "model__radius": 50.0, "privacy__clip": 30.0, **privacy}
+    more |= {"learning__horizon": 20, "learning__step": 1.0}
+    ours = forecast(make_terms(300, 4000, epsilon=2.0, privacy__score_epsilon=0.5, **more), pilot, resamples=2)
+    theirs = forecast(make_terms(300, 4000, epsilon=1.5, **more), pilot, resamples=2)
+    assert ours.relative_fitness == theirs.relative_fitness
+    assert ours.published_bounds == theirs.published_bounds
+    for owner, other in zip(ours.owners, theirs.owners, strict=True):
+        assert (owner.together, owner.gain) == (other.together, other.gain)
+        if other.break_even_epsilon:
+            assert owner.break_even_epsilon == pytest.approx(other.break_even_epsilon + 0.5)
+    assert any(owner.break_even_epsilon for owner in ours.owners)

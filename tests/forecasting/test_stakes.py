@@ -46,3 +46,12 @@ def test_noise_is_never_free_where_the_clip_binds():
 def test_the_law_falls_with_the_budget():
     law = noise_law(make_terms(100, privacy__mechanism="gaussian", privacy__delta=1e-5), (0.01, 10.0))
     assert (np.diff(law(np.geomspace(0.01, 10, 500))) < 0).all()
+
+
+@pytest.mark.parametrize("privacy", [{}, {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}])
+def test_the_noise_of_a_budget_is_that_of_what_the_score_leaves(privacy):
+    more = {"model__holdout": 0.2, "model__bounds": {"y": [-2, 2]}, **privacy}
+    scored = noise_law(make_terms(100, privacy__score_epsilon=0.4, **more), (0.41, 10.0))
+    plain = noise_law(make_terms(100, **more), (0.01, 9.6))
+    budgets = np.geomspace(0.42, 10, 50)
+    np.testing.assert_allclose(scored(budgets), plain(budgets - 0.4), rtol=1e-9)

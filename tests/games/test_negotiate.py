@@ -86,3 +86,23 @@ def test_a_classifier_negotiates_by_a_pilot_run():
     assert any("pilot run" in warning for warning in result.warnings)
     assert result.largest_gain < 1e-6
     assert result.deal.members.sum() == 2
+
+
+def test_a_score_is_paid_for_by_budgets_and_never_eats_them():
+    """Every chosen budget lies above the score's part, the payoff is still the forecast's, and a score that leaves no budget is refused."""
+    more = {"model__holdout": 0.2, "model__bounds": {"y": [-9, 9]}, **QUIET}
+    terms = priced_terms(300, 400, 500, value=1e6, privacy__score_epsilon=0.3, **more)
+    result = negotiate(terms, PILOT)
+    assert all(owner.epsilon > 0.3 for owner in result.owners)
+    there = terms.model_copy(
+        update={
+            "owners": tuple(p.model_copy(update={"epsilon": o.epsilon}) for p, o in zip(terms.owners, result.owners, strict=True))
+        }
+    )
+    for owner, expected in zip(result.owners, parley.forecast(there, PILOT, resamples=2).owners, strict=True):
+        assert owner.gain == pytest.approx(expected.gain, rel=1e-5)
+    epsilons, _ = result.payoff_curves()
+    assert epsilons[0] == pytest.approx(0.31)
+    greedy = terms.model_copy(update={"privacy": terms.privacy.model_copy(update={"score_epsilon": 9.99})})
+    with pytest.raises(TermsError, match="budgets end at 10"):
+        negotiate(greedy, PILOT)

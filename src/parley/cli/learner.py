@@ -13,7 +13,7 @@ from rich.table import Table
 from parley.cli.extras import extras
 from parley.cli.owner import require_shared_sample
 from parley.cli.screen import console, errors_console, print_json, require_folder
-from parley.cli.train import RELEASE, guarantee
+from parley.cli.train import RELEASE, guarantee, show_scores
 from parley.errors import SettingError
 from parley.learning import Result
 from parley.learning.algorithm import State
@@ -66,14 +66,13 @@ def run_command(
         raise SettingError(f"--save-own: expected an owner as the learner, with its own table in {owners}")
     federation = Federation(terms, peers, plan.answer_size, positive(deadline, "--deadline"), warn)
     try:
-        if begin.state.round <= terms.learning.horizon:  # a finished run needs nobody
+        if not plan.finished(begin):  # a finished run needs nobody
             federation.greet()
         with watched(terms, federation) as progress:
-            result = learn(plan, federation, begin, lambda point: point.save(kept), federation.spent, own, progress)
+            made = (lambda model: None) if save is None else (lambda model: model.save(save))
+            result = learn(plan, federation, begin, lambda point: point.save(kept), federation.spent, own, progress, made)
     finally:
         federation.close()
-    if save is not None:
-        result.model.save(save)
     if save_own is not None and result.own_model is not None:
         result.own_model.save(save_own)
     if as_json:
@@ -95,7 +94,9 @@ def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="W
     if folder.exists():
         raise SettingError(f"{folder}: exists already; nothing was overwritten")
     write_app(folder)
-    console.print(f"{folder}  the app; its settings (terms, save, checkpoint, deadline) are in pyproject.toml", soft_wrap=True)
+    console.print(
+        f"{folder}  the app; its settings (terms, save, report, checkpoint, deadline) are in pyproject.toml", soft_wrap=True
+    )
 
 
 def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement | None]:
@@ -170,10 +171,11 @@ def show(result: Result, federation: "Federation") -> None:
         rows.append([o.name, *figures, "–" if latency is None else f"{1e3 * latency:.1f} ms"])
     console.print(terminal_table(rows, result.terms.title or "Owners"))
     console.print()
+    show_scores(result)
     console.print(guarantee(result), style="dim")
-    console.print(
-        "How good the model is each owner finds out for itself: parley score MODEL TERMS --owner NAME --data TABLE", style="dim"
-    )
+    if result.terms.model.holdout > 0:
+        sentence = "What the model is worth to it each owner finds out inside: parley score MODEL TERMS --owner NAME --data TABLE"
+        console.print(sentence, style="dim")
     console.print(f"terms {result.terms_hash[:16]}…   {result.seconds:.1f} s", style="dim")
 
 

@@ -16,6 +16,7 @@ from parley.errors import CertificateError, SettingError, TermsError
 from parley.exchange.acceptance import Acceptance, Acceptances
 from parley.exchange.settings import load_owner
 from parley.ledger import Ledger
+from parley.objectives.score import score_size
 from parley.owner import Agreement, Owner
 from parley.report.tables import number, percent, terminal_table
 from parley.terms import Terms, load_terms
@@ -207,14 +208,20 @@ def promise(owner: Owner, agreement: Agreement, key: str | None, relay: bool) ->
         unless = f", except with probability {number(failure)}"
     else:
         (low, high), unless = posterior_bounds(float(reservation.epsilon), 0.5), ""
+    scored = ""
+    if terms.privacy.score_epsilon is not None:
+        scored = (
+            f", and one score of the finished model: {score_size(model)} means over {len(agreement.held_out):,} held-out records, with "
+            f"laplace noise for ε = {_eps(terms.score_epsilon)}, which training goes without"
+        )
     callers = f"certificate of {learner!r}" + (f" with the key {key[:16]}…" if key else ", any key that the authority signed")
     columns = ", ".join(printable(column) for column in (*agreement.preparation.features, model.target))
     return [
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
         f"Learner: {learner}. Who may ask: the {callers}{'; relays on this machine' if relay else ''}.",
         f"Model: {model.kind} from the columns {columns}.",
-        f"What leaves: {terms.learning.horizon} answers, each {_what_leaves(agreement)}, with {terms.privacy.mechanism} noise. "
-        "Nothing else.",
+        f"What leaves: {terms.learning.horizon} answers, each {_what_leaves(agreement)}, with {terms.privacy.mechanism} noise"
+        f"{scored}. Nothing else.",
         f"What it promises every person in the table: ε = {number(float(reservation.epsilon))}, δ = {number(terms.privacy.delta)}. "
         f"Who believed something about a person with 50.0% ends between {percent(low)} and {percent(high)}{unless}.",
         f"What it costs: of the lifetime budget ε = {_eps(lifetime[0])}, {_eps(reserved[0])} is reserved already and "

@@ -8,6 +8,7 @@ import typer
 from parley.cli.screen import console, print_json, progress_bar, require_folder
 from parley.errors import LedgerError, SettingError, TermsError
 from parley.learning import Result
+from parley.learning.released_score import Scores
 from parley.learning.train import make_algorithm, train
 from parley.ledger import Ledger
 from parley.owner import Owner
@@ -122,6 +123,7 @@ def show(result: Result) -> None:
     if result.quality is not None:
         console.print(terminal_table(quality_rows(result)))
         console.print()
+    show_scores(result)
     console.print(guarantee(result), style="dim")
     console.print(f"terms {result.terms_hash[:16]}…   {result.replicates} run(s), {result.seconds:.1f} s", style="dim")
 
@@ -146,6 +148,25 @@ def quality_rows(result: Result) -> list[list[str]]:
     for name, value in result.metrics.items():
         if value is not None:
             rows.append([f"held-out {name.replace('_', ' ')}", number(value), number(result.optimal_metrics[name])])
+    return rows
+
+
+def show_scores(result: Result) -> None:
+    """What the owners released about the model's quality, if anything."""
+    if result.scores is not None:
+        title = "Released scores, ± noise" if result.released else "Simulated scores, ± noise"
+        console.print(terminal_table(score_rows(result.scores), title))
+        console.print()
+
+
+def score_rows(scores: Scores) -> list[list[str]]:
+    """Every owner's figures and everybody's, each with one standard error."""
+    names = list(scores.pooled.figures)
+    rows = [["owner", "held-out rows", *(name.replace("_", " ") for name in names)]]
+    for score in (*scores.owners, scores.pooled):
+        figures = [score.figures[name] for name in names]
+        shown = ["–" if f is None else f"{number(f.value, 3)} ± {number(f.standard_error, 2)}" for f in figures]
+        rows.append([score.name, f"{score.rows:,}", *shown])
     return rows
 
 

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from parley.errors import ExchangeError, ParleyError, Unavailable, UnknownTerms
 from parley.exchange.messages import LARGEST_MESSAGE, Standing, Told
 from parley.exchange.remote import Peer
-from parley.queries import Answer, Query
+from parley.objectives.score import score_size
+from parley.queries import Answer, Query, ScoreQuery
 from parley.terms import Terms
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts
@@ -60,7 +61,10 @@ class Federation:
 
         def question(peer: Peer) -> tuple[float, Told]:
             began = time.perf_counter()
-            told = peer.ask(query, self._terms.train_rows(peer.name), self._size, self._deadline)
+            records, size = self._terms.train_rows(peer.name), self._size
+            if isinstance(query, ScoreQuery):
+                records, size = self._terms.held_out_rows(peer.name), score_size(self._terms.model)
+            told = peer.ask(query, records, size, self._deadline)
             return time.perf_counter() - began, told
 
         told = self._gather(question, f"round {query.round}")

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError, Message
 from parley.account import Account
 from parley.errors import ExchangeError, Malformed, Refusal, Unavailable
 from parley.exchange import wire_pb2 as wire
-from parley.queries import Answer, GradientQuery, Query, StatisticsQuery, UpdateQuery
+from parley.queries import Answer, GradientQuery, Query, ScoreQuery, StatisticsQuery, UpdateQuery
 from parley.terms import PARTY
 from parley.validate import Floats, printable
 
@@ -61,6 +61,8 @@ def write_query(query: Query) -> bytes:
     elif isinstance(query, UpdateQuery):
         message.update.steps = query.steps
         _put(query.start, message.update.start)
+    elif isinstance(query, ScoreQuery):
+        _put(query.theta, message.score.theta)
     else:
         message.statistics.SetInParent()
     return bytes(message.SerializeToString())
@@ -79,7 +81,9 @@ def read_query(content: bytes) -> Query:
         return StatisticsQuery(message.id, terms, learner, message.round)
     if kind == "update":
         return UpdateQuery(message.id, terms, learner, message.round, _vector(message.update.start), message.update.steps)
-    raise Malformed("query: expected a gradient, statistics or a local update to be asked for")
+    if kind == "score":
+        return ScoreQuery(message.id, terms, learner, message.round, _vector(message.score.theta))
+    raise Malformed("query: expected a gradient, statistics, a local update or a score to be asked for")
 
 
 def write_agreement(terms: str, learner: str) -> bytes:
@@ -118,14 +122,14 @@ def write_refusal(refusal: Refusal) -> bytes:
 def read_answer(content: bytes, query: Query, owner: str, records: int, size: int) -> Told:
     """The answer in a reply, if it is one to this query by this owner, of as many finite numbers as expected; or its refusal, raised.
 
-    `records` is what the terms say: an owner's weight is not its own to choose.
+    `records` (of those that the answer is a mean over) is what the terms say: an owner's weight is not its own to choose.
     """
     reply = _read_reply(content, owner)
     message = reply.answer
     if reply.WhichOneof("outcome") != "answer" or message.query != query.id or message.owner != owner:
         raise ExchangeError(f"{owner}: sent something other than its answer to round {query.round}")
     if message.records != records:
-        raise ExchangeError(f"{owner}: answers for {message.records} training records, the terms say {records}")
+        raise ExchangeError(f"{owner}: answers for {message.records} records, the terms say {records}")
     try:
         value = _vector(message.value)
     except Malformed:

@@ -27,20 +27,22 @@ class Agreement(_message.Message):
     def __init__(self, terms: _Optional[str] = ..., learner: _Optional[str] = ...) -> None: ...
 
 class Query(_message.Message):
-    __slots__ = ("id", "agreement", "round", "gradient", "statistics", "update")
+    __slots__ = ("id", "agreement", "round", "gradient", "statistics", "update", "score")
     ID_FIELD_NUMBER: _ClassVar[int]
     AGREEMENT_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     GRADIENT_FIELD_NUMBER: _ClassVar[int]
     STATISTICS_FIELD_NUMBER: _ClassVar[int]
     UPDATE_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
     id: str
     agreement: Agreement
     round: int
     gradient: Gradient
     statistics: Statistics
     update: Update
-    def __init__(self, id: _Optional[str] = ..., agreement: _Optional[_Union[Agreement, _Mapping]] = ..., round: _Optional[int] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ..., update: _Optional[_Union[Update, _Mapping]] = ...) -> None: ...
+    score: Score
+    def __init__(self, id: _Optional[str] = ..., agreement: _Optional[_Union[Agreement, _Mapping]] = ..., round: _Optional[int] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ..., update: _Optional[_Union[Update, _Mapping]] = ..., score: _Optional[_Union[Score, _Mapping]] = ...) -> None: ...
 
 class Gradient(_message.Message):
     __slots__ = ("theta",)
@@ -59,6 +61,12 @@ class Update(_message.Message):
     start: Numbers
     steps: int
     def __init__(self, start: _Optional[_Union[Numbers, _Mapping]] = ..., steps: _Optional[int] = ...) -> None: ...
+
+class Score(_message.Message):
+    __slots__ = ("theta",)
+    THETA_FIELD_NUMBER: _ClassVar[int]
+    theta: Numbers
+    def __init__(self, theta: _Optional[_Union[Numbers, _Mapping]] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("query", "owner", "records", "value", "standing")

@@ -40,7 +40,7 @@ class OwnerForecast:
     alone: float
     together: float
     gain: float
-    break_even_epsilon: float | None  # None: no budget makes joining worth it; 0: every budget does
+    break_even_epsilon: float | None  # the score's part included; None: no budget makes joining worth it; 0: every budget does
     marginal_value: float  # what the coalition loses without this owner
     shapley_value: float
     shapley_error: float
@@ -180,7 +180,9 @@ def _owners(expected: Expectation, economy: Economy) -> tuple[OwnerForecast, ...
     marginal, (shapley, error) = economy.leave_one_out(), economy.shapley()
     together = base + economy.together()
     result = []
+    score = float(pilot.terms.score_epsilon)
     for place, part in enumerate(pilot.terms.owners):
+        even = economy.break_even(place, partial(_variance_at, pilot, part.name))
         alone = base + economy.alone(place)
         result.append(
             OwnerForecast(
@@ -188,7 +190,7 @@ def _owners(expected: Expectation, economy: Economy) -> tuple[OwnerForecast, ...
                 alone=alone * unit,
                 together=together * unit,
                 gain=(alone - together) * unit,
-                break_even_epsilon=economy.break_even(place, partial(_variance_at, pilot, part.name)),
+                break_even_epsilon=even if even is None or even == 0 else even + score,
                 marginal_value=float(marginal[place]) * unit,
                 shapley_value=float(shapley[place]) * unit,
                 shapley_error=float(error[place]) * unit,
@@ -198,7 +200,8 @@ def _owners(expected: Expectation, economy: Economy) -> tuple[OwnerForecast, ...
 
 
 def _variance_at(pilot: Pilot, name: str, epsilon: float) -> float:
-    """The noise variance of an owner's answers if it chose this epsilon."""
+    """The noise variance of an owner's answers if it chose to train with this epsilon."""
     owners = tuple(o.model_copy(update={"epsilon": epsilon}) if o.name == name else o for o in pilot.terms.owners)
-    terms = pilot.terms.model_copy(update={"owners": owners})
+    privacy = pilot.terms.privacy.model_copy(update={"score_epsilon": None})
+    terms = pilot.terms.model_copy(update={"owners": owners, "privacy": privacy})
     return owner_plan(terms, name, pilot.preparation, pilot.objective)[1].mechanism.variance

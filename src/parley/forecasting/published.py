@@ -30,7 +30,7 @@ def published_bounds(pilot: Pilot, here: Landscape, excess: float) -> PublishedB
     """Theorem 2 (Algorithm 1, strongly convex): 8 p Xi^2 rho/(L n^2) sum eps^-2. Theorem 3's rate: Xi/n sqrt(sum eps^-2)."""
     terms = pilot.terms
     n = float(pilot.rows.sum())
-    total = float(np.sum(np.array([part.epsilon for part in terms.owners]) ** -2.0))
+    total = float(np.sum(np.array([float(terms.training_epsilon(part.name)) for part in terms.owners]) ** -2.0))
     strength = float(here.curvature.min()) + pilot.objective.regularisation
     rate = pilot.bound.value / n * math.sqrt(total)
     second = None

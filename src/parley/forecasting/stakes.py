@@ -32,7 +32,7 @@ class Stakes:
 
 
 def stakes(terms: Terms, pilot: Table | Source | None = None, box: tuple[float, float] = (0.01, 10.0), seed: int = 0) -> Stakes:
-    """Forecast what any coalition with any budgets in the box would cost. No private record is looked at.
+    """Forecast what any coalition with any budgets in the box (all above the score's part) would cost. No private record is looked at.
 
     Where the moments are not exact, a pilot run at the terms' budgets tells bias and price of noise; a few runs cannot tell little noise
     from none, so the price is at least the curvature's, and noise is never thought free.
@@ -68,16 +68,16 @@ def noise_law(terms: Terms, box: tuple[float, float]) -> Callable[[Floats], Floa
     """The variance of one coordinate's noise at any epsilon in the box, for answers of sensitivity 1 under these terms.
 
     Calibrated at knots by the plan that owners use, in between by a spline of logarithms: exact for Laplace noise, whose law is a power,
-    and within 1e-6 for Gaussian noise.
+    and within 1e-6 for Gaussian noise. Where a score is agreed on, its part of epsilon does not go into training.
 
     >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "learning": {"horizon": 10}, "privacy": {"clip": 1.0},
     ...                          "owners": [{"name": "a", "records": 9, "epsilon": 1.0}]})
     >>> float(noise_law(terms, (0.1, 10.0))(np.array([2.0])).round(6)[0])  # Laplace noise of scale 10/2
     50.0
     """
-    privacy, rounds = terms.privacy, terms.learning.horizon
-    knots = np.geomspace(*box, KNOTS)
+    privacy, rounds, score = terms.privacy, terms.learning.horizon, float(terms.score_epsilon)
+    knots = np.geomspace(box[0] - score, box[1] - score, KNOTS)
     delta = Fraction(str(privacy.delta))
     plans = [make_plan(privacy.mechanism, exact(float(e)), delta, rounds, 1.0, privacy.shared_records) for e in knots]
     spline = CubicSpline(np.log(knots), np.log([plan.mechanism.variance for plan in plans]))
-    return lambda epsilon: np.asarray(np.exp(spline(np.log(epsilon))))
+    return lambda epsilon: np.asarray(np.exp(spline(np.log(epsilon - score))))

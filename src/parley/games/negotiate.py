@@ -77,7 +77,7 @@ def negotiate(
     private record is looked at. Assumes that the owners' data follow one law, and that they state their values truthfully: an owner that
     says its privacy costs more is paid more.
     """
-    known = stakes(terms, pilot, BOX, seed)
+    known = stakes(terms, pilot, budgets(terms), seed)
     game = collaboration(terms, known)
     deal = free_deal(game) if target is None else cheapest_contracts(game, target)
     posted = None if target is None or game.owners > POSTED_UP_TO else posted_price(game, target)
@@ -119,8 +119,16 @@ def collaboration(terms: Terms, known: Stakes) -> Collaboration:
         bias=economy.bias,
         noise_price=economy.noise_price,
         least_cost=known.least_cost,
-        box=BOX,
+        box=budgets(terms),
     )
+
+
+def budgets(terms: Terms) -> tuple[float, float]:
+    """The budgets that owners may choose: training gets at least the box's lower end, a score its part beside it."""
+    low, high = BOX[0] + float(terms.score_epsilon), BOX[1]
+    if not low < high:
+        raise TermsError(f"privacy.score_epsilon: expected less than {high - BOX[0]:g} to negotiate: budgets end at {high:g}")
+    return low, high
 
 
 def _owners(terms: Terms, game: Collaboration, deal: Deal) -> tuple[OwnerDeal, ...]:

@@ -1,6 +1,7 @@
 """Training between organisations: the same algorithm and the same loop, with owners that are elsewhere.
 
-The learner knows the terms and the public sample. It has no table, so there is no relative fitness; each owner scores for itself.
+The learner knows the terms and the public sample. It has no table, so there is no relative fitness. Each owner scores for itself; where
+the terms set a part of epsilon aside for it, owners also release a score, debited like every answer.
 """
 
 import time
@@ -16,11 +17,12 @@ from parley.errors import SettingError
 from parley.exchange import Exchange
 from parley.learning.algorithm import Algorithm, State, run
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
-from parley.learning.model import make_model
+from parley.learning.model import JointModel, make_model
+from parley.learning.released_score import ask_scores
 from parley.learning.result import OwnerOutcome, Result
 from parley.learning.train import make_algorithm, own_model, released_moments
 from parley.mechanisms.bounded import REPLACE_ONE
-from parley.owner import Agreement
+from parley.owner import Agreement, score_noise
 from parley.queries import Answer
 from parley.terms import Terms
 from parley.validate import Floats
@@ -40,10 +42,16 @@ class Plan:
         """How many numbers an answer has."""
         return len(self.start.memory)
 
+    def finished(self, begin: Checkpoint) -> bool:
+        """Whether nobody has to be asked any more: all rounds are done, and no score was agreed on."""
+        return begin.state.round > self.terms.rounds
+
 
 def plan_run(terms: Terms) -> Plan:
     """The algorithm and its start, for a learner without a table."""
     preparation, public = fit_preparation(terms)
+    for part in terms.owners:
+        score_noise(terms, part.name, preparation)  # what cannot be scored is refused now, not after the last round
     algorithm = make_algorithm(terms, objectives.make(terms.model), preparation, public)
     return Plan(terms, preparation, algorithm, algorithm.start(preparation.width))
 
@@ -65,11 +73,13 @@ def learn(
     spent: Callable[[str], float | None],
     own: Agreement | None = None,
     progress: Callable[[State], None] = lambda state: None,
+    made: Callable[[JointModel], None] = lambda model: None,
 ) -> Result:
-    """All rounds from `begin` on. `save` is called after each round and must be durable when it returns: only then the next is asked.
+    """All rounds from `begin` on, then the score if one is agreed on. `save` is called after each round and must be durable when it
+    returns: only then the next is asked. A run that was interrupted before its score asks the same question again.
 
     `spent` says what an owner has spent by its own word, None if it could not be asked; `own` is the learner's own agreement if it
-    owns a table too.
+    owns a table too. `made` gets the model before its score is asked: whatever becomes of the score, the model is not lost.
     """
     began = time.perf_counter()
     terms, answered = plan.terms, list(begin.answered)
@@ -84,13 +94,17 @@ def learn(
 
     final = run(plan.algorithm, exchange, combine, begin.terms, terms.learning.learner, begin.state, after_round)
     theta = plan.algorithm.model(final)
+    model = make_model(plan.preparation, theta, begin.terms, released=True)
+    made(model)
+    scores = ask_scores(terms, begin.terms, plan.preparation, exchange, theta)
     return Result(
         terms=terms,
-        model=make_model(plan.preparation, theta, begin.terms, released=True),
+        model=model,
         own_model=None if own is None else own_model(own, theta),
         theta=theta[None, :],
         moments=released_moments(terms, plan.algorithm, final),
         quality=None,
+        scores=scores,
         owners=tuple(
             OwnerOutcome(o.name, o.records, o.epsilon, spent(o.name), None, sum(o.name in names for names in answered))
             for o in terms.owners

@@ -1,9 +1,10 @@
 """The learner as the ServerApp of a Flower federation: the same rounds, with Flower as the carrier (`exchange/flower.py`).
 
-Run settings: terms, save and checkpoint (paths at the server), deadline (seconds). A run that was interrupted goes on where its
-checkpoint stands.
+Run settings: terms, save, report and checkpoint (paths at the server), deadline (seconds). A run that was interrupted goes on where its
+checkpoint stands. The report is the object that `parley learner run --json` prints, less the latencies.
 """
 
+import json
 import logging
 from pathlib import Path
 
@@ -30,10 +31,13 @@ def main(grid: Grid, context: Context) -> None:
     federation = Federation(terms, peers, plan.answer_size, deadline, logging.getLogger("parley").warning)
     try:
         federation.greet()
-        result = learn(plan, federation, begin, lambda point: point.save(kept), federation.spent)
+        made = str(settings["save"])
+        result = learn(
+            plan, federation, begin, lambda point: point.save(kept), federation.spent, made=lambda model: model.save(made)
+        )
     finally:
         federation.close()
-    result.model.save(str(settings["save"]))
+    Path(str(settings["report"])).write_text(json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 APP = {
@@ -62,6 +66,7 @@ clientapp = "parley_relay.relay:client_app"
 [tool.flwr.app.config]
 terms = "terms.toml"
 save = "model.json"
+report = "report.json"
 checkpoint = "terms.checkpoint"
 deadline = 120.0
 """,

@@ -7,6 +7,7 @@ import numpy as np
 
 from parley.learning.metrics import Metrics
 from parley.learning.model import JointModel
+from parley.learning.released_score import Scores
 from parley.learning.study import Quality
 from parley.terms import Terms
 from parley.validate import Floats
@@ -34,6 +35,7 @@ class Result:
     theta: Floats  # [replicates, p]
     moments: dict[str, Any] | None  # the released second moments (first replicate), where the algorithm asked for them
     quality: Quality | None  # measured from the private tables: None for a release
+    scores: Scores | None  # released by the owners, with noise: None where the terms agree on none
     owners: tuple[OwnerOutcome, ...]
     adjacency: str
     shared_record_epsilon: float
@@ -92,6 +94,7 @@ class Result:
             "optimal_cost": self.optimal_cost,
             "metrics": self.metrics,
             "optimal_metrics": self.optimal_metrics,
+            "scores": None if self.scores is None else self.scores.to_json(),
             "owners": [vars(owner) for owner in self.owners],
             "adjacency": self.adjacency,
             "shared_record_epsilon": self.shared_record_epsilon,

@@ -22,6 +22,7 @@ from parley.learning.federated_averaging import FederatedAveraging
 from parley.learning.gradient_descent import GradientDescent
 from parley.learning.model import JointModel, make_model
 from parley.learning.own_step import own_step
+from parley.learning.released_score import ask_scores
 from parley.learning.result import OwnerOutcome, Result
 from parley.learning.step import step_size
 from parley.learning.study import Study
@@ -85,7 +86,9 @@ def train(
         progress(state.round - 1, terms.learning.horizon)
 
     start = algorithm.start(first.train.width, worlds)
-    final = run(algorithm, InProcess(parties), weighted_mean, first.hash, terms.learning.learner, start, after_round)
+    exchange = InProcess(parties)
+    final = run(algorithm, exchange, weighted_mean, first.hash, terms.learning.learner, start, after_round)
+    scores = ask_scores(terms, first.hash, first.preparation, exchange, algorithm.model(final))
     theta = algorithm.model(final).reshape(-1, first.train.width)
     own = next((a for a, part in zip(agreements, terms.owners, strict=True) if part.name == terms.learning.learner), None)
     return Result(
@@ -95,6 +98,7 @@ def train(
         theta=theta,
         moments=released_moments(terms, algorithm, final),
         quality=None if study is None else study.quality(theta),
+        scores=scores,
         owners=tuple(_outcome(p, a, None if study is None else theta[0]) for p, a in zip(parties, agreements, strict=True)),
         adjacency=REPLACE_ONE,
         shared_record_epsilon=shared_record_epsilon([o.epsilon for o in terms.owners], terms.privacy.shared_records),
@@ -187,4 +191,5 @@ def _outcome(party: Owner, agreement: Agreement, theta: Floats | None) -> OwnerO
             norms = agreement.objective.record_norms(agreement.train, theta, agreement.bound.norm)
         clipped = float(np.mean(norms > agreement.bound.value))
     account = party.ledger.account(agreement.hash)
-    return OwnerOutcome(party.name, part.records, part.epsilon, float(account.spent), clipped, account.answers)
+    answers = account.answers - (account.answered > agreement.terms.learning.horizon)  # the model is not made of its score
+    return OwnerOutcome(party.name, part.records, part.epsilon, float(account.spent), clipped, answers)
