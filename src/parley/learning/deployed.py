@@ -4,6 +4,7 @@ The learner knows the terms and the public sample. It has no table, so there is 
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,7 @@ def open_checkpoint(plan: Plan, path: Path, resume: bool) -> Checkpoint:
         raise SettingError(f"{path}: a run by these terms was begun; --resume goes on with it")
     if path.exists():
         return load_checkpoint(path, plan.terms.hash, plan.start)
-    return Checkpoint(plan.terms.hash, plan.start, ())
+    return Checkpoint(plan.terms.hash, plan.start, {}, {})
 
 
 def learn(
@@ -68,18 +69,22 @@ def learn(
 ) -> Result:
     """All rounds from `begin` on. `save` is called after each round and must be durable when it returns: only then the next is asked.
 
-    `spent` says what an owner has spent by its own word, None if it could not be asked; `own` is the learner's own agreement if it
-    owns a table too.
+    `spent` says what an owner has spent by its own word, None if it was not asked: then its last word in `begin` counts. `own` is the
+    learner's own agreement if it owns a table too.
     """
     began = time.perf_counter()
-    terms, answered = plan.terms, list(begin.answered)
+    terms, used = plan.terms, Counter(begin.answers)
 
     def combine(answers: Sequence[Answer]) -> Floats:
-        answered.append(tuple(answer.owner for answer in answers))
+        used.update(answer.owner for answer in answers)
         return weighted_mean(answers)
 
+    def last_word() -> dict[str, float]:
+        heard = {o.name: spent(o.name) for o in terms.owners}
+        return {**begin.spent, **{name: epsilon for name, epsilon in heard.items() if epsilon is not None}}
+
     def after_round(state: State) -> None:
-        save(Checkpoint(begin.terms, state, tuple(answered)))
+        save(Checkpoint(begin.terms, state, dict(used), last_word()))
         progress(state)
 
     final = run(plan.algorithm, exchange, combine, begin.terms, terms.learning.learner, begin.state, after_round)
@@ -91,10 +96,7 @@ def learn(
         theta=theta[None, :],
         moments=released_moments(terms, plan.algorithm, final),
         quality=None,
-        owners=tuple(
-            OwnerOutcome(o.name, o.records, o.epsilon, spent(o.name), None, sum(o.name in names for names in answered))
-            for o in terms.owners
-        ),
+        owners=tuple(OwnerOutcome(o.name, o.records, o.epsilon, last_word().get(o.name), None, used[o.name]) for o in terms.owners),
         adjacency=REPLACE_ONE,
         shared_record_epsilon=shared_record_epsilon([o.epsilon for o in terms.owners], terms.privacy.shared_records),
         safe_noise=True,
