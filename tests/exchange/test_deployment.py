@@ -175,6 +175,7 @@ def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
     assert parley.Ledger(home / "a.ledger").reserved == (0, 0)
     accepted = runner.invoke(app, arguments, input="y\n")
     assert f"Accepted: terms {terms.hash[:16]}" in accepted.output
+    assert "1 is reserved already and nothing more would be now" in runner.invoke(app, arguments, input="y\n").output
     wrong = runner.invoke(app, [*arguments[:-1], str(tmp_path / "b.crt"), "--yes"])
     assert "the terms name 'learner'" in str(wrong.exception)
     code = "from parley.cli import main; main()"

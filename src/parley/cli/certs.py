@@ -37,7 +37,7 @@ def init_command(
     make_folder(folder)
     made = certificates.make_authority(folder, title, whole(days, "--days"))
     _show(folder / "ca.crt", made)
-    console.print("Give ca.crt to every member. Whoever holds ca.key can issue names: keep it offline.")
+    console.print("Give ca.crt to every member. Whoever holds ca.key can issue names: keep it offline.", soft_wrap=True)
 
 
 @certs_app.command("request")

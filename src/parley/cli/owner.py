@@ -14,7 +14,7 @@ from parley.accounting.meaning import approximate_posterior, posterior_bounds
 from parley.cli.extras import extras
 from parley.cli.screen import console, errors_console, print_json
 from parley.durable import create, exposed, make_folder
-from parley.errors import CertificateError, SettingError, TermsError
+from parley.errors import CertificateError, SettingError, TermsError, UnknownTerms
 from parley.exchange.acceptance import Acceptance, Acceptances
 from parley.exchange.settings import load_owner
 from parley.ledger import Ledger
@@ -230,8 +230,18 @@ def promise(owner: Owner, agreement: Agreement, key: str | None, relay: bool) ->
         f"What it promises every person in the table: ε = {number(float(reservation.epsilon))}, δ = {number(terms.privacy.delta)}. "
         f"Who believed something about a person with 50.0% ends between {percent(low)} and {percent(high)}{unless}.",
         f"What it costs: of the lifetime budget ε = {_eps(lifetime[0])}, {_eps(reserved[0])} is reserved already and "
-        f"{_eps(reservation.epsilon)} would be now. It never comes back, whether asked for or not.",
+        f"{'nothing more' if accepted(owner, terms) else _eps(reservation.epsilon)} would be now"
+        f"{' (these terms are accepted)' if accepted(owner, terms) else ''}. It never comes back, whether asked for or not.",
     ]
+
+
+def accepted(owner: Owner, terms: Terms) -> bool:
+    """Whether the books hold these terms: accepting again changes only who may ask."""
+    try:
+        owner.ledger.account(terms.hash)
+    except UnknownTerms:
+        return False
+    return True
 
 
 def require_sole_books(folder: Path, name: str, table: Path) -> None:
