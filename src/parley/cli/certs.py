@@ -105,10 +105,13 @@ def revoke_command(
         from parley.exchange import certificates
     listed = certificates.revoke(authority, name, whole(days, "--days"))
     console.print(f"{authority / 'ca.crl'}  certificates taken back: {len(listed)}", soft_wrap=True)
-    console.print(
-        f"good until   {listed.next_update_utc:%Y-%m-%d}; date it anew before: parley certs revoke --authority {authority}"
+    until = (
+        f"good until   {listed.next_update_utc:%Y-%m-%d}; before that, date it anew: parley certs revoke --authority {authority}"
     )
-    console.print('Give ca.crl to every member, for its [identity]: revoked = "ca.crl".')
+    console.print(until, markup=False, soft_wrap=True)
+    console.print(
+        'Give ca.crl to every member, for its settings under [identity]: revoked = "ca.crl".', markup=False, soft_wrap=True
+    )
 
 
 @certs_app.command("show")
