@@ -1,17 +1,17 @@
-"""A file that is, after a crash at any moment, either the old one or the new one."""
+"""Files and folders of one party: readable by it alone, and after a crash at any moment either the old ones or the new ones."""
 
 import os
 from pathlib import Path
 
+PRIVATE = 0o600  # for its owner alone
 
-def replace_text(path: Path, text: str) -> None:
+
+def replace_text(path: Path, text: str, mode: int = PRIVATE) -> None:
     """Put `text` in the place of the file; when this returns, it is on the disk."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)  # left by a crash of an earlier process with this number
     try:
-        with fresh.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        create(fresh, text.encode(), mode)
         fresh.replace(path)
     except BaseException:
         fresh.unlink(missing_ok=True)
@@ -21,3 +21,23 @@ def replace_text(path: Path, text: str) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def create(path: Path, content: bytes, mode: int = PRIVATE) -> None:
+    """Write a file that must not exist yet (FileExistsError), with these permissions from its first byte; it is on the disk after."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def make_folder(path: Path) -> None:
+    """The folder and those above it, as far as they are missing, for this account alone."""
+    if not path.exists():
+        make_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
+def exposed(path: Path) -> bool:
+    """Whether accounts other than the file's own may read or change it."""
+    return path.stat().st_mode & 0o077 != 0

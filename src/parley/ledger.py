@@ -7,6 +7,7 @@ replaced by its own older copy: keep the ledger (and SQLite's `-wal` file beside
 writes, and out of backups that are restored blindly.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -26,6 +27,7 @@ import numpy as np
 
 from parley.account import Account, Reservation
 from parley.accounting import exact
+from parley.durable import create
 from parley.errors import (
     BrokenChainError,
     BudgetExhausted,
@@ -136,6 +138,8 @@ class Ledger:
         wanted = None if lifetime is None else exact(lifetime)
         wanted_delta = None if lifetime_delta is None else _delta(lifetime_delta)
         _LIVE.add(self)
+        with contextlib.suppress(OSError):  # what cannot be made, SQLite says below; its -wal file gets the same permissions
+            create(self.path, b"")
         with self._transaction() as db:
             known = self._budget(db, "open")
             if known is None:

@@ -1,3 +1,5 @@
+import contextlib
+import ssl
 import stat
 from datetime import UTC, datetime, timedelta
 
@@ -7,6 +9,7 @@ from typer.testing import CliRunner
 from parley.cli.app import app
 from parley.errors import CertificateError
 from parley.exchange import certificates
+from parley.exchange.settings import Identity
 
 
 @pytest.fixture
@@ -40,14 +43,14 @@ def test_private_keys_are_for_their_owner_alone(authority):
 
 def test_nothing_is_overwritten_and_a_name_is_issued_once(authority):
     member(authority, "bank-a")
-    before = {path: path.read_bytes() for path in authority.iterdir()}
+    before = {path: path.read_bytes() for path in authority.iterdir() if path.is_file()}
     with pytest.raises(CertificateError, match="exists already"):
         certificates.make_authority(authority, "Again", 10)
     with pytest.raises(CertificateError, match="exists already"):
         certificates.make_request(authority, "bank-a")
     with pytest.raises(CertificateError, match="a certificate for 'bank-a' exists"):
         certificates.issue(authority, authority / "bank-a.csr", 10)
-    assert {path: path.read_bytes() for path in authority.iterdir()} == before
+    assert {path: path.read_bytes() for path in authority.iterdir() if path.is_file()} == before
     certificates.make_request(authority, "BANK-A")
     with pytest.raises(CertificateError, match="exists"):
         certificates.issue(authority, authority / "BANK-A.csr", 10)
@@ -58,6 +61,132 @@ def test_names_are_those_of_the_terms(tmp_path, name):
     with pytest.raises(CertificateError, match="expected letters"):
         certificates.make_request(tmp_path, name)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["10.0.0.1", "999.1.2.3"])
+def test_names_like_addresses_are_refused_because_tls_would_not_match_them(tmp_path, name):
+    with pytest.raises(CertificateError, match="looks like an IP address"):
+        certificates.make_request(tmp_path, name)
+    certificates.make_request(tmp_path, f"bank-{name}")
+
+
+def identity(folder, name="bank-a", **changes):
+    files = {"authority": folder / "ca.crt", "certificate": folder / f"{name}.crt", "key": folder / f"{name}.key"}
+    return Identity(**files | changes)
+
+
+def test_an_identity_is_checked_before_it_is_used(authority, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    certificates.make_authority(elsewhere, "Test", 3650)
+    for folder, name, days in (
+        (authority, "bank-a", 9),
+        (authority, "bank-b", 9),
+        (elsewhere, "bank-a", 9),
+        (authority, "old", -1),
+    ):
+        member(folder, name, days)
+    certificates.check_identity(identity(authority), "bank-a")
+    for wrong, name, sentence in (
+        (identity(authority), "bank-b", "it is for bank-a, not for 'bank-b'"),
+        (identity(authority), "Bank-A", "it is for bank-a, not for 'Bank-A'"),
+        (identity(authority, key=authority / "bank-b.key"), "bank-a", "not the key of"),
+        (identity(authority, authority=elsewhere / "ca.crt"), "bank-a", "not issued by the authority"),
+        (identity(authority, "old"), "old", "expired on"),
+        (identity(authority, certificate=authority / "ca.crt", key=authority / "ca.key"), "ca", "for an authority"),
+    ):
+        with pytest.raises(CertificateError, match=sentence):
+            certificates.check_identity(wrong, name)
+    for mode in (0o640, 0o604):
+        (authority / "bank-a.key").chmod(mode)
+        with pytest.raises(CertificateError, match=f"chmod 600 {authority / 'bank-a.key'}"):
+            certificates.check_identity(identity(authority), "bank-a")
+
+
+def test_an_identity_of_tomorrow_or_of_an_ended_authority_is_refused(tmp_path, monkeypatch):
+    certificates.make_authority(tmp_path, "Test", 20)
+    member(tmp_path, "bank-a", 365)
+
+    class Clock(datetime):
+        shift = timedelta()
+
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + cls.shift
+
+    monkeypatch.setattr(certificates, "datetime", Clock)
+    certificates.check_identity(identity(tmp_path), "bank-a")
+    for Clock.shift, sentence in ((timedelta(days=-1), "is the clock right"), (timedelta(days=21), r"ca.crt: expired on")):
+        with pytest.raises(CertificateError, match=sentence):
+            certificates.check_identity(identity(tmp_path), "bank-a")
+
+
+def test_a_revocation_takes_all_certificates_of_a_name_back_and_frees_it_for_a_new_key(authority):
+    path, first = member(authority, "bank-a")
+    second = certificates.renew(authority, path, 400)
+    stolen = path.read_bytes()
+    member(authority, "bank-b")
+    listed = certificates.revoke(authority, "bank-a", 30)
+    assert {entry.serial_number for entry in listed} == {first.serial_number, second.serial_number}
+    with pytest.raises(CertificateError, match="a certificate of this key was revoked"):
+        certificates.issue(authority, authority / "bank-a.csr", 10)
+    path.write_bytes(stolen)
+    with pytest.raises(CertificateError, match="it was revoked"):
+        certificates.renew(authority, path, 10)
+    careful = identity(authority, revoked=authority / "ca.crl")
+    with pytest.raises(CertificateError, match="the authority revoked it"):
+        certificates.check_identity(careful, "bank-a")
+    certificates.check_identity(identity(authority, "bank-b", revoked=authority / "ca.crl"), "bank-b")
+    for file in (path, authority / "bank-a.csr", authority / "bank-a.key"):
+        file.unlink()
+    member(authority, "bank-a")
+    certificates.check_identity(careful, "bank-a")
+    assert len(certificates.revoke(authority, None, 60)) == 2
+    with pytest.raises(CertificateError, match="no certificate for 'bank-c'"):
+        certificates.revoke(authority, "bank-c", 30)
+
+
+def test_the_list_is_one_that_tls_libraries_understand(authority):
+    """OpenSSL, given the list, refuses the revoked certificate in a handshake and takes the other."""
+    member(authority, "bank-a")
+    member(authority, "bank-b")
+    (authority / "kept.crt").write_bytes((authority / "bank-a.crt").read_bytes())
+    certificates.revoke(authority, "bank-a", 30)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    client.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    for file in ("ca.crt", "ca.crl"):
+        client.load_verify_locations(authority / file)
+
+    def handshake(certificate, key):
+        server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        server.load_cert_chain(authority / certificate, authority / key)
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ends = client.wrap_bio(back, there), server.wrap_bio(there, back, server_side=True)
+        for end in ends * 2:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+
+    handshake("bank-b.crt", "bank-b.key")
+    with pytest.raises(ssl.SSLCertVerificationError, match="revoked"):
+        handshake("kept.crt", "bank-a.key")
+
+
+def test_a_list_that_is_not_the_authoritys_or_out_of_date_is_refused(authority, tmp_path_factory):
+    member(authority, "bank-a")
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    certificates.make_authority(elsewhere, "Test", 3650)
+    certificates.revoke(elsewhere, None, 30)
+    careful = identity(authority, revoked=authority / "ca.crl")
+    for make, sentence in (
+        (lambda: (authority / "ca.crl").write_bytes((elsewhere / "ca.crl").read_bytes()), "that the authority did not sign"),
+        (lambda: (authority / "ca.crl").write_text("junk"), "not a revocation list"),
+        (lambda: [(authority / "ca.crl").unlink(), certificates.revoke(authority, None, -1)], "out of date"),
+    ):
+        make()
+        with pytest.raises(CertificateError, match=sentence):
+            certificates.revoked_serials(careful)
+    certificates.revoke(authority, None, 1)
+    assert certificates.revoked_serials(careful) == frozenset()
 
 
 def test_no_certificate_outlives_its_authority(tmp_path):
@@ -98,3 +227,7 @@ def test_the_commands_speak_to_people(tmp_path):
     assert "expires in 8 days" in renewed.output
     assert "for bank-a" in run.invoke(app, ["certs", "show", f"{folder}/bank-a.crt"]).output
     assert isinstance(run.invoke(app, ["certs", "init", folder]).exception, CertificateError)
+    assert "certificates taken back: 2" in run.invoke(app, ["certs", "revoke", "bank-a", "--authority", folder]).output
+    listed = run.invoke(app, ["certs", "revoke", "--authority", folder]).output
+    assert "certificates taken back: 2" in listed
+    assert "[identity]: revoked" in listed

@@ -4,6 +4,7 @@ PARLEY_NETWORK_KILLS sets how many processes are killed (default 8), PARLEY_FUZZ
 """
 
 import contextlib
+import json
 import os
 import random
 import select
@@ -22,6 +23,7 @@ import pytest
 import parley
 from consortium import Consortium
 from parley.errors import (
+    CertificateError,
     ContentMismatch,
     ExchangeError,
     Malformed,
@@ -131,8 +133,9 @@ def test_a_slow_owner_is_asked_again_and_debited_once(banks):
     learner.join(60)
     assert learner.exitcode == 0, banks.said()
     assert banks.spent(terms) == dict.fromkeys("abc", 1)
-    checkpoint = (banks.folder / "terms.checkpoint").read_text()
-    assert checkpoint.count('["a", "b", "c"]') == 5
+    kept = json.loads((banks.folder / "terms.checkpoint").read_text())
+    assert kept["answers"] == dict.fromkeys("abc", 5)
+    assert kept["spent"] == dict.fromkeys("abc", 1.0)
 
 
 class BadLine(threading.Thread):
@@ -512,12 +515,112 @@ def test_certificates_decide_who_may_ask_and_who_may_answer(banks, tmp_path_fact
     assert "expired on" in banks.fail()
 
 
-def test_two_daemons_do_not_share_a_port(bank):
+def test_two_daemons_share_no_ledger_no_port_and_no_socket(bank):
+    """The second is told so and ends; the first goes on, and terms are accepted while it serves."""
     bank.start()
-    first = bank.daemons["a"]
-    with pytest.raises(AssertionError, match="cannot listen there"):
+    first, settings = bank.daemons["a"], bank.folder / "a.toml"
+    with pytest.raises(AssertionError, match=r"a.ledger: another daemon serves from this ledger"):
         bank.start("a")
     bank.daemons["a"] = first
+    parley.Ledger(bank.folder / "other.ledger", lifetime=1).close()
+    other = settings.read_text().replace("a.ledger", "other.ledger")
+    (bank.folder / "port.toml").write_text(other.replace("a.sock", "other.sock"))
+    with pytest.raises(AssertionError, match="cannot listen there"):
+        bank.start("port")
+    (bank.folder / "sock.toml").write_text(other.replace(str(bank.ports["a"]), "0"))
+    with pytest.raises(AssertionError, match=r"a.sock: cannot listen there"):
+        bank.start("sock")
+    terms = bank.write_terms()
+    bank.accept(terms, relay=True)
+    peer = RemoteOwner("a", f"unix:{bank.folder / 'a.sock'}", None)
+    assert peer.stand(terms.hash, "learner", 10).rounds == 8
+    peer.close()
+    bank.kill("a")
+    bank.start()  # a daemon that was killed leaves neither its lock nor its socket in the way
+
+
+def until_reached(peer, terms):
+    """What the owner says once its line is up again, as a learner hears it: it asks again while that may help."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        try:
+            return peer.stand(terms.hash, "learner", 3)
+        except Unavailable:
+            time.sleep(0.05)
+    raise AssertionError("not reached")
+
+
+def test_a_pinned_owner_is_known_by_its_key_through_renewals_and_nobody_else_passes_for_it(bank):
+    """Also not who takes its place, with a certificate of the authority for its name, after it was looked at."""
+    terms, address = bank.write_terms(), f"127.0.0.1:{bank.ports['a']}"
+    bank.accept(terms)
+    bank.start()
+    honest = certificates.fingerprint(certificates.read_certificate(bank.folder / "a.crt"))
+    pinned, plain = RemoteOwner("a", address, bank.identity(), honest), RemoteOwner("a", address, bank.identity())
+    assert until_reached(pinned, terms).rounds == 8
+    bank.kill("a")
+    certificates.renew(bank.folder, bank.folder / "a.crt", 100)
+    bank.start()
+    assert until_reached(pinned, terms).rounds == 8
+    certificate, key = ((bank.folder / f"a.{kind}").read_bytes() for kind in ("crt", "key"))
+    bank.kill("a")
+    revoked = certificates.revoke(bank.folder, "a", 30)
+    for kind in ("key", "csr"):
+        (bank.folder / f"a.{kind}").unlink()
+    certificates.make_request(bank.folder, "a")
+    certificates.issue(bank.folder, bank.folder / "a.csr", 100)
+    bank.start()
+    assert until_reached(plain, terms).rounds == 8
+    with pytest.raises(CertificateError, match=f"expected {honest[:16]}"):
+        until_reached(pinned, terms)
+    bank.kill("a")
+    (bank.folder / "a.crt").write_bytes(certificate)
+    (bank.folder / "a.key").write_bytes(key)
+    bank.start()  # the thief of the old key
+    careful = RemoteOwner("a", address, bank.identity(), revoked=frozenset(entry.serial_number for entry in revoked))
+    with pytest.raises(CertificateError, match="the authority revoked the certificate"):
+        until_reached(careful, terms)
+    for peer in (pinned, plain, careful):
+        peer.close()
+
+
+def test_a_pin_in_the_addresses_is_kept_by_the_command(bank):
+    terms = bank.write_terms()
+    bank.accept(terms)
+    bank.start()
+    honest = certificates.spoken(certificates.fingerprint(certificates.read_certificate(bank.folder / "a.crt")))
+    pin = '{{ address = "127.0.0.1:{}", fingerprint = "{}" }}'
+    bank.write_addresses(a=pin.format(bank.ports["a"], "0" * 64))
+    assert "expected 0000000000000000…" in bank.fail()
+    bank.write_addresses(a=pin.format(bank.ports["a"], "abc"))
+    assert "owners.a.pinned.fingerprint" in bank.fail()
+    assert bank.spent(terms) == {"a": 0}
+    bank.write_addresses(a=pin.format(bank.ports["a"], honest.upper()))
+    assert bank.learn()["theta"] == bank.replay(terms)
+
+
+def test_a_revoked_learner_is_turned_away_by_a_daemon_that_runs(bank):
+    terms, settings = bank.write_terms(), bank.folder / "a.toml"
+    settings.write_text(settings.read_text().replace("# revoked", "revoked"))
+    certificates.revoke(bank.folder, None, 30)
+    bank.accept(terms)
+    bank.start()
+    (bank.folder / "thief.crt").write_bytes((bank.folder / "learner.crt").read_bytes())
+    identity = bank.identity().model_copy(update={"certificate": bank.folder / "thief.crt"})
+    peer = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", identity)
+    assert peer.ask(ask(terms), 60, 3, 10).answer.owner == "a"
+    certificates.revoke(bank.folder, "learner", 30)
+    with pytest.raises(Refusal, match="the authority revoked this certificate"):  # on the line that was open before
+        peer.ask(ask(terms), 60, 3, 10)
+    (bank.folder / "ca.crl").write_text("damaged")
+    with pytest.raises(Refusal, match="revoked"):
+        peer.stand(terms.hash, "learner", 10)
+    peer.close()
+    assert [line["caller"] for line in bank.log("a") if line["event"] == "revoked"] == ["learner", "learner"]
+    assert sum("stays in force" in str(line.get("reason")) for line in bank.log("a")) == 1
+    bank.kill("a")
+    with pytest.raises(AssertionError, match="not a revocation list"):
+        bank.start()
 
 
 def test_an_owner_that_lies_ends_the_run(banks):

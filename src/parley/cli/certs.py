@@ -7,13 +7,14 @@ import typer
 
 from parley.cli.extras import extras
 from parley.cli.screen import console
+from parley.durable import make_folder
 from parley.validate import whole
 
 certs_app = typer.Typer(
     no_args_is_help=True,
     help="""Certificates: who is who between organisations.
 
-    One member keeps the authority (init, issue, renew). Every member makes its own key, which never leaves it, and sends a request.
+    One member keeps the authority (init, issue, renew, revoke). Every member makes its own key, which never leaves it, and sends a request.
     Both sides read the fingerprint to each other over the phone before they trust it.""",
 )
 
@@ -33,10 +34,10 @@ def init_command(
     """
     with extras():
         from parley.exchange import certificates
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     made = certificates.make_authority(folder, title, whole(days, "--days"))
     _show(folder / "ca.crt", made)
-    console.print("Give ca.crt to every member. Whoever holds ca.key can issue names: keep it offline.")
+    console.print("Give ca.crt to every member. Whoever holds ca.key can issue names: keep it offline.", soft_wrap=True)
 
 
 @certs_app.command("request")
@@ -86,6 +87,31 @@ def renew_command(
     with extras():
         from parley.exchange import certificates
     _show(certificate, certificates.renew(authority, certificate, whole(days, "--days")))
+
+
+@certs_app.command("revoke")
+def revoke_command(
+    authority: Authority,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Whose certificates; left out: only date the list anew.")
+    ] = None,
+    days: Annotated[int, typer.Option(help="When members want a later list.")] = 365,
+) -> None:
+    """Take back all certificates of a member whose key was lost or that left, on a list (ca.crl) that the members hold beside ca.crt.
+
+    Example:  parley certs revoke bank-a --authority authority
+    """
+    with extras():
+        from parley.exchange import certificates
+    listed = certificates.revoke(authority, name, whole(days, "--days"))
+    console.print(f"{authority / 'ca.crl'}  certificates taken back: {len(listed)}", soft_wrap=True)
+    until = (
+        f"good until   {listed.next_update_utc:%Y-%m-%d}; before that, date it anew: parley certs revoke --authority {authority}"
+    )
+    console.print(until, markup=False, soft_wrap=True)
+    console.print(
+        'Give ca.crl to every member, for its settings under [identity]: revoked = "ca.crl".', markup=False, soft_wrap=True
+    )
 
 
 @certs_app.command("show")

@@ -102,14 +102,17 @@ def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="W
 def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement | None]:
     """Everybody to ask, and the learner's own agreement if it is an owner with its table here."""
     from parley.exchange.acceptance import Acceptances
-    from parley.exchange.certificates import expiry_warning
+    from parley.exchange.certificates import check_identity, expiry_warning, revoked_serials
     from parley.exchange.daemon import open_owner
     from parley.exchange.desk import adopt
     from parley.exchange.remote import OwnOwner, RemoteOwner
-    from parley.exchange.settings import load_addresses, load_owner
+    from parley.exchange.settings import Pinned, load_addresses, load_owner
 
     known = load_addresses(addresses)
+    revoked = frozenset[int]()
     if known.identity is not None:
+        check_identity(known.identity, terms.learning.learner)
+        revoked = revoked_serials(known.identity)
         warning = expiry_warning(known.identity.certificate)
         if warning is not None:
             warn(warning)
@@ -117,7 +120,10 @@ def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement 
     agreement = None
     for name, address in known.owners.items():
         if isinstance(address, str):
-            peers.append(RemoteOwner(name, address, known.identity))
+            peers.append(RemoteOwner(name, address, known.identity, revoked=revoked))
+            continue
+        if isinstance(address, Pinned):
+            peers.append(RemoteOwner(name, address.address, known.identity, address.fingerprint, revoked))
             continue
         settings = load_owner(address.own)
         if not name == settings.name == terms.learning.learner:

@@ -3,6 +3,7 @@
 import json
 import signal
 import threading
+import tomllib
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,8 @@ import typer
 from parley.accounting.meaning import approximate_posterior, posterior_bounds
 from parley.cli.extras import extras
 from parley.cli.screen import console, errors_console, print_json
-from parley.errors import CertificateError, SettingError, TermsError
+from parley.durable import create, exposed, make_folder
+from parley.errors import CertificateError, SettingError, TermsError, UnknownTerms
 from parley.exchange.acceptance import Acceptance, Acceptances
 from parley.exchange.settings import load_owner
 from parley.ledger import Ledger
@@ -42,6 +44,7 @@ listen = {listen}           # for learners with certificates; leave it out to st
 authority = "ca.crt"
 certificate = "{name}.crt"
 key = "{name}.key"
+# revoked = "ca.crl"          # the authority's revocation list, where it gives one out
 """
 
 SettingsFile = Annotated[Path, typer.Argument(metavar="OWNER", help="The owner's settings, owner.toml.")]
@@ -65,11 +68,14 @@ def init_command(
         raise SettingError(f"{settings}: exists already; a table has one set of books")
     if not table.exists():
         raise SettingError(f"{table}: no such table")
-    if not folder.exists():
-        folder.mkdir(parents=True)
-        folder.chmod(0o700)
+    require_sole_books(folder, name, table)
+    make_folder(folder)
+    if exposed(folder):
+        errors_console.print(
+            f"{folder}: other accounts may look into this folder; chmod 700 {folder}", style="yellow", soft_wrap=True
+        )
     quoted, where, address = (json.dumps(text) for text in (name, str(table.resolve()), listen))
-    settings.write_text(SETTINGS.format(quoted=quoted, name=name, table=where, listen=address), encoding="utf-8")
+    create(settings, SETTINGS.format(quoted=quoted, name=name, table=where, listen=address).encode())
     try:
         ledger = Ledger(load_owner(settings).ledger, lifetime, lifetime_delta)
     except BaseException:
@@ -98,9 +104,12 @@ def accept_command(
     Example:  parley owner accept terms.toml --owner bank-a/owner.toml --certificate learner.crt
     """
     with extras():
-        from parley.exchange.certificates import fingerprint, names, read_certificate
+        from parley.exchange.certificates import fingerprint, names, read_certificate, require_private
         from parley.exchange.daemon import open_owner
+        from parley.exchange.reminders import ledger_warning
     settings, terms = load_owner(settings_file), load_terms(terms_file)
+    if settings.identity is not None and settings.identity.key.exists():
+        require_private(settings.identity.key)
     require_shared_sample(terms)
     learner, key = terms.learning.learner, None
     if certificate is not None:
@@ -109,6 +118,9 @@ def accept_command(
             raise CertificateError(f"{certificate}: it is for {names(learner_certificate)}; the terms name {learner!r} as learner")
         key = fingerprint(learner_certificate)
     owner = open_owner(settings)
+    warning = ledger_warning(settings.ledger)
+    if warning is not None:
+        errors_console.print(warning, style="yellow", markup=False, soft_wrap=True)
     agreement = owner.prepare(terms)
     for sentence in promise(owner, agreement, key, relay):
         console.print(sentence, markup=False, soft_wrap=True)
@@ -225,7 +237,8 @@ def promise(owner: Owner, agreement: Agreement, key: str | None, relay: bool) ->
         f"What it promises every person in the table: ε = {number(float(reservation.epsilon))}, δ = {number(terms.privacy.delta)}. "
         f"Who believed something about a person with 50.0% ends between {percent(low)} and {percent(high)}{unless}.",
         f"What it costs: of the lifetime budget ε = {_eps(lifetime[0])}, {_eps(reserved[0])} is reserved already and "
-        f"{_eps(reservation.epsilon)} would be now. It never comes back, whether asked for or not.",
+        f"{'nothing more' if accepted(owner, terms) else _eps(reservation.epsilon)} would be now"
+        f"{' (these terms are accepted)' if accepted(owner, terms) else ''}. It never comes back, whether asked for or not.",
     ]
 
 
@@ -237,6 +250,36 @@ def _what_leaves(agreement: Agreement) -> str:
     if learning.asks_updates:
         return f"the mean direction of {learning.local_steps} local steps, in which {rows} have their say, as vectors of {numbers}"
     return f"a mean over {rows} as vectors of {numbers}"
+
+
+def accepted(owner: Owner, terms: Terms) -> bool:
+    """Whether the books hold these terms: accepting again changes only who may ask."""
+    try:
+        owner.ledger.account(terms.hash)
+    except UnknownTerms:
+        return False
+    return True
+
+
+def require_sole_books(folder: Path, name: str, table: Path) -> None:
+    """Refuse to open a second set of books for one table, as far as it can be seen from here: in this folder and in its neighbours.
+
+    Books elsewhere, or of a copy of the table, cannot be seen.
+    """
+    folder = folder.resolve()
+    ledger = next((known for known in folder.glob("*.ledger") if known.name != f"{name}.ledger"), None)
+    if ledger is not None:
+        raise SettingError(f"{ledger}: the folder holds other books already; every table has its own folder")
+    for known in (*folder.glob("*.toml"), *folder.parent.glob("owner.toml"), *folder.parent.glob("*/owner.toml")):
+        try:
+            content = tomllib.loads(known.read_text(encoding="utf-8"))
+            same = "ledger" in content and (known.parent / str(content["table"])).samefile(table)
+        except (OSError, ValueError, KeyError):
+            continue  # not an owner's settings, or of a table that is gone
+        if same:
+            raise SettingError(
+                f"{known}: opened the books of {table} already; a table has one lifetime budget, so go on with those"
+            )
 
 
 def require_shared_sample(terms: Terms) -> None:

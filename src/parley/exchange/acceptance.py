@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parley.durable import replace_text
+from parley.durable import make_folder, replace_text
 from parley.errors import SettingError, TermsError
 from parley.terms import FORMAT as TERMS_FORMAT
 from parley.terms import Terms
@@ -52,7 +52,7 @@ class Acceptances:
 
     def store(self, acceptance: Acceptance) -> None:
         """Keep it durably, in the place of an earlier one for the same terms."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         content = {
             "format": FORMAT,
             "terms": json.loads(acceptance.terms.canonical),

@@ -1,11 +1,12 @@
 """A small certificate authority for a consortium: who is who on the wire.
 
 Every member makes its own key and sends only a request; the authority signs names. A certificate says one name (as in the terms), and
-its fingerprint is that of the key, so it survives a renewal and two people can compare it by phone. Keys are P-256.
+its fingerprint is that of the key, so it survives a renewal and two people can compare it by phone. Keys are P-256. What the authority
+takes back is on a list that it signs (an X.509 revocation list); the authority's folder keeps a copy of everything it ever signed, so
+that taking a name back takes all its certificates back.
 """
 
 import hashlib
-import os
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,10 +18,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from parley.durable import PRIVATE, create, exposed, make_folder, replace_text
 from parley.errors import CertificateError
+from parley.exchange.settings import Identity
 from parley.terms import PARTY
 
-AUTHORITY = "ca"  # its files in its folder: ca.crt and ca.key
+AUTHORITY = "ca"  # its files in its folder: ca.crt, ca.key and ca.crl
+PUBLIC = 0o644  # the permissions of what everybody may read
+ISSUED = "issued"  # in its folder: a copy of every certificate, named after its serial number
 SKEW = timedelta(minutes=5)  # clocks that run behind accept a fresh certificate
 SOON = 30  # days before its end from which a certificate is called for renewal
 
@@ -43,7 +48,7 @@ def make_authority(folder: Path, title: str, days: int) -> x509.Certificate:
         .sign(key, hashes.SHA256())
     )
     _write_key(folder / f"{AUTHORITY}.key", key)
-    _write_new(folder / f"{AUTHORITY}.crt", _pem(certificate), 0o644)
+    _write_new(folder / f"{AUTHORITY}.crt", _pem(certificate), PUBLIC)
     return certificate
 
 
@@ -53,7 +58,7 @@ def make_request(folder: Path, name: str) -> x509.CertificateSigningRequest:
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _checked_name(name))])
     request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
     _write_key(folder / f"{name}.key", key)
-    _write_new(folder / f"{name}.csr", request.public_bytes(serialization.Encoding.PEM), 0o644)
+    _write_new(folder / f"{name}.csr", request.public_bytes(serialization.Encoding.PEM), PUBLIC)
     return request
 
 
@@ -63,25 +68,127 @@ def issue(authority: Path, request: Path, days: int) -> tuple[Path, x509.Certifi
     name = _checked_name(_common_name(content.subject))
     for known in authority.glob("*.crt"):
         if known.stem.casefold() == name.casefold():
-            raise CertificateError(f"{known}: a certificate for {name!r} exists; renew it, or move it away if its key was lost")
+            raise CertificateError(f"{known}: a certificate for {name!r} exists; renew it, or revoke it if its key was lost")
+    if any(fingerprint(taken) == fingerprint(content) for taken in _taken_back(authority)):
+        raise CertificateError(f"{request}: a certificate of this key was revoked; have a request with a new key made")
     certificate = _sign(authority, name, content.public_key(), days)
     path = authority / f"{name}.crt"
-    _write_new(path, _pem(certificate), 0o644)
+    _write_new(path, _pem(certificate), PUBLIC)
     return path, certificate
 
 
 def renew(authority: Path, path: Path, days: int) -> x509.Certificate:
     """A certificate for the same name and key with a later end, in the place of the old one."""
-    old, ca = read_certificate(path), read_certificate(authority / f"{AUTHORITY}.crt")
-    try:
-        old.verify_directly_issued_by(ca)
-    except (ValueError, TypeError, InvalidSignature):
-        raise CertificateError(f"{path}: not a certificate of this authority; expected one that it issued") from None
+    old = read_certificate(path)
+    if not issued_by(old, read_certificate(authority / f"{AUTHORITY}.crt")):
+        raise CertificateError(f"{path}: not a certificate of this authority; expected one that it issued")
+    if any(fingerprint(taken) == fingerprint(old) for taken in _taken_back(authority)):
+        raise CertificateError(f"{path}: it was revoked; have a request with a new key made")
+    _keep(authority, old)
     certificate = _sign(authority, names(old)[0], old.public_key(), days)
-    fresh = path.with_suffix(".crt.new")
-    _write_new(fresh, _pem(certificate), 0o644)
-    fresh.replace(path)
+    replace_text(path, _pem(certificate).decode(), PUBLIC)
     return certificate
+
+
+def revoke(authority: Path, name: str | None, days: int) -> x509.CertificateRevocationList:
+    """Take back every certificate of this name, on the list ca.crl that members hold beside ca.crt; without a name, only date it anew.
+
+    The name is free afterwards for a request with a new key. The list is good for `days`: who uses it wants a later one by then.
+    """
+    ca, path = read_certificate(authority / f"{AUTHORITY}.crt"), authority / f"{AUTHORITY}.crl"
+    before = read_revocations(path, ca) if path.exists() else None
+    taken = {} if before is None else {entry.serial_number: entry for entry in before}
+    if name is not None:
+        of_name = [c for c in _signed(authority, ca) if name.casefold() in (known.casefold() for known in names(c))]
+        if not of_name:
+            raise CertificateError(f"{authority}: no certificate for {name!r} was issued here")
+        now = datetime.now(UTC)
+        for c in of_name:
+            entry = x509.RevokedCertificateBuilder().serial_number(c.serial_number).revocation_date(now).build()
+            taken.setdefault(c.serial_number, entry)
+            _keep(authority, c)
+    made, until = _dates(days)
+    builder = x509.CertificateRevocationListBuilder().issuer_name(ca.subject).last_update(made).next_update(until)
+    for entry in taken.values():
+        builder = builder.add_revoked_certificate(entry)
+    number = 1 if before is None else before.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number + 1
+    builder = builder.add_extension(x509.CRLNumber(number), critical=False).add_extension(_issuer(ca), critical=False)
+    revocations = builder.sign(_read_key(authority / f"{AUTHORITY}.key"), hashes.SHA256())
+    replace_text(path, revocations.public_bytes(serialization.Encoding.PEM).decode(), PUBLIC)
+    if name is not None:  # only now: the list is on the disk
+        for known in authority.glob("*.crt"):
+            if known.stem.casefold() == name.casefold():
+                known.unlink()
+    return revocations
+
+
+def read_revocations(path: Path, ca: x509.Certificate) -> x509.CertificateRevocationList:
+    """The list in a PEM file, if the authority signed it."""
+    try:
+        revocations = x509.load_pem_x509_crl(path.read_bytes())
+        sound = revocations.issuer == ca.subject and revocations.is_signature_valid(_elliptic(ca))
+    except (ValueError, TypeError):
+        raise CertificateError(f"{path}: not a revocation list in PEM form; ask the authority for its ca.crl") from None
+    if not sound:
+        raise CertificateError(f"{path}: a revocation list that the authority did not sign; ask it for its ca.crl")
+    return revocations
+
+
+def stale(path: Path, revocations: x509.CertificateRevocationList) -> str | None:
+    """One sentence if the list is past the date by which the authority wanted to give out a later one."""
+    until = revocations.next_update_utc
+    if until is not None and until > datetime.now(UTC):
+        return None
+    return f"{path}: this revocation list is out of date; ask the authority for a later ca.crl (parley certs revoke)"
+
+
+def revoked_serials(identity: Identity) -> frozenset[int]:
+    """The serial numbers of the certificates that the authority took back, by a list that is signed and in date; none without a list."""
+    if identity.revoked is None:
+        return frozenset()
+    revocations = read_revocations(identity.revoked, read_certificate(identity.authority))
+    late = stale(identity.revoked, revocations)
+    if late is not None:
+        raise CertificateError(late)
+    return frozenset(entry.serial_number for entry in revocations)
+
+
+def check_identity(identity: Identity, name: str) -> None:
+    """Refuse an identity with which nobody would talk, before anything listens or asks.
+
+    The key is the party's own secret and belongs to its certificate; that is the authority's, for this name, in date and not revoked.
+    """
+    require_private(identity.key)
+    ca, own, key = read_certificate(identity.authority), read_certificate(identity.certificate), _read_key(identity.key)
+    if key.public_key() != own.public_key():
+        raise CertificateError(f"{identity.key}: not the key of {identity.certificate}; expected the one its request was made with")
+    if not issued_by(own, ca):
+        raise CertificateError(f"{identity.certificate}: not issued by the authority in {identity.authority}")
+    for path, certificate in ((identity.authority, ca), (identity.certificate, own)):
+        if certificate.not_valid_before_utc > datetime.now(UTC):
+            raise CertificateError(
+                f"{path}: not good before {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; is the clock right?"
+            )
+        expiry_warning(path, certificate)
+    if name not in names(own):
+        raise CertificateError(f"{identity.certificate}: it is for {', '.join(names(own)) or 'an authority'}, not for {name!r}")
+    if own.serial_number in revoked_serials(identity):
+        raise CertificateError(f"{identity.certificate}: the authority revoked it; have a request with a new key issued")
+
+
+def require_private(key: Path) -> None:
+    """Refuse a key that others can read."""
+    if exposed(key):
+        raise CertificateError(f"{key}: other accounts may read this key; chmod 600 {key}")
+
+
+def issued_by(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
+    """Whether the authority signed it."""
+    try:
+        certificate.verify_directly_issued_by(ca)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def read_certificate(path: Path) -> x509.Certificate:
@@ -122,9 +229,9 @@ def days_left(certificate: x509.Certificate) -> int:
     return (certificate.not_valid_after_utc - datetime.now(UTC)).days
 
 
-def expiry_warning(path: Path) -> str | None:
-    """One sentence if the certificate ends soon; an error if it has ended."""
-    certificate = read_certificate(path)
+def expiry_warning(path: Path, certificate: x509.Certificate | None = None) -> str | None:
+    """One sentence if the certificate (that in the file, if none is given) ends soon; an error if it has ended."""
+    certificate = certificate if certificate is not None else read_certificate(path)
     left = days_left(certificate)
     if left < 0:
         raise CertificateError(f"{path}: expired on {certificate.not_valid_after_utc:%Y-%m-%d}; have the authority renew it")
@@ -139,7 +246,7 @@ def _sign(authority: Path, name: str, public: object, days: int) -> x509.Certifi
         raise CertificateError(f"{name}: its key is of another kind; expected a request made by `parley certs request`")
     usage = x509.KeyUsage(True, False, False, False, False, False, False, False, False)
     both_ways = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])  # an owner may learn
-    return (
+    certificate = (
         _dated(min(days, days_left(ca)))
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
         .issuer_name(ca.subject)
@@ -152,12 +259,42 @@ def _sign(authority: Path, name: str, public: object, days: int) -> x509.Certifi
         .add_extension(_issuer(ca), critical=False)
         .sign(_read_key(authority / f"{AUTHORITY}.key"), hashes.SHA256())
     )
+    _keep(authority, certificate)
+    return certificate
+
+
+def _keep(authority: Path, certificate: x509.Certificate) -> None:
+    """A copy of what was signed, so that it can be revoked even when nobody else has it any more."""
+    copy = authority / ISSUED / f"{certificate.serial_number:x}.crt"
+    if not copy.exists():
+        make_folder(copy.parent)
+        create(copy, _pem(certificate), PUBLIC)
+
+
+def _signed(authority: Path, ca: x509.Certificate) -> list[x509.Certificate]:
+    """Everything that the authority signed, as far as its folder knows."""
+    files = (*authority.glob("*.crt"), *(authority / ISSUED).glob("*.crt"))
+    found = {certificate.serial_number: certificate for certificate in map(read_certificate, files)}
+    return [certificate for certificate in found.values() if issued_by(certificate, ca)]
+
+
+def _taken_back(authority: Path) -> list[x509.Certificate]:
+    """The certificates on the authority's list."""
+    path, ca = authority / f"{AUTHORITY}.crl", read_certificate(authority / f"{AUTHORITY}.crt")
+    taken = {entry.serial_number for entry in read_revocations(path, ca)} if path.exists() else set[int]()
+    return [certificate for certificate in _signed(authority, ca) if certificate.serial_number in taken]
 
 
 def _dated(days: int) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
+    begin, end = _dates(days)
     dated = x509.CertificateBuilder().serial_number(x509.random_serial_number())
-    return dated.not_valid_before(min(now, now + timedelta(days=days)) - SKEW).not_valid_after(now + timedelta(days=days))
+    return dated.not_valid_before(begin).not_valid_after(end)
+
+
+def _dates(days: int) -> tuple[datetime, datetime]:
+    now = datetime.now(UTC)
+    end = now + timedelta(days=days)
+    return min(now, end) - SKEW, end
 
 
 def _issuer(ca: x509.Certificate) -> x509.AuthorityKeyIdentifier:
@@ -166,10 +303,20 @@ def _issuer(ca: x509.Certificate) -> x509.AuthorityKeyIdentifier:
 
 
 def _checked_name(name: str) -> str:
-    """A name as the terms spell owners and learners; "ca" is the authority's own."""
+    """A name as the terms spell owners and learners; "ca" is the authority's own, and TLS takes four numbers for an address."""
+    if re.fullmatch(r"\d+(\.\d+){3}", name):
+        raise CertificateError(f"name = {name!r}: it looks like an IP address, which TLS would not take for a name; choose another")
     if not re.fullmatch(PARTY, name) or name.casefold() == AUTHORITY:
         raise CertificateError(f"name = {name!r}: expected letters, digits, '-', '_' and '.', at most 100, and not {AUTHORITY!r}")
     return name
+
+
+def _elliptic(certificate: x509.Certificate) -> ec.EllipticCurvePublicKey:
+    """Its key, which is of the kind that `parley certs` makes."""
+    public = certificate.public_key()
+    if not isinstance(public, ec.EllipticCurvePublicKey):
+        raise CertificateError("ca.crt: its key is of another kind; expected an authority made by `parley certs init`")
+    return public
 
 
 def _common_name(subject: x509.Name) -> str:
@@ -199,17 +346,15 @@ def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
     plain = serialization.NoEncryption()
-    _write_new(path, key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain), 0o600)
+    _write_new(path, key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain), PRIVATE)
 
 
 def _write_new(path: Path, content: bytes, mode: int) -> None:
-    """Write a file that must not exist yet, with exactly these permissions from its first byte."""
+    """Write a file that must not exist yet."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        create(path, content, mode)
     except FileExistsError:
         raise CertificateError(f"{path}: exists already; nothing was overwritten") from None
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
 
 
 def _pem(certificate: x509.Certificate) -> bytes:

@@ -14,15 +14,19 @@ from cryptography import x509
 
 from parley.errors import ExchangeError, SettingError
 from parley.exchange.acceptance import Acceptances, Caller
-from parley.exchange.certificates import expiry_warning, fingerprint, names
+from parley.exchange.certificates import check_identity, fingerprint, names
 from parley.exchange.desk import Desk, Log
 from parley.exchange.messages import LARGEST_MESSAGE, SERVICE
+from parley.exchange.reminders import reminders
+from parley.exchange.revocation import Revocations
 from parley.exchange.settings import Identity, OwnerSettings
+from parley.exchange.sole import require_unused, sole_daemon
 from parley.ledger import Ledger
 from parley.owner import Owner
 
 WORKERS = 64  # calls taken on at once
 PLACES = 8  # of these for one caller; beyond that it is told to come back
+DAY = 86400.0  # seconds between two reminders of what runs out
 GRACE = 10.0  # seconds for calls under way when the daemon is asked to stop
 OPTIONS = (
     ("grpc.max_receive_message_length", LARGEST_MESSAGE),
@@ -43,15 +47,20 @@ def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
     if settings.listen is None and settings.socket is None:
         raise SettingError("owner.toml: expected `listen`, `socket` or both: nobody could ask")
     if settings.identity is not None:
-        warning = expiry_warning(settings.identity.certificate)
-        if warning is not None:
-            log("warning", reason=warning)
+        check_identity(settings.identity, settings.name)
+    with sole_daemon(settings.ledger):
+        _serve(settings, stop, log)
+
+
+def _serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
     owner = open_owner(settings)
     desk = Desk(owner, Acceptances(settings.accepted), log)
     desk.open()
     servers, reached = [], {}
+    warnings = reminders(settings)
     if settings.listen is not None and settings.identity is not None:
-        server, port = _on_network(desk, settings.listen, settings.identity)
+        revocations = Revocations(settings.identity, lambda sentence: log("warning", reason=sentence))
+        server, port = _on_network(desk, settings.listen, settings.identity, revocations, log)
         reached["listen"] = f"{settings.listen.rpartition(':')[0]}:{port}"
         servers.append(server)
     if settings.socket is not None:
@@ -60,7 +69,11 @@ def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
     for server in servers:
         server.start()
     log("serving", owner=settings.name, pid=os.getpid(), **reached)
-    stop.wait()
+    while True:
+        for sentence in warnings():
+            log("warning", reason=sentence)
+        if stop.wait(DAY):
+            break
     log("stopping")
     for stopped in [server.stop(GRACE) for server in servers]:
         stopped.wait()
@@ -118,14 +131,15 @@ def _server(desk: Desk, caller: Callable[[Any], Caller]) -> Any:
     return server
 
 
-def _on_network(desk: Desk, address: str, identity: Identity) -> tuple[Any, int]:
+def _on_network(desk: Desk, address: str, identity: Identity, revocations: Revocations, log: Log) -> tuple[Any, int]:
     """A server for certified learners, and its port."""
-    server = _server(desk, _certified)
+    server = _server(desk, lambda context: _certified(context, revocations, log))
     return server, _bound(address, lambda: server.add_secure_port(address, server_credentials(identity)))
 
 
 def _on_socket(desk: Desk, path: Path) -> Any:
     """A server for relays that the file's permissions let in: its owner and its group."""
+    require_unused(path)
     server = _server(desk, lambda context: Caller(relay=True))
     before = os.umask(0o117)
     try:
@@ -145,12 +159,16 @@ def _bound(address: str, bind: Callable[[], int]) -> int:
     return port
 
 
-def _certified(context: Any) -> Caller:
-    """Who is at the other end of a TLS connection, by the certificate that TLS verified."""
-    return _caller(context.auth_context()["x509_pem_cert"][0])
+def _certified(context: Any, revocations: Revocations, log: Log) -> Caller:
+    """Who is at the other end of a TLS connection, by the certificate that TLS verified; nobody whose certificate was taken back."""
+    certificate, caller = _caller(context.auth_context()["x509_pem_cert"][0])
+    if revocations.hold(certificate):
+        log("revoked", caller=",".join(caller.names), serial=f"{certificate.serial_number:x}")
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "the authority revoked this certificate")
+    return caller
 
 
 @lru_cache(maxsize=64)
-def _caller(pem: bytes) -> Caller:
+def _caller(pem: bytes) -> tuple[x509.Certificate, Caller]:
     certificate = x509.load_pem_x509_certificate(pem)
-    return Caller(tuple(names(certificate)), fingerprint(certificate))
+    return certificate, Caller(tuple(names(certificate)), fingerprint(certificate))

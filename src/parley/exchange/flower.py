@@ -15,7 +15,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
-from parley.errors import ExchangeError, Unavailable
+from parley.errors import ExchangeError, ParleyError, Unavailable
 from parley.exchange import messages
 from parley.exchange.messages import LARGEST_MESSAGE, SERVICE, Standing, Told
 from parley.queries import Query
@@ -51,18 +51,34 @@ class Carrier:
         with self._lock:
             return list(self._grid.get_node_ids())
 
-    def carry(self, node: int, method: str, content: bytes, timeout: float) -> bytes:
+    def send(self, node: int, method: str, content: bytes, timeout: float) -> str:
+        """Hand a message to Flower; the number under which its reply can be fetched."""
         record = RecordDict({RELAYED: ConfigRecord({"method": method, "content": content})})
-        until = time.monotonic() + timeout
+        message = Message(record, dst_node_id=node, message_type="query", ttl=timeout)
         with self._lock:
-            (sent,) = self._grid.push_messages([Message(record, dst_node_id=node, message_type="query", ttl=timeout)])
+            sent = next(iter(self._grid.push_messages([message])), None)
+        if not sent:
+            raise Unavailable(f"node {node}: the federation takes no message for it")
+        return str(sent)
+
+    def fetch(self, node: int, sent: str) -> bytes | None:
+        """The reply if it is there. `Unavailable` if it is a failure, or not one of Parley's: any app may run at a node."""
+        with self._lock:
+            replies = list(self._grid.pull_messages([sent]))
+        if not replies:
+            return None
+        content = None if replies[0].has_error() else replies[0].content.get(RELAYED)
+        reply = content.get("content") if isinstance(content, ConfigRecord) else None
+        if not isinstance(reply, bytes):
+            raise Unavailable(f"node {node}: its relay failed, or it is not one of Parley's")
+        return reply
+
+    def carry(self, node: int, method: str, content: bytes, timeout: float) -> bytes:
+        until, sent = time.monotonic() + timeout, self.send(node, method, content, timeout)
         while time.monotonic() < until:
-            with self._lock:
-                replies = list(self._grid.pull_messages([sent]))
-            for reply in replies:
-                if reply.has_error():
-                    raise Unavailable(f"node {node}: its relay failed")
-                return bytes(reply.content[RELAYED]["content"])
+            reply = self.fetch(node, sent)
+            if reply is not None:
+                return reply
             time.sleep(POLL)
         raise Unavailable(f"node {node}: no reply within {timeout:g} s")
 
@@ -86,17 +102,28 @@ class FlowerOwner:
 
 
 def find_owners(carrier: Carrier, names: list[str], deadline: float) -> list[FlowerOwner]:
-    """The owners of the terms among the federation's nodes, each by the word of its daemon."""
+    """The owners of the terms among the federation's nodes, each by the word of its daemon.
+
+    All nodes are asked at once. One that is silent, fails or says anything else is not an owner of ours; it is asked again until the
+    deadline, because a daemon may come up late. Flower's node keys say which nodes there are; which of them is which owner they do not.
+    """
     found: dict[str, FlowerOwner] = {}
+    asked: dict[int, str | None] = {}  # None: it had its say
     until = time.monotonic() + deadline
     while len(found) < len(names) and time.monotonic() < until:
         for node in carrier.nodes():
-            if any(owner._node == node for owner in found.values()):
-                continue
             try:
-                name = messages.read_alive(carrier.carry(node, "Health", b"", deadline))
-            except Unavailable:
+                if node not in asked:
+                    asked[node] = carrier.send(node, "Health", b"", deadline)
+                sent = asked[node]
+                reply = None if sent is None else carrier.fetch(node, sent)
+                if reply is None:
+                    continue
+                name = messages.read_alive(reply)
+            except ParleyError:
+                asked.pop(node, None)
                 continue
+            asked[node] = None
             if name in found:
                 raise ExchangeError(f"two nodes of the federation say that they are {name!r}")
             if name in names:

@@ -1,11 +1,18 @@
 """An owner on another machine, as a learner sees it."""
 
+import re
+import socket
+import ssl
+import threading
 from typing import Any, Protocol
 
 import grpc
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
-from parley.errors import Refusal, Unavailable
+from parley.errors import CertificateError, Refusal, SettingError, Unavailable
 from parley.exchange import messages
+from parley.exchange.certificates import fingerprint, names
 from parley.exchange.messages import LARGEST_MESSAGE, SERVICE, Standing, Told
 from parley.exchange.settings import Identity
 from parley.owner import Owner
@@ -20,6 +27,7 @@ OPTIONS = (
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
 )
+LOOK = 10.0  # seconds for looking at a certificate
 # What may pass by itself; asking the same question again is right and costs nothing more.
 _PASSING = {
     grpc.StatusCode.UNAVAILABLE,
@@ -42,16 +50,34 @@ class Peer(Protocol):
 
 
 class RemoteOwner:
-    """Speaks to one owner's daemon, and to no other: its certificate must carry the owner's name, whatever the address is."""
+    """Speaks to one owner's daemon, and to no other: its certificate must carry the owner's name, whatever the address is.
 
-    def __init__(self, name: str, address: str, identity: Identity | None) -> None:
+    Where a fingerprint is given or certificates were revoked, the certificate is looked at first, in a TLS connection of its own, and
+    gRPC is then given this very certificate as the only one to trust. Formal guarantee: nobody is asked, and nobody's answer is read,
+    but who holds the key of a certificate that the authority issued for this name, that is not among `revoked`, and whose key has this
+    `fingerprint`. (A certificate that is no authority's vouches only for itself, and TLS proves the key.)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        identity: Identity | None,
+        fingerprint: str | None = None,
+        revoked: frozenset[int] = frozenset(),
+    ) -> None:
         self.name = name
-        if address.startswith("unix:") or identity is None:
+        self._address, self._identity, self._fingerprint, self._revoked = address, identity, fingerprint, revoked
+        plain = address.startswith("unix:") or identity is None
+        self._looks = not plain and (fingerprint is not None or bool(revoked))
+        if self._looks and not re.fullmatch(r".+:\d+", address):
+            raise SettingError(f"owners.{name} = {address!r}: expected host:port")
+        self._lock, self._closed = threading.Lock(), False
+        self._channel: Any = None
+        if plain:
             self._channel = grpc.insecure_channel(address, options=OPTIONS)
-        else:
-            named = ("grpc.ssl_target_name_override", name)
-            self._channel = grpc.secure_channel(address, channel_credentials(identity), options=(*OPTIONS, named))
-        self._methods = {method: self._channel.unary_unary(f"/{SERVICE}/{method}") for method in ("Ask", "Stand")}
+        elif identity is not None and not self._looks:
+            self._channel = self._trusting(identity)
 
     def ask(self, query: Query, records: int, size: int, timeout: float) -> Told:
         """Its answer; a `Refusal` if it will not, `Unavailable` if asking again may help."""
@@ -63,16 +89,71 @@ class RemoteOwner:
 
     def close(self) -> None:
         """Let go of the line; calls under way end."""
-        self._channel.close()
+        with self._lock:
+            self._closed = True
+            if self._channel is not None:
+                self._channel.close()
 
     def _call(self, method: str, content: bytes, timeout: float) -> bytes:
+        channel = self._line(timeout)
         try:
-            return bytes(self._methods[method](content, timeout=timeout))
+            return bytes(channel.unary_unary(f"/{SERVICE}/{method}")(content, timeout=timeout))
         except grpc.RpcError as error:
+            if self._looks and error.code() is grpc.StatusCode.UNAVAILABLE:
+                self._drop(channel)  # it may come back with a renewed certificate, which is looked at anew
             sentence = f"{self.name}: {printable(str(error.details() or error.code().name), 200)}"
             raise (Unavailable if error.code() in _PASSING else Refusal)(sentence) from None
         except ValueError:  # the channel was closed under the call
             raise Unavailable(f"{self.name}: not waited for any longer") from None
+
+    def _line(self, timeout: float) -> Any:
+        """The channel; where the certificate is to be looked at first, it is made when it is needed."""
+        channel = self._current()
+        if channel is None and self._identity is not None:
+            channel = self._settled(self._trusting(self._identity, self._looked_at(self._identity, min(timeout, LOOK))))
+        return channel
+
+    def _current(self) -> Any:
+        with self._lock:
+            if self._closed:
+                raise Unavailable(f"{self.name}: not waited for any longer")
+            return self._channel
+
+    def _settled(self, made: Any) -> Any:
+        """The new channel, unless another thread was first or nobody waits any longer."""
+        with self._lock:
+            if self._channel is None and not self._closed:
+                self._channel = made
+            else:
+                made.close()
+        return self._current()
+
+    def _drop(self, channel: Any) -> None:
+        with self._lock:
+            if self._channel is channel and not self._closed:
+                self._channel = None
+                channel.close()
+
+    def _trusting(self, identity: Identity, trusted: bytes | None = None) -> Any:
+        named = ("grpc.ssl_target_name_override", self.name)
+        return grpc.secure_channel(self._address, channel_credentials(identity, trusted), options=(*OPTIONS, named))
+
+    def _looked_at(self, identity: Identity, timeout: float) -> bytes:
+        """The owner's certificate (PEM), if it is one to trust."""
+        try:
+            shown = shown_certificate(self._address, identity, timeout)
+        except (OSError, ValueError) as error:
+            raise Unavailable(f"{self.name}: {printable(str(error), 200) or type(error).__name__}") from None
+        if self.name not in names(shown):
+            raise CertificateError(f"{self.name}: who answers at {self._address} is certified as {', '.join(names(shown))}")
+        if shown.serial_number in self._revoked:
+            raise CertificateError(f"{self.name}: the authority revoked the certificate that is shown at {self._address}")
+        if self._fingerprint is not None and fingerprint(shown) != self._fingerprint:
+            raise CertificateError(
+                f"{self.name}: the key shown at {self._address} has the fingerprint {fingerprint(shown)[:16]}…, expected "
+                f"{self._fingerprint[:16]}…; if the owner says that it changed its key, compare the new one over the phone"
+            )
+        return shown.public_bytes(serialization.Encoding.PEM)
 
 
 class OwnOwner:
@@ -93,10 +174,22 @@ class OwnOwner:
         """Its answers come from this process: there is no line to let go of."""
 
 
-def channel_credentials(identity: Identity) -> Any:
-    """TLS that shows the learner's certificate and trusts the consortium's authority alone."""
+def channel_credentials(identity: Identity, trusted: bytes | None = None) -> Any:
+    """TLS that shows the learner's certificate and trusts one certificate alone (PEM): left out, that of the consortium's authority."""
     return grpc.ssl_channel_credentials(
-        root_certificates=identity.authority.read_bytes(),
+        root_certificates=identity.authority.read_bytes() if trusted is None else trusted,
         private_key=identity.key.read_bytes(),
         certificate_chain=identity.certificate.read_bytes(),
     )
+
+
+def shown_certificate(address: str, identity: Identity, timeout: float) -> x509.Certificate:
+    """The certificate of the consortium's authority whose key is held by whoever listens there; gRPC does not tell."""
+    host, _, port = address.rpartition(":")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False  # an owner is known by its name in the terms, wherever it lives
+    context.load_verify_locations(identity.authority)
+    context.load_cert_chain(identity.certificate, identity.key)
+    context.set_alpn_protocols(["h2"])
+    with socket.create_connection((host.strip("[]"), int(port)), timeout) as line, context.wrap_socket(line) as tls:
+        return x509.load_der_x509_certificate(tls.getpeercert(binary_form=True) or b"")

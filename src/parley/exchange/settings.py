@@ -1,11 +1,12 @@
 """What each party writes down for itself: an owner where its things lie (owner.toml), a learner where the owners are (addresses.toml)."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from parley.errors import SettingError
 from parley.terms import PARTY
@@ -19,11 +20,12 @@ class _Settings(BaseModel):
 
 
 class Identity(_Settings):
-    """Whom one trusts and who one is: the authority's certificate, one's own, and its key."""
+    """Whom one trusts and who one is: the authority's certificate, one's own, and its key; what the authority took back (ca.crl)."""
 
     authority: Path
     certificate: Path
     key: Path
+    revoked: Path | None = None
 
 
 class OwnerSettings(_Settings):
@@ -38,17 +40,44 @@ class OwnerSettings(_Settings):
     identity: Identity | None = None
 
 
+def _digits(value: Any) -> Any:
+    """A fingerprint as it is printed, without the blanks between its groups."""
+    return re.sub(r"\s", "", value).lower() if isinstance(value, str) else value
+
+
 class OwnTable(_Settings):
     """The learner's own table, in its own process."""
 
     own: Path
 
 
+class Pinned(_Settings):
+    """An owner's address, and the fingerprint of the only key that it may show there (in groups of four, if one likes)."""
+
+    address: Annotated[str, Field(pattern=r"^[^:\s]+:\d+$|^\[[0-9A-Fa-f:.]+\]:\d+$", strict=True)]
+    fingerprint: Annotated[str, BeforeValidator(_digits), Field(pattern=r"^[0-9a-f]{64}$", strict=True)]
+
+
+def _kind(value: Any) -> str:
+    """Which of the ways to write an owner's address this is meant to be."""
+    if isinstance(value, dict | _Settings):
+        return "own" if "own" in dict(value) else "pinned"
+    return "line"
+
+
+Address = Annotated[
+    Annotated[Text, Tag("line")] | Annotated[Pinned, Tag("pinned")] | Annotated[OwnTable, Tag("own")], Discriminator(_kind)
+]
+
+
 class Addresses(_Settings):
-    """Where a learner finds each owner: "host:port", "unix:/path", or { own = "owner.toml" } for its own table."""
+    """Where a learner finds each owner.
+
+    "host:port", { address = "host:port", fingerprint = "..." }, "unix:/path", or { own = "owner.toml" } for its own table.
+    """
 
     identity: Identity | None = None
-    owners: dict[Party, Text | OwnTable] = Field(min_length=1)
+    owners: dict[Party, Address] = Field(min_length=1)
 
 
 S = TypeVar("S", bound=_Settings)
@@ -65,7 +94,7 @@ def load_owner(path: Path) -> OwnerSettings:
 def load_addresses(path: Path) -> Addresses:
     """Read an addresses.toml. Paths inside it are relative to the file."""
     addresses = _load(Addresses, path)
-    remote = [a for a in addresses.owners.values() if isinstance(a, str) and not a.startswith("unix:")]
+    remote = [a for a in addresses.owners.values() if isinstance(a, Pinned) or (isinstance(a, str) and not a.startswith("unix:"))]
     if remote and addresses.identity is None:
         raise SettingError(f"{path}: identity: missing; owners on a network answer only to certificates (parley certs)")
     return addresses
@@ -82,7 +111,7 @@ def _load(kind: type[S], path: Path) -> S:
         raise SettingError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
 
 
-_PATHS = {"table", "ledger", "accepted", "socket", "authority", "certificate", "key", "own"}
+_PATHS = {"table", "ledger", "accepted", "socket", "authority", "certificate", "key", "revoked", "own"}
 
 
 def _beside(content: Any, folder: Path) -> Any:

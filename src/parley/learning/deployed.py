@@ -5,6 +5,7 @@ the terms set a part of epsilon aside for it, owners also release a score, debit
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +63,7 @@ def open_checkpoint(plan: Plan, path: Path, resume: bool) -> Checkpoint:
         raise SettingError(f"{path}: a run by these terms was begun; --resume goes on with it")
     if path.exists():
         return load_checkpoint(path, plan.terms.hash, plan.start)
-    return Checkpoint(plan.terms.hash, plan.start, ())
+    return Checkpoint(plan.terms.hash, plan.start, {}, {})
 
 
 def learn(
@@ -78,18 +79,23 @@ def learn(
     """All rounds from `begin` on, then the score if one is agreed on. `save` is called after each round and must be durable when it
     returns: only then the next is asked. A run that was interrupted before its score asks the same question again.
 
-    `spent` says what an owner has spent by its own word, None if it could not be asked; `own` is the learner's own agreement if it
-    owns a table too. `made` gets the model before its score is asked: whatever becomes of the score, the model is not lost.
+    `spent` says what an owner has spent by its own word, None if it was not asked: then its last word in `begin` counts. `own` is the
+    learner's own agreement if it owns a table too. `made` gets the model before its score is asked: whatever becomes of the score,
+    the model is not lost.
     """
     began = time.perf_counter()
-    terms, answered = plan.terms, list(begin.answered)
+    terms, used = plan.terms, Counter(begin.answers)
 
     def combine(answers: Sequence[Answer]) -> Floats:
-        answered.append(tuple(answer.owner for answer in answers))
+        used.update(answer.owner for answer in answers)
         return weighted_mean(answers)
 
+    def last_word() -> dict[str, float]:
+        heard = {o.name: spent(o.name) for o in terms.owners}
+        return {**begin.spent, **{name: epsilon for name, epsilon in heard.items() if epsilon is not None}}
+
     def after_round(state: State) -> None:
-        save(Checkpoint(begin.terms, state, tuple(answered)))
+        save(Checkpoint(begin.terms, state, dict(used), last_word()))
         progress(state)
 
     final = run(plan.algorithm, exchange, combine, begin.terms, terms.learning.learner, begin.state, after_round)
@@ -105,10 +111,7 @@ def learn(
         moments=released_moments(terms, plan.algorithm, final),
         quality=None,
         scores=scores,
-        owners=tuple(
-            OwnerOutcome(o.name, o.records, o.epsilon, spent(o.name), None, sum(o.name in names for names in answered))
-            for o in terms.owners
-        ),
+        owners=tuple(OwnerOutcome(o.name, o.records, o.epsilon, last_word().get(o.name), None, used[o.name]) for o in terms.owners),
         adjacency=REPLACE_ONE,
         shared_record_epsilon=shared_record_epsilon([o.epsilon for o in terms.owners], terms.privacy.shared_records),
         safe_noise=True,

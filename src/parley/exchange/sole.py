@@ -1,0 +1,39 @@
+"""One daemon for one set of books, and one for one socket."""
+
+import fcntl
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from parley.durable import PRIVATE
+from parley.errors import ExchangeError
+
+
+@contextmanager
+def sole_daemon(ledger: Path) -> Iterator[None]:
+    """Hold the daemon's place at this ledger; the kernel gives it free when the process ends, however it ends.
+
+    The ledger itself stays open to `parley owner accept` and `ledger`, whose transactions are SQLite's matter.
+    """
+    path = ledger.with_name(f"{ledger.name}.lock")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ExchangeError(f"{ledger}: another daemon serves from this ledger; stop it first") from None
+        yield
+    finally:
+        os.close(descriptor)  # the file stays: to remove it would let two daemons hold two files of the same name
+
+
+def require_unused(path: Path) -> None:
+    """Refuse a socket behind which somebody listens; gRPC would take its place without a word."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return  # nobody there: no file, or one that a killed daemon left
+    raise ExchangeError(f"{path}: cannot listen there; another daemon does")

@@ -1,0 +1,96 @@
+"""Finding owners in a federation where other people run other things."""
+
+import pytest
+
+pytest.importorskip("flwr", reason="flwr is not installed; pip install 'parley[flower]'")
+from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.supercore.task_identity import TaskIdentity
+
+from parley.errors import ExchangeError, Refusal, Unavailable
+from parley.exchange import messages
+from parley.exchange.flower import Carrier, find_owners
+
+
+def record(**content):
+    return RecordDict({"parley": ConfigRecord(content)})
+
+
+ALIVE = {name: record(content=messages.write_alive(name, "1")) for name in "abz"}
+FOREIGN = {
+    "silent": None,
+    "failed": Error(code=0, reason="no"),
+    "empty": RecordDict(),
+    "another app": RecordDict({"theirs": ConfigRecord({"content": b""})}),
+    "another record": RecordDict({"parley": MetricRecord({"content": 1.0})}),
+    "another key": record(reply=b""),
+    "text": record(content="text"),
+    "a number": record(content=10**12),
+    "junk": record(content=b"\xff" * 20),
+    "refusal": record(content=messages.write_refusal(Refusal("go away"))),
+    "standing": record(content=messages.write_standing("a", messages.Standing(1, 0, 0, 8))),
+    "bad name": record(content=messages.write_alive("../a", "1")),
+    "another owner": ALIVE["z"],
+}
+
+
+class Federation(Grid):
+    """Nodes that always say the same; Flower's own messages, without its processes."""
+
+    def __init__(self, *said):
+        self.said, self.sent = said, {}
+
+    def get_node_ids(self):
+        return range(1, len(self.said) + 1)
+
+    def push_messages(self, asked):
+        for message in asked:
+            self.sent[str(len(self.sent) + 1)] = message
+        return [str(len(self.sent))]
+
+    def pull_messages(self, numbers):
+        for number in numbers:
+            message = self.sent[number]
+            said = self.said[message.metadata.dst_node_id - 1]
+            if said is not None:
+                yield Message(said, reply_to=message)
+
+    def set_run(self, run):
+        raise NotImplementedError
+
+    run = create_message = get_nodes = send_and_receive = set_run
+
+
+@pytest.fixture(autouse=True)
+def task(monkeypatch):
+    """Flower's messages say in which of its tasks they were made."""
+    for name in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+@pytest.mark.parametrize("foreign", FOREIGN)
+def test_a_foreign_or_hostile_node_is_not_an_owner_of_ours_and_ends_nothing(foreign):
+    grid = Federation(FOREIGN[foreign], ALIVE["a"], FOREIGN[foreign], ALIVE["b"])
+    assert sorted(owner.name for owner in find_owners(Carrier(grid), ["a", "b"], 5.0)) == ["a", "b"]
+    with pytest.raises(ExchangeError, match="no node of the federation is b"):
+        find_owners(Carrier(Federation(FOREIGN[foreign], ALIVE["a"])), ["a", "b"], 0.15)
+
+
+def test_a_name_that_two_nodes_claim_ends_the_search():
+    with pytest.raises(ExchangeError, match="two nodes of the federation say that they are 'a'"):
+        find_owners(Carrier(Federation(ALIVE["a"], ALIVE["a"])), ["a", "b"], 5.0)
+
+
+@pytest.mark.parametrize(
+    "foreign", [name for name in FOREIGN if name not in ("junk", "refusal", "standing", "bad name", "another owner")]
+)
+def test_an_owner_whose_node_says_something_else_is_asked_again_later(foreign):
+    with pytest.raises(Unavailable, match="node 1"):
+        Carrier(Federation(FOREIGN[foreign])).carry(1, "Health", b"", 0.1)
+
+
+def test_a_federation_that_takes_no_message_is_unavailable():
+    grid = Federation(ALIVE["a"])
+    grid.push_messages = lambda asked: [None]
+    with pytest.raises(Unavailable, match="takes no message"):
+        Carrier(grid).carry(1, "Health", b"", 0.1)

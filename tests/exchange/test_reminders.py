@@ -1,0 +1,71 @@
+"""What is said before a daemon or a learner starts, and while a daemon runs."""
+
+import contextlib
+import json
+import threading
+import time
+from io import StringIO
+
+import pytest
+from typer.testing import CliRunner
+
+from consortium import Consortium
+from parley.cli.app import app
+from parley.errors import CertificateError
+from parley.exchange import certificates, daemon
+from parley.exchange.desk import Log
+from parley.exchange.settings import load_owner
+
+
+@pytest.fixture
+def bank(tmp_path):
+    consortium = Consortium(tmp_path, names="a")
+    consortium.accept(consortium.write_terms())
+    return consortium
+
+
+def test_who_is_not_who_the_settings_say_neither_listens_nor_asks(bank):
+    run = CliRunner()
+    settings, addresses = bank.folder / "a.toml", bank.folder / "addresses.toml"
+    settings.write_text(settings.read_text().replace('certificate = "a.crt"', 'certificate = "learner.crt"'))
+    addresses.write_text(addresses.read_text().replace("learner.", "a."))
+    served = run.invoke(app, ["owner", "serve", str(settings)])
+    assert "a.key: not the key of" in str(served.exception)
+    asked = run.invoke(app, ["learner", "run", str(bank.folder / "terms.toml"), "--owners", str(addresses)])
+    assert "it is for a, not for 'learner'" in str(asked.exception)
+    settings.write_text(settings.read_text().replace('"learner.crt"', '"a.crt"'))
+    (bank.folder / "a.key").chmod(0o644)
+    served = run.invoke(app, ["owner", "serve", str(settings)])
+    assert "chmod 600" in str(served.exception)
+    assert all(isinstance(result.exception, CertificateError) for result in (served, asked))
+    assert not list(bank.folder.glob("*.sock")) + list(bank.folder.glob("*.lock")) + list(bank.folder.glob("*.checkpoint"))
+
+
+@pytest.mark.parametrize("days", [9, 365])
+def test_a_daemon_that_runs_says_every_day_what_ends_soon(bank, monkeypatch, days):
+    """A day is short here. Also of the certificate that it shows, when the file was renewed but the daemon not started again."""
+    monkeypatch.setattr(daemon, "DAY", 0.1)
+    certificates.renew(bank.folder, bank.folder / "a.crt", days)
+    (bank.folder / "a.ledger").chmod(0o600)
+    stop, stream = threading.Event(), StringIO()
+    running = threading.Thread(target=daemon.serve, args=(load_owner(bank.folder / "a.toml"), stop, Log(stream)))
+    running.start()
+
+    def warnings():
+        return [line["reason"] for line in map(json.loads, stream.getvalue().splitlines()) if line["event"] == "warning"]
+
+    with contextlib.ExitStack() as then:
+        then.callback(running.join)
+        then.callback(stop.set)
+        until = time.monotonic() + 30
+        while "serving" not in stream.getvalue() and time.monotonic() < until:
+            time.sleep(0.02)
+        certificates.renew(bank.folder, bank.folder / "a.crt", 300)
+        before = len(warnings())
+        time.sleep(0.55)
+        told = warnings()[before:]
+        (bank.folder / "a.ledger").chmod(0o644)
+        time.sleep(0.3)
+    assert all("expires in 8 days" in sentence for sentence in told)
+    assert 3 <= len(told) <= 6 if days == 9 else not told
+    assert "a.ledger: other accounts may read this ledger" in warnings()[-1] + warnings()[-2]
