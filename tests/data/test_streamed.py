@@ -1,3 +1,7 @@
+import threading
+import time
+from io import StringIO
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -5,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import parley
-from parley.data import streamed
+from parley.data import blocks, streamed
 from parley.data.design import BLOCK
 from parley.data.streamed import ParquetFolder, StreamedDesign, open_table
-from parley.errors import DataError
+from parley.errors import DataError, SettingError, Unavailable
 from parley.ledger import Ledger
 from parley.objectives.moments import bounded_moments
 from parley.queries import GradientQuery, UpdateQuery
@@ -133,18 +137,54 @@ def test_a_file_is_read_and_a_folder_is_streamed(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")  # of the cluster's own threads and sockets
-def test_blocks_are_summed_on_a_cluster(tmp_path):
-    """A real local Dask cluster of two processes, told to joblib: the same numbers."""
+def test_blocks_are_summed_on_a_cluster(tmp_path, monkeypatch):
+    """A real local Dask cluster of two processes, told to joblib: the same numbers. Then a daemon whose settings name it."""
     distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed; pip install 'parley[cluster]'")
     import joblib
 
-    memory, disk = designs(tmp_path, regression_table(ROWS), make_terms(ROWS))
+    from parley.exchange.acceptance import Acceptance, Acceptances
+    from parley.exchange.daemon import open_owner, serve
+    from parley.exchange.desk import Log
+    from parley.exchange.remote import RemoteOwner
+    from parley.exchange.settings import OwnerSettings
+
+    terms = make_terms(ROWS)
+    memory, disk = designs(tmp_path, regression_table(ROWS), terms)
     theta = np.array([0.3, -0.2, 0.1])
     client = distributed.Client(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
-    with client, joblib.parallel_config(backend="dask"):
-        afar = disk.objective.mean_gradient(disk.train, theta, disk.bound)
-    np.testing.assert_allclose(afar, memory.objective.mean_gradient(memory.train, theta, memory.bound), rtol=1e-9)
-    assert len(disk.train.places) > 1
+    with client:
+        with joblib.parallel_config(backend="dask"):
+            afar = disk.objective.mean_gradient(disk.train, theta, disk.bound)
+        np.testing.assert_allclose(afar, memory.objective.mean_gradient(memory.train, theta, memory.bound), rtol=1e-9)
+        assert len(disk.train.places) > 1
+
+        place = {name: tmp_path / name for name in ("table", "ledger", "accepted", "socket")}
+        settings = OwnerSettings(name="a", cluster=client.scheduler.address, **place)
+        parley.Ledger(settings.ledger, lifetime=1.0)
+        owner = open_owner(settings)
+        owner.accept(terms)
+        owner.ledger.close()
+        Acceptances(settings.accepted).store(Acceptance(terms, relay=True))
+        steps = client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter)
+        stop = threading.Event()
+        with Log(StringIO()) as log:
+            daemon = threading.Thread(target=serve, args=(settings, stop, log))
+            daemon.start()
+            peer = RemoteOwner("a", f"unix:{settings.socket}", None)
+            until = time.monotonic() + 30
+            while time.monotonic() < until:
+                try:
+                    told = peer.ask(GradientQuery.ask(terms.hash, "learner", 1, theta), ROWS, 3, 30)
+                    break
+                except Unavailable:
+                    time.sleep(0.1)
+            stop.set()
+            daemon.join()
+        assert np.isfinite(told.answer.value).all()
+        assert client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter) > steps + 2
+    monkeypatch.setattr(blocks, "JOINING", 0.5)
+    with pytest.raises(SettingError, match="no Dask scheduler answers"):
+        blocks.join_cluster("tcp://127.0.0.1:1")
 
 
 def another(path, table):

@@ -39,6 +39,7 @@ ledger = "{name}.ledger"      # what was promised and released: keep it with its
 accepted = "accepted"         # the terms that a person here accepted
 listen = {listen}           # for learners with certificates; leave it out to stay off the network
 # socket = "/run/parley/{name}.sock"   # for relays on this machine (its owner and group may ask by terms accepted with --relay)
+# cluster = "tls://10.0.0.7:8786"      # your own Dask scheduler: its workers read the pieces of a table that is a folder
 
 [identity]                    # parley certs
 authority = "ca.crt"

@@ -3,13 +3,16 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import joblib
 from threadpoolctl import ThreadpoolController
 
+from parley.errors import SettingError
 from parley.validate import Floats
+
+JOINING = 10.0  # seconds to wait for a cluster
 
 P = TypeVar("P")
 
@@ -25,6 +28,22 @@ def sum_afar(part: Callable[[P], Floats], pieces: Sequence[P]) -> Floats:
     work = joblib.Parallel(n_jobs=_cores(), prefer="threads", return_as="generator", pre_dispatch="2*n_jobs")
     with _blas().limit(limits=1, user_api="blas"):
         return add(work(joblib.delayed(part)(piece) for piece in pieces))
+
+
+def join_cluster(scheduler: str) -> Callable[[], object]:
+    """Connect to a Dask cluster. What is returned is to be called in each thread whose sums over a disk shall be computed there.
+
+    The cluster's machines read the table and send exact sums: they must be the owner's own, and so must the lines between them.
+    """
+    try:
+        import distributed
+    except ModuleNotFoundError:
+        raise SettingError("cluster: needs the extra 'cluster': pip install 'parley[cluster]'") from None
+    try:
+        client = distributed.Client(scheduler, timeout=JOINING)  # type: ignore[no-untyped-call, unused-ignore]
+    except (OSError, ValueError):
+        raise SettingError(f"cluster = {scheduler!r}: no Dask scheduler answers there") from None
+    return partial(joblib.parallel_config, backend="dask", client=client)
 
 
 def add(parts: Iterable[Floats]) -> Floats:

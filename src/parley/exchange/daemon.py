@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 from cryptography import x509
 
+from parley.data.blocks import join_cluster
 from parley.errors import ExchangeError, SettingError
 from parley.exchange.acceptance import Acceptances, Caller
 from parley.exchange.certificates import check_identity, fingerprint, names
@@ -36,6 +37,8 @@ OPTIONS = (
     ("grpc.keepalive_time_ms", 60_000),  # a caller that vanished in the middle of a call gives its place back
 )
 
+Begin = Callable[[], object] | None  # what each worker does before its first call
+
 
 def open_owner(settings: OwnerSettings) -> Owner:
     """The owner with its table and its ledger, as its settings say."""
@@ -53,6 +56,7 @@ def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
 
 
 def _serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
+    begin = None if settings.cluster is None else join_cluster(settings.cluster)
     owner = open_owner(settings)
     desk = Desk(owner, Acceptances(settings.accepted), log)
     desk.open()
@@ -60,11 +64,11 @@ def _serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
     warnings = reminders(settings)
     if settings.listen is not None and settings.identity is not None:
         revocations = Revocations(settings.identity, lambda sentence: log("warning", reason=sentence))
-        server, port = _on_network(desk, settings.listen, settings.identity, revocations, log)
+        server, port = _on_network(desk, begin, settings.listen, settings.identity, revocations, log)
         reached["listen"] = f"{settings.listen.rpartition(':')[0]}:{port}"
         servers.append(server)
     if settings.socket is not None:
-        servers.append(_on_socket(desk, settings.socket))
+        servers.append(_on_socket(desk, begin, settings.socket))
         reached["socket"] = str(settings.socket)
     for server in servers:
         server.start()
@@ -110,8 +114,8 @@ class Places:
                 del self._taken[caller]
 
 
-def _server(desk: Desk, caller: Callable[[Any], Caller]) -> Any:
-    server, places = grpc.server(ThreadPoolExecutor(WORKERS), options=OPTIONS), Places(PLACES)
+def _server(desk: Desk, begin: Begin, caller: Callable[[Any], Caller]) -> Any:
+    server, places = grpc.server(ThreadPoolExecutor(WORKERS, initializer=begin), options=OPTIONS), Places(PLACES)
 
     def handler(work: Callable[[bytes, Caller], bytes]) -> Any:
         def handle(sent: Iterator[bytes], context: Any) -> bytes:
@@ -131,16 +135,16 @@ def _server(desk: Desk, caller: Callable[[Any], Caller]) -> Any:
     return server
 
 
-def _on_network(desk: Desk, address: str, identity: Identity, revocations: Revocations, log: Log) -> tuple[Any, int]:
+def _on_network(desk: Desk, begin: Begin, address: str, identity: Identity, revocations: Revocations, log: Log) -> tuple[Any, int]:
     """A server for certified learners, and its port."""
-    server = _server(desk, lambda context: _certified(context, revocations, log))
+    server = _server(desk, begin, lambda context: _certified(context, revocations, log))
     return server, _bound(address, lambda: server.add_secure_port(address, server_credentials(identity)))
 
 
-def _on_socket(desk: Desk, path: Path) -> Any:
+def _on_socket(desk: Desk, begin: Begin, path: Path) -> Any:
     """A server for relays that the file's permissions let in: its owner and its group."""
     require_unused(path)
-    server = _server(desk, lambda context: Caller(relay=True))
+    server = _server(desk, begin, lambda context: Caller(relay=True))
     before = os.umask(0o117)
     try:
         _bound(str(path), lambda: server.add_insecure_port(f"unix:{path}"))

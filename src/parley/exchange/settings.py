@@ -29,7 +29,10 @@ class Identity(_Settings):
 
 
 class OwnerSettings(_Settings):
-    """An owner's things. `listen` (host:port) is for learners with certificates, `socket` for relays on this machine."""
+    """An owner's things. `listen` (host:port) is for learners with certificates, `socket` for relays on this machine.
+
+    `cluster` is the address of the owner's own Dask scheduler, on whose workers the pieces of a streamed table are read.
+    """
 
     name: Party
     table: Path
@@ -37,6 +40,7 @@ class OwnerSettings(_Settings):
     accepted: Path
     listen: Text | None = None
     socket: Path | None = None
+    cluster: Text | None = None
     identity: Identity | None = None
 
 
