@@ -183,8 +183,8 @@ def test_blocks_are_summed_on_a_cluster(tmp_path, monkeypatch):
         assert np.isfinite(told.answer.value).all()
         assert client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter) > steps + 2
     monkeypatch.setattr(blocks, "JOINING", 0.5)
-    with pytest.raises(SettingError, match="no Dask scheduler answers"):
-        blocks.join_cluster("tcp://127.0.0.1:1")
+    with pytest.raises(SettingError, match="no Dask scheduler answers"), blocks.joined("tcp://127.0.0.1:1"):
+        raise AssertionError
 
 
 def another(path, table):

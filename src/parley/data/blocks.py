@@ -1,8 +1,9 @@
 """Sums over pieces of a table, on all cores. A speed setting: the result does not depend on how many there are."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -30,11 +31,15 @@ def sum_afar(part: Callable[[P], Floats], pieces: Sequence[P]) -> Floats:
         return add(work(joblib.delayed(part)(piece) for piece in pieces))
 
 
-def join_cluster(scheduler: str) -> Callable[[], object]:
-    """Connect to a Dask cluster. What is returned is to be called in each thread whose sums over a disk shall be computed there.
+@contextmanager
+def joined(scheduler: str | None) -> Iterator[Callable[[], object] | None]:
+    """Connected to a Dask cluster. What is yielded is to be called in each thread whose sums over a disk shall be computed there.
 
     The cluster's machines read the table and send exact sums: they must be the owner's own, and so must the lines between them.
     """
+    if scheduler is None:
+        yield None
+        return
     try:
         import distributed
     except ModuleNotFoundError:
@@ -43,7 +48,10 @@ def join_cluster(scheduler: str) -> Callable[[], object]:
         client = distributed.Client(scheduler, timeout=JOINING)  # type: ignore[no-untyped-call, unused-ignore]
     except (OSError, ValueError):
         raise SettingError(f"cluster = {scheduler!r}: no Dask scheduler answers there") from None
-    return partial(joblib.parallel_config, backend="dask", client=client)
+    try:
+        yield partial(joblib.parallel_config, backend="dask", client=client)
+    finally:
+        client.close()  # type: ignore[no-untyped-call, unused-ignore]
 
 
 def add(parts: Iterable[Floats]) -> Floats:

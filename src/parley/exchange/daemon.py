@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 from cryptography import x509
 
-from parley.data.blocks import join_cluster
+from parley.data.blocks import joined
 from parley.errors import ExchangeError, SettingError
 from parley.exchange.acceptance import Acceptances, Caller
 from parley.exchange.certificates import check_identity, fingerprint, names
@@ -51,12 +51,11 @@ def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
         raise SettingError("owner.toml: expected `listen`, `socket` or both: nobody could ask")
     if settings.identity is not None:
         check_identity(settings.identity, settings.name)
-    with sole_daemon(settings.ledger):
-        _serve(settings, stop, log)
+    with sole_daemon(settings.ledger), joined(settings.cluster) as begin:
+        _serve(settings, begin, stop, log)
 
 
-def _serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
-    begin = None if settings.cluster is None else join_cluster(settings.cluster)
+def _serve(settings: OwnerSettings, begin: Begin, stop: threading.Event, log: Log) -> None:
     owner = open_owner(settings)
     desk = Desk(owner, Acceptances(settings.accepted), log)
     desk.open()
