@@ -145,6 +145,12 @@ def test_a_cell_means_the_same_in_a_parquet_batch_and_in_a_data_frame(cells):
             np.testing.assert_array_equal(found, expected)
 
 
+def test_cells_that_pandas_cannot_take_are_named_not_quoted():
+    cells = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array([4711, None]))
+    with pytest.raises(DataError, match=r"t: column 'a': its cells cannot be read \(ValueError\)"):
+        numbers(pa.record_batch({"a": cells}), "a", "t")
+
+
 def outcome(read, rows):
     try:
         return read(rows)

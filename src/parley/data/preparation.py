@@ -77,7 +77,7 @@ class Preparation:
         """The same by columns [p, n]: as files hold them, and in one stretch for every step on the way."""
         require_columns(frame, self.features, name)
         raw = np.empty((len(self.features) + 1, len(frame)))
-        for place, column in zip(raw, self.features, strict=False):
+        for place, column in zip(raw[:-1], self.features, strict=True):
             place[:] = self._column(frame, column, name)
         return self._prepared(raw)
 
@@ -141,8 +141,8 @@ class Preparation:
 
     def _block(self, rows: Rows, name: str) -> Design:
         """The same in the order of columns, for sums alone."""
-        y = self.target(rows, name)
-        return Design(self.columns(rows, name).T, y, self.weights(y))
+        X, y = self.columns(rows, name).T, self.target(rows, name)
+        return Design(X, y, self.weights(y))
 
     def _streamed(self, folder: ParquetFolder, terms: Terms, name: str) -> tuple[Design, Design]:
         if terms.privacy.person is not None:

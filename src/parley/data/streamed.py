@@ -144,9 +144,8 @@ class StreamedDesign(Design):
 
     def check(self) -> None:
         """Prepare every row once, so that a cell that cannot be read is found now rather than in the middle of a run."""
-        found = self.sum(lambda block: np.array([float(len(block))]))[0] if len(self) else 0
-        if found != len(self):
-            raise DataError(f"{self._folder.path}: {found:.0f} rows were read where {len(self)} belong")
+        if len(self):
+            self.sum(lambda _: np.zeros(1))
 
     @cached_property
     def statistics(self) -> tuple[Floats, Floats, float]:

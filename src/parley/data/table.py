@@ -59,7 +59,7 @@ def numbers(frame: Rows, column: str, name: str) -> Floats:
     """A numeric column as float64; text, missing cells and infinities are refused with their row."""
     values = _plain_numbers(frame, column)
     if values is None:
-        series = _series(frame, column)
+        series = _series(frame, column, name)
         values = _parsed(frame, column, name) if is_text(series) else series.to_numpy(dtype=np.float64, na_value=np.nan)
     finite = np.isfinite(values)
     if not finite.all():
@@ -81,8 +81,15 @@ def _plain_numbers(frame: Rows, column: str) -> Floats | None:
     return np.asarray(cells.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _series(frame: Rows, column: str) -> "pd.Series[Any]":
-    return frame[column] if isinstance(frame, pd.DataFrame) else frame.select([column]).to_pandas()[column]
+def _series(frame: Rows, column: str, name: str) -> "pd.Series[Any]":
+    """A column as pandas sees it."""
+    if isinstance(frame, pd.DataFrame):
+        return frame[column]
+    try:
+        found: pd.Series[Any] = frame.select([column]).to_pandas()[column]
+    except Exception as error:  # as in `read_table`
+        raise DataError(f"{name}: column {column!r}: its cells cannot be read ({type(error).__name__})") from None
+    return found
 
 
 def _parsed(frame: Rows, column: str, name: str) -> Floats:
@@ -123,7 +130,7 @@ def _kinds(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list
     if not isinstance(frame, pd.DataFrame) and (found := _words(frame.column(column))) is not None:
         return found
     try:
-        place, kinds = pd.factorize(_series(frame, column).astype(object))
+        place, kinds = pd.factorize(_series(frame, column, name).astype(object))
     except TypeError:
         raise DataError(f"{name}: column {column!r}: expected numbers or names in its cells") from None
     return place, list(kinds)
