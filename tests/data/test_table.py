@@ -1,5 +1,9 @@
+from datetime import date
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from parley.data import read_table
@@ -105,3 +109,50 @@ def test_at_most_k_rows_of_a_person_remain():
     assert kept["x"].is_monotonic_increasing
     with pytest.raises(DataError, match="every row needs its person"):
         keep_per_person(pd.DataFrame({"who": [1, None]}), "who", 1, "bank")
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pa.array([1.5, -0.0, 1e300]),
+        pa.array([1.5, float("nan"), float("inf")]),
+        pa.array([1.5, None, 2.5]),
+        pa.array([0.1, 0.2, None], pa.float32()),
+        pa.array([2**53 + 1, 2**63, 7], pa.uint64()),
+        pa.array([1, None, 3], pa.int8()),
+        pa.array([True, False, True]),
+        pa.array([True, None, False]),
+        pa.array(["1", " 2.5 ", "1e3"]),
+        pa.array(["1", "x", "nan"]),
+        pa.array(["1", None, ""]),
+        pa.array(["a", "b", "a"], pa.large_string()),
+        pa.array(["a", "1", None]).dictionary_encode(),
+        pa.DictionaryArray.from_arrays(pa.array([1, 1, 0], pa.int8()), pa.array([3, 1])),
+        pa.array([Decimal("1.5"), Decimal("1.0"), None]),
+        pa.array([date(2020, 1, 1)] * 3),
+        pa.array([None, None, None]),
+        pa.array([[1], [2], [1]]),
+    ],
+    ids=lambda cells: f"{cells.type}-{cells.null_count}",
+)
+def test_a_cell_means_the_same_in_a_parquet_batch_and_in_a_data_frame(cells):
+    """Also for part of a batch, which lies in the middle of its buffers."""
+    for batch in (whole := pa.record_batch({"a": cells}), whole.slice(1), whole.slice(0, 0)):
+        frame = batch.to_pandas()
+        for read in (lambda rows: numbers(rows, "a", "t"), lambda rows: codes(rows, "a", ["1", "a"], "t")):
+            expected, found = outcome(read, frame), outcome(read, batch)
+            assert type(found) is type(expected)
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_cells_that_pandas_cannot_take_are_named_not_quoted():
+    cells = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array([4711, None]))
+    with pytest.raises(DataError, match=r"t: column 'a': its cells cannot be read \(ValueError\)"):
+        numbers(pa.record_batch({"a": cells}), "a", "t")
+
+
+def outcome(read, rows):
+    try:
+        return read(rows)
+    except DataError as error:
+        return str(error)

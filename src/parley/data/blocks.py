@@ -26,7 +26,8 @@ def sum_blocks(part: Callable[[P], Floats], blocks: Sequence[P]) -> Floats:
 
 def sum_afar(part: Callable[[P], Floats], pieces: Sequence[P]) -> Floats:
     """The same where a piece is a place on a disk: few at a time, and on a cluster if joblib was told of one (`parallel_config`)."""
-    work = joblib.Parallel(n_jobs=_cores(), prefer="threads", return_as="generator", pre_dispatch="2*n_jobs")
+    readers = _cores() + 1  # one of them waits for the disk while the others compute
+    work = joblib.Parallel(n_jobs=readers, prefer="threads", return_as="generator", pre_dispatch="2*n_jobs")
     with _blas().limit(limits=1, user_api="blas"):
         return add(work(joblib.delayed(part)(piece) for piece in pieces))
 

@@ -16,7 +16,7 @@ from sklearn.decomposition import PCA
 
 from parley.data.design import Design
 from parley.data.streamed import ParquetFolder, StreamedDesign
-from parley.data.table import codes, is_text, keep_per_person, names, numbers, read_table, require_columns
+from parley.data.table import Rows, codes, is_text, keep_per_person, names, numbers, read_table, require_columns
 from parley.errors import DataError
 from parley.terms import Model, Terms, training_records
 from parley.validate import LARGEST, Floats
@@ -69,24 +69,37 @@ class Preparation:
         extremes = (np.array(self.target_bounds) - self.target_centre) / self.target_scale
         return float(np.abs(extremes).max()) * (1 + 1e-12)
 
-    def matrix(self, frame: pd.DataFrame, name: str) -> Floats:
+    def matrix(self, frame: Rows, name: str) -> Floats:
         """The design matrix [n, p] of a table that has the feature columns."""
+        return np.ascontiguousarray(self.columns(frame, name).T)
+
+    def columns(self, frame: Rows, name: str) -> Floats:
+        """The same by columns [p, n]: as files hold them, and in one stretch for every step on the way."""
         require_columns(frame, self.features, name)
-        raw = np.empty((len(frame), len(self.features)))
-        for j, column in enumerate(self.features):
-            raw[:, j] = self._column(frame, column, name)
-        return self.transform(raw)
+        raw = np.empty((len(self.features) + 1, len(frame)))
+        for place, column in zip(raw[:-1], self.features, strict=True):
+            place[:] = self._column(frame, column, name)
+        return self._prepared(raw)
 
     def transform(self, raw: Floats) -> Floats:
         """The design matrix of coded raw features [n, features]."""
-        X = (_capped(raw, self.low, self.high) - self.centre) / self.scale
-        if self.rotation is not None:
-            X = np.clip(X @ self.rotation, self.component_low, self.component_high)
-        if self.model.has_intercept:
-            X = np.column_stack([X, np.ones(len(X))])
-        return np.ascontiguousarray(X)
+        return np.ascontiguousarray(self._prepared(np.vstack([raw.T, np.ones(len(raw))])).T)
 
-    def target(self, frame: pd.DataFrame, name: str) -> Floats:
+    def _prepared(self, raw: Floats) -> Floats:
+        """Prepared columns [p, n] of coded raw ones [features, n] with a spare row for the constant; overwrites them."""
+        X = raw[:-1]
+        np.clip(X, np.maximum(self.low, -LARGEST)[:, None], np.minimum(self.high, LARGEST)[:, None], out=X)
+        if self.centre.any() or (self.scale != 1).any():
+            X -= self.centre[:, None]
+            X /= self.scale[:, None]
+        if self.rotation is not None and self.component_low is not None and self.component_high is not None:
+            raw = np.empty((self.rotation.shape[1] + 1, X.shape[1]))
+            X = np.matmul(self.rotation.T, X, out=raw[:-1])
+            np.clip(X, self.component_low[:, None], self.component_high[:, None], out=X)
+        raw[-1] = 1.0
+        return raw[: self.width]
+
+    def target(self, frame: Rows, name: str) -> Floats:
         """The targets [n]: clipped to their bounds, centred and scaled; or classes as -1 and 1."""
         column = self.model.target
         require_columns(frame, [column], name)
@@ -126,6 +139,11 @@ class Preparation:
         X, y = self.matrix(frame, name), self.target(frame, name)
         return Design(X, y, self.weights(y))
 
+    def _block(self, rows: Rows, name: str) -> Design:
+        """The same in the order of columns, for sums alone."""
+        X, y = self.columns(rows, name).T, self.target(rows, name)
+        return Design(X, y, self.weights(y))
+
     def _streamed(self, folder: ParquetFolder, terms: Terms, name: str) -> tuple[Design, Design]:
         if terms.privacy.person is not None:
             raise DataError(
@@ -136,7 +154,7 @@ class Preparation:
         require_columns(folder.example(), columns, name)
         train = self._trained_on(len(folder)) if self.model.holdout else None
         held = np.zeros(len(folder), dtype=bool) if train is None else ~train
-        designs = [StreamedDesign(folder, columns, kept, self.width, self.design) for kept in (train, held)]
+        designs = [StreamedDesign(folder, columns, kept, self.width, self._block) for kept in (train, held)]
         for design in designs:
             design.check()
         return designs[0], designs[1]
@@ -147,7 +165,7 @@ class Preparation:
         train[np.random.default_rng(0).permutation(rows)[training_records(rows, self.model.holdout) :]] = False
         return train
 
-    def _column(self, frame: pd.DataFrame, column: str, name: str) -> Floats:
+    def _column(self, frame: Rows, column: str, name: str) -> Floats:
         if column in self.categories:
             return codes(frame, column, self.categories[column], name)
         return numbers(frame, column, name)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +22,17 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from parley.data.blocks import add, sum_afar
-from parley.data.design import BLOCK, Design
-from parley.data.table import Table, read_table
+from parley.data.design import BLOCK, Design, pooled
+from parley.data.table import Rows, Table, read_table
 from parley.errors import DataError
 from parley.validate import Floats
 
 PIECE = 64  # blocks that a piece has at least
 AT_ONCE = 16  # blocks in memory at a time, for each core
+BUFFERS = 32 << 20  # bytes read at a time for each core, shared out among the columns
 
 Part = Callable[[Design], Floats]
-Prepare = Callable[[pd.DataFrame, str], Design]
+Prepare = Callable[[Rows, str], Design]
 
 
 @dataclass(frozen=True)
@@ -141,9 +144,8 @@ class StreamedDesign(Design):
 
     def check(self) -> None:
         """Prepare every row once, so that a cell that cannot be read is found now rather than in the middle of a run."""
-        for piece in self.places:
-            for _ in self._blocks(piece):
-                continue
+        if len(self):
+            self.sum(lambda _: np.zeros(1))
 
     @cached_property
     def statistics(self) -> tuple[Floats, Floats, float]:
@@ -158,27 +160,28 @@ class StreamedDesign(Design):
 
     def _blocks(self, piece: Piece) -> Iterator[Design]:
         """The piece's kept rows in blocks of exactly `BLOCK`, but for the last."""
-        place = piece.start
-        for table in _aligned(self._kept_rows(piece), AT_ONCE * BLOCK):
-            name = f"{self._folder.path}, counted from row {place + 1} on"
-            yield from self._prepare(table.to_pandas(), name).pieces
-            place += len(table)
+        return _aligned(self._prepared(piece))
 
-    def _kept_rows(self, piece: Piece) -> Iterator[pa.Table]:
-        place = piece.start
-        for file, group, rows in piece.groups:
-            begun = place
-            with _discreet(file), pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20) as source:
-                for batch in source.iter_batches(AT_ONCE * BLOCK, row_groups=[group], columns=self._columns, use_threads=False):
-                    table = pa.Table.from_batches([batch])
-                    if self._kept is not None:
-                        table = table.filter(pa.array(self._kept[place : place + len(batch)]))
-                    place += len(batch)
-                    if place - begun > rows:
-                        raise DataError(f"{file}: it holds more rows than when the table was opened")
-                    yield table
-            if place - begun != rows:
-                raise DataError(f"{file}: it holds fewer rows than when the table was opened")
+    def _prepared(self, piece: Piece) -> Iterator[Design]:
+        """The piece's kept rows as they come."""
+        place, each = piece.start, buffer_size(len(self._columns))
+        for file, groups in groupby(piece.groups, key=itemgetter(0)):
+            with _discreet(file), pq.ParquetFile(file, pre_buffer=False, buffer_size=each) as source:
+                for _, group, rows in groups:
+                    begun = place
+                    for batch in source.iter_batches(AT_ONCE * BLOCK, row_groups=[group], columns=self._columns, use_threads=False):
+                        if place + len(batch) - begun > rows:
+                            raise DataError(f"{file}: it holds more rows than when the table was opened")
+                        kept = batch if self._kept is None else batch.filter(pa.array(self._kept[place : place + len(batch)]))
+                        yield self._prepare(kept, f"{self._folder.path}, counted from row {place + 1} on")
+                        place += len(batch)
+                    if place - begun != rows:
+                        raise DataError(f"{file}: it holds fewer rows than when the table was opened")
+
+
+def buffer_size(columns: int) -> int:
+    """Bytes of one column read at a time: few long reads for a disk, yet no more memory where there are many columns."""
+    return max(BUFFERS // columns, 1 << 16)
 
 
 def _stamped(files: tuple[Path, ...]) -> tuple[tuple[str, int, int, int], ...]:
@@ -195,7 +198,7 @@ def _discreet(file: Path) -> Iterator[None]:
     """What pyarrow says about a file may quote its cells."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeError) as error:
         raise DataError(f"{file}: cannot be read as parquet ({type(error).__name__})") from None
 
 
@@ -206,13 +209,24 @@ def open_table(table: Table) -> pd.DataFrame | ParquetFolder:
     return read_table(table)
 
 
-def _aligned(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """The same rows in tables of exactly `rows`, but for the last."""
-    waiting: Any = None
-    for table in tables:
-        waiting = table if waiting is None else pa.concat_tables([waiting, table])
-        while len(waiting) >= rows:
-            yield waiting.slice(0, rows)
-            waiting = waiting.slice(rows)
-    if waiting is not None and len(waiting):
+def _aligned(designs: Iterator[Design]) -> Iterator[Design]:
+    """The same rows in blocks of exactly `BLOCK`, but for the last. Only rows on both sides of a seam are copied."""
+    waiting: Design | None = None
+    for design in designs:
+        start = 0
+        if waiting is not None:
+            start = BLOCK - len(waiting)
+            waiting = pooled([waiting, _cut(design, 0, start)])
+            if len(waiting) < BLOCK:
+                continue
+            yield waiting
+        full = start + (len(design) - start) // BLOCK * BLOCK
+        for place in range(start, full, BLOCK):
+            yield _cut(design, place, place + BLOCK)
+        waiting = _cut(design, full, len(design)) if full < len(design) else None
+    if waiting is not None:
         yield waiting
+
+
+def _cut(design: Design, start: int, stop: int) -> Design:
+    return Design(design.X[start:stop], design.y[start:stop], design.weight[start:stop])

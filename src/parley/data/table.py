@@ -4,16 +4,18 @@ import difflib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from parley.errors import DataError
 from parley.validate import Floats
 
 Table = pd.DataFrame | str | Path
+Rows: TypeAlias = "pd.DataFrame | pa.RecordBatch"  # in memory, or some rows of a Parquet file as they come
 
 
 def read_table(table: Table) -> pd.DataFrame:
@@ -36,9 +38,9 @@ def read_table(table: Table) -> pd.DataFrame:
         raise DataError(f"{path}: cannot be read as {path.suffix[1:]} ({type(error).__name__})") from None
 
 
-def require_columns(frame: pd.DataFrame, columns: Sequence[str], name: str) -> None:
+def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
     """Refuse a table that lacks one of `columns`, with a suggestion where one is close."""
-    present = Counter(str(c) for c in frame.columns)
+    present = Counter(str(c) for c in (frame.columns if isinstance(frame, pd.DataFrame) else frame.schema.names))
     for column in columns:
         if column not in present:
             near = difflib.get_close_matches(column, present, n=1)
@@ -53,35 +55,63 @@ def is_text(column: "pd.Series[Any]") -> bool:
     return not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column))
 
 
-def numbers(frame: pd.DataFrame, column: str, name: str) -> Floats:
+def numbers(frame: Rows, column: str, name: str) -> Floats:
     """A numeric column as float64; text, missing cells and infinities are refused with their row."""
-    series = frame[column]
-    if is_text(series):
-        place, kinds = _kinds(series, column, name)
-        parsed = np.array([*(_number(kind) for kind in kinds), np.nan])  # the last one is for missing cells, place -1
-        converted = pd.Series(parsed[place])
-        wrong = np.flatnonzero(converted.isna().to_numpy() & (place >= 0))
-        if wrong.size:
-            raise DataError(
-                f"{name}: column {column!r}, row {wrong[0] + 1}: expected a number; for a column of names declare "
-                f"model.categories.{column} or give a public sample"
-            )
-        series = converted
-    values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-    bad = np.flatnonzero(~np.isfinite(values))
-    if bad.size:
+    values = _plain_numbers(frame, column)
+    if values is None:
+        series = _series(frame, column, name)
+        values = _parsed(frame, column, name) if is_text(series) else series.to_numpy(dtype=np.float64, na_value=np.nan)
+    finite = np.isfinite(values)
+    if not finite.all():
+        bad = np.flatnonzero(~finite)
         what = "a missing value" if np.isnan(values[bad[0]]) else "an infinity"
         more = f" (and {bad.size - 1} more)" if bad.size > 1 else ""
         raise DataError(f"{name}: column {column!r}, row {bad[0] + 1}: {what}{more}; expected finite numbers")
     return np.ascontiguousarray(values)
 
 
-def codes(frame: pd.DataFrame, column: str, categories: Sequence[str], name: str) -> Floats:
+def _plain_numbers(frame: Rows, column: str) -> Floats | None:
+    """The numbers of a Parquet column without gaps as they lie in memory; None where pandas has to look at them."""
+    if isinstance(frame, pd.DataFrame):
+        return None
+    cells = frame.column(column)
+    kind = cells.type
+    if cells.null_count or not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        return None
+    return np.asarray(cells.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _series(frame: Rows, column: str, name: str) -> "pd.Series[Any]":
+    """A column as pandas sees it."""
+    if isinstance(frame, pd.DataFrame):
+        return frame[column]
+    try:
+        found: pd.Series[Any] = frame.select([column]).to_pandas()[column]
+    except Exception as error:  # as in `read_table`
+        raise DataError(f"{name}: column {column!r}: its cells cannot be read ({type(error).__name__})") from None
+    return found
+
+
+def _parsed(frame: Rows, column: str, name: str) -> Floats:
+    """Text cells as numbers, missing ones as NaN."""
+    place, kinds = _kinds(frame, column, name)
+    parsed = np.array([*(_number(kind) for kind in kinds), np.nan])  # the last one is for missing cells, place -1
+    values: Floats = parsed[place]
+    wrong = np.flatnonzero(np.isnan(values) & (place >= 0))
+    if wrong.size:
+        raise DataError(
+            f"{name}: column {column!r}, row {wrong[0] + 1}: expected a number; for a column of names declare "
+            f"model.categories.{column} or give a public sample"
+        )
+    return values
+
+
+def codes(frame: Rows, column: str, categories: Sequence[str], name: str) -> Floats:
     """A column of names as integers 0, 1, ...: their place in `categories`; any other name gets the number after the last.
 
     The list comes from the terms or from public data, so a code never depends on the private table.
     """
-    place, kinds = _kinds(frame[column], column, name)
+    place, kinds = _kinds(frame, column, name)
     missing = np.flatnonzero(place < 0)
     if missing.size:
         raise DataError(f"{name}: column {column!r}, row {missing[0] + 1}: a missing value; expected a name")
@@ -92,16 +122,27 @@ def codes(frame: pd.DataFrame, column: str, categories: Sequence[str], name: str
 
 def names(frame: pd.DataFrame, column: str, name: str) -> list[str]:
     """The different names in a column, sorted."""
-    return sorted({_cell_name(kind) for kind in _kinds(frame[column], column, name)[1]})
+    return sorted({_cell_name(kind) for kind in _kinds(frame, column, name)[1]})
 
 
-def _kinds(series: "pd.Series[Any]", column: str, name: str) -> tuple[NDArray[np.int64], list[Any]]:
+def _kinds(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[Any]]:
     """(which of the different cells each row holds, -1 for a missing one; the different cells)."""
+    if not isinstance(frame, pd.DataFrame) and (found := _words(frame.column(column))) is not None:
+        return found
     try:
-        place, kinds = pd.factorize(series.astype(object))
+        place, kinds = pd.factorize(_series(frame, column, name).astype(object))
     except TypeError:
         raise DataError(f"{name}: column {column!r}: expected numbers or names in its cells") from None
     return place, list(kinds)
+
+
+def _words(cells: pa.Array) -> tuple[NDArray[np.int64], list[Any]] | None:
+    """The same for a Parquet column of text, without a Python object for every cell; None for other columns."""
+    words = cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
+    if not (pa.types.is_string(words.type) or pa.types.is_large_string(words.type)):
+        return None
+    encoded = words.dictionary_encode()
+    return encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(), encoded.dictionary.to_pylist()
 
 
 def _cell_name(cell: Any) -> str:
@@ -126,7 +167,7 @@ def _number(cell: Any) -> float:
 def keep_per_person(frame: pd.DataFrame, person: str, limit: int, name: str) -> pd.DataFrame:
     """The first `limit` rows of every person, in the table's order."""
     require_columns(frame, [person], name)
-    place, kinds = _kinds(frame[person], person, name)
+    place, kinds = _kinds(frame, person, name)
     missing = np.flatnonzero(place < 0)
     if missing.size:
         raise DataError(f"{name}: column {person!r}, row {missing[0] + 1}: a missing value; every row needs its person")
