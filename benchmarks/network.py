@@ -76,11 +76,18 @@ class TimedLedger(parley.Ledger):
     def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]:
         inside = 0.0
 
-        def timed() -> Floats:
+        def timed() -> Callable[[], Floats]:
             nonlocal inside
             began = time.perf_counter()
-            value = release()
+            draw = release()
             inside = time.perf_counter() - began
+            return lambda: drawn(draw)
+
+        def drawn(draw: Callable[[], Floats]) -> Floats:
+            nonlocal inside
+            began = time.perf_counter()
+            value = draw()
+            inside += time.perf_counter() - began
             return value
 
         began = time.perf_counter()
@@ -245,7 +252,7 @@ def main() -> None:
     heads = ("round", "echo", "commit", "noise", "gradient", "rest")
     print(f"{'numbers':>8} " + " ".join(f"{head:>9}" for head in heads) + f" {'rest/echo':>10} {'over Flower':>12}   (ms, medians)")
     for (width, rows), rounds in zip(sizes.items(), (400, 200, 40), strict=True):
-        with tempfile.TemporaryDirectory(dir=Path.cwd()) as place:
+        with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as place:  # not /tmp: it may be no disk
             folder = Path(place)
             certificates.make_authority(folder, "Benchmark", 30)
             parts = measure(folder, width, rows, rounds)

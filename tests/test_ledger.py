@@ -47,7 +47,7 @@ def reserve(terms, epsilon, rounds, owner="a", delta=Fraction(0), learner="learn
 
 
 def value(number=1.0):
-    return lambda: np.full(3, number)
+    return lambda: lambda: np.full(3, number)
 
 
 def costing(spent):
@@ -202,7 +202,7 @@ def test_the_file_remembers(tmp_path):
     path = tmp_path / "a.ledger"
     ledger = Ledger(path, lifetime=1.0)
     ledger.accept(reserve("t", Fraction(1), 10))
-    first, _ = ledger.answer(query(1), costing(COST), {"mechanism": "laplace"}, lambda: np.array([0.1, -0.0, 5e-324]))
+    first, _ = ledger.answer(query(1), costing(COST), {"mechanism": "laplace"}, lambda: lambda: np.array([0.1, -0.0, 5e-324]))
     ledger.close()
     again = Ledger(path)
     assert again.lifetime == (1, 0)
@@ -272,6 +272,19 @@ def test_a_chain_with_recomputed_hashes_still_has_to_add_up(tmp_path):
         Ledger(path)
 
 
+def test_a_ledger_that_was_moved_away_or_replaced_is_not_written_to(tmp_path):
+    path = tmp_path / "a.ledger"
+    ledger = Ledger(path, lifetime=1.0)
+    ledger.accept(reserve("t", Fraction(1), 10))
+    path.rename(tmp_path / "moved")
+    with pytest.raises(LedgerError, match="moved or replaced"):
+        ledger.answer(query(1), costing(COST), {}, value())
+    Ledger(path, lifetime=1.0).close()
+    with pytest.raises(LedgerError, match="moved or replaced"):
+        ledger.account("t")
+    ledger.close()
+
+
 def test_a_ledger_that_cannot_be_written_releases_nothing(tmp_path, monkeypatch):
     ledger = Ledger(tmp_path / "a.ledger", lifetime=1.0)
     ledger.accept(reserve("t", Fraction(1), 10))
@@ -334,7 +347,7 @@ def test_a_long_release_keeps_nobody_waiting_and_counts_only_when_committed(tmp_
     def slow():
         began.set()
         assert go.wait(30)
-        return np.full(3, 7.0)
+        return never  # no noise is drawn for an answer that is not stored
 
     def ask(question):
         try:
@@ -486,7 +499,7 @@ def test_a_query_id_belongs_to_its_agreement(tmp_path):
     for terms, learner in (("t", "learner"), ("u", "mallory")):
         ledger.accept(Reservation(terms, "a", learner, Fraction(1), Fraction(0), 4))
     honest = GradientQuery.ask("t", "learner", 1, np.zeros(3))
-    ledger.answer(GradientQuery(honest.id, "u", "mallory", 1, np.ones(3)), lambda k: Fraction(k, 4), {}, lambda: np.ones(3))
-    value, _ = ledger.answer(honest, lambda k: Fraction(k, 4), {}, lambda: np.full(3, 7.0))
+    ledger.answer(GradientQuery(honest.id, "u", "mallory", 1, np.ones(3)), lambda k: Fraction(k, 4), {}, lambda: lambda: np.ones(3))
+    value, _ = ledger.answer(honest, lambda k: Fraction(k, 4), {}, lambda: lambda: np.full(3, 7.0))
     np.testing.assert_array_equal(value, 7.0)
     assert ledger.verify() == 5

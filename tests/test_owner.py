@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import parley
+from parley import objectives
 from parley.errors import (
     BudgetExhausted,
     DataError,
@@ -22,7 +23,8 @@ from parley.errors import (
 from parley.ledger import Ledger
 from parley.mechanisms import FastNoise, SafeNoise
 from parley.mechanisms.gaussian import gaussian_ratio
-from parley.queries import GradientQuery
+from parley.objectives.local_update import local_update
+from parley.queries import GradientQuery, ScoreQuery, UpdateQuery
 from samples import BOUNDS, class_table, make_terms, regression_table
 
 
@@ -69,6 +71,54 @@ def test_shared_records_divide_the_budget_of_the_noise(shared):
     agreement = parley.Owner("a", regression_table(200)).accept(terms)
     assert agreement.plan.mechanism.scale == pytest.approx(shared * 2 * 4.0 * 10 / 200, rel=1e-6)
     assert agreement.plan.spent_after(1) == Fraction(1, 10)
+
+
+def test_records_per_person_multiply_the_noise_of_local_updates_and_scores():
+    """Numbers written out: n = 100 of 125 rows train, m = 25 score; k = 2 rows a person."""
+    table = regression_table(125).assign(who=np.arange(125) // 2)
+    terms = make_terms(
+        125,
+        model__holdout=0.2,
+        model__bounds=BOUNDS,
+        learning__algorithm="federated-averaging",
+        learning__local_steps=3,
+        learning__step="auto",
+        learning__horizon=4,
+        privacy__clip=0.5,
+        privacy__score_epsilon=0.2,
+        privacy__person="who",
+        privacy__records_per_person=2,
+    )
+    agreement = parley.Owner("a", table).prepare(terms)
+    direction = np.sqrt(3) * 2 * 2 * 0.5 / 100
+    assert agreement.plan.mechanism.scale == pytest.approx(4 / 0.8 * direction, rel=1e-6)
+    assert agreement.score.scale == pytest.approx(13 / 4 * 2 / 25 / 0.2, rel=1e-6)
+    at = np.full(3, 0.1)
+    walked = agreement.bounded(UpdateQuery.ask(terms.hash, "learner", 1, at, 3), ())
+    judged = agreement.bounded(ScoreQuery.ask(terms.hash, "learner", 5, at), ())
+    assert walked.sensitivity == pytest.approx(direction, rel=1e-6)
+    assert judged.sensitivity == pytest.approx(13 / 4 * 2 / 25, rel=1e-6)
+
+
+def test_a_changed_copy_of_terms_is_checked_before_it_is_accepted(tmp_path):
+    """`model_copy` checks nothing: a hinge that walks, which terms forbid, is noticed at the owner."""
+    terms = make_terms(
+        100,
+        model__kind="logistic-regression",
+        model__bounds={name: BOUNDS[name] for name in ("x0", "x1", "x2")},
+        learning__algorithm="federated-averaging",
+        learning__local_steps=3,
+        learning__step="auto",
+    )
+    hinge = terms.model_copy(update={"model": terms.model.model_copy(update={"kind": "linear-svm"})})
+    owner = parley.Owner("a", class_table(100), ledger=parley.Ledger(tmp_path / "a.ledger", lifetime=3.0))
+    with pytest.raises(TermsError, match="hinge"):
+        owner.accept(hinge)
+    assert owner.ledger.reserved == (0, 0)
+    owner.accept(terms)
+    preparation = owner.agreement(terms.hash).preparation
+    with pytest.raises(TermsError, match="smooth"):
+        local_update(hinge, objectives.make(hinge.model), preparation)
 
 
 def test_records_per_person_multiply_the_noise():

@@ -40,7 +40,7 @@ from parley.queries import Query, StatisticsQuery
 from parley.validate import Floats
 
 Budget = tuple[Fraction, Fraction]  # epsilon, delta
-Release = Callable[[], Floats]
+Release = Callable[[], Callable[[], Floats]]  # computes, and returns what then draws the noise
 Facts = dict[str, Any]
 Cost = Callable[[int], Fraction]  # what this many answers cost together
 
@@ -78,7 +78,7 @@ class StudyLedger:
         if query.id == known:
             return _same_question(query, content, value), account
         after = account.debit(query, spent_after)
-        value = release()
+        value = release()()
         self._accounts[query.terms] = after
         self._latest[query.terms] = (query.id, query.content, value)
         return value, after
@@ -133,6 +133,7 @@ class Ledger:
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._seen = False  # whether this connection knows that the schema is there
+        self._file: tuple[int, int] | None = None
         if lifetime is None and not self.path.exists():
             raise LedgerError(f"{self.path}: no such ledger; to make one, give its lifetime budget (epsilon)")
         wanted = None if lifetime is None else exact(lifetime)
@@ -213,22 +214,23 @@ class Ledger:
     def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]:
         """The stored answer if there is one; else check, release, and commit debit and answer together. With it, the account.
 
-        `release` runs outside any transaction: however long it takes, others read and write meanwhile. What it returns is nothing
-        until it is committed: should the same round have been answered meanwhile, it is thrown away and that answer, or a refusal,
-        is returned.
+        `release` computes outside any transaction: however long it takes, others read and write meanwhile. Should the same round
+        have been answered then, its work is thrown away and that answer, or a refusal, is returned. Only otherwise is the noise
+        drawn: once for each answer that is stored, so no race chooses among several draws.
         """
         with self._transaction(reading=True) as db:
             known = self._stored(db, query)
             if known is not None:
                 return known
             self._account(db, query.terms).debit(query, spent_after)
-        value = np.ascontiguousarray(release(), dtype="<f8")
+        draw = release()
         with self._transaction() as db:
             known = self._stored(db, query)
             if known is not None:
                 return known
             before = self._account(db, query.terms)
             after = before.debit(query, spent_after)
+            value = np.ascontiguousarray(draw(), dtype="<f8")
             self._append(
                 db,
                 kind="answer",
@@ -310,8 +312,16 @@ class Ledger:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA fullfsync=ON")
-            self._connection, self._seen = connection, False
+            self._connection, self._seen, self._file = connection, False, self._found()
         return self._connection
+
+    def _found(self) -> tuple[int, int] | None:
+        """Which file lies there: a connection would go on writing to one that was moved away."""
+        try:
+            about = os.stat(self.path)  # noqa: PTH116 - for every message, and pathlib is slower
+        except FileNotFoundError:
+            return None
+        return about.st_dev, about.st_ino
 
     @contextmanager
     def _transaction(self, reading: bool = False) -> Iterator[sqlite3.Connection]:
@@ -319,6 +329,8 @@ class Ledger:
         with self._lock:
             try:
                 db = self._connect()
+                if self._found() != self._file:
+                    raise LedgerError(f"{self.path}: the ledger was moved or replaced while it was in use; nothing was released")
                 db.execute("BEGIN" if reading else "BEGIN IMMEDIATE")
                 try:
                     if not self._seen and db.execute("SELECT 1 FROM sqlite_master WHERE name='entries'").fetchone() is None:

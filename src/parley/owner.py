@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +132,7 @@ class Owner:
         """Everything that acceptance would fix, checked against the table; nothing is reserved."""
         known = self._prepared.get(terms.hash)
         if known is None or known.terms.model.public != terms.model.public:
+            terms = Terms.from_dict(terms.model_dump())  # a changed copy of terms was never checked
             self._prepared[terms.hash] = known = self._prepare(terms)
         return known
 
@@ -154,14 +156,14 @@ class Owner:
     def settle(self, query: Query) -> tuple[Answer, Account]:
         """The same, and where the agreement stands afterwards.
 
-        Check, bound, add noise, then debit and record in one ledger transaction; only what was recorded is returned.
+        Check and bound; then, in one ledger transaction, add noise, debit and record. Only what was recorded is returned.
         """
         agreement = self.agreement(query.terms)
         agreement.check(query, self._worlds)
         mechanism, spent_after, records = agreement.terms_of_release(query)
 
-        def release() -> Floats:
-            return mechanism.release(agreement.bounded(query, self._worlds), self.noise)
+        def release() -> Callable[[], Floats]:
+            return partial(mechanism.release, agreement.bounded(query, self._worlds), self.noise)
 
         value, account = self.ledger.answer(query, spent_after, mechanism.event.to_dict(), release)
         return Answer(query.id, self.name, records, value), account

@@ -46,7 +46,7 @@ def score_query(terms, theta=(0.1, 0.2, 0.3), k=None):
 def test_figures_are_unbiased_and_their_standard_errors_are_those_of_the_noise(kind):
     """20,000 releases of one score far from 0 and 1: means within 5 standard errors of the truth, spreads within 3 % of what is claimed.
 
-    Claimed errors of half the size, or shares with noise for twice the epsilon, are noticed.
+    The noise is that of a number written out, not of the code's own sensitivity.
     """
     runs = 20_000
     terms = scored(2500, epsilon=3.0, score=2.0, model__kind=kind, **LATE)
@@ -66,7 +66,6 @@ def test_figures_are_unbiased_and_their_standard_errors_are_those_of_the_noise(k
         spread = values.std(ddof=1)
         assert abs(values.mean() - float(truth[name][0])) < 5 * spread / np.sqrt(runs), name
         assert errors.mean() == pytest.approx(spread, rel=0.03), name
-        assert errors.mean() / 2 != pytest.approx(spread, rel=0.03)
 
 
 def test_the_square_of_a_noisy_mean_is_not_taken_for_variance():

@@ -117,8 +117,23 @@ def test_a_penalty_makes_the_walk_forget(kind):
     assert 0.1 < local.share < 0.5
     far, claim = farthest(kind, local, objective, bound), local.sensitivity(bound, 3, 0.0)
     assert 0.75 * claim < far <= claim
-    assert replace(local, step=longest).share == 1.0  # close to 2/L the map no longer contracts in every direction
+    contracts = 2 / (2 / longest + 2.0)  # 2/(L + r): beyond it the map no longer contracts in every direction
+    assert replace(local, step=0.999 * contracts).share < 1.0
+    assert replace(local, step=1.001 * contracts).share == 1.0
     assert farthest(kind, replace(local, step=0.9999 * longest), objective, bound) <= 2 * bound.value / 3
+
+
+@pytest.mark.parametrize("records", [1, 10**6])
+def test_rounding_is_added_to_what_a_person_moves(records):
+    """In full, with its parts: sums, slopes, margins, steps. u = 2^-53, slack as given; numbers written out."""
+    _, bound, local, _ = local_case(steps=5, clip=1.0)
+    u, slack = 2.0**-53, 1e-9
+    margins = 2 * (3 + 8) * u * (2 * 5.0 * 3 * np.sqrt(3))
+    steps = 32 * u * np.sqrt(3) * (5.0 / local.step + 1.0)
+    allowance = 2 * ((slack + 32 * u) * 1.0 + margins + steps)
+    extra = local.sensitivity(bound, records, slack) - 2 * 1.0 / records
+    assert allowance <= extra * (1 + 1e-6) + 1e-11 / records
+    assert extra <= allowance * (1 + 1e-6) + 1e-11 / records
 
 
 def test_weights_and_records_per_person_count():

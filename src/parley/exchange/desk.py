@@ -2,7 +2,8 @@
 
 Formal guarantee: every byte that leaves is a stored answer of the owner, a figure of the ledger about the very agreement whose learner
 asks, or one of a fixed set of sentences. Errors inside never travel: not their texts, not their types. What a refusal says depends on
-the message, the accepted terms and the ledger, never on a record.
+the message, the accepted terms and the ledger, never on a record; that an owner is busy or in trouble depends on how long it computes
+and whether its table can be read.
 """
 
 import json
@@ -136,7 +137,7 @@ class Desk:
         except Exception as error:  # whatever else went wrong: its text could quote anything
             event, reply = "trouble", messages.write_refusal(Unavailable(TROUBLE))
             facts["reason"] = type(error).__name__
-        self._log(event, **facts, ms=round(1e3 * (time.perf_counter() - began), 3))
+        self._log(event, **facts, ms=round(1e3 * (time.perf_counter() - began)))
         return reply
 
 

@@ -1,6 +1,7 @@
 """Linear support vector machine: g2 = max(0, 1 - y theta.[x, 1]), g1 = r/2 |theta|^2 (W section IV-B)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,6 +18,7 @@ class LinearSVM(MarginObjective):
     """
 
     smoothing: float = 0.0
+    smooth: ClassVar[bool] = False
 
     def loss(self, margin: Floats, y: Floats) -> Floats:
         gap = np.maximum(0.0, 1 - y * margin)

@@ -129,6 +129,8 @@ def local_step(terms: Terms, objective: MarginObjective, preparation: Preparatio
     L bounds the curvature of every table that keeps to the bounds. The curvature of the owner's own table would allow longer steps, but
     it is private, and the neighbouring table's may be another.
     """
+    if not objective.smooth:
+        raise TermsError("model.kind: expected a smooth loss beside federated-averaging: steps on the hinge may drive tables apart")
     largest, step = objective.largest_curvature(preparation), terms.learning.step
     if largest is None or not 0 < largest < math.inf:
         raise TermsError(

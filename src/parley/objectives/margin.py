@@ -58,6 +58,7 @@ class MarginObjective(ABC):
         """sup |slope| over all margins and targets up to these sizes; infinite if they are."""
 
     largest_bend: ClassVar[float] = 1.0
+    smooth: ClassVar[bool] = True  # whether the slope nowhere rises faster than `largest_bend`; not so for the hinge
 
     def cost(self, design: Design, theta: Floats) -> Floats:
         """f at every parameter of a batch [..., p] -> [...]. Private: a study may look at it, an owner never sends it."""
