@@ -267,9 +267,12 @@ def test_a_score_travels_after_the_last_round_and_a_finished_run_gets_it_again_f
     weights = np.array([18, 12, 15]) / 45
     pooled = float(weights @ [answer.value[0] for answer in stored])
     shown = scores["pooled"]["figures"]["mean_squared_error"]
-    assert shown["value"] == pytest.approx(16 * min(1, max(0, pooled)))  # bounds 4 wide
-    deviations = np.sqrt(2) * 13 / 4 / 0.25 / (45 * weights)
-    assert shown["standard_error"] == pytest.approx(16 * np.sqrt(np.sum((weights * deviations) ** 2)))
+    if pooled < 0:  # the noise is fresh in every run, and may drown the error
+        assert shown is None
+    else:
+        assert shown["value"] == pytest.approx(16 * min(1, pooled))  # bounds 4 wide
+        deviations = np.sqrt(2) * 13 / 4 / 0.25 / (45 * weights)
+        assert shown["standard_error"] == pytest.approx(16 * np.sqrt(np.sum((weights * deviations) ** 2)))
     assert banks.learn("--resume")["scores"] == scores
     assert banks.replay(terms) == result["theta"]
     assert banks.spent(terms) == dict.fromkeys("abc", 1)

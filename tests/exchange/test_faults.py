@@ -13,12 +13,14 @@ import socket
 import sqlite3
 import threading
 import time
+import types
 from fractions import Fraction
 from io import StringIO
 
 import grpc
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 import parley
 from consortium import Consortium
@@ -35,7 +37,7 @@ from parley.errors import (
 )
 from parley.exchange import certificates, messages
 from parley.exchange.acceptance import Acceptance, Acceptances, Caller
-from parley.exchange.daemon import PLACES, open_owner
+from parley.exchange.daemon import PLACES, Places, _certified, open_owner
 from parley.exchange.desk import Desk, Log
 from parley.exchange.remote import RemoteOwner, channel_credentials
 from parley.exchange.settings import load_owner
@@ -196,13 +198,13 @@ def test_a_line_that_cuts_and_corrupts_costs_no_budget_and_changes_no_number(ban
     assert banks.replay(terms) == theta
 
 
-def test_a_member_that_never_ends_its_calls_blocks_only_itself(bank):
-    """Seventy calls without a message from one certified member: the learner is answered as if they were not there."""
+def test_a_learner_that_never_ends_its_calls_blocks_only_itself(bank):
+    """Seventy calls without a message from the learner of other terms: this one is answered as if they were not there."""
     terms = bank.write_terms(horizon=3)
     bank.accept(terms)
+    bank.accept(bank.write_terms("other.toml", learner="hostile"))
     bank.start()
-    certificates.make_request(bank.folder, "hostile")
-    certificates.issue(bank.folder, bank.folder / "hostile.csr", 30)
+    certify(bank, "hostile")
     named = [("grpc.ssl_target_name_override", "a")]
     address, over = f"127.0.0.1:{bank.ports['a']}", threading.Event()
     with grpc.secure_channel(address, channel_credentials(bank.identity("hostile")), options=named) as channel:
@@ -220,6 +222,104 @@ def test_a_member_that_never_ends_its_calls_blocks_only_itself(bank):
             call.cancel()
         over.set()
         peer.close()
+
+
+def certify(bank, name):
+    certificates.make_request(bank.folder, name)
+    certificates.issue(bank.folder, bank.folder / f"{name}.csr", 30)
+
+
+def test_of_a_stranger_not_even_the_message_is_read_and_the_log_says_it_once(bank):
+    terms = bank.write_terms(horizon=3)
+    bank.accept(terms)
+    bank.start()
+    certify(bank, "stranger")
+    named, silent = [("grpc.ssl_target_name_override", "a")], threading.Event()
+    credentials = channel_credentials(bank.identity("stranger"))
+    with grpc.secure_channel(f"127.0.0.1:{bank.ports['a']}", credentials, options=named) as channel:
+        for method in ("Ask", "Stand"):
+            for _ in range(10):
+                call = channel.stream_unary(f"/{messages.SERVICE}/{method}").future(iter(silent.wait, True), timeout=20)
+                assert messages.wire.Reply.FromString(call.result()).refusal.code == "unknown-terms"
+    silent.set()
+    bank.kill("a", signal.SIGTERM)
+    said = [line for line in bank.log("a") if line["event"] == "stranger"]
+    assert [line["caller"] for line in said] == ["stranger"]
+
+
+def test_a_call_whose_message_never_comes_is_ended():
+    class Call:
+        def __init__(self):
+            self.ended = threading.Event()
+
+        def cancel(self):
+            self.ended.set()
+
+    calls, slow, places = [Call(), Call()], threading.Event(), Places(2, 0.05)
+    waiting = threading.Thread(target=places.message, args=(iter(slow.wait, True), calls[0]))
+    waiting.start()
+    assert places.message(iter([b"in time"]), calls[1]) == b"in time"
+    time.sleep(0.1)
+    places.clear_overdue()
+    assert [call.ended.is_set() for call in calls] == [True, False]
+    slow.set()
+    waiting.join()
+    places.clear_overdue()
+
+
+def test_a_log_that_nobody_reads_stops_neither_answers_nor_the_daemon(monkeypatch):
+    monkeypatch.setattr("parley.exchange.desk.LINES", 3)
+    monkeypatch.setattr("parley.exchange.desk.GRACE", 0.1)
+    full, written = threading.Event(), []
+
+    class Stream:
+        def write(self, line):
+            full.wait()
+            written.append(json.loads(line))
+
+        def flush(self):
+            pass
+
+    began = time.monotonic()
+    with Log(Stream()) as log:
+        for k in range(10):
+            log("answer", round=k)
+    assert time.monotonic() - began < 5
+    full.set()
+    log._writer.join(1)
+    assert sum(line.get("lost", 0) for line in written) == 10 - len(written) > 0
+
+
+def test_a_caller_that_has_gone_costs_nothing(desk):
+    content = messages.write_query(ask(desk.terms))
+    assert messages.wire.Reply.FromString(desk.ask(content, LEARNER, lambda: True)).refusal.code == "unavailable"
+    assert desk.owner.ledger.account(desk.terms.hash).spent == 0
+    desk.ask(content, LEARNER, lambda: False)
+    assert desk.owner.ledger.account(desk.terms.hash).answered == 1
+
+
+def test_a_certificate_that_ends_on_an_open_line_is_turned_away(bank):
+    terms = bank.write_terms(horizon=3)
+    bank.accept(terms)
+    bank.start()
+    certificates.make_request(bank.folder, "brief")
+    _, brief = certificates.issue(bank.folder, bank.folder / "brief.csr", 30)
+    pem = brief.public_bytes(serialization.Encoding.PEM)
+
+    class Context:
+        def auth_context(self):
+            return {"x509_pem_cert": [pem]}
+
+        def abort(self, code, sentence):
+            raise PermissionError(sentence)
+
+    revocations = types.SimpleNamespace(hold=lambda certificate: False)
+    assert _certified(Context(), revocations, None).names == ("brief",)
+    later = brief.not_valid_after_utc.timestamp() + 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("parley.exchange.daemon.time", types.SimpleNamespace(time=lambda: later))
+        with pytest.raises(PermissionError, match="expired"):
+            _certified(Context(), revocations, None)
 
 
 def test_a_question_repeated_while_it_is_computed_is_computed_once(desk, monkeypatch):
@@ -627,7 +727,7 @@ def test_a_revoked_learner_is_turned_away_by_a_daemon_that_runs(bank):
     with pytest.raises(Refusal, match="revoked"):
         peer.stand(terms.hash, "learner", 10)
     peer.close()
-    assert [line["caller"] for line in bank.log("a") if line["event"] == "revoked"] == ["learner", "learner"]
+    assert [line["caller"] for line in bank.log("a") if line["event"] == "revoked"] == ["learner"]  # said once a minute
     assert sum("stays in force" in str(line.get("reason")) for line in bank.log("a")) == 1
     bank.kill("a")
     with pytest.raises(AssertionError, match="not a revocation list"):

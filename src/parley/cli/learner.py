@@ -65,20 +65,25 @@ def run_command(
     if save_own is not None and own is None:
         raise SettingError(f"--save-own: expected an owner as the learner, with its own table in {owners}")
     federation = Federation(terms, peers, plan.answer_size, positive(deadline, "--deadline"), warn)
+    unheard: list[str] = []
     try:
         if not plan.finished(begin):  # a finished run needs nobody
             federation.greet()
         with watched(terms, federation) as progress:
             made = (lambda model: None) if save is None else (lambda model: model.save(save))
-            result = learn(plan, federation, begin, lambda point: point.save(kept), federation.spent, own, progress, made)
+            last = lambda: unheard.extend(federation.catch_up())  # noqa: E731
+            result = learn(plan, federation, begin, lambda point: point.save(kept), federation.spent, own, progress, made, last)
     finally:
         federation.close()
     if save_own is not None and result.own_model is not None:
         result.own_model.save(save_own)
     if as_json:
-        print_json(result.to_json() | {"latency": {name: heard.mean_seconds for name, heard in federation.heard.items()}})
+        print_json(
+            result.to_json()
+            | {"latency": {name: heard.mean_seconds for name, heard in federation.heard.items()}, "unheard": unheard}
+        )
     else:
-        show(result, federation)
+        show(result, federation, unheard)
 
 
 @learner_app.command("flower")
@@ -165,15 +170,16 @@ def standing_table(terms: Terms, heard: "dict[str, Heard]", done: int) -> Table:
     return terminal_table(rows, f"round {done} of {terms.learning.horizon}")
 
 
-def show(result: Result, federation: "Federation") -> None:
-    """The report of a deployed run."""
+def show(result: Result, federation: "Federation", unheard: list[str]) -> None:
+    """The report of a deployed run. Who was late in the end and could not be reached may have spent more than it is known to."""
     console.print(RELEASE, style="italic")
     console.print()
     rows = [["owner", "records", "ε promised", "ε spent", "answers used", "mean latency"]]
     for o in result.owners:
         word = federation.heard.get(o.name)
         latency = None if word is None else word.mean_seconds
-        figures = [f"{o.records:,}", number(o.epsilon), number(o.epsilon_spent), f"{o.answers} of {result.terms.learning.horizon}"]
+        spent = f"{'≥ ' if o.name in unheard and o.epsilon_spent is not None else ''}{number(o.epsilon_spent)}"
+        figures = [f"{o.records:,}", number(o.epsilon), spent, f"{o.answers} of {result.terms.learning.horizon}"]
         rows.append([o.name, *figures, "–" if latency is None else f"{1e3 * latency:.1f} ms"])
     console.print(terminal_table(rows, result.terms.title or "Owners"))
     console.print()

@@ -49,6 +49,7 @@ class Acceptances:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._known: dict[str, tuple[tuple[int, int, int], Acceptance]] = {}
+        self._listed: tuple[int, list[str]] = (-1, [])
 
     def store(self, acceptance: Acceptance) -> None:
         """Keep it durably, in the place of an earlier one for the same terms."""
@@ -65,6 +66,23 @@ class Acceptances:
     def hashes(self) -> list[str]:
         """Of all terms here."""
         return sorted(path.stem for path in self.folder.glob("*.json") if re.fullmatch("[0-9a-f]{64}", path.stem))
+
+    def admit(self, caller: Caller) -> bool:
+        """Whether any of them lets this caller ask."""
+        try:
+            version = os.stat(self.folder).st_mtime_ns  # noqa: PTH116 - for every message, as in `get`
+        except FileNotFoundError:
+            return False
+        if version != self._listed[0]:
+            self._listed = (version, self.hashes())
+        return any(self._admits(terms, caller) for terms in self._listed[1])
+
+    def _admits(self, terms: str, caller: Caller) -> bool:
+        try:
+            acceptance = self.get(terms)
+        except (SettingError, OSError):
+            return True  # a damaged one: let the question come, and say what is wrong with it
+        return acceptance is not None and acceptance.admits(caller)
 
     def get(self, terms: str) -> Acceptance | None:
         """The acceptance of the terms with this hash, read again whenever the file changed."""

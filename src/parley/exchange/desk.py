@@ -12,8 +12,9 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
-from queue import SimpleQueue
+from queue import Full, Queue
 from typing import Any, Self, TextIO
 
 from parley.errors import DataError, ParleyError, Refusal, Unavailable, UnknownTerms
@@ -25,32 +26,57 @@ from parley.version import __version__
 
 STRANGER = "nobody at this owner accepted these terms for this learner"  # the same whether the terms or the caller are unknown
 BUSY = "the owner is still at work for these terms; ask the same question again"
+LINES = 10_000  # of the log that wait to be written
+PAUSE = 60.0  # seconds between two lines about the same stranger
+GRACE = 5.0  # seconds for the last lines
 PATIENCE = 5.0  # seconds that a call waits for another one under the same terms
 TROUBLE = "the owner cannot answer at the moment; ask the same question again"
+
+
+Gone = Callable[[], bool]  # whether the caller has hung up
 
 
 class Log:
     """One JSON object a line. Facts about messages, never about records. Written by a thread of its own: no answer waits for it."""
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self._stream = stream
-        self._lines: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
+        self._stream, self._lost = stream, 0
+        self._lines: Queue[dict[str, Any] | None] = Queue(LINES)
+        self._said: dict[tuple[Any, ...], tuple[float, int]] = {}
         self._writer = threading.Thread(target=self._write, name="parley-log", daemon=True)
         self._writer.start()
 
     def __call__(self, event: str, **facts: Any) -> None:
-        self._lines.put({"time": datetime.now(UTC), "event": event, **facts})
+        try:
+            self._lines.put_nowait({"time": datetime.now(UTC), "event": event, **facts})
+        except Full:
+            self._lost += 1  # nobody reads the log: answers go on
+
+    def seldom(self, event: str, **facts: Any) -> None:
+        """The same for what others can make happen as often as they like: once a minute, with how often it was not said before."""
+        key, now = (event, *facts.values()), time.monotonic()
+        last, unsaid = self._said.get(key, (-PAUSE, 0))
+        if now - last < PAUSE:
+            self._said[key] = last, unsaid + 1
+            return
+        if len(self._said) > LINES:
+            self._said.clear()
+        self._said[key] = now, 0
+        self(event, **facts, unsaid=unsaid)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Wait until everything is written."""
-        self._lines.put(None)
-        self._writer.join()
+        """Wait until everything is written, unless nobody takes it."""
+        with suppress(Full):
+            self._lines.put(None, timeout=GRACE)
+        self._writer.join(GRACE)
 
     def _write(self) -> None:
         while (line := self._lines.get()) is not None:
+            if self._lost:
+                line["lost"], self._lost = self._lost, 0
             line["time"] = line["time"].isoformat(timespec="milliseconds")
             try:
                 self._stream.write(json.dumps(line) + "\n")
@@ -67,6 +93,15 @@ class Desk:
         self._adopting = threading.Lock()
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
+    def knows(self, caller: Caller) -> bool:
+        """Whether any accepted terms let this caller ask. Of others not even the message is read."""
+        return self._acceptances.admit(caller)
+
+    def turn_away(self, caller: Caller) -> bytes:
+        """The refusal that a stranger gets, whatever it asks."""
+        self._log.seldom("stranger", caller=_called(caller))
+        return messages.write_refusal(UnknownTerms(STRANGER))
+
     def open(self) -> None:
         """Prepare the table for all accepted terms with rounds left, so that no learner waits, and say which cannot be served."""
         for terms in self._acceptances.hashes():
@@ -76,20 +111,22 @@ class Desk:
                     continue
                 self._adopt(terms)
                 self._log("ready", terms=terms)
-            except ParleyError as error:
+            except (ParleyError, OSError) as error:
                 self._log("not-ready", terms=terms, reason=_loggable(error))
 
-    def ask(self, content: bytes, caller: Caller) -> bytes:
-        """The stored answer to the query in this message, or a refusal."""
+    def ask(self, content: bytes, caller: Caller, gone: Gone = lambda: False) -> bytes:
+        """The stored answer to the query in this message, or a refusal. For a caller that has `gone` meanwhile nothing is begun."""
 
         def work(facts: dict[str, Any]) -> bytes:
             query = messages.read_query(content)
-            facts |= {"terms": query.terms, "learner": query.learner, "round": query.round, "query": query.id}
             self._admit(query.terms, query.learner, caller)
+            facts |= {"terms": query.terms, "learner": query.learner, "round": query.round, "query": query.id[:64]}
             turn = self._turns[query.terms]  # a question repeated while it is computed is not computed twice
             if not turn.acquire(timeout=PATIENCE):
                 raise Unavailable(BUSY)
             try:
+                if gone():
+                    raise Unavailable(BUSY)
                 answer, account = self._owner.settle(query)
             finally:
                 turn.release()
@@ -97,18 +134,18 @@ class Desk:
 
         return self._reply("answer", caller, work)
 
-    def stand(self, content: bytes, caller: Caller) -> bytes:
+    def stand(self, content: bytes, caller: Caller, gone: Gone = lambda: False) -> bytes:
         """Where an agreement stands, for its learner."""
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, learner = messages.read_agreement(content)
-            facts |= {"terms": terms, "learner": learner}
             self._admit(terms, learner, caller)
+            facts |= {"terms": terms, "learner": learner}
             return messages.write_standing(self._owner.name, Standing.of(self._owner.ledger.account(terms)))
 
         return self._reply("standing", caller, work)
 
-    def health(self, content: bytes, caller: Caller) -> bytes:
+    def health(self, content: bytes, caller: Caller, gone: Gone = lambda: False) -> bytes:
         """That somebody is there."""
         return messages.write_alive(self._owner.name, __version__)
 
@@ -125,7 +162,7 @@ class Desk:
             adopt(self._owner, self._acceptances, terms)
 
     def _reply(self, event: str, caller: Caller, work: Callable[[dict[str, Any]], bytes]) -> bytes:
-        began, facts = time.perf_counter(), {"caller": "relay" if caller.relay else ",".join(caller.names)}
+        began, facts = time.perf_counter(), {"caller": _called(caller)}
         try:
             reply = work(facts)
         except Refusal as refusal:
@@ -141,8 +178,14 @@ class Desk:
         return reply
 
 
-def _loggable(error: ParleyError) -> str:
+def _called(caller: Caller) -> str:
+    return "relay" if caller.relay else ",".join(caller.names)
+
+
+def _loggable(error: ParleyError | OSError) -> str:
     """What a log may say of an error: about a table only that it does not fit, not where or how (parley owner accept tells a person)."""
+    if isinstance(error, OSError):
+        return type(error).__name__
     return "the table does not fit the terms, or changed" if isinstance(error, DataError) else str(error)
 
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from parley.errors import ExchangeError, ParleyError, Unavailable, UnknownTerms
@@ -20,6 +20,7 @@ from parley.queries import Answer, Query, ScoreQuery
 from parley.terms import Terms
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts
+LAST_WORD = 10.0  # seconds, at the end, for owners that were late
 
 Warn = Callable[[str], None]
 T = TypeVar("T")
@@ -54,19 +55,22 @@ class Federation:
         self._quorum = terms.learning.quorum or len(names)
         self._pool = ThreadPoolExecutor(2 * len(names), thread_name_prefix="parley-owner")
         self._warned: set[str] = set()
+        self._asked = 0
         self.heard: dict[str, Heard] = {}
 
     def ask(self, query: Query) -> list[Answer]:
         """The answers of this round, in the order of the terms whatever order they came in."""
 
+        began = time.perf_counter()
+
         def question(peer: Peer) -> tuple[float, Told]:
-            began = time.perf_counter()
             records, size = self._terms.train_rows(peer.name), self._size
             if isinstance(query, ScoreQuery):
                 records, size = self._terms.held_out_rows(peer.name), score_size(self._terms.model)
             told = peer.ask(query, records, size, self._deadline)
             return time.perf_counter() - began, told
 
+        self._asked = query.round
         told = self._gather(question, f"round {query.round}")
         for name, (seconds, answer) in told.items():
             before = self.heard.get(name, Heard(answer.standing))
@@ -82,6 +86,23 @@ class Federation:
     def spent(self, name: str) -> float | None:
         """What an owner has spent, by its own last word."""
         return float(self.heard[name].standing.spent) if name in self.heard else None
+
+    def catch_up(self) -> list[str]:
+        """Hear once more from owners that did not answer the last round: one that was late has spent. Who cannot be reached is named."""
+        behind = [name for name in self._peers if name not in self.heard or self.heard[name].round < self._asked]
+        terms, learner = self._terms.hash, self._terms.learning.learner
+        calls = {
+            name: self._pool.submit(self._peers[name].stand, terms, learner, min(self._deadline, LAST_WORD)) for name in behind
+        }
+        unheard = []
+        for name, call in calls.items():
+            try:
+                standing = call.result()
+            except ParleyError:
+                unheard.append(name)
+                continue
+            self.heard[name] = replace(self.heard[name], standing=standing) if name in self.heard else Heard(standing)
+        return unheard
 
     def close(self) -> None:
         """Let go of the threads; calls under way are ended."""

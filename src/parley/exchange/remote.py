@@ -21,6 +21,7 @@ from parley.validate import printable
 
 OPTIONS = (
     ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+    ("grpc.per_message_decompression", 0),  # a small message could unpack to a large one
     ("grpc.keepalive_time_ms", 10_000),  # a machine that vanished without a word is noticed
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.initial_reconnect_backoff_ms", 100),

@@ -75,13 +75,14 @@ def learn(
     own: Agreement | None = None,
     progress: Callable[[State], None] = lambda state: None,
     made: Callable[[JointModel], None] = lambda model: None,
+    catch_up: Callable[[], object] = lambda: None,
 ) -> Result:
     """All rounds from `begin` on, then the score if one is agreed on. `save` is called after each round and must be durable when it
     returns: only then the next is asked. A run that was interrupted before its score asks the same question again.
 
     `spent` says what an owner has spent by its own word, None if it was not asked: then its last word in `begin` counts. `own` is the
     learner's own agreement if it owns a table too. `made` gets the model before its score is asked: whatever becomes of the score,
-    the model is not lost.
+    the model is not lost. `catch_up` is called when nothing more will be asked: owners that were late have spent, too.
     """
     began = time.perf_counter()
     terms, used = plan.terms, Counter(begin.answers)
@@ -103,6 +104,7 @@ def learn(
     model = make_model(plan.preparation, theta, begin.terms, released=True)
     made(model)
     scores = ask_scores(terms, begin.terms, plan.preparation, exchange, theta)
+    catch_up()
     return Result(
         terms=terms,
         model=model,

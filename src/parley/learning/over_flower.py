@@ -33,7 +33,13 @@ def main(grid: Grid, context: Context) -> None:
         federation.greet()
         made = str(settings["save"])
         result = learn(
-            plan, federation, begin, lambda point: point.save(kept), federation.spent, made=lambda model: model.save(made)
+            plan,
+            federation,
+            begin,
+            lambda point: point.save(kept),
+            federation.spent,
+            made=lambda model: model.save(made),
+            catch_up=federation.catch_up,
         )
     finally:
         federation.close()

@@ -140,6 +140,7 @@ def regression_figures(shares: Floats, deviation: float, width: float) -> Figure
     [1.0, 0.75]
     """
     r, a, b = np.moveaxis(shares, -1, 0)
+    r = np.where(r < 0, np.nan, r)  # the noise is larger than the error: to call it 0 would make a perfect model of it
     v = b - a**2 + deviation**2
     safe = np.where(v > CLEAR * deviation * np.sqrt(1 + 4 * a**2), v, np.nan)
     error = deviation * np.sqrt((4 / safe) ** 2 + (4 * r / safe**2) ** 2 * (1 + 4 * a**2))
