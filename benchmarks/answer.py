@@ -50,7 +50,7 @@ def main() -> None:
         def commit(ledger: Ledger | StudyLedger) -> float:
             return seconds(
                 lambda k: ledger.answer(
-                    GradientQuery.ask("t", "learner", k + 1, value + k), lambda answers: cost * answers, {}, lambda: value
+                    GradientQuery.ask("t", "learner", k + 1, value + k), lambda answers: cost * answers, {}, lambda: lambda: value
                 ),
                 rounds,
             )

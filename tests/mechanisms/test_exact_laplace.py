@@ -8,7 +8,7 @@ from scipy import stats
 
 from parley.errors import SettingError
 from parley.mechanisms import Bounded, Laplace, SafeNoise, exact_laplace
-from parley.mechanisms.exact_laplace import _below, _bernoulli_exp, add_laplace, discrete_laplace
+from parley.mechanisms.exact_laplace import _below, _bernoulli_exp, _geometric, add_laplace, discrete_laplace
 
 
 @pytest.mark.parametrize("scale", [1, 3, 20])
@@ -59,6 +59,16 @@ def test_the_parts_are_exact():
         counts = np.bincount(_below(limit, 50_000).astype(int), minlength=limit)
         assert len(counts) == limit
         assert limit == 1 or stats.chisquare(counts).pvalue > 1e-6
+    large = (
+        3 * 2**62
+    )  # a quarter of all words is drawn again; taken by their remainder they would make the first third too frequent
+    thirds = np.bincount((_below(large, 30_000) // np.uint64(2**62)).astype(int), minlength=3)
+    assert stats.chisquare(thirds).pvalue > 1e-6
+    runs = np.bincount(_geometric(200_000), minlength=12)
+    expected = 200_000 * (1 - np.exp(-1)) * np.exp(-np.arange(8.0))
+    together = np.append(runs[:8], runs[8:].sum()), np.append(expected, 200_000 - expected.sum())
+    assert stats.chisquare(*together).pvalue > 1e-6
+    assert [len(_geometric(size)) for size in (0, 1, 7)] == [0, 1, 7]
 
 
 @settings(max_examples=60, deadline=None)
@@ -95,7 +105,7 @@ def test_long_vectors_take_this_path_and_short_ones_opendps(monkeypatch):
     calls = []
     monkeypatch.setattr("parley.mechanisms.noise.add_laplace", lambda v, s, d: calls.append(v.size) or v)
     mechanism = Laplace.calibrate(Fraction(1), 1.0)
-    for size in (10, 300):
+    for size in (3, 300):
         mechanism.release(Bounded(np.zeros(size), 1.0, "l1"), SafeNoise())
     assert calls == [300]
 

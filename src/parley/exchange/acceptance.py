@@ -49,7 +49,7 @@ class Acceptances:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._known: dict[str, tuple[tuple[int, int, int], Acceptance]] = {}
-        self._listed: tuple[int, list[str]] = (-1, [])
+        self._listed: tuple[int, dict[Caller, bool]] = (-1, {})
 
     def store(self, acceptance: Acceptance) -> None:
         """Keep it durably, in the place of an earlier one for the same terms."""
@@ -73,9 +73,12 @@ class Acceptances:
             version = os.stat(self.folder).st_mtime_ns  # noqa: PTH116 - for every message, as in `get`
         except FileNotFoundError:
             return False
-        if version != self._listed[0]:
-            self._listed = (version, self.hashes())
-        return any(self._admits(terms, caller) for terms in self._listed[1])
+        if version != self._listed[0] or len(self._listed[1]) > 1000:
+            self._listed = (version, {})
+        known = self._listed[1]
+        if caller not in known:
+            known[caller] = any(self._admits(terms, caller) for terms in self.hashes())
+        return known[caller]
 
     def _admits(self, terms: str, caller: Caller) -> bool:
         try:

@@ -27,6 +27,7 @@ from parley.version import __version__
 STRANGER = "nobody at this owner accepted these terms for this learner"  # the same whether the terms or the caller are unknown
 BUSY = "the owner is still at work for these terms; ask the same question again"
 LINES = 10_000  # of the log that wait to be written
+TOGETHER = 0.05  # seconds for which lines are gathered
 PAUSE = 60.0  # seconds between two lines about the same stranger
 GRACE = 5.0  # seconds for the last lines
 PATIENCE = 5.0  # seconds that a call waits for another one under the same terms
@@ -75,6 +76,8 @@ class Log:
 
     def _write(self) -> None:
         while (line := self._lines.get()) is not None:
+            if self._lines.empty():
+                time.sleep(TOGETHER)  # woken for every line, it would take turns with the answers
             if self._lost:
                 line["lost"], self._lost = self._lost, 0
             line["time"] = line["time"].isoformat(timespec="milliseconds")

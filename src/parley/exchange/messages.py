@@ -179,9 +179,10 @@ def _put(values: Floats, message: wire.Numbers) -> None:
 
 def _vector(message: wire.Numbers) -> Floats:
     """A list of numbers; the bytes were received already, so nothing is allocated on the word of `shape`."""
-    if len(message.shape) != 1 or 8 * message.shape[0] != len(message.data) or not message.data:
+    shape, data = tuple(message.shape), message.data  # each look at `data` copies it
+    if len(shape) != 1 or 8 * shape[0] != len(data) or not data:
         raise Malformed("numbers: expected a list of float64 numbers whose length is its shape")
-    return np.frombuffer(message.data, dtype="<f8").astype(np.float64, copy=False)
+    return np.frombuffer(data, dtype="<f8").astype(np.float64, copy=False)
 
 
 def _read_reply(content: bytes, owner: str) -> wire.Reply:

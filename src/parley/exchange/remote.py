@@ -75,6 +75,7 @@ class RemoteOwner:
             raise SettingError(f"owners.{name} = {address!r}: expected host:port")
         self._lock, self._closed = threading.Lock(), False
         self._channel: Any = None
+        self._methods: dict[str, tuple[Any, Any]] = {}  # each of the channel that it was made for
         if plain:
             self._channel = grpc.insecure_channel(address, options=OPTIONS)
         elif identity is not None and not self._looks:
@@ -97,8 +98,10 @@ class RemoteOwner:
 
     def _call(self, method: str, content: bytes, timeout: float) -> bytes:
         channel = self._line(timeout)
+        if self._methods.get(method, (None,))[0] is not channel:
+            self._methods[method] = channel, channel.unary_unary(f"/{SERVICE}/{method}")
         try:
-            return bytes(channel.unary_unary(f"/{SERVICE}/{method}")(content, timeout=timeout))
+            return bytes(self._methods[method][1](content, timeout=timeout))
         except grpc.RpcError as error:
             if self._looks and error.code() is grpc.StatusCode.UNAVAILABLE:
                 self._drop(channel)  # it may come back with a renewed certificate, which is looked at anew

@@ -53,28 +53,29 @@ def discrete_laplace(scale: int, size: int) -> Integers:
     """
     if not 1 <= scale < 2 ** (BITS + 1):
         raise SettingError(f"scale: expected a whole number from 1 to 2^{BITS + 1}")
-    out = np.empty(size, dtype=np.int64)
-    waiting = np.arange(size)
-    while waiting.size:
-        rest = _below(scale, waiting.size)
-        kept = _bernoulli_exp(rest, scale)
-        place, rest = waiting[kept], rest[kept]
-        drawn = rest.astype(np.int64) + scale * _geometric(place.size)
-        negative = _below(2, place.size) == 1
-        valid = ~(negative & (drawn == 0))  # zero must not be drawn twice
-        out[place[valid]] = np.where(negative, -drawn, drawn)[valid]
-        waiting = np.concatenate([waiting[~kept], place[~valid]])
-    return out
+    drawn, missing = [], size
+    while missing > 0:
+        rest = _below(scale, _enough(missing))
+        rest = rest[_bernoulli_exp(rest, scale)]
+        size_of = rest.astype(np.int64) + scale * _geometric(rest.size)
+        negative = _below(2, rest.size) == 1
+        drawn.append(np.where(negative, -size_of, size_of)[~(negative & (size_of == 0))])  # zero must not be drawn twice
+        missing -= drawn[-1].size
+    return np.concatenate(drawn)[:size] if drawn else np.empty(0, dtype=np.int64)
+
+
+def _enough(wanted: int) -> int:
+    """So many trials that succeed with probability 1 - 1/e nearly always bring `wanted` successes."""
+    return wanted + 3 * wanted // 4 + 32
 
 
 def _geometric(size: int) -> Integers:
-    """How often Bernoulli(1/e) succeeds in a row."""
-    count = np.zeros(size, dtype=np.int64)
-    going = np.arange(size)
-    while going.size:
-        going = going[_bernoulli_exp(np.ones(going.size, dtype=np.uint64), 1)]
-        count[going] += 1
-    return count
+    """How often Bernoulli(1/e) succeeds in a row: the runs between failures in one long series of trials."""
+    trials = np.empty(0, dtype=np.bool_)
+    while (ends := np.flatnonzero(~trials)).size < size:
+        more = np.ones(_enough(size - ends.size), dtype=np.uint64)
+        trials = np.concatenate([trials, _bernoulli_exp(more, 1)])
+    return np.diff(ends[:size], prepend=-1) - 1
 
 
 def _bernoulli_exp(numerator: Words, denominator: int) -> NDArray[np.bool_]:
@@ -92,13 +93,14 @@ def _bernoulli_exp(numerator: Words, denominator: int) -> NDArray[np.bool_]:
 
 
 def _below(limit: int, size: int) -> Words:
-    """`size` independent uniform whole numbers from 0 to limit - 1, by rejection."""
-    shift = np.uint64(64 - max(1, (limit - 1).bit_length()))
-    out = np.empty(size, dtype=np.uint64)
-    waiting = np.arange(size)
-    while waiting.size:
-        words = np.frombuffer(os.urandom(8 * waiting.size), dtype=np.uint64) >> shift
-        fits = words < limit
-        out[waiting[fits]] = words[fits]
-        waiting = waiting[~fits]
-    return out
+    """`size` independent uniform whole numbers from 0 to limit - 1: 64-bit words by their remainder, those of the last, incomplete
+    round of remainders drawn again."""
+    if limit == 1:
+        return np.zeros(size, dtype=np.uint64)
+    words = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+    incomplete = 2**64 % limit
+    if incomplete:
+        while (over := np.flatnonzero(words >= np.uint64(2**64 - incomplete))).size:
+            words = words.copy()
+            words[over] = np.frombuffer(os.urandom(8 * over.size), dtype=np.uint64)
+    return words % np.uint64(limit)

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -62,7 +63,7 @@ class Gaussian:
         """E|Y| of one coordinate."""
         return self.sigma * math.sqrt(2 / math.pi)
 
-    @property
+    @cached_property
     def event(self) -> Event:
         """The fact that the ledger stores; accountants interpret it."""
         return Event("gaussian", self.sigma / self.sensitivity, self.norm)

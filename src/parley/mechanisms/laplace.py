@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 from parley.mechanisms.bounded import Bounded, Event, Norm, require, rounded_up
@@ -53,7 +54,7 @@ class Laplace:
         """What one release costs, rounded up."""
         return math.nextafter(self.sensitivity / self.scale, math.inf)
 
-    @property
+    @cached_property
     def event(self) -> Event:
         """The fact that the ledger stores; accountants interpret it."""
         return Event("laplace", self.scale / self.sensitivity, self.norm)

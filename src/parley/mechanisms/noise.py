@@ -17,7 +17,7 @@ from parley.validate import Floats
 
 Integers = NDArray[np.int64]
 
-LONG = 256  # coordinates from which the vectorised sampler is the faster one
+LONG = 16  # coordinates from which the vectorised sampler is the faster one
 
 
 class Noise(Protocol):
