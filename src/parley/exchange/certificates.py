@@ -136,7 +136,7 @@ def revoke(authority: Path, name: str | None, days: int) -> x509.CertificateRevo
 def read_revocations(path: Path, ca: x509.Certificate) -> x509.CertificateRevocationList:
     """The list in a PEM file, if the authority signed it and it has a number, by which a later list is known."""
     try:
-        revocations = x509.load_pem_x509_crl(_sole_block(path, "the authority's revocation list (parley certs revoke makes it)"))
+        revocations = x509.load_pem_x509_crl(_sole_block(path, "the authority's revocation list (ask it for its ca.crl)"))
         sound = revocations.issuer == ca.subject and revocations.is_signature_valid(_elliptic(ca))
     except (ValueError, TypeError):
         raise CertificateError(f"{path}: not a revocation list in PEM form; ask the authority for its ca.crl") from None
