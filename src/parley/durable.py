@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from parley.errors import SettingError
+
 PRIVATE = 0o600  # for its owner alone
 
 
@@ -41,3 +43,9 @@ def make_folder(path: Path) -> None:
 def exposed(path: Path) -> bool:
     """Whether accounts other than the file's own may read or change it."""
     return path.stat().st_mode & 0o077 != 0
+
+
+def require_folder(file: Path | None) -> None:
+    """Refuse an output file whose folder does not exist, before any work is done."""
+    if file is not None and not file.resolve().parent.is_dir():
+        raise SettingError(f"{file}: its folder does not exist; make it first")

@@ -4,6 +4,8 @@ import stat
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 from typer.testing import CliRunner
 
 from parley.cli.app import app
@@ -52,8 +54,24 @@ def test_nothing_is_overwritten_and_a_name_is_issued_once(authority):
         certificates.issue(authority, authority / "bank-a.csr", 10)
     assert {path: path.read_bytes() for path in authority.iterdir() if path.is_file()} == before
     certificates.make_request(authority, "BANK-A")
-    with pytest.raises(CertificateError, match="exists"):
-        certificates.issue(authority, authority / "BANK-A.csr", 10)
+    for moved in (False, True):  # the certificate's file may be anywhere
+        if moved:
+            (authority / "bank-a.crt").rename(authority / "bank-a.old")
+        with pytest.raises(CertificateError, match="a certificate for 'BANK-A' exists; renew it, or revoke it"):
+            certificates.issue(authority, authority / "BANK-A.csr", 10)
+    certificates.revoke(authority, "bank-a", 10)
+    assert certificates.names(certificates.issue(authority, authority / "BANK-A.csr", 10)[1]) == ("BANK-A",)
+
+
+@pytest.mark.parametrize("left", ["crt", "crl", "key"])
+def test_an_authority_or_a_request_is_made_whole_or_not_at_all(tmp_path, left):
+    (tmp_path / f"ca.{left}").write_text("theirs")
+    with pytest.raises(CertificateError, match=f"ca.{left}: exists already"):
+        certificates.make_authority(tmp_path, "Test", 10)
+    (tmp_path / "bank-a.csr").write_text("theirs")
+    with pytest.raises(CertificateError, match=r"move the old one away, or write elsewhere with --out"):
+        certificates.make_request(tmp_path, "bank-a")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bank-a.csr", f"ca.{left}"]
 
 
 @pytest.mark.parametrize("name", ["", "ca", "CA", "a b", "../a", "*.bank", "x" * 101, "bänk"])
@@ -189,6 +207,53 @@ def test_a_list_that_is_not_the_authoritys_or_out_of_date_is_refused(authority, 
     assert certificates.revoked_serials(careful) == frozenset()
 
 
+def test_a_list_that_is_missing_has_no_number_or_is_one_of_several_is_refused(authority):
+    """Also by the authority itself, which would not know how to go on."""
+    careful, first = identity(authority, revoked=authority / "ca.crl"), (authority / "ca.crl").read_bytes()
+    certificates.revoke(authority, None, 30)
+    (authority / "ca.crl").write_bytes(first + (authority / "ca.crl").read_bytes())
+    for work in (lambda: certificates.revoked_serials(careful), lambda: certificates.revoke(authority, None, 30)):
+        with pytest.raises(CertificateError, match=r"ca.crl: it holds more than one thing"):
+            work()
+    ca = certificates.read_certificate(authority / "ca.crt")
+    plain = x509.CertificateRevocationListBuilder().issuer_name(ca.subject).last_update(datetime.now(UTC))
+    key = serialization.load_pem_private_key((authority / "ca.key").read_bytes(), None)
+    signed = plain.next_update(datetime.now(UTC) + timedelta(days=9)).sign(key, hashes.SHA256())
+    (authority / "ca.crl").write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    for work in (lambda: certificates.revoked_serials(careful), lambda: certificates.revoke(authority, None, 30)):
+        with pytest.raises(CertificateError, match=r"without a number; expected one that `parley certs revoke` made"):
+            work()
+    (authority / "ca.crl").unlink()
+    with pytest.raises(CertificateError, match=r"ca.crl: no such file; expected the authority's revocation list"):
+        certificates.revoked_serials(careful)
+
+
+@pytest.mark.parametrize("other", ["bank-b.crt", "bank-a.key", "foreign"])
+def test_a_file_with_more_than_one_certificate_is_refused(authority, tmp_path_factory, other):
+    """gRPC would trust every authority in it."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    certificates.make_authority(elsewhere, "Test", 3650)
+    for name in ("bank-a", "bank-b"):
+        member(authority, name)
+    foreign = (elsewhere / "ca.crt").read_bytes().replace(b" CERTIFICATE", b" TRUSTED CERTIFICATE")  # OpenSSL reads it too
+    (authority / "foreign").write_bytes(foreign)
+    (authority / "all.crt").write_bytes((authority / "ca.crt").read_bytes() + (authority / other).read_bytes())
+    with pytest.raises(CertificateError, match=r"all.crt: it holds more than one thing; expected a certificate alone"):
+        certificates.check_identity(identity(authority, authority=authority / "all.crt"), "bank-a")
+
+
+def test_an_authority_is_not_renewed_and_signs_nothing_after_its_end(authority, tmp_path_factory):
+    before = sorted(authority.rglob("*"))
+    with pytest.raises(CertificateError, match=r"ca.crt: it names no member; an authority is not renewed but replaced"):
+        certificates.renew(authority, authority / "ca.crt", 10)
+    assert sorted(authority.rglob("*")) == before
+    ended = tmp_path_factory.mktemp("ended")
+    certificates.make_authority(ended, "Test", -1)
+    with pytest.raises(CertificateError, match=r"ca.crt: expired on .* needs a new authority"):
+        member(ended, "bank-a")
+    assert not list(ended.rglob("bank-a.crt"))
+
+
 def test_no_certificate_outlives_its_authority(tmp_path):
     certificates.make_authority(tmp_path, "Short", 20)
     _, issued = member(tmp_path, "bank-a", days=365)
@@ -217,11 +282,14 @@ def test_an_ended_certificate_is_an_error(authority):
 def test_the_commands_speak_to_people(tmp_path):
     run = CliRunner()
     folder = str(tmp_path / "authority")
-    assert "Give ca.crt to every member" in run.invoke(app, ["certs", "init", folder]).output
+    assert "Give ca.crt and ca.crl to every member" in run.invoke(app, ["certs", "init", folder]).output
     asked = run.invoke(app, ["certs", "request", "bank-a", "--out", str(tmp_path)])
+    looked = run.invoke(app, ["certs", "show", str(tmp_path / "bank-a.csr")]).output
+    assert "a request for bank-a" in looked
     issued = run.invoke(app, ["certs", "issue", str(tmp_path / "bank-a.csr"), "--authority", folder])
     assert issued.exit_code == 0, issued.output
     line = next(line for line in asked.output.splitlines() if line.startswith("fingerprint"))
+    assert line in looked
     assert line in issued.output
     renewed = run.invoke(app, ["certs", "renew", f"{folder}/bank-a.crt", "--authority", folder, "--days", "9"])
     assert "expires in 8 days" in renewed.output

@@ -20,6 +20,7 @@ from consortium import Consortium, toml_terms
 from parley.aggregation import weighted_mean
 from parley.cli.app import app
 from parley.errors import BudgetExhausted
+from parley.exchange import certificates
 from parley.learning.algorithm import run
 from parley.learning.checkpoint import load_checkpoint
 from parley.learning.deployed import plan_run
@@ -118,7 +119,7 @@ def test_a_skipped_owner_costs_nothing_and_the_run_follows_from_who_answered(ban
     assert learner.exitcode == 0, banks.said()
     assert "going on without late owners: c:" in banks.said()
     plan = plan_run(terms)
-    kept = load_checkpoint(checkpoint, terms.hash, plan.start)
+    kept = load_checkpoint(checkpoint, terms, plan.start)
     late = {int(k) for k in re.findall(r"round (\d+): going on without late owners: c:", banks.said())}
     assert kept.answers == {"a": 6, "b": 6} | ({"c": 6 - len(late)} if len(late) < 6 else {})
     spent = banks.spent(terms)
@@ -163,6 +164,9 @@ def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
     assert "exists already" in str(again.exception)
     arguments = ["owner", "accept", str(tmp_path / "terms.toml"), "--owner", str(home / "owner.toml")]
     arguments += ["--certificate", str(tmp_path / "learner.crt")]
+    assert "ca.crt: no such file; expected a certificate" in str(runner.invoke(app, arguments, input="y\n").exception)
+    for file in ("ca.crt", "ca.crl"):
+        shutil.copy(tmp_path / file, home)
     refused = runner.invoke(app, arguments, input="n\n")
     assert refused.exit_code == 1
     for words in (
@@ -184,6 +188,34 @@ def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
     )
     for words in ("Test", "learner", "0 of 8", "1 reserved, 0 spent, 0.5 left", "chain unbroken"):
         assert words in shown.stdout
+
+
+def test_terms_are_accepted_for_no_certificate_that_the_daemon_would_turn_away(tmp_path):
+    consortium = Consortium(tmp_path, names="a")
+    consortium.write_terms()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    certificates.make_authority(elsewhere, "Test", 3650)
+    certificates.make_request(elsewhere, "learner")
+    certificates.issue(elsewhere, elsewhere / "learner.csr", 9)
+    for copy in ("good.crt", "ended.crt"):
+        shutil.copy(tmp_path / "learner.crt", elsewhere / copy)
+    certificates.renew(tmp_path, elsewhere / "ended.crt", -1)
+
+    def accept(certificate):
+        arguments = ["owner", "accept", str(tmp_path / "terms.toml"), "--owner", str(tmp_path / "a.toml"), "--yes", "--certificate"]
+        return CliRunner().invoke(app, [*arguments, str(elsewhere / certificate)])
+
+    assert "not issued by the authority" in str(accept("learner.crt").exception)
+    assert "expired on" in str(accept("ended.crt").exception)
+    revoked = certificates.revoke(tmp_path, "learner", 30)
+    assert len(revoked) == 2
+    assert "the authority revoked it" in str(accept("good.crt").exception)
+    assert parley.Ledger(tmp_path / "a.ledger").reserved == (0, 0)
+    assert not (tmp_path / "accepted-a").exists()
+    settings = tmp_path / "a.toml"
+    settings.write_text(settings.read_text().replace("revoked =", "# revoked ="))  # as settings were written before
+    assert accept("good.crt").exit_code == 0
 
 
 def mode(path):
@@ -276,7 +308,7 @@ def test_a_score_travels_after_the_last_round_and_a_finished_run_gets_it_again_f
     assert banks.learn("--resume")["scores"] == scores
     assert banks.replay(terms) == result["theta"]
     assert banks.spent(terms) == dict.fromkeys("abc", 1)
-    assert banks.log("a")[-1]["round"] == 9
+    assert [line["round"] for line in banks.log("a") if line["event"] == "answer"][-1] == 9
 
 
 def test_an_owner_that_is_away_at_the_score_is_left_out_of_it(banks):

@@ -687,7 +687,9 @@ def test_a_pinned_owner_is_known_by_its_key_through_renewals_and_nobody_else_pas
     bank.kill("a")
     (bank.folder / "a.crt").write_bytes(certificate)
     (bank.folder / "a.key").write_bytes(key)
-    bank.start()  # the thief of the old key
+    settings = bank.folder / "a.toml"
+    settings.write_text(settings.read_text().replace("revoked =", "# revoked ="))
+    bank.start()  # the thief of the old key, who does not ask whether it was revoked
     careful = RemoteOwner("a", address, bank.identity(), revoked=frozenset(entry.serial_number for entry in revoked))
     with pytest.raises(CertificateError, match="the authority revoked the certificate"):
         until_reached(careful, terms)
@@ -711,25 +713,30 @@ def test_a_pin_in_the_addresses_is_kept_by_the_command(bank):
 
 
 def test_a_revoked_learner_is_turned_away_by_a_daemon_that_runs(bank):
-    terms, settings = bank.write_terms(), bank.folder / "a.toml"
-    settings.write_text(settings.read_text().replace("# revoked", "revoked"))
-    certificates.revoke(bank.folder, None, 30)
+    terms = bank.write_terms()
     bank.accept(terms)
     bank.start()
     (bank.folder / "thief.crt").write_bytes((bank.folder / "learner.crt").read_bytes())
     identity = bank.identity().model_copy(update={"certificate": bank.folder / "thief.crt"})
     peer = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", identity)
     assert peer.ask(ask(terms), 60, 3, 10).answer.owner == "a"
+    empty = (bank.folder / "ca.crl").read_bytes()
     certificates.revoke(bank.folder, "learner", 30)
     with pytest.raises(Refusal, match="the authority revoked this certificate"):  # on the line that was open before
         peer.ask(ask(terms), 60, 3, 10)
+    (bank.folder / "ca.crl").write_bytes(empty)
+    with pytest.raises(Refusal, match="revoked"):
+        peer.stand(terms.hash, "learner", 10)
     (bank.folder / "ca.crl").write_text("damaged")
     with pytest.raises(Refusal, match="revoked"):
         peer.stand(terms.hash, "learner", 10)
     peer.close()
+    bank.kill("a", signal.SIGTERM)
     assert [line["caller"] for line in bank.log("a") if line["event"] == "revoked"] == ["learner"]  # said once a minute
-    assert sum("stays in force" in str(line.get("reason")) for line in bank.log("a")) == 1
-    bank.kill("a")
+    assert [str(line["reason"]).rpartition(";")[0] for line in bank.log("a") if "stays in force" in str(line.get("reason"))] == [
+        f"{bank.folder}/ca.crl: this revocation list is not later than the one in force; ask the authority for its ca.crl",
+        f"{bank.folder}/ca.crl: not a revocation list in PEM form; ask the authority for its ca.crl",
+    ]
     with pytest.raises(AssertionError, match="not a revocation list"):
         bank.start()
 

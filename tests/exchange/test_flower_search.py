@@ -1,15 +1,25 @@
 """Finding owners in a federation where other people run other things."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+import parley
+from consortium import toml_terms
+
 pytest.importorskip("flwr", reason="flwr is not installed; pip install 'parley[flower]'")
-from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
-from parley.errors import ExchangeError, Refusal, Unavailable
-from parley.exchange import messages
+from parley.errors import ExchangeError, Refusal, SettingError, Unavailable
+from parley.exchange import flower, messages
 from parley.exchange.flower import Carrier, find_owners
+from parley.learning import over_flower
+from parley.learning.algorithm import State
+from parley.learning.checkpoint import Checkpoint
+from parley.learning.deployed import plan_run
 
 
 def record(**content):
@@ -94,3 +104,49 @@ def test_a_federation_that_takes_no_message_is_unavailable():
     grid.push_messages = lambda asked: [None]
     with pytest.raises(Unavailable, match="takes no message"):
         Carrier(grid).carry(1, "Health", b"", 0.1)
+
+
+def test_a_node_that_fails_is_asked_again_but_not_at_once(monkeypatch):
+    late = Federation(FOREIGN["failed"], ALIVE["a"])
+    with pytest.raises(ExchangeError, match="no node of the federation is b"):
+        find_owners(Carrier(late), ["a", "b"], 0.5)
+    assert len(late.sent) == 2
+    monkeypatch.setattr(flower, "PAUSE", 0.2)
+    pull = late.pull_messages
+
+    def pull_messages(numbers):
+        late.said = (ALIVE["b"] if len(late.sent) > 5 else FOREIGN["failed"], ALIVE["a"])
+        return pull(numbers)
+
+    late.pull_messages = pull_messages
+    assert sorted(owner.name for owner in find_owners(Carrier(late), ["a", "b"], 5.0)) == ["a", "b"]
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """A run's settings, for owners a and b."""
+    (tmp_path / "terms.toml").write_text(toml_terms(horizon=2, names="ab"))
+    files = {"terms": "terms.toml", "save": "model.json", "report": "report.json", "checkpoint": "kept"}
+    return {key: str(tmp_path / name) for key, name in files.items()} | {"deadline": 5.0}
+
+
+def run_context(settings):
+    return Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config=settings)
+
+
+@pytest.mark.parametrize("file", ["save", "report", "checkpoint"])
+def test_a_file_whose_folder_is_missing_is_refused_before_anybody_is_asked(settings, tmp_path, file):
+    grid = Federation(ALIVE["a"], ALIVE["b"])
+    with pytest.raises(SettingError, match=r"missing/it: its folder does not exist"):
+        over_flower.main(grid, run_context(settings | {file: str(tmp_path / "missing" / "it")}))
+    assert not grid.sent
+
+
+def test_a_finished_run_asks_no_owner_where_it_stands(settings):
+    plan = plan_run(parley.load_terms(settings["terms"]))
+    state = State(3, plan.start.theta, plan.start.memory)
+    Checkpoint(plan.terms.hash, state, {"a": 2, "b": 2}, {"a": 1.0, "b": 1.0}).save(Path(settings["checkpoint"]))
+    grid = Federation(ALIVE["a"], ALIVE["b"])
+    over_flower.main(grid, run_context(settings))
+    assert {message.content["parley"]["method"] for message in grid.sent.values()} == {"Health"}
+    assert [owner["epsilon_spent"] for owner in json.loads(Path(settings["report"]).read_text())["owners"]] == [1.0, 1.0]

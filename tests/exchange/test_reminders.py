@@ -14,6 +14,7 @@ from parley.cli.app import app
 from parley.errors import CertificateError
 from parley.exchange import certificates, daemon
 from parley.exchange.desk import Log
+from parley.exchange.reminders import identity_reminders
 from parley.exchange.settings import load_owner
 
 
@@ -69,3 +70,32 @@ def test_a_daemon_that_runs_says_every_day_what_ends_soon(bank, monkeypatch, day
     assert all("expires in 8 days" in sentence for sentence in told)
     assert 3 <= len(told) <= 6 if days == 9 else not told
     assert "a.ledger: other accounts may read this ledger" in warnings()[-1] + warnings()[-2]
+
+
+def test_a_learner_hears_what_of_its_identity_ends_soon(tmp_path):
+    bank = Consortium(tmp_path, names="a")
+    certificates.revoke(tmp_path, None, 12)
+    listed = bank.identity().model_copy(update={"revoked": tmp_path / "ca.crl"})
+    said = identity_reminders(listed)
+    (sentence,) = said()
+    assert "ca.crl: this revocation list is good for 11 more days" in sentence
+    assert not identity_reminders(bank.identity())()
+    certificates.revoke(tmp_path, None, -1)
+    assert "out of date" in said()[0]
+    (tmp_path / "ca.crl").unlink()
+    assert "no such file" in said()[0]
+    certificates.revoke(tmp_path, None, 365)
+    assert not said()
+    short = tmp_path / "short"
+    short.mkdir()
+    certificates.make_authority(short, "Test", 20)
+    (sentence,) = identity_reminders(listed.model_copy(update={"authority": short / "ca.crt", "revoked": None}))()
+    assert "ca.crt: expires in 19 days" in sentence
+    assert "needs a new authority" in sentence
+    bank.accept(bank.write_terms(horizon=1))
+    certificates.revoke(tmp_path, None, 12)
+    bank.write_addresses(learner='{ own = "missing.toml" }')
+    addresses = tmp_path / "addresses.toml"
+    addresses.write_text(addresses.read_text().replace("[owners]", 'revoked = "ca.crl"\n[owners]'))
+    told = CliRunner().invoke(app, ["learner", "run", str(tmp_path / "terms.toml"), "--owners", str(addresses)])
+    assert "good for 11 more days" in told.output.replace("\n", "")

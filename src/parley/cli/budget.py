@@ -21,7 +21,8 @@ from parley.accounting.meaning import (
 )
 from parley.accounting.stable_bounds import sampling_rate
 from parley.cli.budget_curves import curve_command
-from parley.cli.screen import console, print_json, require_folder
+from parley.cli.screen import console, print_json
+from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.mechanisms import Event, Gaussian, Geometric, Laplace, Stable
 from parley.mechanisms.bounded import REPLACE_ONE

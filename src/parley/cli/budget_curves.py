@@ -8,7 +8,8 @@ import numpy as np
 import typer
 
 from parley.accounting.curves import Spread, delta_curve, epsilon_curve
-from parley.cli.screen import console, print_json, progress_bar, require_folder
+from parley.cli.screen import console, print_json, progress_bar
+from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.mechanisms.bounded import REPLACE_ONE
 from parley.report import figures

@@ -28,7 +28,7 @@ def init_command(
     title: Annotated[str, typer.Option(help="What the consortium is called.")] = "Parley consortium",
     days: Days = 3650,
 ) -> None:
-    """Make a new authority. Give ca.crt to every member; keep ca.key offline.
+    """Make a new authority. Give ca.crt and ca.crl to every member; keep ca.key offline.
 
     Example:  parley certs init authority --title "Loan consortium"
     """
@@ -37,7 +37,8 @@ def init_command(
     make_folder(folder)
     made = certificates.make_authority(folder, title, whole(days, "--days"))
     _show(folder / "ca.crt", made)
-    console.print("Give ca.crt to every member. Whoever holds ca.key can issue names: keep it offline.", soft_wrap=True)
+    console.print(f"{folder / 'ca.crl'}  what was taken back: nothing so far", soft_wrap=True)
+    console.print("Give ca.crt and ca.crl to every member. Whoever holds ca.key can issue names: keep it offline.", soft_wrap=True)
 
 
 @certs_app.command("request")
@@ -64,7 +65,7 @@ def issue_command(
     authority: Authority,
     days: Days = 365,
 ) -> None:
-    """Sign a member's request, after comparing its fingerprint with the member over the phone.
+    """Sign a member's request. First compare its fingerprint (parley certs show REQUEST) with the member over the phone.
 
     Example:  parley certs issue bank-a.csr --authority authority
     """
@@ -110,16 +111,23 @@ def revoke_command(
     )
     console.print(until, markup=False, soft_wrap=True)
     console.print(
-        'Give ca.crl to every member, for its settings under [identity]: revoked = "ca.crl".', markup=False, soft_wrap=True
+        'Give ca.crl to every member, in the place of the one before (settings, [identity]: revoked = "ca.crl").',
+        markup=False,
+        soft_wrap=True,
     )
 
 
 @certs_app.command("show")
-def show_command(certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE", help="A certificate file.")]) -> None:
-    """Whose certificate is it, what is its fingerprint, when does it end?"""
+def show_command(file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, or a request for one.")]) -> None:
+    """Whose certificate or request is it, what is its fingerprint, when does it end?"""
     with extras():
         from parley.exchange import certificates
-    _show(certificate, certificates.read_certificate(certificate))
+    if b"CERTIFICATE REQUEST" not in file.read_bytes():
+        _show(file, certificates.read_certificate(file))
+        return
+    request = certificates.read_request(file)
+    console.print(f"{file}  a request for {certificates.requested_name(request)}", soft_wrap=True)
+    console.print(f"fingerprint  {certificates.spoken(certificates.fingerprint(request))}", soft_wrap=True)
 
 
 def _show(path: Path, certificate: Any) -> None:

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json, progress_bar, require_folder
+from parley.cli.screen import console, print_json, progress_bar
 from parley.cli.terms_file import write_terms
+from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.forecasting import Forecast, Proposal, ReleasedMoments, Source, Stated, forecast
 from parley.forecasting import plan as make_plan

@@ -12,8 +12,9 @@ from rich.table import Table
 
 from parley.cli.extras import extras
 from parley.cli.owner import require_shared_sample
-from parley.cli.screen import console, errors_console, print_json, require_folder
+from parley.cli.screen import console, errors_console, print_json
 from parley.cli.train import RELEASE, guarantee, show_scores
+from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.learning import Result
 from parley.learning.algorithm import State
@@ -107,9 +108,10 @@ def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="W
 def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement | None]:
     """Everybody to ask, and the learner's own agreement if it is an owner with its table here."""
     from parley.exchange.acceptance import Acceptances
-    from parley.exchange.certificates import check_identity, expiry_warning, revoked_serials
+    from parley.exchange.certificates import check_identity, revoked_serials
     from parley.exchange.daemon import open_owner
     from parley.exchange.desk import adopt
+    from parley.exchange.reminders import identity_reminders
     from parley.exchange.remote import OwnOwner, RemoteOwner
     from parley.exchange.settings import Pinned, load_addresses, load_owner
 
@@ -118,9 +120,8 @@ def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement 
     if known.identity is not None:
         check_identity(known.identity, terms.learning.learner)
         revoked = revoked_serials(known.identity)
-        warning = expiry_warning(known.identity.certificate)
-        if warning is not None:
-            warn(warning)
+        for sentence in identity_reminders(known.identity)():
+            warn(sentence)
     peers: list[Peer] = []
     agreement = None
     for name, address in known.owners.items():

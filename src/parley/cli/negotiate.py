@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json, require_folder
+from parley.cli.screen import console, print_json
 from parley.cli.terms_file import write_terms
+from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.games.collaboration import EXACT_UP_TO
 from parley.games.negotiate import Negotiation, negotiate

@@ -37,7 +37,7 @@ name = {quoted}               # as in the terms
 table = {table}
 ledger = "{name}.ledger"      # what was promised and released: keep it with its -wal file, and never restore an old copy
 accepted = "accepted"         # the terms that a person here accepted
-listen = {listen}           # for learners with certificates; leave it out to stay off the network
+listen = {listen}           # for learners with certificates; leave it out to stay off the network, [identity] is then not read
 # socket = "/run/parley/{name}.sock"   # for relays on this machine (its owner and group may ask by terms accepted with --relay)
 # cluster = "tls://10.0.0.7:8786"      # your own Dask scheduler: its workers read the pieces of a table that is a folder
 
@@ -45,7 +45,7 @@ listen = {listen}           # for learners with certificates; leave it out to st
 authority = "ca.crt"
 certificate = "{name}.crt"
 key = "{name}.key"
-# revoked = "ca.crl"          # the authority's revocation list, where it gives one out
+revoked = "ca.crl"            # what the authority took back: put every new list of its in this place
 """
 
 SettingsFile = Annotated[Path, typer.Argument(metavar="OWNER", help="The owner's settings, owner.toml.")]
@@ -87,7 +87,7 @@ def init_command(
     console.print(
         f"{ledger.path}  the ledger: lifetime budget ε = {number(lifetime)}, δ = {number(lifetime_delta)}", soft_wrap=True
     )
-    console.print(f"Next: put ca.crt, {name}.crt and {name}.key beside them (parley certs request {name}).")
+    console.print(f"Next: put ca.crt, ca.crl, {name}.crt and {name}.key beside them (parley certs request {name}).")
 
 
 @owner_app.command("accept")
@@ -105,7 +105,7 @@ def accept_command(
     Example:  parley owner accept terms.toml --owner bank-a/owner.toml --certificate learner.crt
     """
     with extras():
-        from parley.exchange.certificates import fingerprint, names, read_certificate, require_private
+        from parley.exchange.certificates import fingerprint, names, read_certificate, require_private, trusted_certificate
         from parley.exchange.daemon import open_owner
         from parley.exchange.reminders import ledger_warning
     settings, terms = load_owner(settings_file), load_terms(terms_file)
@@ -114,7 +114,8 @@ def accept_command(
     require_shared_sample(terms)
     learner, key = terms.learning.learner, None
     if certificate is not None:
-        learner_certificate = read_certificate(certificate)
+        identity = settings.identity
+        learner_certificate = read_certificate(certificate) if identity is None else trusted_certificate(certificate, identity)
         if learner not in names(learner_certificate):
             raise CertificateError(f"{certificate}: it is for {names(learner_certificate)}; the terms name {learner!r} as learner")
         key = fingerprint(learner_certificate)

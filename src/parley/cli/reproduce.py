@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json, require_folder
+from parley.cli.screen import console, print_json
 from parley.cli.wu2019 import wu2019
+from parley.durable import require_folder
 from parley.report import figures, game_figures
 from parley.report.tables import number, terminal_table
 from parley.reproduce import compensation_games, joint_learning_game

@@ -3,14 +3,12 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from parley.errors import SettingError
 from parley.learning.train import Progress as Report
 
 console = Console(highlight=False)
@@ -34,9 +32,3 @@ def progress_bar(label: str) -> Iterator[Report]:
 def print_json(content: dict[str, Any]) -> None:
     """One JSON object on stdout."""
     typer.echo(json.dumps(content, indent=2, allow_nan=False))
-
-
-def require_folder(file: Path | None) -> None:
-    """Refuse an output file whose folder does not exist, before any work is done."""
-    if file is not None and not file.resolve().parent.is_dir():
-        raise SettingError(f"{file}: its folder does not exist; make it first")

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json, progress_bar, require_folder
+from parley.cli.screen import console, print_json, progress_bar
+from parley.durable import require_folder
 from parley.errors import LedgerError, SettingError, TermsError
 from parley.learning import Result
 from parley.learning.released_score import Scores

@@ -27,11 +27,13 @@ AUTHORITY = "ca"  # its files in its folder: ca.crt, ca.key and ca.crl
 PUBLIC = 0o644  # the permissions of what everybody may read
 ISSUED = "issued"  # in its folder: a copy of every certificate, named after its serial number
 SKEW = timedelta(minutes=5)  # clocks that run behind accept a fresh certificate
-SOON = 30  # days before its end from which a certificate is called for renewal
+SOON = 30  # days before its end from which a certificate or a list is called for renewal
+LIST_DAYS = 365  # how long a revocation list is good for, if nobody says otherwise
 
 
 def make_authority(folder: Path, title: str, days: int) -> x509.Certificate:
-    """A new authority in `folder`: ca.crt for everybody, ca.key for nobody else."""
+    """A new authority in `folder`: ca.crt and an empty list ca.crl for everybody, ca.key for nobody else."""
+    _require_new(*(folder / f"{AUTHORITY}.{kind}" for kind in ("key", "crt", "crl")))
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, title)])
     usage = x509.KeyUsage(
@@ -49,27 +51,34 @@ def make_authority(folder: Path, title: str, days: int) -> x509.Certificate:
     )
     _write_key(folder / f"{AUTHORITY}.key", key)
     _write_new(folder / f"{AUTHORITY}.crt", _pem(certificate), PUBLIC)
+    revoke(folder, None, LIST_DAYS)  # empty: who has the file from the start has only to replace it when a key is stolen
     return certificate
 
 
 def make_request(folder: Path, name: str) -> x509.CertificateSigningRequest:
     """A member's new key (NAME.key, which never leaves the member) and its request (NAME.csr, for the authority)."""
-    key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _checked_name(name))])
+    files = folder / f"{name}.key", folder / f"{name}.csr"
+    _require_new(*files, advice="for a new key move the old one away, or write elsewhere with --out")
+    key = ec.generate_private_key(ec.SECP256R1())
     request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
-    _write_key(folder / f"{name}.key", key)
-    _write_new(folder / f"{name}.csr", request.public_bytes(serialization.Encoding.PEM), PUBLIC)
+    _write_key(files[0], key)
+    _write_new(files[1], request.public_bytes(serialization.Encoding.PEM), PUBLIC)
     return request
 
 
 def issue(authority: Path, request: Path, days: int) -> tuple[Path, x509.Certificate]:
-    """Sign a member's request; each name is issued once, also when capitals differ, so nobody gets a second key for it."""
-    content = _read_request(request)
-    name = _checked_name(_common_name(content.subject))
-    for known in authority.glob("*.crt"):
-        if known.stem.casefold() == name.casefold():
-            raise CertificateError(f"{known}: a certificate for {name!r} exists; renew it, or revoke it if its key was lost")
-    if any(fingerprint(taken) == fingerprint(content) for taken in _taken_back(authority)):
+    """Sign a member's request; each name is issued once, also when capitals differ, so nobody gets a second key for it.
+
+    What counts is everything that was ever signed and not taken back, wherever the certificate's file is now.
+    """
+    content = read_request(request)
+    name = requested_name(content)
+    good, taken = _standing(authority)
+    held = [known for certificate in good for known in names(certificate)] + [file.stem for file in authority.glob("*.crt")]
+    if name.casefold() in (known.casefold() for known in held):
+        raise CertificateError(f"{authority}: a certificate for {name!r} exists; renew it, or revoke it if its key was lost")
+    if any(fingerprint(certificate) == fingerprint(content) for certificate in taken):
         raise CertificateError(f"{request}: a certificate of this key was revoked; have a request with a new key made")
     certificate = _sign(authority, name, content.public_key(), days)
     path = authority / f"{name}.crt"
@@ -82,7 +91,9 @@ def renew(authority: Path, path: Path, days: int) -> x509.Certificate:
     old = read_certificate(path)
     if not issued_by(old, read_certificate(authority / f"{AUTHORITY}.crt")):
         raise CertificateError(f"{path}: not a certificate of this authority; expected one that it issued")
-    if any(fingerprint(taken) == fingerprint(old) for taken in _taken_back(authority)):
+    if not names(old):
+        raise CertificateError(f"{path}: it names no member; an authority is not renewed but replaced (parley certs init)")
+    if any(fingerprint(certificate) == fingerprint(old) for certificate in _standing(authority)[1]):
         raise CertificateError(f"{path}: it was revoked; have a request with a new key made")
     _keep(authority, old)
     certificate = _sign(authority, names(old)[0], old.public_key(), days)
@@ -111,8 +122,8 @@ def revoke(authority: Path, name: str | None, days: int) -> x509.CertificateRevo
     builder = x509.CertificateRevocationListBuilder().issuer_name(ca.subject).last_update(made).next_update(until)
     for entry in taken.values():
         builder = builder.add_revoked_certificate(entry)
-    number = 1 if before is None else before.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number + 1
-    builder = builder.add_extension(x509.CRLNumber(number), critical=False).add_extension(_issuer(ca), critical=False)
+    number = x509.CRLNumber(1 if before is None else list_number(before) + 1)
+    builder = builder.add_extension(number, critical=False).add_extension(_issuer(ca), critical=False)
     revocations = builder.sign(_read_key(authority / f"{AUTHORITY}.key"), hashes.SHA256())
     replace_text(path, revocations.public_bytes(serialization.Encoding.PEM).decode(), PUBLIC)
     if name is not None:  # only now: the list is on the disk
@@ -123,57 +134,76 @@ def revoke(authority: Path, name: str | None, days: int) -> x509.CertificateRevo
 
 
 def read_revocations(path: Path, ca: x509.Certificate) -> x509.CertificateRevocationList:
-    """The list in a PEM file, if the authority signed it."""
+    """The list in a PEM file, if the authority signed it and it has a number, by which a later list is known."""
     try:
-        revocations = x509.load_pem_x509_crl(path.read_bytes())
+        revocations = x509.load_pem_x509_crl(_sole_block(path, "the authority's revocation list (ask it for its ca.crl)"))
         sound = revocations.issuer == ca.subject and revocations.is_signature_valid(_elliptic(ca))
     except (ValueError, TypeError):
         raise CertificateError(f"{path}: not a revocation list in PEM form; ask the authority for its ca.crl") from None
     if not sound:
         raise CertificateError(f"{path}: a revocation list that the authority did not sign; ask it for its ca.crl")
+    try:
+        list_number(revocations)
+    except (x509.ExtensionNotFound, ValueError):
+        raise CertificateError(
+            f"{path}: a revocation list without a number; expected one that `parley certs revoke` made"
+        ) from None
     return revocations
 
 
-def stale(path: Path, revocations: x509.CertificateRevocationList) -> str | None:
-    """One sentence if the list is past the date by which the authority wanted to give out a later one."""
-    until = revocations.next_update_utc
-    if until is not None and until > datetime.now(UTC):
+def list_number(revocations: x509.CertificateRevocationList) -> int:
+    """Each list of an authority has a higher number than those before it."""
+    return int(revocations.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number)
+
+
+def list_warning(path: Path, revocations: x509.CertificateRevocationList) -> str | None:
+    """One sentence if the authority wants to give out a later list soon; an error if it wanted to by now."""
+    until, now, ask = revocations.next_update_utc, datetime.now(UTC), "ask the authority for a later ca.crl (parley certs revoke)"
+    if until is None or until <= now:
+        raise CertificateError(f"{path}: this revocation list is out of date; {ask}")
+    left = (until - now).days
+    return f"{path}: this revocation list is good for {left} more days, until {until:%Y-%m-%d}; {ask}" if left < SOON else None
+
+
+def revocations_in_force(identity: Identity) -> x509.CertificateRevocationList | None:
+    """The list that the settings name, signed and in date; none where they name none."""
+    if identity.revoked is None:
         return None
-    return f"{path}: this revocation list is out of date; ask the authority for a later ca.crl (parley certs revoke)"
+    revocations = read_revocations(identity.revoked, read_certificate(identity.authority))
+    list_warning(identity.revoked, revocations)
+    return revocations
 
 
 def revoked_serials(identity: Identity) -> frozenset[int]:
     """The serial numbers of the certificates that the authority took back, by a list that is signed and in date; none without a list."""
-    if identity.revoked is None:
-        return frozenset()
-    revocations = read_revocations(identity.revoked, read_certificate(identity.authority))
-    late = stale(identity.revoked, revocations)
-    if late is not None:
-        raise CertificateError(late)
-    return frozenset(entry.serial_number for entry in revocations)
+    return frozenset(entry.serial_number for entry in revocations_in_force(identity) or ())
 
 
 def check_identity(identity: Identity, name: str) -> None:
     """Refuse an identity with which nobody would talk, before anything listens or asks.
 
-    The key is the party's own secret and belongs to its certificate; that is the authority's, for this name, in date and not revoked.
+    The key is the party's own secret and belongs to its certificate; that is one to trust, and for this name.
     """
     require_private(identity.key)
-    ca, own, key = read_certificate(identity.authority), read_certificate(identity.certificate), _read_key(identity.key)
+    own, key = trusted_certificate(identity.certificate, identity), _read_key(identity.key)
     if key.public_key() != own.public_key():
         raise CertificateError(f"{identity.key}: not the key of {identity.certificate}; expected the one its request was made with")
-    if not issued_by(own, ca):
-        raise CertificateError(f"{identity.certificate}: not issued by the authority in {identity.authority}")
-    for path, certificate in ((identity.authority, ca), (identity.certificate, own)):
-        if certificate.not_valid_before_utc > datetime.now(UTC):
-            raise CertificateError(
-                f"{path}: not good before {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; is the clock right?"
-            )
-        expiry_warning(path, certificate)
     if name not in names(own):
         raise CertificateError(f"{identity.certificate}: it is for {', '.join(names(own)) or 'an authority'}, not for {name!r}")
-    if own.serial_number in revoked_serials(identity):
-        raise CertificateError(f"{identity.certificate}: the authority revoked it; have a request with a new key issued")
+
+
+def trusted_certificate(path: Path, identity: Identity) -> x509.Certificate:
+    """The certificate in the file, if the identity's authority issued it, both are in date, and it was not taken back."""
+    ca, certificate = read_certificate(identity.authority), read_certificate(path)
+    if not issued_by(certificate, ca):
+        raise CertificateError(f"{path}: not issued by the authority in {identity.authority}")
+    for place, dated in ((identity.authority, ca), (path, certificate)):
+        if dated.not_valid_before_utc > datetime.now(UTC):
+            raise CertificateError(f"{place}: not good before {dated.not_valid_before_utc:%Y-%m-%d %H:%M} UTC; is the clock right?")
+        expiry_warning(place, dated)
+    if certificate.serial_number in revoked_serials(identity):
+        raise CertificateError(f"{path}: the authority revoked it; have a request with a new key issued")
+    return certificate
 
 
 def require_private(key: Path) -> None:
@@ -192,11 +222,29 @@ def issued_by(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
 
 
 def read_certificate(path: Path) -> x509.Certificate:
-    """The certificate in a PEM file."""
+    """The certificate in a PEM file, which holds no other: TLS would trust them all."""
     try:
-        return x509.load_pem_x509_certificate(path.read_bytes())
+        return x509.load_pem_x509_certificate(_sole_block(path, "a certificate"))
     except ValueError:
         raise CertificateError(f"{path}: not a certificate in PEM form") from None
+
+
+def read_request(path: Path) -> x509.CertificateSigningRequest:
+    """The request in a PEM file, if whoever made it holds its key."""
+    try:
+        request = x509.load_pem_x509_csr(_sole_block(path, "a certificate request"))
+        sound = request.is_signature_valid
+    except ValueError:
+        raise CertificateError(f"{path}: not a certificate request in PEM form") from None
+    if not sound:
+        raise CertificateError(f"{path}: its signature does not fit its key; have it made again")
+    return request
+
+
+def requested_name(request: x509.CertificateSigningRequest) -> str:
+    """Whom the request asks a certificate for."""
+    found = request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return _checked_name(str(found[0].value) if len(found) == 1 else "")
 
 
 def names(certificate: x509.Certificate) -> Sequence[str]:
@@ -232,16 +280,16 @@ def days_left(certificate: x509.Certificate) -> int:
 def expiry_warning(path: Path, certificate: x509.Certificate | None = None) -> str | None:
     """One sentence if the certificate (that in the file, if none is given) ends soon; an error if it has ended."""
     certificate = certificate if certificate is not None else read_certificate(path)
-    left = days_left(certificate)
+    left, end = days_left(certificate), f"{certificate.not_valid_after_utc:%Y-%m-%d}"
+    advice = "have the authority renew it" if names(certificate) else "the consortium needs a new authority (parley certs init)"
     if left < 0:
-        raise CertificateError(f"{path}: expired on {certificate.not_valid_after_utc:%Y-%m-%d}; have the authority renew it")
-    if left < SOON:
-        return f"{path}: expires in {left} days, on {certificate.not_valid_after_utc:%Y-%m-%d}; have the authority renew it"
-    return None
+        raise CertificateError(f"{path}: expired on {end}; {advice}")
+    return f"{path}: expires in {left} days, on {end}; {advice}" if left < SOON else None
 
 
 def _sign(authority: Path, name: str, public: object, days: int) -> x509.Certificate:
     ca = read_certificate(authority / f"{AUTHORITY}.crt")
+    expiry_warning(authority / f"{AUTHORITY}.crt", ca)  # an authority that has ended signs nothing
     if not isinstance(public, ec.EllipticCurvePublicKey):
         raise CertificateError(f"{name}: its key is of another kind; expected a request made by `parley certs request`")
     usage = x509.KeyUsage(True, False, False, False, False, False, False, False, False)
@@ -278,11 +326,14 @@ def _signed(authority: Path, ca: x509.Certificate) -> list[x509.Certificate]:
     return [certificate for certificate in found.values() if issued_by(certificate, ca)]
 
 
-def _taken_back(authority: Path) -> list[x509.Certificate]:
-    """The certificates on the authority's list."""
+def _standing(authority: Path) -> tuple[list[x509.Certificate], list[x509.Certificate]]:
+    """What the authority signed: the certificates that stand, and those that it took back."""
     path, ca = authority / f"{AUTHORITY}.crl", read_certificate(authority / f"{AUTHORITY}.crt")
-    taken = {entry.serial_number for entry in read_revocations(path, ca)} if path.exists() else set[int]()
-    return [certificate for certificate in _signed(authority, ca) if certificate.serial_number in taken]
+    listed = {entry.serial_number for entry in read_revocations(path, ca)} if path.exists() else set[int]()
+    stand, taken = list[x509.Certificate](), list[x509.Certificate]()
+    for certificate in _signed(authority, ca):
+        (taken if certificate.serial_number in listed else stand).append(certificate)
+    return stand, taken
 
 
 def _dated(days: int) -> x509.CertificateBuilder:
@@ -319,21 +370,6 @@ def _elliptic(certificate: x509.Certificate) -> ec.EllipticCurvePublicKey:
     return public
 
 
-def _common_name(subject: x509.Name) -> str:
-    found = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(found[0].value) if len(found) == 1 else ""
-
-
-def _read_request(path: Path) -> x509.CertificateSigningRequest:
-    try:
-        request = x509.load_pem_x509_csr(path.read_bytes())
-    except ValueError:
-        raise CertificateError(f"{path}: not a certificate request in PEM form") from None
-    if not request.is_signature_valid:
-        raise CertificateError(f"{path}: its signature does not fit its key; have it made again")
-    return request
-
-
 def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
@@ -342,6 +378,17 @@ def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise CertificateError(f"{path}: a key of another kind; expected one made by `parley certs`")
     return key
+
+
+def _sole_block(path: Path, expected: str) -> bytes:
+    """What is in a file of one PEM block; of two, this program would see the first and TLS perhaps both."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise CertificateError(f"{path}: no such file; expected {expected}") from None
+    if content.count(b"-----BEGIN ") > 1:
+        raise CertificateError(f"{path}: it holds more than one thing; expected {expected} alone")
+    return content
 
 
 def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
@@ -354,7 +401,15 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
     try:
         create(path, content, mode)
     except FileExistsError:
-        raise CertificateError(f"{path}: exists already; nothing was overwritten") from None
+        _require_new(path)
+        raise
+
+
+def _require_new(*paths: Path, advice: str = "choose another folder") -> None:
+    """Refuse before the first of several files is written."""
+    known = next((path for path in paths if path.exists()), None)
+    if known is not None:
+        raise CertificateError(f"{known}: exists already; nothing was overwritten; {advice}")
 
 
 def _pem(certificate: x509.Certificate) -> bytes:

@@ -22,6 +22,7 @@ from parley.queries import Query
 
 METHODS = ("Ask", "Stand", "Health")
 POLL = 0.1  # seconds between two looks for replies
+PAUSE = 2.0  # seconds before a node that failed is asked again
 RELAYED = "parley"  # the record's name
 
 client_app = ClientApp()
@@ -104,14 +105,18 @@ class FlowerOwner:
 def find_owners(carrier: Carrier, names: list[str], deadline: float) -> list[FlowerOwner]:
     """The owners of the terms among the federation's nodes, each by the word of its daemon.
 
-    All nodes are asked at once. One that is silent, fails or says anything else is not an owner of ours; it is asked again until the
-    deadline, because a daemon may come up late. Flower's node keys say which nodes there are; which of them is which owner they do not.
+    All nodes are asked at once. One that is silent, fails or says anything else is not an owner of ours; it is asked again, after a
+    pause, until the deadline, because a daemon may come up late. Flower's node keys say which nodes there are; which of them is which
+    owner they do not.
     """
     found: dict[str, FlowerOwner] = {}
     asked: dict[int, str | None] = {}  # None: it had its say
+    rests: dict[int, float] = {}  # until when a node that failed is left alone
     until = time.monotonic() + deadline
     while len(found) < len(names) and time.monotonic() < until:
         for node in carrier.nodes():
+            if rests.get(node, 0.0) > time.monotonic():
+                continue
             try:
                 if node not in asked:
                     asked[node] = carrier.send(node, "Health", b"", deadline)
@@ -122,6 +127,7 @@ def find_owners(carrier: Carrier, names: list[str], deadline: float) -> list[Flo
                 name = messages.read_alive(reply)
             except ParleyError:
                 asked.pop(node, None)
+                rests[node] = time.monotonic() + PAUSE
                 continue
             asked[node] = None
             if name in found:

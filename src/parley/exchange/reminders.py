@@ -1,30 +1,40 @@
 """What an owner's people should mend before it stops the daemon or lets others see too much."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from parley.durable import exposed
 from parley.errors import CertificateError
-from parley.exchange.certificates import expiry_warning, read_certificate, revoked_serials
-from parley.exchange.settings import OwnerSettings
+from parley.exchange.certificates import expiry_warning, list_warning, read_certificate, read_revocations
+from parley.exchange.settings import Identity, OwnerSettings
 
 
 def reminders(settings: OwnerSettings) -> Callable[[], list[str]]:
     """Sentences for the log, at the start and once a day: what ends soon or has ended, what others can read."""
-    identity = settings.identity
-    shown = None if identity is None else read_certificate(identity.certificate)  # TLS goes on showing it when the file is renewed
+    of_identity = None if settings.identity is None else identity_reminders(settings.identity)
 
     def now() -> list[str]:
-        sentences = [ledger_warning(settings.ledger)]
-        if identity is not None:
+        ledger = ledger_warning(settings.ledger)
+        return [*([] if ledger is None else [ledger]), *([] if of_identity is None else of_identity())]
+
+    return now
+
+
+def identity_reminders(identity: Identity) -> Callable[[], list[str]]:
+    """Sentences about what of an identity ends soon or has ended: the authority, the party's own certificate, the revocation list."""
+    ca, own = read_certificate(identity.authority), read_certificate(identity.certificate)  # TLS keeps them when the files change
+
+    def of_list() -> str | None:
+        return None if identity.revoked is None else list_warning(identity.revoked, read_revocations(identity.revoked, ca))
+
+    def now() -> list[str]:
+        sentences = []
+        for look in (partial(expiry_warning, identity.authority, ca), partial(expiry_warning, identity.certificate, own), of_list):
             try:
-                sentences.append(expiry_warning(identity.certificate, shown))
-            except CertificateError as ended:
+                sentences.append(look())
+            except (CertificateError, OSError) as ended:
                 sentences.append(str(ended))
-            try:
-                revoked_serials(identity)
-            except (CertificateError, OSError) as error:
-                sentences.append(str(error))
         return [sentence for sentence in sentences if sentence is not None]
 
     return now

@@ -2,28 +2,31 @@
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from cryptography import x509
 
 from parley.errors import CertificateError
-from parley.exchange.certificates import read_certificate, read_revocations, revoked_serials
+from parley.exchange.certificates import list_number, read_certificate, read_revocations, revocations_in_force
 from parley.exchange.settings import Identity
 
 
 class Revocations:
     """The serial numbers on `identity.revoked`. A list that is damaged, not the authority's or out of date is refused at the start.
 
-    Formal guarantee: a certificate on any list that was read is turned away until a later list of the authority's own leaves it out.
-    A file that vanishes or is damaged while the daemon runs changes nothing: the last good list stays, and `warn` hears of it once.
+    Formal guarantee: a certificate on any list that was read is turned away until a later list of the authority's own leaves it out;
+    lists are numbered, and of two the one with the higher number is the later. A file that vanishes, is damaged or is put back to an
+    earlier list while the daemon runs changes nothing: the list in force stays, and `warn` hears of it once. Only a running daemon
+    remembers: at its start it takes the list that it finds, so an earlier one of the authority's own that is still in date passes then.
     """
 
     def __init__(self, identity: Identity, warn: Callable[[str], None]) -> None:
         self._identity, self._warn, self._lock = identity, warn, threading.Lock()
         self._authority, self._version = read_certificate(identity.authority), self._found()
-        self._serials = revoked_serials(identity)
+        self._take(revocations_in_force(identity))
 
     def hold(self, certificate: x509.Certificate) -> bool:
-        """Whether this certificate was taken back, by the file as it is now."""
+        """Whether this certificate was taken back, by the latest list that the file has held."""
         path = self._identity.revoked
         if path is None:
             return False
@@ -32,10 +35,23 @@ class Revocations:
             if version != self._version:
                 self._version = version
                 try:
-                    self._serials = frozenset(entry.serial_number for entry in read_revocations(path, self._authority))
+                    self._follow(path)
                 except (CertificateError, OSError) as error:
                     self._warn(f"{error}; the revocation list read before stays in force")
             return certificate.serial_number in self._serials
+
+    def _follow(self, path: Path) -> None:
+        """Take the list in the file, if it is later than the one in force."""
+        found = read_revocations(path, self._authority)
+        if self._list is not None and found != self._list and list_number(found) <= list_number(self._list):
+            raise CertificateError(
+                f"{path}: this revocation list is not later than the one in force; ask the authority for its ca.crl"
+            )
+        self._take(found)
+
+    def _take(self, revocations: x509.CertificateRevocationList | None) -> None:
+        self._list = revocations
+        self._serials = frozenset(entry.serial_number for entry in revocations or ())
 
     def _found(self) -> tuple[int, int, int] | None:
         """What tells one version of the file from another."""

@@ -7,12 +7,23 @@ from typing import Annotated, Any, TypeVar
 
 import pydantic
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic_core import PydanticCustomError
 
 from parley.errors import SettingError
 from parley.terms import PARTY
 
 Text = Annotated[str, Field(min_length=1, strict=True)]
 Party = Annotated[str, Field(pattern=PARTY, strict=True)]
+
+
+def _host_port(value: Any) -> Any:
+    """Both are said: gRPC would take a port of its own choice for one that is left out."""
+    if isinstance(value, str) and not re.fullmatch(r"[^:\s]+:\d{1,5}|\[[0-9A-Fa-f:.]+\]:\d{1,5}", value, re.ASCII):
+        raise PydanticCustomError("host_port", "expected host:port, such as 0.0.0.0:7443 or [::]:7443")
+    return value
+
+
+HostPort = Annotated[str, BeforeValidator(_host_port), Field(strict=True)]
 
 
 class _Settings(BaseModel):
@@ -29,7 +40,7 @@ class Identity(_Settings):
 
 
 class OwnerSettings(_Settings):
-    """An owner's things. `listen` (host:port) is for learners with certificates, `socket` for relays on this machine.
+    """An owner's things. `listen` (host:port) is for learners with certificates, `socket` for relays on this machine, who show none.
 
     `cluster` is the address of the owner's own Dask scheduler, on whose workers the pieces of a streamed table are read.
     """
@@ -38,7 +49,7 @@ class OwnerSettings(_Settings):
     table: Path
     ledger: Path
     accepted: Path
-    listen: Text | None = None
+    listen: HostPort | None = None
     socket: Path | None = None
     cluster: Text | None = None
     identity: Identity | None = None
@@ -58,7 +69,7 @@ class OwnTable(_Settings):
 class Pinned(_Settings):
     """An owner's address, and the fingerprint of the only key that it may show there (in groups of four, if one likes)."""
 
-    address: Annotated[str, Field(pattern=r"^[^:\s]+:\d+$|^\[[0-9A-Fa-f:.]+\]:\d+$", strict=True)]
+    address: HostPort
     fingerprint: Annotated[str, BeforeValidator(_digits), Field(pattern=r"^[0-9a-f]{64}$", strict=True)]
 
 
@@ -88,9 +99,11 @@ S = TypeVar("S", bound=_Settings)
 
 
 def load_owner(path: Path) -> OwnerSettings:
-    """Read an owner.toml. Paths inside it are relative to the file."""
+    """Read an owner.toml. Paths inside it are relative to the file. Who does not listen on a network needs no identity, and has none."""
     settings = _load(OwnerSettings, path)
-    if settings.listen is not None and settings.identity is None:
+    if settings.listen is None:
+        return settings.model_copy(update={"identity": None})
+    if settings.identity is None:
         raise SettingError(f"{path}: identity: missing; who listens on a network needs certificates (parley certs)")
     return settings
 

@@ -8,15 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from parley.durable import PRIVATE
-from parley.errors import ExchangeError
+from parley.errors import ExchangeError, LedgerError
 
 
 @contextmanager
 def sole_daemon(ledger: Path) -> Iterator[None]:
     """Hold the daemon's place at this ledger; the kernel gives it free when the process ends, however it ends.
 
-    The ledger itself stays open to `parley owner accept` and `ledger`, whose transactions are SQLite's matter.
+    The place is that of the file itself, by whatever links it is named. The ledger stays open to `parley owner accept` and `ledger`,
+    whose transactions are SQLite's matter.
     """
+    if not ledger.exists():
+        raise LedgerError(f"{ledger}: no such ledger; is the path right? (parley owner init makes one)")
+    ledger = ledger.resolve()
     path = ledger.with_name(f"{ledger.name}.lock")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE)
     try:
@@ -24,6 +28,10 @@ def sole_daemon(ledger: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ExchangeError(f"{ledger}: another daemon serves from this ledger; stop it first") from None
+        except OSError as error:  # network disks: without the lock two daemons could serve
+            raise ExchangeError(
+                f"{ledger}: its disk cannot lock files ({error.strerror}); put the ledger on a local disk"
+            ) from None
         yield
     finally:
         os.close(descriptor)  # the file stays: to remove it would let two daemons hold two files of the same name

@@ -12,12 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from parley.durable import replace_text
 from parley.errors import SettingError
 from parley.learning.algorithm import State
+from parley.terms import Terms
+from parley.validate import Floats
 
 FORMAT = "parley-checkpoint-2"
 BEFORE = "parley-checkpoint-1"  # named the owners of every round, and did not say what they had spent
@@ -49,22 +52,43 @@ class Checkpoint:
         replace_text(path, json.dumps(content, allow_nan=False) + "\n")
 
 
-def load_checkpoint(path: Path, terms: str, start: State) -> Checkpoint:
-    """Read what `save` wrote for these terms; `start` says what shape their states have."""
+def load_checkpoint(path: Path, terms: Terms, start: State) -> Checkpoint:
+    """Read what `save` wrote for these terms; `start` says what shape their states have. Anything else is refused."""
+    expected = terms.hash
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        theta, memory = (np.array(content[name], dtype=np.float64) for name in ("theta", "memory"))
-        state = State(int(content["round"]), theta, memory)
-        if content["format"] == BEFORE:
-            content |= {"format": FORMAT, "answers": Counter(chain.from_iterable(content["answered"])), "spent": {}}
-        answers = {str(name): int(count) for name, count in content["answers"].items()}
-        spent = {str(name): float(epsilon) for name, epsilon in content["spent"].items()}
-        sound = content["format"] == FORMAT and all(0 <= count < state.round for count in answers.values())
-        found = str(content["terms"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise SettingError(f"{path}: not a checkpoint that Parley wrote") from None
-    if found != terms:
-        raise SettingError(f"{path}: a checkpoint of other terms; expected one of the terms {terms[:16]}…")
-    if not sound or theta.shape != start.theta.shape or memory.shape != start.memory.shape:
-        raise SettingError(f"{path}: not a checkpoint that Parley wrote")
-    return Checkpoint(found, state, answers, spent)
+        found = None if content["terms"] != expected else _read(content, terms, start)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        raise SettingError(
+            f"{path}: not a checkpoint that Parley wrote; put that of the run back, or move it away to begin again"
+        ) from None
+    if found is None:
+        raise SettingError(f"{path}: a checkpoint of other terms; expected one of the terms {expected[:16]}…")
+    return found
+
+
+def _read(content: dict[str, Any], terms: Terms, start: State) -> Checkpoint:
+    """The checkpoint, if a run by these terms can have stood there (ValueError)."""
+    if content["format"] == BEFORE:
+        content = content | {"format": FORMAT, "answers": Counter(chain.from_iterable(content["answered"])), "spent": {}}
+    state = State(content["round"], _numbers(content["theta"], start.theta), _numbers(content["memory"], start.memory))
+    answers, spent = dict(content["answers"]), {name: float(epsilon) for name, epsilon in content["spent"].items()}
+    sound = (
+        content["format"] == FORMAT
+        and type(state.round) is int  # not true, which Python takes for 1
+        and 1 <= state.round <= terms.learning.horizon + 1
+        and all(type(count) is int and 0 <= count < state.round for count in answers.values())
+        and all(0 <= epsilon < np.inf for epsilon in spent.values())
+        and answers.keys() | spent.keys() <= {part.name for part in terms.owners}
+    )
+    if not sound:
+        raise ValueError
+    return Checkpoint(terms.hash, state, answers, spent)
+
+
+def _numbers(content: Any, like: Floats) -> Floats:
+    """An array of finite numbers of this shape (ValueError)."""
+    array = np.array(content)
+    if array.dtype.kind not in "if" or array.shape != like.shape or not np.all(np.isfinite(array)):
+        raise ValueError
+    return array.astype(np.float64)

@@ -62,7 +62,7 @@ def open_checkpoint(plan: Plan, path: Path, resume: bool) -> Checkpoint:
     if path.exists() and not resume:
         raise SettingError(f"{path}: a run by these terms was begun; --resume goes on with it")
     if path.exists():
-        return load_checkpoint(path, plan.terms.hash, plan.start)
+        return load_checkpoint(path, plan.terms, plan.start)
     return Checkpoint(plan.terms.hash, plan.start, {}, {})
 
 

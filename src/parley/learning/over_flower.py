@@ -11,6 +11,7 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from parley.durable import require_folder
 from parley.exchange.federation import Federation
 from parley.exchange.flower import Carrier, find_owners
 from parley.learning.deployed import learn, open_checkpoint, plan_run
@@ -23,6 +24,8 @@ server_app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Train by the terms and save the model."""
     settings = context.run_config
+    for key in ("save", "report", "checkpoint"):
+        require_folder(Path(str(settings[key])))
     deadline, kept = float(settings["deadline"]), Path(str(settings["checkpoint"]))
     terms = load_terms(str(settings["terms"]))
     plan = plan_run(terms)
@@ -30,7 +33,8 @@ def main(grid: Grid, context: Context) -> None:
     peers = find_owners(Carrier(grid), [part.name for part in terms.owners], deadline)
     federation = Federation(terms, peers, plan.answer_size, deadline, logging.getLogger("parley").warning)
     try:
-        federation.greet()
+        if not plan.finished(begin):
+            federation.greet()
         made = str(settings["save"])
         result = learn(
             plan,
