@@ -103,7 +103,8 @@ def daemon(settings: OwnerSettings, parts: Any) -> None:
         noise, ledger = TimedNoise(), TimedLedger(settings.ledger)
 
         def report(round: int, whole: float, inside: float) -> None:  # noqa: A002
-            parts[3 * round - 3 : 3 * round] = [whole - inside, noise.seconds, inside - noise.seconds]
+            place = 3 * round
+            parts[place - 3], parts[place - 2], parts[place - 1] = whole - inside, noise.seconds, inside - noise.seconds
 
         ledger.report = report
         return parley.Owner(settings.name, str(settings.table), ledger=ledger, noise=noise)

@@ -270,10 +270,11 @@ def test_a_call_whose_message_never_comes_is_ended():
 def test_a_log_that_nobody_reads_stops_neither_answers_nor_the_daemon(monkeypatch):
     monkeypatch.setattr("parley.exchange.desk.LINES", 3)
     monkeypatch.setattr("parley.exchange.desk.GRACE", 0.1)
-    full, written = threading.Event(), []
+    begun, full, written = threading.Event(), threading.Event(), []
 
     class Stream:
         def write(self, line):
+            begun.set()
             full.wait()
             written.append(json.loads(line))
 
@@ -282,12 +283,15 @@ def test_a_log_that_nobody_reads_stops_neither_answers_nor_the_daemon(monkeypatc
 
     began = time.monotonic()
     with Log(Stream()) as log:
-        for k in range(10):
+        log("answer", round=0)
+        assert begun.wait(10)
+        for k in range(1, 10):
             log("answer", round=k)
     assert time.monotonic() - began < 5
     full.set()
-    log._writer.join(1)
-    assert sum(line.get("lost", 0) for line in written) == 10 - len(written) > 0
+    log._writer.join(5)
+    assert [line["round"] for line in written] == [0, 1, 2, 3]
+    assert log._lost + sum(line.get("lost", 0) for line in written) == 6
 
 
 def test_a_caller_that_has_gone_costs_nothing(desk):

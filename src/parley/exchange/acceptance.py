@@ -50,6 +50,7 @@ class Acceptances:
         self.folder = folder
         self._known: dict[str, tuple[tuple[int, int, int], Acceptance]] = {}
         self._listed: tuple[int, dict[Caller, bool]] = (-1, {})
+        self._admitted: set[Caller] = set()
 
     def store(self, acceptance: Acceptance) -> None:
         """Keep it durably, in the place of an earlier one for the same terms."""
@@ -68,7 +69,9 @@ class Acceptances:
         return sorted(path.stem for path in self.folder.glob("*.json") if re.fullmatch("[0-9a-f]{64}", path.stem))
 
     def admit(self, caller: Caller) -> bool:
-        """Whether any of them lets this caller ask."""
+        """Whether any of them lets this caller ask, or did: `get` has the last word on each."""
+        if caller in self._admitted:
+            return True
         try:
             version = os.stat(self.folder).st_mtime_ns  # noqa: PTH116 - for every message, as in `get`
         except FileNotFoundError:
@@ -78,6 +81,8 @@ class Acceptances:
         known = self._listed[1]
         if caller not in known:
             known[caller] = any(self._admits(terms, caller) for terms in self.hashes())
+            if known[caller]:
+                self._admitted.add(caller)
         return known[caller]
 
     def _admits(self, terms: str, caller: Caller) -> bool:

@@ -1,5 +1,6 @@
 """The owner's daemon: gRPC over mutual TLS for learners, a Unix socket for relays on the same machine. It executes nothing it is sent."""
 
+import gc
 import os
 import resource
 import threading
@@ -83,6 +84,7 @@ def _serve(settings: OwnerSettings, begin: Begin, stop: threading.Event, log: Lo
         reached["socket"] = str(settings.socket)
     for server in servers:
         server.start()
+    gc.freeze()  # what was loaded stays: no answer waits while it is looked through
     log("serving", owner=settings.name, pid=os.getpid(), **reached)
     due = time.monotonic()
     while not stop.is_set():

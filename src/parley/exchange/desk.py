@@ -10,11 +10,9 @@ import json
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
-from queue import Full, Queue
 from typing import Any, Self, TextIO
 
 from parley.errors import DataError, ParleyError, Refusal, Unavailable, UnknownTerms
@@ -27,7 +25,7 @@ from parley.version import __version__
 STRANGER = "nobody at this owner accepted these terms for this learner"  # the same whether the terms or the caller are unknown
 BUSY = "the owner is still at work for these terms; ask the same question again"
 LINES = 10_000  # of the log that wait to be written
-TOGETHER = 0.05  # seconds for which lines are gathered
+TOGETHER = 0.05  # seconds for which lines are gathered: woken for each, the writer would take turns with the answers
 PAUSE = 60.0  # seconds between two lines about the same stranger
 GRACE = 5.0  # seconds for the last lines
 PATIENCE = 5.0  # seconds that a call waits for another one under the same terms
@@ -38,20 +36,24 @@ Gone = Callable[[], bool]  # whether the caller has hung up
 
 
 class Log:
-    """One JSON object a line. Facts about messages, never about records. Written by a thread of its own: no answer waits for it."""
+    """One JSON object a line. Facts about messages, never about records.
+
+    Lines are gathered and written by a thread of its own: no answer waits for it, nor for a disk that is full or a reader that is gone.
+    """
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self._stream, self._lost = stream, 0
-        self._lines: Queue[dict[str, Any] | None] = Queue(LINES)
+        self._stream = stream
+        self._lines: deque[dict[str, Any]] = deque()
         self._said: dict[tuple[Any, ...], tuple[float, int]] = {}
+        self._lost, self._over = 0, threading.Event()
         self._writer = threading.Thread(target=self._write, name="parley-log", daemon=True)
         self._writer.start()
 
     def __call__(self, event: str, **facts: Any) -> None:
-        try:
-            self._lines.put_nowait({"time": datetime.now(UTC), "event": event, **facts})
-        except Full:
-            self._lost += 1  # nobody reads the log: answers go on
+        if len(self._lines) < LINES:
+            self._lines.append({"time": time.time(), "event": event, **facts})
+        else:
+            self._lost += 1
 
     def seldom(self, event: str, **facts: Any) -> None:
         """The same for what others can make happen as often as they like: once a minute, with how often it was not said before."""
@@ -70,22 +72,22 @@ class Log:
 
     def __exit__(self, *exception: object) -> None:
         """Wait until everything is written, unless nobody takes it."""
-        with suppress(Full):
-            self._lines.put(None, timeout=GRACE)
+        self._over.set()
         self._writer.join(GRACE)
 
     def _write(self) -> None:
-        while (line := self._lines.get()) is not None:
-            if self._lines.empty():
-                time.sleep(TOGETHER)  # woken for every line, it would take turns with the answers
-            if self._lost:
-                line["lost"], self._lost = self._lost, 0
-            line["time"] = line["time"].isoformat(timespec="milliseconds")
-            try:
-                self._stream.write(json.dumps(line) + "\n")
-                self._stream.flush()
-            except (OSError, ValueError):
-                continue  # a full disk under the log stops no answer
+        while not self._over.wait(TOGETHER) or self._lines:
+            lost, self._lost = self._lost, 0
+            while self._lines:
+                line = self._lines.popleft()
+                line["time"] = datetime.fromtimestamp(line["time"], UTC).isoformat(timespec="milliseconds")
+                if lost:
+                    line["lost"], lost = lost, 0
+                try:
+                    self._stream.write(json.dumps(line) + "\n")
+                    self._stream.flush()
+                except (OSError, ValueError):
+                    continue  # a full disk under the log stops no answer
 
 
 class Desk:

@@ -1,5 +1,6 @@
 """Queries and answers as protobuf messages, read with suspicion: sizes, shapes and names are checked before anything is made of them."""
 
+import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,6 +20,7 @@ from parley.validate import Floats, printable
 SERVICE = "parley.v1.Owner"
 LARGEST_MESSAGE = 1 << 24  # bytes: two million numbers
 _LARGEST_ROUND = 1 << 31
+_FLOATS = np.dtype("<f8")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _BUDGET = re.compile(r"[0-9]{1,100}(/[1-9][0-9]{0,99})?")
 _REFUSALS = {kind.code: kind for kind in Refusal.__subclasses__()}
@@ -98,15 +100,19 @@ def read_agreement(content: bytes) -> tuple[str, str]:
 
 def write_answer(answer: Answer, standing: Standing) -> bytes:
     """The reply that brings a stored answer."""
-    about = wire.Answer(query=answer.query, owner=answer.owner, records=answer.records, standing=_standing(answer.owner, standing))
-    reply = wire.Reply(answer=about)
-    _put(answer.value, reply.answer.value)
+    reply = wire.Reply()
+    message = reply.answer
+    message.query, message.owner, message.records = answer.query, answer.owner, answer.records
+    _put_standing(answer.owner, standing, message.standing)
+    _put(answer.value, message.value)
     return bytes(reply.SerializeToString())
 
 
 def write_standing(owner: str, standing: Standing) -> bytes:
     """The reply that says where an agreement stands."""
-    return bytes(wire.Reply(standing=_standing(owner, standing)).SerializeToString())
+    reply = wire.Reply()
+    _put_standing(owner, standing, reply.standing)
+    return bytes(reply.SerializeToString())
 
 
 def write_alive(owner: str, version: str) -> bytes:
@@ -134,7 +140,7 @@ def read_answer(content: bytes, query: Query, owner: str, records: int, size: in
         value = _vector(message.value)
     except Malformed:
         raise ExchangeError(f"{owner}: sent numbers that cannot be read") from None
-    if value.shape != (size,) or not np.isfinite(value).all():
+    if value.shape != (size,) or not (math.isfinite(value.sum()) or np.isfinite(value).all()):  # a finite sum has finite parts
         raise ExchangeError(f"{owner}: expected {size} finite numbers as its answer to round {query.round}")
     return Told(Answer(query.id, owner, records, value), _read_standing(message.standing, owner))
 
@@ -174,7 +180,7 @@ def _agreement(message: wire.Agreement) -> tuple[str, str]:
 def _put(values: Floats, message: wire.Numbers) -> None:
     """Write numbers into their place in a message: long ones are copied once, not once for each message around them."""
     message.shape.extend(values.shape)
-    message.data = np.ascontiguousarray(values, dtype="<f8").tobytes()
+    message.data = np.ascontiguousarray(values, dtype=_FLOATS).tobytes()
 
 
 def _vector(message: wire.Numbers) -> Floats:
@@ -182,7 +188,8 @@ def _vector(message: wire.Numbers) -> Floats:
     shape, data = tuple(message.shape), message.data  # each look at `data` copies it
     if len(shape) != 1 or 8 * shape[0] != len(data) or not data:
         raise Malformed("numbers: expected a list of float64 numbers whose length is its shape")
-    return np.frombuffer(data, dtype="<f8").astype(np.float64, copy=False)
+    values: Floats = np.frombuffer(data, dtype=_FLOATS)
+    return values if _FLOATS.isnative else values.astype(np.float64)
 
 
 def _read_reply(content: bytes, owner: str) -> wire.Reply:
@@ -196,14 +203,9 @@ def _read_reply(content: bytes, owner: str) -> wire.Reply:
     return reply
 
 
-def _standing(owner: str, standing: Standing) -> wire.Standing:
-    return wire.Standing(
-        owner=owner,
-        epsilon=str(standing.epsilon),
-        spent=str(standing.spent),
-        answered=standing.answered,
-        rounds=standing.rounds,
-    )
+def _put_standing(owner: str, standing: Standing, message: wire.Standing) -> None:
+    message.owner, message.epsilon, message.spent = owner, str(standing.epsilon), str(standing.spent)
+    message.answered, message.rounds = standing.answered, standing.rounds
 
 
 def _read_standing(message: wire.Standing, owner: str) -> Standing:
@@ -220,4 +222,5 @@ def _read_standing(message: wire.Standing, owner: str) -> Standing:
 def _budget(text: str) -> Fraction:
     if not _BUDGET.fullmatch(text):
         raise ValueError("not a fraction")
-    return Fraction(text)
+    whole, _, part = text.partition("/")
+    return Fraction(int(whole), int(part or 1))
