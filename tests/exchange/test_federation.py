@@ -3,7 +3,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from parley.errors import BudgetExhausted, DataError, ExchangeError, LedgerError, UnknownTerms
+from parley.errors import BudgetExhausted, DataError, ExchangeError, LedgerError, Unavailable, UnknownTerms
 from parley.exchange.desk import _loggable
 from parley.exchange.federation import Federation
 from parley.exchange.messages import Standing, Told
@@ -60,3 +60,25 @@ def test_a_score_has_its_own_size_and_weight():
     asked = [owners.ask(kind.ask(terms.hash, "learner", k, np.zeros(7)))[0] for kind, k in ((GradientQuery, 10), (ScoreQuery, 11))]
     owners.close()
     assert [(answer.records, len(answer.value)) for answer in asked] == [(75, 7), (25, 3)]
+
+
+def test_owners_that_were_late_are_heard_once_more_and_who_cannot_be_reached_is_named():
+    """A late answer is debited all the same: what is told at the end must not be an old figure."""
+
+    class Late(Peer):
+        def ask(self, query, records, size, timeout):
+            raise Unavailable(f"{self.name}: computing")
+
+        def stand(self, terms, learner, timeout):
+            if self.name == "c":
+                raise Unavailable("c: gone")
+            return Standing(Fraction(1), Fraction(2, 10), 2, 10)
+
+    terms = make_terms(100, 100, 100, learning__quorum=1, learning__straggler="skip")
+    owners = Federation(terms, [Peer("a"), Late("b"), Late("c")], 3, 0.1, lambda sentence: None)
+    assert owners.catch_up() == []  # nothing was asked
+    owners.ask(GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3)))
+    assert owners.spent("b") is None
+    assert owners.catch_up() == ["c"]
+    assert (owners.spent("a"), owners.spent("b"), owners.spent("c")) == (0.1, 0.2, None)
+    owners.close()

@@ -89,6 +89,8 @@ class Federation:
 
     def catch_up(self) -> list[str]:
         """Hear once more from owners that did not answer the last round: one that was late has spent. Who cannot be reached is named."""
+        if not self._asked:
+            return []
         behind = [name for name in self._peers if name not in self.heard or self.heard[name].round < self._asked]
         terms, learner = self._terms.hash, self._terms.learning.learner
         calls = {
