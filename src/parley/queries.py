@@ -7,6 +7,7 @@ content, so that a learner that restarts and computes the same parameter asks th
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -14,14 +15,10 @@ from parley.validate import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class GradientQuery:
-    """Round `round` of the agreement `terms` (its hash): the mean record gradient at theta [..., p]; "..." are replicates.
+class _AtTheta:
+    """A question about one parameter theta [..., p]; "..." are replicates."""
 
-    >>> query = GradientQuery.ask("ab12", "learner", 1, np.zeros(3))
-    >>> query.id == query.content[:32]
-    True
-    """
-
+    kind: ClassVar[str]
     id: str
     terms: str
     learner: str
@@ -29,14 +26,31 @@ class GradientQuery:
     theta: Floats
 
     @classmethod
-    def ask(cls, terms: str, learner: str, round: int, theta: Floats) -> "GradientQuery":  # noqa: A002
+    def ask(cls, terms: str, learner: str, round: int, theta: Floats) -> Self:  # noqa: A002
         theta = _read_only(theta)
         return cls(cls("", terms, learner, round, theta).content[:32], terms, learner, round, theta)
 
     @cached_property
     def content(self) -> str:
         """SHA-256 of everything the answer depends on."""
-        return _digest(["gradient", self.terms, self.learner, str(self.round)], self.theta)
+        return _digest([self.kind, self.terms, self.learner, str(self.round)], self.theta)
+
+
+class GradientQuery(_AtTheta):
+    """Round `round` of the agreement `terms` (its hash): the mean record gradient at theta [..., p].
+
+    >>> query = GradientQuery.ask("ab12", "learner", 1, np.zeros(3))
+    >>> query.id == query.content[:32]
+    True
+    """
+
+    kind = "gradient"
+
+
+class ScoreQuery(_AtTheta):
+    """How good the finished model theta [..., p] is on held-out rows, as `objectives.score` says. Asked once, after the last round."""
+
+    kind = "score"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,27 +92,6 @@ class UpdateQuery:
     def content(self) -> str:
         """SHA-256 of everything the answer depends on."""
         return _digest(["update", self.terms, self.learner, str(self.round), str(self.steps)], self.start)
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreQuery:
-    """How good the finished model theta [..., p] is on held-out rows, as `objectives.score` says. Asked once, after the last round."""
-
-    id: str
-    terms: str
-    learner: str
-    round: int
-    theta: Floats
-
-    @classmethod
-    def ask(cls, terms: str, learner: str, round: int, theta: Floats) -> "ScoreQuery":  # noqa: A002
-        theta = _read_only(theta)
-        return cls(cls("", terms, learner, round, theta).content[:32], terms, learner, round, theta)
-
-    @cached_property
-    def content(self) -> str:
-        """SHA-256 of everything the answer depends on."""
-        return _digest(["score", self.terms, self.learner, str(self.round)], self.theta)
 
 
 Query = GradientQuery | StatisticsQuery | UpdateQuery | ScoreQuery
