@@ -117,6 +117,11 @@ def test_a_changed_copy_of_terms_is_checked_before_it_is_accepted(tmp_path):
     assert owner.ledger.reserved == (0, 0)
     owner.accept(terms)
     preparation = owner.agreement(terms.hash).preparation
+    incomplete = make_terms(100, model__kind="logistic-regression", model__bounds=terms.model.bounds)
+    walking = incomplete.learning.model_copy(update={"algorithm": "federated-averaging", "step": "auto"})
+    with pytest.raises(TermsError, match="changed copy"):  # its hash is not that of what would be agreed on
+        owner.accept(incomplete.model_copy(update={"learning": walking}))
+    assert owner.ledger.reserved[0] == 1
     with pytest.raises(TermsError, match="smooth"):
         local_update(hinge, objectives.make(hinge.model), preparation)
 

@@ -216,7 +216,8 @@ class Ledger:
 
         `release` computes outside any transaction: however long it takes, others read and write meanwhile. Should the same round
         have been answered then, its work is thrown away and that answer, or a refusal, is returned. Only otherwise is the noise
-        drawn: once for each answer that is stored, so no race chooses among several draws.
+        drawn, inside the transaction that stores it: once for each answer, so no race chooses among several draws. Others wait
+        that long (milliseconds; seconds for tens of thousands of Gaussian numbers).
         """
         with self._transaction(reading=True) as db:
             known = self._stored(db, query)
@@ -325,7 +326,7 @@ class Ledger:
 
     @contextmanager
     def _transaction(self, reading: bool = False) -> Iterator[sqlite3.Connection]:
-        """One writer at a time, over threads and processes; everything or nothing. Who only reads sees one moment, and waits for nobody."""
+        """One writer at a time, over threads and processes; everything or nothing. Who only reads sees one moment."""
         with self._lock:
             try:
                 db = self._connect()

@@ -132,14 +132,16 @@ class Owner:
         """Everything that acceptance would fix, checked against the table; nothing is reserved."""
         known = self._prepared.get(terms.hash)
         if known is None or known.terms.model.public != terms.model.public:
-            terms = Terms.from_dict(terms.model_dump())  # a changed copy of terms was never checked
+            checked = Terms.from_dict(terms.model_dump())  # a changed copy of terms was never checked
+            if checked.hash != terms.hash:
+                raise TermsError("terms: a changed copy lacks what checked terms have; make it with Terms.from_dict")
             self._prepared[terms.hash] = known = self._prepare(terms)
         return known
 
     def accept(self, terms: Terms) -> Agreement:
         """Prepare the table for these terms and reserve their budget. Repeating it changes nothing."""
         agreement = self.prepare(terms)
-        self.ledger.accept(self.reservation(terms))
+        self.ledger.accept(self.reservation(agreement.terms))
         self._accepted.add(agreement.hash)
         return agreement
 

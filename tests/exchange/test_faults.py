@@ -555,6 +555,26 @@ def test_refusals_and_logs_do_not_depend_on_records(desk, bank, tmp_path):
     assert keys <= {"time", "event", "caller", "terms", "learner", "round", "query", "code", "reason", "ms"}
 
 
+def test_trouble_at_the_door_never_travels_and_ends_no_run(desk, bank, monkeypatch):
+    """Acceptances that cannot be listed: the caller is told to come back, not that nobody knows it, and not where they lie."""
+    someone = Caller(("someone",), "key")
+    assert desk.turned_away(LEARNER) is None
+    assert b"unknown-terms" in desk.turned_away(someone)
+    listing = os.listdir
+
+    def fail(folder):
+        raise PermissionError(13, "denied", str(folder))
+
+    fresh = Acceptances(bank.folder / "accepted-a")
+    monkeypatch.setattr(desk, "_acceptances", fresh)
+    monkeypatch.setattr("os.listdir", fail)
+    reply = desk.turned_away(LEARNER)
+    assert str(bank.folder).encode() not in reply
+    assert messages.wire.Reply.FromString(reply).refusal.code == "unavailable"
+    monkeypatch.setattr("os.listdir", listing)
+    assert desk.turned_away(LEARNER) is None
+
+
 def test_an_error_inside_never_travels(desk, monkeypatch):
     def fail(*arguments):
         raise ValueError("salary 123456")

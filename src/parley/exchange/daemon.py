@@ -82,25 +82,27 @@ def _serve(settings: OwnerSettings, begin: Begin, stop: threading.Event, log: Lo
     if settings.socket is not None:
         servers.append(_on_socket(_server(pool), desk, places, settings.socket))
         reached["socket"] = str(settings.socket)
-    for server in servers:
-        server.start()
-    gc.freeze()  # what was loaded stays: no answer waits while it is looked through
-    log("serving", owner=settings.name, pid=os.getpid(), **reached)
-    due = time.monotonic()
-    while not stop.is_set():
-        if time.monotonic() >= due:
-            due += DAY
-            for sentence in warnings():
-                log("warning", reason=sentence)
-        stop.wait(min(1.0, DAY))
-        places.clear_overdue()
-    log("stopping")
-    for stopped in [server.stop(GRACE) for server in servers]:
-        stopped.wait()
-    pool.shutdown()  # an answer that is being computed is finished and stored: its learner will ask for it again
-    if isinstance(owner.ledger, Ledger):
-        owner.ledger.close()
-    log("stopped")
+    try:
+        for server in servers:
+            server.start()
+        gc.freeze()  # what was loaded stays: no answer waits while it is looked through
+        log("serving", owner=settings.name, pid=os.getpid(), **reached)
+        due = time.monotonic()
+        while not stop.is_set():
+            if time.monotonic() >= due:
+                due += DAY
+                for sentence in warnings():
+                    log("warning", reason=sentence)
+            stop.wait(min(1.0, DAY))
+            places.clear_overdue()
+    finally:
+        log("stopping")
+        for stopped in [server.stop(GRACE) for server in servers]:
+            stopped.wait()
+        pool.shutdown()  # an answer that is being computed is finished and stored: its learner will ask for it again
+        if isinstance(owner.ledger, Ledger):
+            owner.ledger.close()
+        log("stopped")
 
 
 def server_credentials(identity: Identity) -> Any:
@@ -162,8 +164,9 @@ def _answer_with(server: Any, desk: Desk, places: Places, caller: Callable[[Any]
         def handle(sent: Iterator[bytes], context: Any) -> bytes:
             who = caller(context)
             with places.place(who, context):
-                if not public and not desk.knows(who):
-                    return desk.turn_away(who)
+                refusal = None if public else desk.turned_away(who)
+                if refusal is not None:
+                    return refusal
                 return work(places.message(sent, context), who, lambda: not context.is_active())
 
         # A single message is a stream of one. Read as a stream, who asks is known before the message has come, if it ever does.
@@ -205,7 +208,10 @@ def _bound(address: str, bind: Callable[[], int]) -> int:
 
 def _certified(context: Any, revocations: Revocations, log: Log) -> Caller:
     """Who is at the other end of a TLS connection, by its verified certificate; nobody if that ended or was taken back."""
-    certificate, ends, caller = _caller(context.auth_context()["x509_pem_cert"][0])
+    try:
+        certificate, ends, caller = _caller(context.auth_context()["x509_pem_cert"][0])
+    except (KeyError, IndexError, ValueError):
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "this certificate cannot be read")
     if time.time() > ends:  # TLS looked when the line was opened
         context.abort(grpc.StatusCode.UNAUTHENTICATED, "this certificate has expired")
     if revocations.hold(certificate):

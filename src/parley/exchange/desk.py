@@ -98,12 +98,14 @@ class Desk:
         self._adopting = threading.Lock()
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
-    def knows(self, caller: Caller) -> bool:
-        """Whether any accepted terms let this caller ask. Of others not even the message is read."""
-        return self._acceptances.admit(caller)
-
-    def turn_away(self, caller: Caller) -> bytes:
-        """The refusal that a stranger gets, whatever it asks."""
+    def turned_away(self, caller: Caller) -> bytes | None:
+        """None for a caller that some accepted terms let ask; for others the refusal: not even their message is read."""
+        try:
+            if self._acceptances.admit(caller):
+                return None
+        except Exception as error:  # the disk's, the system's: its text could name places
+            self._log.seldom("trouble", reason=type(error).__name__)
+            return messages.write_refusal(Unavailable(TROUBLE))
         self._log.seldom("stranger", caller=_called(caller))
         return messages.write_refusal(UnknownTerms(STRANGER))
 

@@ -88,7 +88,10 @@ class Federation:
         return float(self.heard[name].standing.spent) if name in self.heard else None
 
     def catch_up(self) -> list[str]:
-        """Hear once more from owners that did not answer the last round: one that was late has spent. Who cannot be reached is named."""
+        """Hear once more from owners that did not answer the last round: one that was late has spent.
+
+        Who cannot be reached, or may still be at work on what it was asked, is named.
+        """
         if not self._asked:
             return []
         behind = [name for name in self._peers if name not in self.heard or self.heard[name].round < self._asked]
@@ -103,6 +106,8 @@ class Federation:
             except ParleyError:
                 unheard.append(name)
                 continue
+            if standing.answered < self._asked:
+                unheard.append(name)
             self.heard[name] = replace(self.heard[name], standing=standing) if name in self.heard else Heard(standing)
         return unheard
 

@@ -140,7 +140,9 @@ def read_answer(content: bytes, query: Query, owner: str, records: int, size: in
         value = _vector(message.value)
     except Malformed:
         raise ExchangeError(f"{owner}: sent numbers that cannot be read") from None
-    if value.shape != (size,) or not (math.isfinite(value.sum()) or np.isfinite(value).all()):  # a finite sum has finite parts
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = math.isfinite(value.sum()) or np.isfinite(value).all()  # a finite sum has finite parts
+    if value.shape != (size,) or not finite:
         raise ExchangeError(f"{owner}: expected {size} finite numbers as its answer to round {query.round}")
     return Told(Answer(query.id, owner, records, value), _read_standing(message.standing, owner))
 

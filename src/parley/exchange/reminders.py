@@ -42,4 +42,7 @@ def identity_reminders(identity: Identity) -> Callable[[], list[str]]:
 
 def ledger_warning(ledger: Path) -> str | None:
     """One sentence if others may read or change the books."""
-    return f"{ledger}: other accounts may read this ledger; chmod 600 {ledger}*" if exposed(ledger) else None
+    try:
+        return f"{ledger}: other accounts may read this ledger; chmod 600 {ledger}*" if exposed(ledger) else None
+    except OSError as error:
+        return f"{ledger}: the ledger cannot be looked at ({type(error).__name__}); nothing is answered without it"

@@ -164,11 +164,16 @@ class OwnOwner:
     """The learner's own table, in its own process: the same ledger, the same noise, because what it computes travels to the others."""
 
     def __init__(self, owner: Owner) -> None:
-        self._owner = owner
+        self._owner, self._turn = owner, threading.Lock()
         self.name = owner.name
 
     def ask(self, query: Query, records: int, size: int, timeout: float) -> Told:
-        answer, account = self._owner.settle(query)
+        if not self._turn.acquire(timeout=timeout):
+            raise Unavailable(f"{self.name}: still at work on an earlier question")
+        try:
+            answer, account = self._owner.settle(query)
+        finally:
+            self._turn.release()
         return Told(answer, Standing.of(account))
 
     def stand(self, terms: str, learner: str, timeout: float) -> Standing:
