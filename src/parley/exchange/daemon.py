@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -122,21 +122,19 @@ class Places:
         self._taken: Counter[Caller] = Counter()
         self._sending: dict[Any, float] = {}
 
-    @contextmanager
-    def place(self, caller: Caller, context: Any) -> Iterator[None]:
-        """A place for one call, or the call is ended."""
+    def take(self, caller: Caller) -> bool:
+        """Whether there was a place."""
         with self._lock:
             free = self._taken[caller] < self._each
             self._taken[caller] += free
-        if not free:
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls of one caller are under way")
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._taken[caller] -= 1
-                if not self._taken[caller]:
-                    del self._taken[caller]
+        return free
+
+    def leave(self, caller: Caller) -> None:
+        """Give one place back."""
+        with self._lock:
+            self._taken[caller] -= 1
+            if not self._taken[caller]:
+                del self._taken[caller]
 
     def message(self, sent: Iterator[bytes], context: Any) -> bytes:
         """The one message of a call."""
@@ -163,11 +161,15 @@ def _answer_with(server: Any, desk: Desk, places: Places, caller: Callable[[Any]
     def handler(work: Callable[[bytes, Caller, Gone], bytes], public: bool = False) -> Any:
         def handle(sent: Iterator[bytes], context: Any) -> bytes:
             who = caller(context)
-            with places.place(who, context):
+            if not places.take(who):
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls of one caller are under way")
+            try:
                 refusal = None if public else desk.turned_away(who)
                 if refusal is not None:
                     return refusal
                 return work(places.message(sent, context), who, lambda: not context.is_active())
+            finally:
+                places.leave(who)
 
         # A single message is a stream of one. Read as a stream, who asks is known before the message has come, if it ever does.
         return grpc.stream_unary_rpc_method_handler(handle)
