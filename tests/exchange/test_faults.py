@@ -373,8 +373,9 @@ def test_duplicated_and_reordered_messages_get_the_stored_answers(bank):
 
 
 @pytest.fixture
-def desk(bank):
+def desk(bank, monkeypatch):
     """The front desk of one owner, in process, with terms accepted and none of its rounds asked."""
+    monkeypatch.setattr("parley.exchange.acceptance.FRESH", 0.0)
     terms = bank.write_terms(horizon=3)
     bank.accept(terms)
     settings = load_owner(bank.folder / "a.toml")

@@ -18,6 +18,7 @@ from parley.terms import FORMAT as TERMS_FORMAT
 from parley.terms import Terms
 
 FORMAT = "parley-acceptance-1"
+FRESH = 0.02  # seconds for which an acceptance is not looked at again: rounds may follow each other in milliseconds
 SETTLED = 2_000_000_000  # nanoseconds after which a folder's time of change tells all its changes
 
 
@@ -50,7 +51,7 @@ class Acceptances:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._known: dict[str, tuple[tuple[int, int, int], Acceptance]] = {}
+        self._known: dict[str, tuple[float, tuple[int, int, int], Acceptance]] = {}
         self._listed: tuple[int, dict[Caller, bool]] = (-1, {})
         self._admitted: set[Caller] = set()
 
@@ -102,8 +103,10 @@ class Acceptances:
         return acceptance is not None and acceptance.admits(caller)
 
     def get(self, terms: str) -> Acceptance | None:
-        """The acceptance of the terms with this hash, read again whenever the file changed."""
-        known = self._known.get(terms)
+        """The acceptance of the terms with this hash, read again whenever the file changed (noticed within `FRESH` seconds)."""
+        known, now = self._known.get(terms), time.monotonic()
+        if known is not None and now - known[0] < FRESH:
+            return known[2]
         if known is None and not re.fullmatch("[0-9a-f]{64}", terms):
             return None
         path = self._path(terms)
@@ -112,9 +115,9 @@ class Acceptances:
         except FileNotFoundError:
             return None
         version = (about.st_mtime_ns, about.st_size, about.st_ino)
-        if known is None or known[0] != version:
-            known = self._known[terms] = (version, _read(Path(path), terms))
-        return known[1]
+        acceptance = known[2] if known is not None and known[1] == version else _read(Path(path), terms)
+        self._known[terms] = now, version, acceptance
+        return acceptance
 
     def _path(self, terms: str) -> str:
         return f"{self.folder}/{terms}.json"

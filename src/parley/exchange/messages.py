@@ -55,8 +55,8 @@ class Told:
 
 def write_query(query: Query) -> bytes:
     """The message that asks this query."""
-    agreement = wire.Agreement(terms=query.terms, learner=query.learner)
-    message = wire.Query(id=query.id, agreement=agreement, round=query.round)
+    message = wire.Query(id=query.id, round=query.round)
+    message.agreement.terms, message.agreement.learner = query.terms, query.learner
     if isinstance(query, GradientQuery):
         _put(query.theta, message.gradient.theta)
     elif isinstance(query, UpdateQuery):
