@@ -25,7 +25,7 @@ from parley.account import Account
 from parley.exchange import certificates, messages
 from parley.exchange.acceptance import Acceptance, Acceptances
 from parley.exchange.daemon import OPTIONS, open_owner, serve, server_credentials
-from parley.exchange.desk import Log
+from parley.exchange.log import Log
 from parley.exchange.remote import OPTIONS as CLIENT_OPTIONS
 from parley.exchange.remote import RemoteOwner, channel_credentials
 from parley.exchange.settings import Identity, OwnerSettings

@@ -200,7 +200,7 @@ def test_blocks_are_summed_on_a_cluster(tmp_path, monkeypatch):
 
     from parley.exchange.acceptance import Acceptance, Acceptances
     from parley.exchange.daemon import open_owner, serve
-    from parley.exchange.desk import Log
+    from parley.exchange.log import Log
     from parley.exchange.remote import RemoteOwner
     from parley.exchange.settings import OwnerSettings
 

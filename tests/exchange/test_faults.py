@@ -38,7 +38,8 @@ from parley.errors import (
 from parley.exchange import certificates, messages
 from parley.exchange.acceptance import Acceptance, Acceptances, Caller
 from parley.exchange.daemon import PLACES, Places, _certified, open_owner
-from parley.exchange.desk import Desk, Log
+from parley.exchange.desk import Desk
+from parley.exchange.log import Log
 from parley.exchange.remote import RemoteOwner, channel_credentials
 from parley.exchange.settings import load_owner
 from parley.owner import Agreement
@@ -268,8 +269,8 @@ def test_a_call_whose_message_never_comes_is_ended():
 
 
 def test_a_log_that_nobody_reads_stops_neither_answers_nor_the_daemon(monkeypatch):
-    monkeypatch.setattr("parley.exchange.desk.LINES", 3)
-    monkeypatch.setattr("parley.exchange.desk.GRACE", 0.1)
+    monkeypatch.setattr("parley.exchange.log.LINES", 3)
+    monkeypatch.setattr("parley.exchange.log.GRACE", 0.1)
     begun, full, written = threading.Event(), threading.Event(), []
 
     class Stream:

@@ -13,7 +13,7 @@ from consortium import Consortium
 from parley.cli.app import app
 from parley.errors import CertificateError
 from parley.exchange import certificates, daemon
-from parley.exchange.desk import Log
+from parley.exchange.log import Log
 from parley.exchange.reminders import identity_reminders
 from parley.exchange.settings import load_owner
 

@@ -12,7 +12,8 @@ from parley.data import fit_preparation
 from parley.errors import Malformed, OutOfOrder, OutsideBox, TermsError
 from parley.exchange import messages
 from parley.exchange.acceptance import Acceptance, Acceptances, Caller
-from parley.exchange.desk import Desk, Log
+from parley.exchange.desk import Desk
+from parley.exchange.log import Log
 from parley.learning.deployed import plan_run
 from parley.learning.step import step_size
 from parley.ledger import Ledger

@@ -143,7 +143,7 @@ def serve_command(settings_file: SettingsFile) -> None:
     """
     with extras():
         from parley.exchange.daemon import serve
-        from parley.exchange.desk import Log
+        from parley.exchange.log import Log
     stop = threading.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda number, frame: stop.set())

@@ -19,7 +19,6 @@ from parley.terms import Terms
 
 FORMAT = "parley-acceptance-1"
 FRESH = 0.02  # seconds for which an acceptance is not looked at again: rounds may follow each other in milliseconds
-SETTLED = 2_000_000_000  # nanoseconds after which a folder's time of change tells all its changes
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,6 @@ class Acceptances:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._known: dict[str, tuple[float, tuple[int, int, int], Acceptance]] = {}
-        self._listed: tuple[int, dict[Caller, bool]] = (-1, {})
         self._admitted: set[Caller] = set()
 
     def store(self, acceptance: Acceptance) -> None:
@@ -76,31 +74,20 @@ class Acceptances:
         return sorted(name[:-5] for name in found if re.fullmatch(r"[0-9a-f]{64}\.json", name))
 
     def admit(self, caller: Caller) -> bool:
-        """Whether any of them lets this caller ask, or did: `get` has the last word on each."""
+        """Whether any of them lets this caller ask, or did: `get` has the last word on each. A damaged one shuts nobody out here."""
         if caller in self._admitted:
             return True
-        try:
-            version = os.stat(self.folder).st_mtime_ns  # noqa: PTH116 - for every message, as in `get`
-        except FileNotFoundError:
-            return False
-        if version != self._listed[0] or len(self._listed[1]) > 1000:
-            self._listed = (version, {})
-        known = self._listed[1]
-        if caller not in known:
-            admitted = any(self._admits(terms, caller) for terms in self.hashes())
-            if admitted:
+        damaged = False
+        for terms in self.hashes():
+            try:
+                acceptance = self.get(terms)
+            except SettingError:
+                damaged = True  # let the question come, and say what is wrong with it
+                continue
+            if acceptance is not None and acceptance.admits(caller):
                 self._admitted.add(caller)
-            if time.time_ns() - version < SETTLED:
-                return admitted  # the folder has just changed: a second change may bear the same time
-            known[caller] = admitted
-        return known[caller]
-
-    def _admits(self, terms: str, caller: Caller) -> bool:
-        try:
-            acceptance = self.get(terms)
-        except (SettingError, OSError):
-            return True  # a damaged one: let the question come, and say what is wrong with it
-        return acceptance is not None and acceptance.admits(caller)
+                return True
+        return damaged
 
     def get(self, terms: str) -> Acceptance | None:
         """The acceptance of the terms with this hash, read again whenever the file changed (noticed within `FRESH` seconds)."""

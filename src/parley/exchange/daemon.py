@@ -20,7 +20,8 @@ from parley.data.blocks import joined
 from parley.errors import ExchangeError, SettingError
 from parley.exchange.acceptance import Acceptances, Caller
 from parley.exchange.certificates import check_identity, fingerprint, names
-from parley.exchange.desk import Desk, Gone, Log
+from parley.exchange.desk import Desk, Gone
+from parley.exchange.log import Log
 from parley.exchange.messages import LARGEST_MESSAGE, SERVICE
 from parley.exchange.reminders import reminders
 from parley.exchange.revocation import Revocations
@@ -158,6 +159,12 @@ def _server(pool: ThreadPoolExecutor) -> Any:
 def _answer_with(server: Any, desk: Desk, places: Places, caller: Callable[[Any], Caller]) -> None:
     """Lead every call to the desk, once it is known who calls."""
 
+    def health(content: bytes, who: Caller, gone: Gone) -> bytes:
+        return desk.health()
+
+    def stand(content: bytes, who: Caller, gone: Gone) -> bytes:
+        return desk.stand(content, who)
+
     def handler(work: Callable[[bytes, Caller, Gone], bytes], public: bool = False) -> Any:
         def handle(sent: Iterator[bytes], context: Any) -> bytes:
             who = caller(context)
@@ -174,7 +181,7 @@ def _answer_with(server: Any, desk: Desk, places: Places, caller: Callable[[Any]
         # A single message is a stream of one. Read as a stream, who asks is known before the message has come, if it ever does.
         return grpc.stream_unary_rpc_method_handler(handle)
 
-    handlers = {"Ask": handler(desk.ask), "Stand": handler(desk.stand), "Health": handler(desk.health, public=True)}
+    handlers = {"Ask": handler(desk.ask), "Stand": handler(stand), "Health": handler(health, public=True)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
 
 

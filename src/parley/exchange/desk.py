@@ -6,88 +6,27 @@ the message, the accepted terms and the ledger, never on a record; that an owner
 and whether its table can be read.
 """
 
-import json
-import sys
 import threading
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Any, Self, TextIO
+from typing import Any
 
 from parley.errors import DataError, ParleyError, Refusal, Unavailable, UnknownTerms
 from parley.exchange import messages
 from parley.exchange.acceptance import Acceptances, Caller
+from parley.exchange.log import Log
 from parley.exchange.messages import Standing
 from parley.owner import Agreement, Owner
 from parley.version import __version__
 
 STRANGER = "nobody at this owner accepted these terms for this learner"  # the same whether the terms or the caller are unknown
 BUSY = "the owner is still at work for these terms; ask the same question again"
-LINES = 10_000  # of the log that wait to be written
-TOGETHER = 0.05  # seconds for which lines are gathered: woken for each, the writer would take turns with the answers
-PAUSE = 60.0  # seconds between two lines about the same stranger
-GRACE = 5.0  # seconds for the last lines
 PATIENCE = 5.0  # seconds that a call waits for another one under the same terms
 TROUBLE = "the owner cannot answer at the moment; ask the same question again"
 
 
 Gone = Callable[[], bool]  # whether the caller has hung up
-
-
-class Log:
-    """One JSON object a line. Facts about messages, never about records.
-
-    Lines are gathered and written by a thread of its own: no answer waits for it, nor for a disk that is full or a reader that is gone.
-    """
-
-    def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self._stream = stream
-        self._lines: deque[dict[str, Any]] = deque()
-        self._said: dict[tuple[Any, ...], tuple[float, int]] = {}
-        self._lost, self._over = 0, threading.Event()
-        self._writer = threading.Thread(target=self._write, name="parley-log", daemon=True)
-        self._writer.start()
-
-    def __call__(self, event: str, **facts: Any) -> None:
-        if len(self._lines) < LINES:
-            self._lines.append({"time": time.time(), "event": event, **facts})
-        else:
-            self._lost += 1
-
-    def seldom(self, event: str, **facts: Any) -> None:
-        """The same for what others can make happen as often as they like: once a minute, with how often it was not said before."""
-        key, now = (event, *facts.values()), time.monotonic()
-        last, unsaid = self._said.get(key, (-PAUSE, 0))
-        if now - last < PAUSE:
-            self._said[key] = last, unsaid + 1
-            return
-        if len(self._said) > LINES:
-            self._said.clear()
-        self._said[key] = now, 0
-        self(event, **facts, unsaid=unsaid)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Wait until everything is written, unless nobody takes it."""
-        self._over.set()
-        self._writer.join(GRACE)
-
-    def _write(self) -> None:
-        while not self._over.wait(TOGETHER) or self._lines:
-            lost, self._lost = self._lost, 0
-            while self._lines:
-                line = self._lines.popleft()
-                line["time"] = datetime.fromtimestamp(line["time"], UTC).isoformat(timespec="milliseconds")
-                if lost:
-                    line["lost"], lost = lost, 0
-                try:
-                    self._stream.write(json.dumps(line) + "\n")
-                    self._stream.flush()
-                except (OSError, ValueError):
-                    continue  # a full disk under the log stops no answer
 
 
 class Desk:
@@ -141,7 +80,7 @@ class Desk:
 
         return self._reply("answer", caller, work)
 
-    def stand(self, content: bytes, caller: Caller, gone: Gone = lambda: False) -> bytes:
+    def stand(self, content: bytes, caller: Caller) -> bytes:
         """Where an agreement stands, for its learner."""
 
         def work(facts: dict[str, Any]) -> bytes:
@@ -152,7 +91,7 @@ class Desk:
 
         return self._reply("standing", caller, work)
 
-    def health(self, content: bytes, caller: Caller, gone: Gone = lambda: False) -> bytes:
+    def health(self) -> bytes:
         """That somebody is there."""
         return messages.write_alive(self._owner.name, __version__)
 

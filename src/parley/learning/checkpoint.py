@@ -7,10 +7,8 @@ round as after the first.
 """
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,6 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 FORMAT = "parley-checkpoint-2"
-BEFORE = "parley-checkpoint-1"  # named the owners of every round, and did not say what they had spent
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +66,6 @@ def load_checkpoint(path: Path, terms: Terms, start: State) -> Checkpoint:
 
 def _read(content: dict[str, Any], terms: Terms, start: State) -> Checkpoint:
     """The checkpoint, if a run by these terms can have stood there (ValueError)."""
-    if content["format"] == BEFORE:
-        content = content | {"format": FORMAT, "answers": Counter(chain.from_iterable(content["answered"])), "spent": {}}
     state = State(content["round"], _numbers(content["theta"], start.theta), _numbers(content["memory"], start.memory))
     answers, spent = dict(content["answers"]), {name: float(epsilon) for name, epsilon in content["spent"].items()}
     sound = (

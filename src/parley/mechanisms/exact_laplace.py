@@ -1,8 +1,8 @@
 """Exact discrete Laplace noise for long vectors: the law OpenDP samples, two orders of magnitude faster.
 
-Canonne, Kamath and Steinke (2020), algorithms 1 and 2, on whole arrays: every comparison is between integers below 2^53 drawn from the
-operating system's cryptographic generator, so the sampled law is exactly P(k) proportional to exp(-|k|/scale). No floating-point
-number is involved before the result.
+Canonne, Kamath and Steinke (2020), algorithms 1 and 2, on whole arrays: every comparison is between whole numbers made of 64-bit
+words of the operating system's cryptographic generator, so the sampled law is exactly P(k) proportional to exp(-|k|/scale).
+No floating-point number is involved before the result.
 """
 
 import math

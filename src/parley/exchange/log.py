@@ -1,0 +1,69 @@
+"""What a daemon writes down about itself and about messages."""
+
+import json
+import sys
+import threading
+import time
+from collections import deque
+from datetime import UTC, datetime
+from typing import Any, Self, TextIO
+
+LINES = 10_000  # of the log that wait to be written
+TOGETHER = 0.05  # seconds for which lines are gathered: woken for each, the writer would take turns with the answers
+PAUSE = 60.0  # seconds between two lines about the same stranger
+GRACE = 5.0  # seconds for the last lines
+
+
+class Log:
+    """One JSON object a line. Facts about messages, never about records.
+
+    Lines are gathered and written by a thread of its own: no answer waits for it, nor for a disk that is full or a reader that is gone.
+    """
+
+    def __init__(self, stream: TextIO = sys.stderr) -> None:
+        self._stream = stream
+        self._lines: deque[dict[str, Any]] = deque()
+        self._said: dict[tuple[Any, ...], tuple[float, int]] = {}
+        self._lost, self._over = 0, threading.Event()
+        self._writer = threading.Thread(target=self._write, name="parley-log", daemon=True)
+        self._writer.start()
+
+    def __call__(self, event: str, **facts: Any) -> None:
+        if len(self._lines) < LINES:
+            self._lines.append({"time": time.time(), "event": event, **facts})
+        else:
+            self._lost += 1
+
+    def seldom(self, event: str, **facts: Any) -> None:
+        """The same for what others can make happen as often as they like: once a minute, with how often it was not said before."""
+        key, now = (event, *facts.values()), time.monotonic()
+        last, unsaid = self._said.get(key, (-PAUSE, 0))
+        if now - last < PAUSE:
+            self._said[key] = last, unsaid + 1
+            return
+        if len(self._said) > LINES:
+            self._said.clear()
+        self._said[key] = now, 0
+        self(event, **facts, unsaid=unsaid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Wait until everything is written, unless nobody takes it."""
+        self._over.set()
+        self._writer.join(GRACE)
+
+    def _write(self) -> None:
+        while not self._over.wait(TOGETHER) or self._lines:
+            lost, self._lost = self._lost, 0
+            while self._lines:
+                line = self._lines.popleft()
+                line["time"] = datetime.fromtimestamp(line["time"], UTC).isoformat(timespec="milliseconds")
+                if lost:
+                    line["lost"], lost = lost, 0
+                try:
+                    self._stream.write(json.dumps(line) + "\n")
+                    self._stream.flush()
+                except (OSError, ValueError):
+                    continue  # a full disk under the log stops no answer
