@@ -9,6 +9,14 @@ from parley.queries import Query
 
 
 @dataclass(frozen=True)
+class Head:
+    """The end of a ledger's hash chain: how many rows it has, and the hash of the last one. Who knows it can tell an older copy."""
+
+    entries: int
+    hash: str
+
+
+@dataclass(frozen=True)
 class Account:
     """What one agreement may still cost. Budgets are exact fractions: no tolerance.
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from parley.account import Head
 from parley.errors import ExchangeError, Malformed, OutOfOrder, ParleyError, Refusal, Unavailable
 from parley.exchange import messages
 from parley.exchange import wire_pb2 as wire
@@ -12,7 +13,7 @@ from parley.queries import Answer, GradientQuery, ScoreQuery, StatisticsQuery, U
 
 HASH = "ab" * 32
 ODD = np.array([-0.0, 5e-324, -1.7976931348623157e308, 0.1, np.nextafter(1, 2)])
-STANDING = messages.Standing(Fraction(1), Fraction(3, 10), 3, 10)
+STANDING = messages.Standing(Fraction(1), Fraction(3, 10), 3, 10, Head(12, "cd" * 32), "ef" * 32)
 
 
 def question(theta=ODD, **changes):

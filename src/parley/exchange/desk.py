@@ -84,7 +84,7 @@ class Desk:
         """Where an agreement stands, for its learner."""
 
         def work(facts: dict[str, Any]) -> bytes:
-            terms, learner = messages.read_agreement(content)
+            terms, learner, _ = messages.read_agreement(content)
             self._admit(terms, learner, caller)
             facts |= {"terms": terms, "learner": learner}
             return messages.write_standing(self._owner.name, Standing.of(self._owner.ledger.account(terms)))

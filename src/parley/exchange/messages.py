@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
-from parley.account import Account
+from parley.account import Account, Head
 from parley.errors import ExchangeError, Malformed, Refusal, Unavailable
 from parley.exchange import wire_pb2 as wire
 from parley.queries import Answer, GradientQuery, Query, ScoreQuery, StatisticsQuery, UpdateQuery
@@ -19,6 +19,7 @@ from parley.validate import Floats, printable
 SERVICE = "parley.v1.Owner"
 LARGEST_MESSAGE = 1 << 24  # bytes: two million numbers
 _LARGEST_ROUND = 1 << 31
+_LARGEST_COUNT = (1 << 63) - 1  # SQLite counts no further
 _FLOATS = np.dtype("<f8")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _BUDGET = re.compile(r"[0-9]{1,100}(/[1-9][0-9]{0,99})?")
@@ -29,12 +30,18 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True)
 class Standing:
-    """Where an agreement stands at one owner, by its own word."""
+    """Where an agreement stands at one owner, by its own word.
+
+    `head` is the end of its ledger's chain, None from an owner that does not say; `head_then` the hash that the chain had at the
+    number of rows that was asked about, None if none was or the ledger is shorter.
+    """
 
     epsilon: Fraction
     spent: Fraction
     answered: int
     rounds: int
+    head: Head | None = None
+    head_then: str | None = None
 
     @property
     def left(self) -> Fraction:
@@ -87,14 +94,15 @@ def read_query(content: bytes) -> Query:
     raise Malformed("query: expected a gradient, statistics, a local update or a score to be asked for")
 
 
-def write_agreement(terms: str, learner: str) -> bytes:
-    """The message that asks where an agreement stands."""
-    return bytes(wire.Agreement(terms=terms, learner=learner).SerializeToString())
+def write_agreement(terms: str, learner: str, entries: int = 0) -> bytes:
+    """The message that asks where an agreement stands, and which hash the ledger had with this many `entries` (0: not asked)."""
+    return bytes(wire.Agreement(terms=terms, learner=learner, entries=entries).SerializeToString())
 
 
-def read_agreement(content: bytes) -> tuple[str, str]:
-    """(terms hash, learner) of a message, or a refusal."""
-    return _agreement(_parsed(wire.Agreement, content))
+def read_agreement(content: bytes) -> tuple[str, str, int]:
+    """(terms hash, learner, entries) of a message, or a refusal."""
+    message = _parsed(wire.Agreement, content)
+    return *_agreement(message), min(message.entries, _LARGEST_COUNT)
 
 
 def write_answer(answer: Answer, standing: Standing) -> bytes:
@@ -205,16 +213,28 @@ def _read_reply(content: bytes, owner: str) -> wire.Reply:
 def _put_standing(owner: str, standing: Standing, message: wire.Standing) -> None:
     message.owner, message.epsilon, message.spent = owner, str(standing.epsilon), str(standing.spent)
     message.answered, message.rounds = standing.answered, standing.rounds
+    if standing.head is not None:
+        message.entries, message.head = standing.head.entries, standing.head.hash
+    message.head_then = standing.head_then or ""
 
 
 def _read_standing(message: wire.Standing, owner: str) -> Standing:
     try:
-        standing = Standing(_budget(message.epsilon), _budget(message.spent), message.answered, message.rounds)
+        budgets = _budget(message.epsilon), _budget(message.spent)
+        head = Head(message.entries, _hash(message.head)) if message.entries else None
+        then = _hash(message.head_then) if message.head_then else None
+        standing = Standing(*budgets, message.answered, message.rounds, head, then)
     except ValueError:
         standing = None
     if message.owner != owner or standing is None:
         raise ExchangeError(f"{owner}: where its agreement stands cannot be read")
     return standing
+
+
+def _hash(text: str) -> str:
+    if not _HASH.fullmatch(text):
+        raise ValueError("not a hash")
+    return text
 
 
 @lru_cache(maxsize=64)

@@ -19,12 +19,14 @@ class Numbers(_message.Message):
     def __init__(self, shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class Agreement(_message.Message):
-    __slots__ = ("terms", "learner")
+    __slots__ = ("terms", "learner", "entries")
     TERMS_FIELD_NUMBER: _ClassVar[int]
     LEARNER_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
     terms: str
     learner: str
-    def __init__(self, terms: _Optional[str] = ..., learner: _Optional[str] = ...) -> None: ...
+    entries: int
+    def __init__(self, terms: _Optional[str] = ..., learner: _Optional[str] = ..., entries: _Optional[int] = ...) -> None: ...
 
 class Query(_message.Message):
     __slots__ = ("id", "agreement", "round", "gradient", "statistics", "update", "score")
@@ -83,18 +85,24 @@ class Answer(_message.Message):
     def __init__(self, query: _Optional[str] = ..., owner: _Optional[str] = ..., records: _Optional[int] = ..., value: _Optional[_Union[Numbers, _Mapping]] = ..., standing: _Optional[_Union[Standing, _Mapping]] = ...) -> None: ...
 
 class Standing(_message.Message):
-    __slots__ = ("owner", "epsilon", "spent", "answered", "rounds")
+    __slots__ = ("owner", "epsilon", "spent", "answered", "rounds", "entries", "head", "head_then")
     OWNER_FIELD_NUMBER: _ClassVar[int]
     EPSILON_FIELD_NUMBER: _ClassVar[int]
     SPENT_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    HEAD_FIELD_NUMBER: _ClassVar[int]
+    HEAD_THEN_FIELD_NUMBER: _ClassVar[int]
     owner: str
     epsilon: str
     spent: str
     answered: int
     rounds: int
-    def __init__(self, owner: _Optional[str] = ..., epsilon: _Optional[str] = ..., spent: _Optional[str] = ..., answered: _Optional[int] = ..., rounds: _Optional[int] = ...) -> None: ...
+    entries: int
+    head: str
+    head_then: str
+    def __init__(self, owner: _Optional[str] = ..., epsilon: _Optional[str] = ..., spent: _Optional[str] = ..., answered: _Optional[int] = ..., rounds: _Optional[int] = ..., entries: _Optional[int] = ..., head: _Optional[str] = ..., head_then: _Optional[str] = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("code", "sentence")
