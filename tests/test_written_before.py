@@ -1,4 +1,4 @@
-"""Terms, ledgers, acceptances, checkpoints and models that an earlier version wrote: they open, verify, and a run goes on where it stood."""
+"""What an earlier version wrote - terms, ledgers, acceptances, checkpoints, models - opens, verifies, and a run goes on where it stood."""
 
 import json
 import shutil
