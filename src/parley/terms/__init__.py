@@ -1,0 +1,18 @@
+"""The terms: the one file that people write, checked, with a hash that all parties compute alike."""
+
+from parley.terms.agreement import FORMAT, Terms, held_out_records, load_terms, training_records
+from parley.terms.sections import PARTY, Learning, Model, OwnerTerms, Privacy, PrivacyCost
+
+__all__ = [
+    "FORMAT",
+    "PARTY",
+    "Learning",
+    "Model",
+    "OwnerTerms",
+    "Privacy",
+    "PrivacyCost",
+    "Terms",
+    "held_out_records",
+    "load_terms",
+    "training_records",
+]

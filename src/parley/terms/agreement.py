@@ -1,0 +1,261 @@
+"""The agreement: one TOML file that says what is learned, how, and on what privacy terms.
+
+Every key is checked, an unknown key is refused, and all parties compute the same hash of what they agreed on. Where the files
+lie (`data`, `public`) is each party's own business and not part of the hash.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Collection, Mapping
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import pydantic
+from pydantic import Field, model_validator
+
+from parley.errors import TermsError
+from parley.terms.sections import EACH_OWNER, Learning, Model, OwnerTerms, Privacy, Section
+from parley.terms.sentences import explain
+
+FORMAT = 1  # goes into the hash: raised when a key changes its meaning
+
+LOCAL = {"data", "public"}  # where a party keeps its files: never hashed
+
+
+class Terms(Section):
+    """The whole agreement.
+
+    >>> terms = Terms.from_toml('''
+    ... title = "Two banks"
+    ... [model]
+    ... kind = "linear-regression"
+    ... target = "rate"
+    ... [privacy]
+    ... clip = 40.0
+    ... [[owners]]
+    ... name = "bank-a"
+    ... records = 1000
+    ... epsilon = 1.0
+    ... ''')
+    >>> terms.learning.horizon, terms.owners[0].epsilon, len(terms.hash)
+    (100, 1.0, 64)
+    """
+
+    title: str = ""
+    model: Model
+    learning: Learning = Learning()
+    privacy: Privacy = Privacy()
+    owners: tuple[OwnerTerms, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        learning, names = self.learning, [owner.name for owner in self.owners]
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise ValueError(f"owners|expected different names, found {twice[0]!r} twice")
+        if learning.quorum is not None and learning.quorum > len(names):
+            raise ValueError(f"learning.quorum|expected at most the number of owners, {len(names)}")
+        if learning.straggler == "skip" and learning.quorum is None:
+            raise ValueError("learning.quorum|expected a number beside straggler = 'skip': how many owners a round needs at least")
+        if learning.straggler == "skip" and learning.facts.solves:
+            raise ValueError("learning.straggler|expected 'wait' or 'stop': second moments are asked once, of everybody")
+        if self.privacy.shared_records > len(names):
+            raise ValueError(f"privacy.shared_records|expected at most the number of owners, {len(names)}")
+        if learning.facts.solves and self.model.classifies:
+            raise ValueError("learning.algorithm|expected a gradient method: second moments say enough for linear-regression only")
+        if learning.facts.walks and not self.model.smooth:
+            raise ValueError(
+                "learning.algorithm|expected another than federated-averaging for linear-svm: across the hinge's corner a local step "
+                "of any length may drive close points apart, so one record may move a walk further than it moves a gradient"
+            )
+        if learning.facts.walks and self.model.radius is None:
+            raise ValueError(
+                "model.radius|expected a number beside federated-averaging: the rounding of an owner's local path is bounded within a box"
+            )
+        boxed = self.model.radius is not None or learning.facts.solves or self.model.classifies
+        if self.privacy.clip is None and not boxed:
+            raise ValueError(
+                "privacy.clip|expected a number, or model.radius together with bounds of every column: without either "
+                "nothing limits what one record can do"
+            )
+        for owner in self.owners:
+            if training_records(owner.records, self.model.holdout) < 1:
+                raise ValueError(f"model.holdout|expected a share that leaves {owner.name!r} at least one training record")
+        if self.privacy.score_epsilon is not None:
+            self._can_score(self.privacy.score_epsilon)
+        self._can_take_turns()
+        return self
+
+    def _can_take_turns(self) -> None:
+        """Refuse rounds that leave somebody out for ever, or are drawn in two ways."""
+        learning, strides = self.learning, [owner.stride for owner in self.owners if owner.stride is not None]
+        if learning.participation is None and not strides:
+            return
+        if learning.facts.solves:
+            raise ValueError("learning.algorithm|expected one with rounds beside participation or strides: statistics are asked once")
+        if learning.participation is not None and strides:
+            raise ValueError("learning.participation|expected either this share or strides of the owners, not both")
+        if strides and all((owner.stride or 1) > 1 for owner in self.owners):
+            raise ValueError("owners.stride|expected at least one owner without, or with 1: every round has to ask somebody")
+        if any(stride > learning.horizon for stride in strides):
+            raise ValueError("owners.stride|expected at most learning.horizon: an owner that is never asked has nothing to agree to")
+        if learning.participation is not None and self.asked_a_round * learning.horizon < len(self.owners):
+            raise ValueError("learning.participation|expected a share, or a horizon, with which every owner is asked at least once")
+        if learning.quorum is not None and strides:
+            raise ValueError("learning.quorum|expected none beside strides: rounds differ in how many owners they ask")
+        if learning.quorum is not None and learning.quorum > self.asked_a_round:
+            raise ValueError(f"learning.quorum|expected at most the number of owners asked in a round, {self.asked_a_round}")
+
+    @property
+    def asked_a_round(self) -> int:
+        """How many owners a round asks where `learning.participation` says it; else all."""
+        share = self.learning.participation
+        return len(self.owners) if share is None else max(1, round(share * len(self.owners)))
+
+    def _can_score(self, epsilon: float) -> None:
+        """Refuse a score that leaves nothing to train with, has no rows, or measures a target without public bounds."""
+        for owner in self.owners:
+            if not epsilon < owner.epsilon:
+                raise ValueError(f"privacy.score_epsilon|expected less than the epsilon of {owner.name!r}: training needs the rest")
+            if held_out_records(owner.records, self.model.holdout) < 1:
+                raise ValueError(
+                    f"privacy.score_epsilon|expected model.holdout beside it, a share that gives {owner.name!r} a held-out record"
+                )
+        target = self.model.target
+        known = self.model.classifies or self.model.public is not None or target in {*self.model.bounds, *self.model.categories}
+        if not known:
+            raise ValueError(
+                f"privacy.score_epsilon|expected bounds of the target, model.bounds.{target}, or a public sample beside it"
+            )
+
+    @classmethod
+    def from_toml(cls, text: str, source: str = "terms") -> "Terms":
+        """Read terms from TOML text; `source` names the text in messages."""
+        try:
+            content = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise TermsError(f"{source}: not valid TOML: {error}") from None
+        return cls.from_dict(content, source)
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any], source: str = "terms") -> "Terms":
+        """Read terms from nested dictionaries, as TOML or JSON gives them."""
+        try:
+            return cls.model_validate(content)
+        except pydantic.ValidationError as error:
+            raise TermsError(f"{source}: " + "; ".join(dict.fromkeys(explain(e, cls) for e in error.errors()))) from None
+
+    def changed(
+        self,
+        *,
+        title: str | None = None,
+        model: Mapping[str, Any] | None = None,
+        learning: Mapping[str, Any] | None = None,
+        privacy: Mapping[str, Any] | None = None,
+        everyone: Mapping[str, Any] | None = None,
+        owners: Mapping[str, Mapping[str, Any]] | None = None,
+        only: Collection[str] | None = None,
+    ) -> "Terms":
+        """These terms with some keys changed, checked like any others (`TermsError`).
+
+        `everyone` changes all owners alike, `owners` some by their names; with `only`, these owners remain.
+
+        >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "privacy": {"clip": 1.0},
+        ...                          "owners": [{"name": "a", "records": 10, "epsilon": 1.0}]})
+        >>> terms.changed(learning={"horizon": 5}, owners={"a": {"epsilon": 0.5}}).learning.horizon
+        5
+        """
+        sections = {"model": model, "learning": learning, "privacy": privacy}
+        content: dict[str, Any] = {"title": self.title if title is None else title}
+        for name, update in sections.items():
+            section = getattr(self, name)
+            content[name] = section if update is None else {**section.model_dump(), **update}
+        kept = [part for part in self.owners if only is None or part.name in only]
+        for name in (*(owners or ()), *(only or ())):
+            self.owner(name)  # refuses a name that nobody has
+        updates = {part.name: {**(everyone or {}), **(owners or {}).get(part.name, {})} for part in kept}
+        content["owners"] = tuple({**p.model_dump(), **updates[p.name]} if updates[p.name] else p for p in kept)
+        return self.from_dict(content)
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the canonical JSON: equal for all parties that agreed on the same thing."""
+        return hashlib.sha256(self.canonical.encode()).hexdigest()
+
+    @property
+    def canonical(self) -> str:
+        """The agreement as JSON with sorted keys, every default written out, without anybody's file paths."""
+        content = self.model_dump(
+            mode="json",
+            exclude_none=True,
+            exclude={"model": LOCAL, "owners": {"__all__": LOCAL}},
+        )
+        content["learning"]["batch"] = "full"  # a key that once was, and belongs to every hash
+        if content["privacy"]["noise"] == EACH_OWNER:
+            del content["privacy"]["noise"]  # a later key: terms that do not use it keep their hash
+        return json.dumps({"format": FORMAT, **content}, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    def owner(self, name: str) -> OwnerTerms:
+        """The part of the owner called `name`."""
+        if name not in self._by_name:
+            raise TermsError(f"owners: no owner is called {name!r}; expected one of {list(self._by_name)}")
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, OwnerTerms]:
+        return {part.name: part for part in self.owners}
+
+    def train_rows(self, name: str) -> int:
+        """n_l: how many of an owner's records are learned from. Public, like `records` and `holdout`."""
+        return training_records(self.owner(name).records, self.model.holdout)
+
+    def held_out_rows(self, name: str) -> int:
+        """m_l: how many of an owner's records are kept for scoring. Public too."""
+        return held_out_records(self.owner(name).records, self.model.holdout)
+
+    @property
+    def score_epsilon(self) -> Fraction:
+        """What of every owner's epsilon is set aside for one score of the finished model; 0: none was agreed on."""
+        return Fraction(0) if self.privacy.score_epsilon is None else Fraction(str(self.privacy.score_epsilon))
+
+    def training_epsilon(self, name: str) -> Fraction:
+        """What of an owner's epsilon its training answers may cost: all but the score's part. An exact fraction, as people wrote it."""
+        return Fraction(str(self.owner(name).epsilon)) - self.score_epsilon
+
+    @property
+    def rounds(self) -> int:
+        """How many answers an owner gives at most: the horizon, and one more for the score if there is one."""
+        return self.learning.horizon + (self.privacy.score_epsilon is not None)
+
+
+def training_records(records: int, holdout: float) -> int:
+    """How many of `records` rows remain when a share `holdout` is kept for scoring."""
+    return records - held_out_records(records, holdout)
+
+
+def held_out_records(records: int, holdout: float) -> int:
+    """How many of `records` rows are kept for scoring."""
+    return int(records * holdout)
+
+
+def load_terms(path: str | Path) -> Terms:
+    """Read a terms file. Paths inside it are relative to the file."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise TermsError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise TermsError(f"{path}: cannot be read: expected UTF-8 text") from None
+    terms = Terms.from_toml(text, source=path.name)
+    here = path.resolve().parent
+
+    def beside(local: str | None) -> str | None:
+        return None if local is None else str(here / local)
+
+    data = {part.name: {"data": beside(part.data)} for part in terms.owners if part.data is not None}
+    return terms.changed(model={"public": beside(terms.model.public)}, owners=data)

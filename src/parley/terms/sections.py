@@ -1,0 +1,226 @@
+"""The sections of the terms: every key, its type and range, and what the keys of one section say about each other."""
+
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Literal, NoReturn, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from parley.terms.catalogue import ALGORITHMS, MECHANISMS, MODELS, AlgorithmFacts, Task
+from parley.validate import LARGEST, SMALLEST
+
+RANGE = f"from {SMALLEST:g} to {LARGEST:g}"
+
+
+def _in_range(size: float) -> bool:
+    """Whether arithmetic can bear a number of this size: squares and products of a few such numbers neither vanish nor overflow."""
+    return size == 0 or SMALLEST <= abs(size) <= LARGEST
+
+
+def _bearable(expected: str) -> AfterValidator:
+    def check(size: float) -> float:
+        if not _in_range(size):
+            raise PydanticCustomError("magnitude", "{expected}", {"expected": expected})
+        return size
+
+    return AfterValidator(check)
+
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True), _bearable(f"a number {RANGE}")]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True), _bearable(f"0, or a number {RANGE}")]
+Count = Annotated[int, Field(ge=1, le=10**15, strict=True)]
+Name = Annotated[str, Field(min_length=1, max_length=200, strict=True)]
+Share = Annotated[float, Field(gt=0, le=1, strict=True)]
+Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
+Interval = tuple[Finite, Finite]
+
+PARTY = r"^[A-Za-z0-9_-]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$"  # what an owner may be called, and anybody on the wire
+
+EACH_OWNER: Literal["each-owner"] = "each-owner"  # where noise is drawn: every owner adds its own
+
+LOCAL_STEPS = 5  # of federated averaging, where the terms do not say
+
+
+
+def _one_of(known: Collection[str]) -> AfterValidator:
+    """A name from the catalogue."""
+
+    def check(name: str) -> str:
+        if name not in known:
+            *others, last = (repr(each) for each in known)
+            expected = " or ".join([", ".join(others), last]) if others else last
+            raise PydanticCustomError("one_of", "{expected}", {"expected": expected})
+        return name
+
+    return AfterValidator(check)
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> NoReturn:
+        """Refused: a copy would not be checked, and would keep the hash of what it was copied from."""
+        raise TypeError("terms are changed with Terms.changed(...), which checks them")
+
+
+class Model(Section):
+    """What is learned, from which columns."""
+
+    kind: Annotated[str, Field(strict=True), _one_of(MODELS)]
+    target: Name
+    features: tuple[Name, ...] | None = None
+    regularisation: NonNegative | None = None
+    class_weight: dict[Name, Positive] = Field(default_factory=dict)
+    radius: Positive | None = None
+    bounds: dict[Name, Interval] = Field(default_factory=dict)
+    categories: dict[Name, tuple[Name, ...]] = Field(default_factory=dict)
+    public: str | None = None
+    public_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    components: Count | None = None
+    holdout: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
+    intercept: Annotated[bool, Field(strict=True)] | None = None
+
+    @property
+    def task(self) -> Task:
+        """What the target is."""
+        return MODELS[self.kind].task
+
+    @property
+    def classifies(self) -> bool:
+        return self.task != "number"
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the slope of the loss has no jumps."""
+        return MODELS[self.kind].smooth
+
+    @property
+    def has_intercept(self) -> bool:
+        """Whether a constant 1 is appended; left out: classifiers yes, regression no (W section II)."""
+        return self.classifies if self.intercept is None else self.intercept
+
+    @property
+    def largest_weight(self) -> float:
+        """The most that one record's loss counts."""
+        weights = list(self.class_weight.values())
+        every_class = self.task == "two classes" and len(weights) == 2
+        return max(weights if every_class else [1.0, *weights])
+
+    @property
+    def penalty(self) -> float:
+        """Weight of g1 = 0.5 |theta|^2; left out: 1 for the SVM as in W, else 0."""
+        return MODELS[self.kind].penalty if self.regularisation is None else self.regularisation
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.features is not None:
+            if not self.features:
+                raise ValueError("features|expected at least one column; leave the key out for every numeric column")
+            if len(set(self.features)) < len(self.features):
+                raise ValueError("features|expected each column once")
+            if self.target in self.features:
+                raise ValueError(f"features|expected columns other than the target {self.target!r}")
+        for column, (low, high) in self.bounds.items():
+            if not low < high:
+                raise ValueError(f"bounds.{column}|expected [low, high] with low < high")
+            if not (_in_range(low) and _in_range(high) and SMALLEST <= high - low):
+                raise ValueError(
+                    f"bounds.{column} = [{low}, {high}]|expected ends that are 0 or {RANGE} in size, at least {SMALLEST:g} apart"
+                )
+        for column, names in self.categories.items():
+            if len(set(names)) < max(len(names), 1):
+                raise ValueError(f"categories.{column}|expected a list of different names")
+        if self.class_weight and not self.classifies:
+            raise ValueError("class_weight|expected only with a classifier")
+        if self.task == "two classes" and not {*self.class_weight} <= {"0", "1"}:
+            raise ValueError("class_weight|expected the classes '0' and '1' as its keys")
+        if self.components is not None and self.public is None:
+            raise ValueError("components|expected a `public` sample beside it: PCA never touches private data")
+        return self
+
+
+class Learning(Section):
+    """Who computes what, for how many rounds."""
+
+    algorithm: Annotated[str, Field(strict=True), _one_of(ALGORITHMS)] = "averaged-subgradient"
+    horizon: Count = 100
+    local_steps: Count | None = None
+    step: Positive | Literal["auto"] = "auto"
+    learner: Name = "learner"
+    participation: Share | None = None
+    participation_seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] | None = None
+    quorum: Count | None = None
+    straggler: Literal["wait", "skip", "stop"] = "wait"
+
+    @property
+    def facts(self) -> AlgorithmFacts:
+        """What the catalogue says of the algorithm."""
+        return ALGORITHMS[self.algorithm]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _usual(cls, content: Any) -> Any:
+        if not isinstance(content, dict):
+            return content
+        facts = ALGORITHMS.get(content.get("algorithm", ""), AlgorithmFacts("gradient"))
+        kept = {key: value for key, value in content.items() if (key, value) != ("batch", "full")}  # what older files say
+        if facts.solves:
+            return {"horizon": 1, **kept}
+        if facts.walks:
+            return {**kept, "local_steps": LOCAL_STEPS if kept.get("local_steps") is None else kept["local_steps"]}
+        return kept
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.facts.solves and self.step != "auto":
+            raise ValueError("step|expected none: statistics are solved, not stepped towards")
+        if self.facts.solves and self.horizon != 1:
+            raise ValueError("horizon|expected 1: statistics are released once; repeating it under one budget is never better")
+        if self.local_steps is not None and not self.facts.walks:
+            raise ValueError("local_steps|expected only with algorithm = 'federated-averaging': other algorithms ask for gradients")
+        if self.participation_seed is not None and self.participation is None:
+            raise ValueError("participation_seed|expected only beside participation, whose draw it decides")
+        return self
+
+
+class Privacy(Section):
+    """What each owner promises every person in its table."""
+
+    mechanism: Annotated[str, Field(strict=True), _one_of(MECHANISMS)] = "laplace"
+    clip: Positive | None = None
+    delta: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
+    shared_records: Count = 1
+    records_per_person: Count = 1
+    person: Name | None = None
+    score_epsilon: Positive | None = None
+    noise: Literal["each-owner"] = EACH_OWNER
+
+    @model_validator(mode="after")
+    def _enforceable(self) -> Self:
+        noise, approximate = self.mechanism.capitalize(), MECHANISMS[self.mechanism].approximate
+        if self.delta > 0 and not approximate:
+            raise ValueError(f"delta|expected 0: {noise} noise needs none; with mechanism = 'gaussian' it is needed")
+        if approximate and not self.delta > 0:
+            raise ValueError(f"delta|expected a number above 0 (such as 1e-6): {noise} noise has no guarantee without")
+        if self.records_per_person > 1 and self.person is None:
+            raise ValueError("records_per_person|expected `person` beside it: the column that tells people apart")
+        return self
+
+
+class PrivacyCost(Section):
+    """How an owner prices what it gives away (read when owners negotiate)."""
+
+    kind: Literal["linear", "exponential", "posterior"]
+    weight: NonNegative
+
+
+class OwnerTerms(Section):
+    """One owner's part of the agreement. `data` is for runs on one machine; a deployed owner keeps it to itself."""
+
+    name: Annotated[str, Field(pattern=PARTY, strict=True)]
+    records: Count
+    epsilon: Positive
+    stride: Count | None = None
+    value: NonNegative | None = None
+    privacy_cost: PrivacyCost | None = None
+    data: str | None = None
