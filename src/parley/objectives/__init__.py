@@ -1,25 +1,36 @@
-"""What is minimised: cost, record gradients with a bound, curvature and the non-private optimum."""
+"""What is minimised: cost, record gradients with a bound, and where they exist curvature and the non-private optimum."""
 
 from parley.objectives.linear_regression import LinearRegression
 from parley.objectives.linear_svm import LinearSVM
 from parley.objectives.logistic_regression import LogisticRegression
-from parley.objectives.margin import MarginObjective, RecordBound
-from parley.objectives.optimum import optimum
+from parley.objectives.objective import Limits, Objective, RecordBound
+from parley.objectives.softmax_regression import SoftmaxRegression
 from parley.terms import Model
 
-__all__ = ["LinearRegression", "LinearSVM", "LogisticRegression", "MarginObjective", "RecordBound", "make", "optimum"]
+__all__ = [
+    "KINDS",
+    "Limits",
+    "LinearRegression",
+    "LinearSVM",
+    "LogisticRegression",
+    "Objective",
+    "RecordBound",
+    "SoftmaxRegression",
+    "make",
+]
 
-_KINDS: dict[str, type[MarginObjective]] = {
+KINDS: dict[str, type[Objective]] = {
     "linear-regression": LinearRegression,
     "linear-svm": LinearSVM,
     "logistic-regression": LogisticRegression,
+    "softmax-regression": SoftmaxRegression,
 }
 
 
-def make(model: Model) -> MarginObjective:
+def make(model: Model) -> Objective:
     """The objective that the terms name.
 
     >>> make(Model(kind="linear-svm", target="fraud")).regularisation
     1.0
     """
-    return _KINDS[model.kind](regularisation=model.penalty)
+    return KINDS[model.kind](regularisation=model.penalty)

@@ -6,7 +6,8 @@ from typing import ClassVar
 import numpy as np
 
 from parley.data import Design
-from parley.objectives.margin import MarginObjective, RecordBound, slope_limit
+from parley.objectives.margin import MarginObjective
+from parley.objectives.objective import RecordBound, slope_limit
 from parley.objectives.sure_records import SureRecords
 from parley.validate import Floats
 
@@ -21,6 +22,7 @@ class LinearRegression(MarginObjective):
     """
 
     largest_bend: ClassVar[float] = 2.0
+    quadratic: ClassVar[bool] = True
 
     def loss(self, margin: Floats, y: Floats) -> Floats:
         return np.square(margin - y)

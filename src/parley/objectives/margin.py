@@ -1,45 +1,26 @@
-"""Costs of the form f(theta) = g1(theta) + mean over records of w g2(theta.x, y), g1 = r/2 |theta|^2 (W section II).
+"""Costs of the margin: mean over records of w g2(theta.x, y).
 
-A record's gradient is a number times x. So its norm is |number| times the norm of x, and clipping it means clipping the number:
+A record's gradient is a number, its slope, times x. So its norm is |slope| times the norm of x, and clipping it means clipping the slope:
 no per-record gradient is ever materialised, and a batch of parameters [..., p] costs two matrix products.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from parley.data import Design, Preparation
 from parley.data.design import UNIT
-from parley.mechanisms import Bounded, Norm
-from parley.terms import Terms
-from parley.validate import SMALLEST, Floats
+from parley.mechanisms import Norm
+from parley.objectives.newton import projected_newton
+from parley.objectives.objective import Limits, Objective, RecordBound, batched, slope_limit, tightest
+from parley.validate import Floats
 
 
 @dataclass(frozen=True)
-class RecordBound:
-    """The most that one record's gradient can measure in `norm` (Xi), and whether clipping enforces it or the bounds do."""
-
-    value: float
-    norm: Norm
-    clips: bool
-
-    def sensitivity(self, records: int, slack: float, records_per_person: int = 1) -> float:
-        """How far one person can move the computed mean gradient of `records` rows.
-
-        Formal guarantee: replacing up to k rows changes the exact mean by at most 2 k Xi/n. Each of the two computed means is
-        off by at most `slack` Xi (`Design.summation_slack`), which adds 2 slack Xi.
-        """
-        return 2 * self.value * (records_per_person / records + slack)
-
-
-@dataclass(frozen=True)
-class MarginObjective(ABC):
-    """A convex cost of the margin theta.x; the three kinds differ only in their loss."""
-
-    regularisation: float = 0.0
+class MarginObjective(Objective):
+    """A convex cost of the margin theta.x; the kinds differ only in their loss."""
 
     @abstractmethod
     def loss(self, margin: Floats, y: Floats) -> Floats:
@@ -57,30 +38,20 @@ class MarginObjective(ABC):
     def largest_slope(self, largest_margin: float, target_bound: float) -> float:
         """sup |slope| over all margins and targets up to these sizes; infinite if they are."""
 
-    largest_bend: ClassVar[float] = 1.0
-    smooth: ClassVar[bool] = True  # whether the slope nowhere rises faster than `largest_bend`; not so for the hinge
+    def parameters(self, preparation: Preparation) -> int:
+        return preparation.width
+
+    def scores(self, X: Floats, theta: Floats) -> Floats:
+        return theta @ X.T
 
     def cost(self, design: Design, theta: Floats) -> Floats:
-        """f at every parameter of a batch [..., p] -> [...]. Private: a study may look at it, an owner never sends it."""
-
         def part(block: Design, flat: Floats) -> Floats:
             return np.asarray(self.loss(flat @ block.X.T, block.y) @ block.weight)
 
-        total = _batched(part, design, theta)
+        total = batched(part, design, theta)
         return np.asarray(total / len(design) + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
 
-    def gradient(self, design: Design, theta: Floats, bound: RecordBound, records_per_person: int = 1) -> Bounded:
-        """The mean record gradient of g2 at every parameter [..., p], with its sensitivity.
-
-        Formal guarantee: see `Bounded`. A record whose gradient exceeds the bound is scaled down to it; where the bound follows
-        from the bounds of features, targets and parameters instead, no record can exceed it.
-        """
-        sensitivity = bound.sensitivity(len(design), design.summation_slack, records_per_person)
-        return Bounded(self.mean_gradient(design, theta, bound), sensitivity, bound.norm)
-
     def mean_gradient(self, design: Design, theta: Floats, bound: RecordBound | None = None) -> Floats:
-        """The same without its sensitivity; without `bound`, unclipped."""
-
         def part(block: Design, flat: Floats) -> Floats:
             slope = self.slope(flat @ block.X.T, block.y)
             if block.weighted:
@@ -90,20 +61,40 @@ class MarginObjective(ABC):
                 np.clip(slope, -limit, limit, out=slope)
             return slope @ block.X
 
-        return _batched(part, design, theta) / len(design)
+        return batched(part, design, theta) / len(design)
 
-    def penalty_gradient(self, theta: Floats) -> Floats:
-        """The gradient of g1, which the learner adds itself."""
-        return self.regularisation * theta
+    def walk_gradient(self, design: Design, theta: Floats, bound: RecordBound) -> Floats:
+        """A clipped slope still never falls as the margin grows, and nowhere rises faster: it belongs to a convex, no less smooth cost."""
+        return self.mean_gradient(design, theta, bound)
+
+    def walk_rounding(self, preparation: Preparation, limits: Limits, bound: RecordBound) -> float:
+        """A slope given its margin: a few roundings and scipy's expit, together within 16 u of it; where that lifts it over the clip both
+        are clipped, so at most 32 u Xi. A margin: p products, at most 2 (p + 8) u times sum |theta_j| |x_j|, and a slope moves by
+        the largest bend times that."""
+        features, radius = preparation.feature_bound, limits.radius
+        if features is None or radius is None:
+            return np.inf
+        reach = self.largest_bend * limits.largest_weight * radius * float(features.sum()) * float(np.sqrt(np.sum(features**2)))
+        return 32 * UNIT * bound.value + 2 * (preparation.width + 8) * UNIT * reach
+
+    def record_gradients(self, design: Design, theta: Floats) -> Floats:
+        slope = self.slope(design.X @ theta, design.y) * design.weight
+        return np.asarray(design.X * slope[:, None])
 
     def record_norms(self, design: Design, theta: Floats, norm: Norm) -> Floats:
-        """The norm of every record's unclipped gradient at one parameter [p] -> [n]."""
         slope = self.slope(design.X @ theta, design.y) * design.weight
         return np.asarray(np.abs(slope) * design.row_norms(norm))
 
-    def hessian(self, design: Design, theta: Floats) -> Floats:
-        """The second derivative of f at one parameter [p, p]."""
+    def record_bound(self, preparation: Preparation, limits: Limits, norm: Norm) -> RecordBound | None:
+        implied, features = np.inf, preparation.feature_bound
+        if features is not None:
+            total = float(features.sum())
+            reach = total * limits.radius if limits.radius is not None else (np.inf if total > 0 else 0.0)
+            size = total if norm == "l1" else float(np.sqrt(np.sum(features**2)))
+            implied = self.largest_slope(reach, preparation.target_bound) * limits.largest_weight * size * (1 + 1e-12)
+        return tightest(limits.clip, implied, norm)
 
+    def hessian(self, design: Design, theta: Floats) -> Floats:
         def part(block: Design) -> Floats:
             bend = self.bend(block.X @ theta, block.y) * block.weight
             active = bend != 0
@@ -112,47 +103,16 @@ class MarginObjective(ABC):
 
         return design.sum(part) / len(design) + self.regularisation * np.eye(design.width)
 
-    def curvature(self, design: Design) -> float:
-        """A bound on the largest eigenvalue of f's Hessian at any parameter (for the hinge: of its natural smoothing)."""
-        moments = design.statistics[0]
-        return self.largest_bend * float(np.linalg.eigvalsh(moments)[-1]) + self.regularisation
+    def optimum(self, designs: Sequence[Design], radius: float | None = None, precision: float = 1e-10) -> Floats:
+        return self._newton(designs, radius, np.zeros(designs[0].width))
 
-    def largest_curvature(self, preparation: Preparation) -> float | None:
-        """L: the most that the cost of any table within the bounds can bend, in any direction; None if some feature is unbounded.
-
-        Formal guarantee: a record bends its own cost by at most largest_bend times its weight times |x|^2, and a mean by no more.
-        """
-        features = preparation.feature_bound
-        if features is None:
-            return None
-        return self.largest_bend * preparation.model.largest_weight * float(np.sum(features**2)) + self.regularisation
-
-    def record_bound(self, preparation: Preparation, terms: Terms, norm: Norm) -> RecordBound | None:
-        """Xi: the smaller of the terms' clip and what the bounds of features, targets and parameters imply."""
-        clip = terms.privacy.clip
-        implied = np.inf
-        features = preparation.feature_bound
-        if features is not None:
-            total = float(features.sum())
-            reach = total * terms.model.radius if terms.model.radius is not None else (np.inf if total > 0 else 0.0)
-            size = total if norm == "l1" else float(np.sqrt(np.sum(features**2)))
-            implied = self.largest_slope(reach, preparation.target_bound) * terms.model.largest_weight * size * (1 + 1e-12)
-        if clip is not None and clip < implied:
-            return RecordBound(clip, norm, clips=True)
-        return RecordBound(implied, norm, clips=False) if np.isfinite(implied) else None
-
-
-def slope_limit(design: Design, bound: RecordBound) -> Floats:
-    """How large each record's slope may be, a hair below Xi/|x| so that rounding cannot lift the product above Xi.
-
-    A row that measures less than SMALLEST is taken to measure that: its limit is below Xi/|x|, and finite.
-    """
-    limit = bound.value / np.maximum(design.row_norms(bound.norm), SMALLEST)
-    return limit * (1 - (design.width + 8) * UNIT)
-
-
-def _batched(part: Callable[[Design, Floats], Floats], design: Design, theta: Floats) -> Floats:
-    """Sum `part` over the blocks, the batch [..., p] of parameters flattened to [R, p] and back."""
-    flat = np.ascontiguousarray(theta).reshape(-1, design.width)
-    total = design.sum(lambda block: part(block, flat))
-    return total.reshape(theta.shape[:-1] + total.shape[1:])
+    def _newton(self, designs: Sequence[Design], radius: float | None, start: Floats) -> Floats:
+        total = sum(len(d) for d in designs)
+        shares = [(len(d) / total, d) for d in designs]
+        return projected_newton(
+            lambda t: float(sum(s * float(self.cost(d, t)) for s, d in shares)),
+            lambda t: self.penalty_gradient(t) + sum(s * self.mean_gradient(d, t) for s, d in shares),
+            lambda t: sum((s * self.hessian(d, t) for s, d in shares), start=np.array(0.0)),
+            start,
+            np.inf if radius is None else radius,
+        )

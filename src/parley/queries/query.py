@@ -1,0 +1,95 @@
+"""What travels between a learner and an owner: frozen, numeric, nothing executable.
+
+A query's id is the learner's to choose and names one question for ever: asked again it gets the same answer. `ask` derives it from the
+content, so that a learner that restarts and computes the same parameter asks the same question.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from parley.errors import Malformed
+from parley.validate import LARGEST, Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """Round `round` of the agreement with this hash. A kind of query adds its own fields: arrays of numbers and whole numbers."""
+
+    kind: ClassVar[str]  # as it is named in messages and in the hash of its content
+    id: str
+    terms_hash: str
+    learner: str
+    round: int
+
+    @classmethod
+    def ask(cls, terms_hash: str, learner: str, round: int, *content: Any) -> Self:  # noqa: A002
+        """The query with an id that follows from its content."""
+        held = [_read_only(value) if isinstance(value, np.ndarray) else value for value in content]
+        return cls(cls("", terms_hash, learner, round, *held).content[:32], terms_hash, learner, round, *held)
+
+    @classmethod
+    def read(
+        cls, id: str, terms_hash: str, learner: str, round: int, arrays: Mapping[str, Floats], counts: Mapping[str, int]  # noqa: A002
+    ) -> Self:
+        """The query of a message that brings these fields, exactly those of its kind."""
+        own = cls._own()
+        if {*arrays, *counts} != {*own} or len(arrays) + len(counts) != len(own):
+            raise Malformed(f"query: expected {', '.join(own) or 'nothing'} to be sent along")
+        return cls(id, terms_hash, learner, round, *(arrays[name] if name in arrays else counts[name] for name in own))
+
+    @property
+    def arrays(self) -> dict[str, Floats]:
+        """Its arrays, by name."""
+        return {name: value for name in self._own() if isinstance(value := getattr(self, name), np.ndarray)}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Its whole numbers, by name."""
+        return {name: value for name in self._own() if not isinstance(value := getattr(self, name), np.ndarray)}
+
+    @cached_property
+    def content(self) -> str:
+        """SHA-256 of everything the answer depends on."""
+        facts = [self.kind, self.terms_hash, self.learner, str(self.round), *map(str, self.counts.values())]
+        digest = hashlib.sha256("\n".join(facts).encode())
+        for array in self.arrays.values():
+            numbers = np.ascontiguousarray(array, dtype="<f8")
+            digest.update(f"\n{numbers.shape}\n".encode())
+            digest.update(numbers.data)
+        return digest.hexdigest()
+
+    @classmethod
+    def _own(cls) -> list[str]:
+        return [field.name for field in fields(cls)][4:]
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """One owner's noisy answer; `records` is its public n_l, by which answers are weighted."""
+
+    query: str
+    owner: str
+    records: int
+    value: Floats
+
+
+def check_parameter(theta: Any, shape: tuple[int, ...], name: str = "theta") -> float:
+    """The size of a parameter's largest number, if it is an array of this shape of numbers that arithmetic can bear; or a refusal."""
+    if not isinstance(theta, np.ndarray) or theta.dtype != np.float64 or theta.shape != shape:
+        raise Malformed(f"{name}: expected float64 numbers of shape {shape}")
+    size = float(np.abs(theta).max())
+    if not size <= LARGEST:
+        raise Malformed(f"{name}: expected finite numbers, at most {LARGEST:g} in size")
+    return size
+
+
+def _read_only(values: Floats) -> Floats:
+    """Algorithms make a new array each round, so a read-only view is enough."""
+    view = values.view()
+    view.flags.writeable = False
+    return view

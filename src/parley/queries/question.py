@@ -1,0 +1,117 @@
+"""A kind of question, resolved for one owner: everything that follows from the terms and public knowledge before anybody asks."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+from parley.accounting import mechanism_norm
+from parley.data import Design, Preparation
+from parley.data.design import summation_slack
+from parley.errors import Malformed, OutsideBox, TermsError
+from parley.mechanisms import Bounded, Extent, Norm
+from parley.objectives import Limits, Objective
+from parley.objectives.local_update import LocalUpdate, local_update
+from parley.queries.query import Query, check_parameter
+from parley.terms import Terms
+from parley.validate import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What every party computes alike: the terms, how columns become features, and what is minimised."""
+
+    terms: Terms
+    preparation: Preparation
+    public: Design | None  # the terms' public sample, prepared
+    objective: Objective
+
+    @cached_property
+    def parameters(self) -> int:
+        """P: how many numbers a model has."""
+        return self.objective.parameters(self.preparation)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """What the terms allow one record and every parameter."""
+        model = self.terms.model
+        return Limits(self.terms.privacy.clip, model.largest_weight, model.radius)
+
+    @property
+    def norm(self) -> Norm:
+        """In which the terms' mechanism needs values bounded."""
+        return mechanism_norm(self.terms.privacy.mechanism)
+
+    @cached_property
+    def walk(self) -> LocalUpdate:
+        """The owners' local walks, or a `TermsError` if nothing limits what one record does to them."""
+        return local_update(self.terms, self.objective, self.preparation, self.limits, self.norm)
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """One owner's rows as prepared: those that are learned from, and those kept for scoring."""
+
+    train: Design
+    held_out: Design
+
+
+@dataclass(frozen=True, eq=False)
+class Question(ABC):
+    """The rules of one kind of query for one owner. An answer is a mean over `records` rows, `size` numbers.
+
+    Formal guarantee: `bounded` returns values whose L1 or L2 sensitivity (`norm`) is at most `sensitivity` for every table of the agreed
+    size, computed as they are, and that lie within `extent`.
+    """
+
+    asks: ClassVar[type[Query]]
+
+    parameters: int
+    records: int
+    records_per_person: int
+    size: int
+    norm: Norm
+    sensitivity: float
+    extent: Extent
+
+    @classmethod
+    @abstractmethod
+    def resolve(cls, context: Context, owner: str) -> Self:
+        """The rules that the terms and public knowledge fix for this owner; a `TermsError` if they limit nothing."""
+
+    @abstractmethod
+    def exact(self, query: Any, tables: Tables) -> Floats:
+        """The answer [..., size] to a checked query, without noise."""
+
+    @abstractmethod
+    def words(self) -> str:
+        """One answer as a person reads it who is asked to accept: 'each ...'."""
+
+    def check(self, query: Query, worlds: tuple[int, ...]) -> None:
+        """Refuse a query of another kind, or a parameter out of place, before any record is touched. `worlds`: a study's replicates."""
+        if type(query) is not self.asks:
+            raise Malformed(f"query: expected the kind that the agreed algorithm asks in this round, {self.asks.kind}")
+
+    def bounded(self, query: Query, tables: Tables) -> Bounded:
+        """The exact answer to a checked query, with its sensitivity."""
+        return Bounded(self.exact(query, tables), self.sensitivity, self.norm)
+
+
+def check_in_box(theta: Any, shape: tuple[int, ...], radius: float | None) -> None:
+    """Refuse a parameter that is none, or lies outside the agreed box."""
+    if not check_parameter(theta, shape) <= (float("inf") if radius is None else radius):
+        raise OutsideBox(f"theta: expected every coordinate within the agreed box, at most {radius:g} in size")
+
+
+def rows_and_slack(context: Context, owner: str) -> tuple[int, float]:
+    """How many rows an owner's training answers are means over, and the relative rounding error of such a mean."""
+    rows = context.terms.train_rows(owner)
+    return rows, summation_slack(rows, context.preparation.width)
+
+
+def unlimited() -> TermsError:
+    """Nothing limits what one record can do."""
+    return TermsError(
+        "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public sample): "
+        "without either nothing limits what one record can do"
+    )
