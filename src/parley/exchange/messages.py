@@ -48,8 +48,8 @@ class Standing:
         return self.epsilon - self.spent
 
     @classmethod
-    def of(cls, account: Account) -> "Standing":
-        return cls(account.epsilon, account.spent, account.answered, account.rounds)
+    def of(cls, account: Account, head_then: str | None = None) -> "Standing":
+        return cls(account.epsilon, account.spent, account.answered, account.rounds, account.head, head_then)
 
 
 @dataclass(frozen=True)
