@@ -81,7 +81,7 @@ def run_command(
             made = (lambda model: None) if save is None else (lambda model: model.save(save))
             last = lambda: unheard.extend(federation.catch_up())  # noqa: E731
             keep, heads = (lambda point: point.save(kept)), (lambda: federation.heads)
-            result = learn(plan, federation, begin, keep, federation.spent, heads, own, progress, made, last)
+            result = learn(plan, federation, begin, keep, federation.spent, own, progress, made, last, heads)
     finally:
         federation.close()
     if save_own is not None and result.own_model is not None:

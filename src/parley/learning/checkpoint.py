@@ -66,9 +66,8 @@ def load_checkpoint(path: Path, terms: Terms, start: State) -> Checkpoint:
     expected = terms.hash
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        checksum, whole = content.pop("checksum", None), True
-        if content["format"] == FORMAT:
-            whole = checksum == _checksum(_canonical(content))
+        checksum = content.pop("checksum", None)
+        whole = checksum == (None if content["format"] == WITHOUT_HEADS else _checksum(_canonical(content)))
         found = None if not whole or content["terms"] != expected else _read(content, terms, start)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise SettingError(

@@ -68,19 +68,19 @@ def learn(
     begin: Checkpoint,
     save: Callable[[Checkpoint], None],
     spent: Callable[[str], float | None],
-    heads: Callable[[], Mapping[str, Head]],
     own: Agreement | None = None,
     progress: Callable[[State], None] = lambda state: None,
     made: Callable[[JointModel], None] = lambda model: None,
     catch_up: Callable[[], object] = lambda: None,
+    heads: Callable[[], Mapping[str, Head]] = dict,
 ) -> Result:
     """All rounds from `begin` on, then the score if one is agreed on. `save` is called after each round and must be durable when it
     returns: only then the next is asked. A run that was interrupted before its score asks the same question again.
 
-    `spent` says what an owner has spent by its own word, None if it was not asked: then its last word in `begin` counts. `heads` says
-    where the owners' ledgers ended when last seen. `own` is the learner's own agreement if it owns a table too. `made` gets the model
-    before its score is asked: whatever becomes of the score, the model is not lost. `catch_up` is called when nothing more will be
-    asked: owners that were late have spent, too.
+    `spent` says what an owner has spent by its own word, None if it was not asked: then its last word in `begin` counts. `own` is the
+    learner's own agreement if it owns a table too. `made` gets the model before its score is asked: whatever becomes of the score,
+    the model is not lost. `catch_up` is called when nothing more will be asked: owners that were late have spent, too. `heads` says
+    where the ledgers of owners elsewhere ended when they were last heard.
     """
     began = time.perf_counter()
     terms, used = plan.terms, Counter(begin.answers)
@@ -94,7 +94,7 @@ def learn(
         return {**begin.spent, **{name: epsilon for name, epsilon in heard.items() if epsilon is not None}}
 
     def keep(state: State) -> None:
-        save(Checkpoint(begin.terms, state, dict(used), last_word(), dict(heads())))
+        save(Checkpoint(begin.terms, state, dict(used), last_word(), {**begin.heads, **heads()}))
 
     def after_round(state: State) -> None:
         keep(state)

@@ -43,9 +43,9 @@ def main(grid: Grid, context: Context) -> None:
             begin,
             lambda point: point.save(kept),
             federation.spent,
-            lambda: federation.heads,
             made=lambda model: model.save(made),
             catch_up=federation.catch_up,
+            heads=lambda: federation.heads,
         )
     finally:
         federation.close()
