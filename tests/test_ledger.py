@@ -258,14 +258,14 @@ def test_a_changed_or_missing_row_breaks_the_chain(tmp_path, tamper):
 
 def test_a_chain_with_recomputed_hashes_still_has_to_add_up(tmp_path):
     """Somebody who recomputes hashes can forge history, but not one in which the debits exceed the budget."""
-    from parley.ledger import COLUMNS, START, _row_hash
+    from parley.ledger.chain import COLUMNS, START, row_hash
 
     path = filled(tmp_path)
     with sqlite3.connect(path) as db:
         db.execute("UPDATE entries SET epsilon='1/20' WHERE kind='accept'")
         previous = START
-        for row in db.execute(f"SELECT {', '.join(COLUMNS)} FROM entries ORDER BY seq").fetchall():
-            link = _row_hash(previous, row)
+        for *row, pad in db.execute(f"SELECT {', '.join(COLUMNS)}, pad FROM entries ORDER BY seq").fetchall():
+            link = row_hash(previous, tuple(row), pad)
             db.execute("UPDATE entries SET previous=?, hash=? WHERE seq=?", (previous, link, row[0]))
             previous = link
     with pytest.raises(BrokenChainError, match="does not follow"):
@@ -279,6 +279,9 @@ def test_a_ledger_that_was_moved_away_or_replaced_is_not_written_to(tmp_path):
     path.rename(tmp_path / "moved")
     with pytest.raises(LedgerError, match="moved or replaced"):
         ledger.answer(query(1), costing(COST), {}, value())
+    with pytest.raises(LedgerError, match="rolled back or replaced"):
+        Ledger(path, lifetime=1.0)  # no fresh budget for who loses the ledger alone
+    (tmp_path / "a.ledger.verified").unlink()
     Ledger(path, lifetime=1.0).close()
     with pytest.raises(LedgerError, match="moved or replaced"):
         ledger.account("t")
@@ -288,10 +291,10 @@ def test_a_ledger_that_was_moved_away_or_replaced_is_not_written_to(tmp_path):
 def test_a_ledger_that_cannot_be_written_releases_nothing(tmp_path, monkeypatch):
     ledger = Ledger(tmp_path / "a.ledger", lifetime=1.0)
     ledger.accept(reserve("t", Fraction(1), 10))
-    ledger._connect().execute("PRAGMA query_only=ON")
+    ledger._writer._opened().execute("PRAGMA query_only=ON")
     with pytest.raises(LedgerError, match="nothing was released"):
         ledger.answer(query(1), costing(COST), {}, value())
-    ledger._connect().execute("PRAGMA query_only=OFF")
+    ledger._writer._opened().execute("PRAGMA query_only=OFF")
     assert ledger.account("t").spent == 0
 
 
