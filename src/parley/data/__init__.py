@@ -2,7 +2,7 @@
 
 from parley.data.design import Design
 from parley.data.lending import synthetic_lending
-from parley.data.preparation import Preparation, fit_preparation
+from parley.data.preparation import Preparation, fit_preparation, listed_features
 from parley.data.split import split_by_column, split_consecutive, split_dirichlet
 from parley.data.table import read_table
 
@@ -10,6 +10,7 @@ __all__ = [
     "Design",
     "Preparation",
     "fit_preparation",
+    "listed_features",
     "read_table",
     "split_by_column",
     "split_consecutive",

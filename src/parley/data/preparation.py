@@ -58,6 +58,11 @@ class Preparation:
         return columns + self.model.has_intercept
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, where there may be several: from the terms or from the public sample."""
+        return self.categories[self.model.target]
+
+    @property
     def feature_bound(self) -> Floats | None:
         """The largest |x_j| any record can have after preparation [p]; None if some feature is unbounded."""
         if self.component_low is not None and self.component_high is not None:
@@ -131,10 +136,15 @@ class Preparation:
         return raw[: self.width]
 
     def target(self, frame: Rows, name: str) -> Floats:
-        """The targets [n]: clipped to their bounds, centred and scaled; or classes as -1 and 1."""
+        """The targets [n]: clipped to their bounds, centred and scaled; two classes as -1 and 1; several as their places, 0, 1, 2, ..."""
         column = self.model.target
         require_columns(frame, [column], name)
         y = self._column(frame, column, name)
+        if self.model.task == "classes":
+            unknown = np.flatnonzero(~(y < len(self.classes)))
+            if unknown.size:
+                raise DataError(f"{name}: column {column!r}, row {unknown[0] + 1}: expected one of the agreed classes")
+            return y
         if not self.model.classifies:
             with np.errstate(over="ignore"):  # clipped next
                 return settle((y - self.target_centre) / self.target_scale, *self._target_limits)
@@ -146,7 +156,11 @@ class Preparation:
     def weights(self, y: Floats) -> Floats:
         """The weight of each record's loss: that of its class in the terms, else 1."""
         weight = self.model.class_weight
-        return np.where(y > 0, weight.get("1", 1.0), weight.get("0", 1.0)) if weight else np.ones(len(y))
+        if not weight:
+            return np.ones(len(y))
+        if self.model.task == "classes":
+            return np.array([weight.get(name, 1.0) for name in self.classes])[y.astype(np.intp)]
+        return np.where(y > 0, weight.get("1", 1.0), weight.get("0", 1.0))
 
     def designs(self, table: pd.DataFrame | ParquetFolder, terms: Terms, name: str) -> tuple[Design, Design]:
         """(training, held-out) designs of one owner's table, as the terms promise them.
@@ -222,12 +236,15 @@ def fit_preparation(terms: Terms, example: pd.DataFrame | None = None) -> tuple[
     if public is not None:
         require_columns(public, [*features, model.target], PUBLIC)
         for column in (*features, model.target):
-            if column not in categories and not _numeric(public, column):
+            named = model.task == "classes" and column == model.target
+            if column not in categories and (named or not _numeric(public, column)):
                 categories[column] = tuple(names(public, column, PUBLIC))
     for key in ("bounds", "categories"):
         for column in getattr(model, key):
             if column not in (*features, model.target):
                 raise DataError(f"model.{key}.{column}: expected a feature or the target")
+    if model.task == "classes":
+        _require_classes(model, categories)
     declared = {column: (0.0, float(len(names))) for column, names in categories.items()} | model.bounds
     unbounded = (-np.inf, np.inf)
     low, high = np.array([declared.get(column, unbounded) for column in features]).T
@@ -246,6 +263,26 @@ def fit_preparation(terms: Terms, example: pd.DataFrame | None = None) -> tuple[
     fitted = _fit_on_public(plain, public)
     y = fitted.target(public, PUBLIC)
     return fitted, Design(fitted.matrix(public, PUBLIC), y, fitted.weights(y))
+
+
+def _require_classes(model: Model, categories: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse classes that nobody listed, too few of them, or weights of others."""
+    classes = categories.get(model.target, ())
+    if len(classes) < 2:
+        raise DataError(
+            f"model.categories.{model.target}: expected the names of at least two classes, or a public sample that has them: which "
+            "classes there are must not depend on private rows"
+        )
+    for name in model.class_weight:
+        if name not in classes:
+            raise DataError(f"model.class_weight.{name}: expected one of the classes {', '.join(classes)}")
+
+
+def listed_features(terms: Terms, table: pd.DataFrame) -> tuple[str, ...] | None:
+    """The features that this table alone would suggest; None where the terms or a public sample list them."""
+    if terms.model.features is not None or terms.model.public is not None:
+        return None
+    return _numeric_columns(terms, table, public=False)
 
 
 def _fit_on_public(plain: Preparation, public: pd.DataFrame) -> Preparation:

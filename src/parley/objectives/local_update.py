@@ -18,12 +18,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.accounting import mechanism_norm
 from parley.data import Design, Preparation
 from parley.data.design import UNIT
 from parley.errors import TermsError
-from parley.mechanisms import Bounded, Extent, Norm
-from parley.objectives.margin import MarginObjective, RecordBound
+from parley.mechanisms import Extent, Norm
+from parley.objectives.objective import Limits, Objective, RecordBound
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -53,21 +52,13 @@ class LocalUpdate:
     regularisation: float  # r
     radius: float
     curvature: float  # L, penalty included
-    reach: float  # the largest bend * sum |theta_j x_j| * |x|: how far a margin that is wholly wrong would move a record's gradient
-    width: int
+    record_rounding: float  # how far rounding may move one record's share of the gradient, in L2 (`Objective.walk_rounding`)
+    parameters: int
     norm: Norm
 
-    def bounded(
-        self, objective: MarginObjective, design: Design, start: Floats, bound: RecordBound, persons_records: int
-    ) -> Bounded:
-        """The mean direction of a walk from every start [..., p] in the box, with its sensitivity.
-
-        Formal guarantee: see `Bounded`, and `sensitivity` for the proof.
-        """
-        value = walk(
-            lambda w: objective.mean_gradient(design, w, bound), start, self.steps, self.step, self.regularisation, self.radius
-        )
-        return Bounded(value, self.sensitivity(bound, len(design), design.summation_slack, persons_records), self.norm)
+    def direction(self, gradient: Callable[[Floats], Floats], start: Floats) -> Floats:
+        """The mean direction of a walk from every start [..., P] in the box, along an owner's `Objective.walk_gradient`."""
+        return walk(gradient, start, self.steps, self.step, self.regularisation, self.radius)
 
     def sensitivity(self, bound: RecordBound, records: int, slack: float, records_per_person: int = 1) -> float:
         """How far one person can move the computed mean direction of a walk on `records` rows.
@@ -81,7 +72,7 @@ class LocalUpdate:
         if bound.norm != "l2":
             raise ValueError("local steps are non-expansive in L2 alone, so records are bounded there")
         reach = 2 * (self.share * bound.value * records_per_person / records + self._rounding(bound.value, slack))
-        return reach * (1.0 if self.norm == "l2" else math.sqrt(self.width)) * (1 + 1e-12)
+        return reach * (1.0 if self.norm == "l2" else math.sqrt(self.parameters)) * (1 + 1e-12)
 
     def extent(self, bound: RecordBound, slack: float) -> Extent:
         """Where the computed mean direction of a walk from within the box lies, whatever the table holds.
@@ -90,7 +81,7 @@ class LocalUpdate:
         rho (r |w| + |g|) in L2, |w| <= radius sqrt p and |g| <= Xi, and by rho `rounding` for the computation; s steps divided by rho s
         are at most one. No coordinate moves further than across the box.
         """
-        root = math.sqrt(self.width)
+        root = math.sqrt(self.parameters)
         rounding = self._rounding(bound.value, slack)
         step = self.regularisation * self.radius * root + bound.value + rounding
         across = 2 * self.radius / (self.step * self.steps) + rounding
@@ -114,30 +105,26 @@ class LocalUpdate:
     def _rounding(self, largest: float, slack: float) -> float:
         """How far, in L2 and divided by rho, a computed step may land from the exact one; the last division included.
 
-        - The mean of given slopes times rows: slack Xi (`summation_slack`).
-        - A slope given its margin: a few roundings and scipy's expit, together within 16 u of it; where that lifts it over the clip
-          both are clipped, so at most 32 u Xi.
-        - A margin: p products, at most 2 (p + 8) u times sum |theta_j| |x_j|, and a slope moves by largest bend times that.
+        - The mean of given shares: slack Xi (`summation_slack`).
+        - A record's share: `record_rounding`.
         - The step w - rho (r w + g): at most 16 u (radius + rho Xi) a coordinate, since rho r <= 2; the answer's subtraction and
           division: at most 8 u radius/(rho s) a coordinate.
         """
-        sums = (slack + 32 * UNIT) * largest + 2 * (self.width + 8) * UNIT * self.reach
-        return sums + 32 * UNIT * math.sqrt(self.width) * (self.radius / self.step + largest)
+        return slack * largest + self.record_rounding + 32 * UNIT * math.sqrt(self.parameters) * (self.radius / self.step + largest)
 
 
-def local_update(terms: Terms, objective: MarginObjective, preparation: Preparation) -> LocalUpdate:
+def local_update(terms: Terms, objective: Objective, preparation: Preparation, limits: Limits, norm: Norm) -> LocalUpdate:
     """The local walks of these terms, or a `TermsError` if nothing limits what one record does to them."""
-    step, radius, steps = local_step(terms, objective, preparation), terms.model.radius, terms.learning.local_steps
-    features, curvature = preparation.feature_bound, objective.largest_curvature(preparation)
-    if radius is None or steps is None or features is None or curvature is None:
+    step, steps = local_step(terms.learning.step, objective, preparation), terms.learning.local_steps
+    curvature, bound = objective.largest_curvature(preparation), objective.record_bound(preparation, limits, "l2")
+    if limits.radius is None or steps is None or curvature is None or bound is None:
         raise TermsError("learning.algorithm: expected federated-averaging, with model.radius and bounds of every feature")
-    bend = objective.largest_bend * terms.model.largest_weight
-    reach = bend * radius * float(features.sum()) * float(np.sqrt(np.sum(features**2)))
-    norm = mechanism_norm(terms.privacy.mechanism)
-    return LocalUpdate(steps, step, objective.regularisation, radius, curvature, reach, preparation.width, norm)
+    rounding = objective.walk_rounding(preparation, limits, bound)
+    parameters = objective.parameters(preparation)
+    return LocalUpdate(steps, step, objective.regularisation, limits.radius, curvature, rounding, parameters, norm)
 
 
-def local_step(terms: Terms, objective: MarginObjective, preparation: Preparation) -> float:
+def local_step(step: float | str, objective: Objective, preparation: Preparation) -> float:
     """rho: the terms' step if it is at most 2/L, or for "auto" 1/L, rounded down to six digits; the same for owners and learner.
 
     L bounds the curvature of every table that keeps to the bounds. The curvature of the owner's own table would allow longer steps, but
@@ -145,7 +132,7 @@ def local_step(terms: Terms, objective: MarginObjective, preparation: Preparatio
     """
     if not objective.smooth:
         raise TermsError("model.kind: expected a smooth loss beside federated-averaging: steps on the hinge may drive tables apart")
-    largest, step = objective.largest_curvature(preparation), terms.learning.step
+    largest = objective.largest_curvature(preparation)
     if largest is None or not 0 < largest < math.inf:
         raise TermsError(
             "model.bounds: expected bounds of every feature (declared, or from a public sample) beside federated-averaging: without "

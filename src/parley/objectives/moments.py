@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from parley.data import Design, Preparation
 from parley.data.design import UNIT
-from parley.mechanisms import Bounded, Norm
-from parley.objectives.margin import RecordBound
-from parley.terms import Terms
+from parley.mechanisms import Norm
+from parley.objectives.objective import RecordBound, tightest
 from parley.validate import SMALLEST, Floats
 
 
@@ -23,15 +22,13 @@ def moments_length(width: int) -> int:
     return (width + 1) * (width + 2) // 2
 
 
-def moments_bound(preparation: Preparation, terms: Terms, norm: Norm) -> RecordBound | None:
+def moments_bound(preparation: Preparation, clip: float | None, norm: Norm) -> RecordBound | None:
     """Xi: the most that one record's z z' can measure: the smaller of the terms' clip and what the bounds of its columns imply."""
-    clip, features = terms.privacy.clip, preparation.feature_bound
+    features = preparation.feature_bound
     implied = math.inf
     if features is not None:
         implied = float(_norms(np.append(features, preparation.target_bound)[None, :], norm)[0]) * (1 + 1e-12)
-    if clip is not None and clip < implied:
-        return RecordBound(clip, norm, clips=True)
-    return RecordBound(implied, norm, clips=False) if math.isfinite(implied) else None
+    return tightest(clip, implied, norm)
 
 
 def moments_sensitivity(bound: RecordBound, records: int, slack: float, records_per_person: int = 1) -> float:
@@ -44,11 +41,11 @@ def moments_sensitivity(bound: RecordBound, records: int, slack: float, records_
     return bound.value * (reach * records_per_person / records + 2 * slack)
 
 
-def bounded_moments(design: Design, bound: RecordBound, records_per_person: int = 1) -> Bounded:
-    """The mean of z z' over the rows, packed [d], with its sensitivity.
+def mean_moments(design: Design, bound: RecordBound) -> Floats:
+    """The mean of z z' over the rows, packed [d].
 
     >>> design = Design(np.array([[1.0], [2.0]]), np.array([1.0, 0.0]), np.ones(2))
-    >>> bounded_moments(design, RecordBound(100.0, "l1", clips=True)).value
+    >>> mean_moments(design, RecordBound(100.0, "l1", clips=True))
     array([2.5, 0.5, 0.5])
     """
     i, j, scale = _layout(design.width, bound.norm)
@@ -58,8 +55,7 @@ def bounded_moments(design: Design, bound: RecordBound, records_per_person: int 
         counted = z * _share(z, bound)[:, None] if bound.clips else z
         return np.asarray((counted.T @ z)[i, j] * scale)
 
-    value = design.sum(part) / len(design)
-    return Bounded(value, moments_sensitivity(bound, len(design), design.summation_slack, records_per_person), bound.norm)
+    return design.sum(part) / len(design)
 
 
 def unpack_moments(value: Floats, width: int, norm: Norm) -> Floats:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from parley.accounting import mechanism_norm
 from parley.data import Design, Preparation
 from parley.data.design import summation_slack
@@ -92,9 +94,10 @@ class Question(ABC):
         if type(query) is not self.asks:
             raise Malformed(f"query: expected the kind that the agreed algorithm asks in this round, {self.asks.kind}")
 
-    def bounded(self, query: Query, tables: Tables) -> Bounded:
-        """The exact answer to a checked query, with its sensitivity."""
-        return Bounded(self.exact(query, tables), self.sensitivity, self.norm)
+    def bounded(self, query: Query, tables: Tables, worlds: tuple[int, ...] = ()) -> Bounded:
+        """The exact answer to a checked query, with its sensitivity; the same for all replicates where the query has none of its own."""
+        value = np.broadcast_to(self.exact(query, tables), (*worlds, self.size))
+        return Bounded(value, self.sensitivity, self.norm)
 
 
 def check_in_box(theta: Any, shape: tuple[int, ...], radius: float | None) -> None:

@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import numpy as np
-
 from parley.errors import TermsError
 from parley.objectives import RecordBound
-from parley.objectives.moments import mean_moments, moments_bound, moments_extent, moments_length, moments_sensitivity
+from parley.objectives.moments import mean_moments, moments_bound, moments_length, moments_sensitivity
 from parley.queries.query import Query
 from parley.queries.question import Context, Question, Tables, rows_and_slack, unlimited
 from parley.validate import Floats
@@ -27,7 +25,6 @@ class StatisticsQuestion(Question):
     asks = StatisticsQuery
 
     bound: RecordBound
-    worlds: tuple[int, ...] = ()
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
@@ -44,7 +41,7 @@ class StatisticsQuestion(Question):
             size=moments_length(context.preparation.width),
             norm=bound.norm,
             sensitivity=moments_sensitivity(bound, rows, slack, k),
-            extent=moments_extent(bound, slack),
+            extent=bound.extent(slack),
             bound=bound,
         )
 

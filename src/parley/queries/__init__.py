@@ -1,0 +1,29 @@
+"""What can be asked: one file a kind of question, with everything that follows from it."""
+
+from parley.queries.gradient import GradientQuery, GradientQuestion
+from parley.queries.query import Answer, Query
+from parley.queries.question import Context, Question, Tables
+from parley.queries.score import ScoreQuery, ScoreQuestion
+from parley.queries.statistics import StatisticsQuery, StatisticsQuestion
+from parley.queries.update import UpdateQuery, UpdateQuestion
+
+__all__ = [
+    "KINDS",
+    "Answer",
+    "Context",
+    "GradientQuery",
+    "GradientQuestion",
+    "Query",
+    "Question",
+    "ScoreQuery",
+    "ScoreQuestion",
+    "StatisticsQuery",
+    "StatisticsQuestion",
+    "Tables",
+    "UpdateQuery",
+    "UpdateQuestion",
+]
+
+KINDS: dict[str, type[Question]] = {
+    question.asks.kind: question for question in (GradientQuestion, UpdateQuestion, StatisticsQuestion, ScoreQuestion)
+}

@@ -1,0 +1,83 @@
+"""Who is asked in which round: public, and known before the first. So each owner's noise is calibrated for its own number of answers."""
+
+import hashlib
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from parley.terms import Terms
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`turns`[k - 1]: the names asked in round k; None: everybody, always."""
+
+    names: tuple[str, ...]
+    horizon: int
+    turns: tuple[tuple[str, ...], ...] | None = None
+
+    @property
+    def everybody(self) -> bool:
+        """Whether every round asks all owners."""
+        return self.turns is None
+
+    def at(self, number: int) -> tuple[str, ...]:
+        """Who is asked in this round; after the last, for a score, everybody."""
+        return self.names if self.turns is None or number > self.horizon else self.turns[number - 1]
+
+    def rounds_of(self, name: str) -> Sequence[int]:
+        """The rounds in which an owner is asked."""
+        return range(1, self.horizon + 1) if self.turns is None else self._rounds[name]
+
+    @cached_property
+    def _rounds(self) -> dict[str, tuple[int, ...]]:
+        found: dict[str, list[int]] = {name: [] for name in self.names}
+        for place, asked in enumerate(self.turns or ()):
+            for name in asked:
+                found[name].append(place + 1)
+        return {name: tuple(rounds) for name, rounds in found.items()}
+
+
+def make_schedule(terms: Terms) -> Schedule:
+    """The schedule of these terms: with a `stride` s an owner is asked in rounds 1, 1 + s, 1 + 2 s, ...; with `participation` every round
+    asks that share of the owners, dealt from a shuffled pack that is shuffled anew when it is used up, so that all have their turn equally
+    often, give or take one.
+
+    The draw is public. It hides nobody, so no guarantee gets better by it: an owner pays for the rounds in which it is asked.
+
+    >>> owners = [{"name": name, "records": 10, "epsilon": 1.0, "stride": stride} for name, stride in (("a", 1), ("b", 3))]
+    >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "learning": {"horizon": 5}, "privacy": {"clip": 1.0},
+    ...                          "owners": owners})
+    >>> make_schedule(terms).rounds_of("b")
+    (1, 4)
+    """
+    names, horizon = tuple(part.name for part in terms.owners), terms.learning.horizon
+    if terms.learning.participation is not None:
+        return Schedule(names, horizon, _dealt(terms, names))
+    strides = [part.stride or 1 for part in terms.owners]
+    if all(stride == 1 for stride in strides):
+        return Schedule(names, horizon)
+    turns = [tuple(name for name, stride in zip(names, strides, strict=True) if k % stride == 0) for k in range(horizon)]
+    return Schedule(names, horizon, tuple(turns))
+
+
+def _dealt(terms: Terms, names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    seed, many, packs = terms.learning.participation_seed or 0, terms.asked_a_round, itertools.count()
+    pack: list[str] = []
+    turns = []
+    for _ in range(terms.learning.horizon):
+        hand: set[str] = set()
+        while len(hand) < many:
+            if not {*pack} - hand:
+                pack = _shuffled(names, seed, next(packs)) + pack  # who is left over has its turn first, in the next round
+            card = next(name for name in reversed(pack) if name not in hand)
+            pack.remove(card)
+            hand.add(card)
+        turns.append(tuple(name for name in names if name in hand))
+    return tuple(turns)
+
+
+def _shuffled(names: tuple[str, ...], seed: int, pack: int) -> list[str]:
+    """By hashes, so that every party deals alike whatever libraries it has."""
+    return sorted(names, key=lambda name: hashlib.sha256(f"{seed}/{pack}/{name}".encode()).digest())
