@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from parley.forecasting.forecast import forecast
     from parley.games import Negotiation
     from parley.games.negotiate import negotiate
-    from parley.learning import JointModel, Result, alone, load_model
     from parley.learning.train import train
     from parley.ledger import Ledger
+    from parley.outcome import JointModel, Result, alone, load_model
     from parley.owner import Owner
     from parley.terms import Terms, load_terms
 
@@ -44,7 +44,8 @@ __all__ = [
 _ROOMS = {
     "parley.forecasting": ("Forecast", "Proposal", "best_coalition", "forecast", "plan"),
     "parley.games": ("Negotiation", "negotiate"),
-    "parley.learning": ("JointModel", "Result", "alone", "load_model", "train"),
+    "parley.learning": ("train",),
+    "parley.outcome": ("JointModel", "Result", "alone", "load_model"),
     "parley.ledger": ("Ledger",),
     "parley.owner": ("Owner",),
     "parley.terms": ("Terms", "load_terms"),

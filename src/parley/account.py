@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from parley.errors import BudgetExhausted, OutOfOrder, UnknownTerms
-from parley.queries import Query
 
 
 @dataclass(frozen=True)
@@ -61,21 +60,22 @@ class Account:
         if self.closed:
             raise BudgetExhausted("the owner closed these terms, and all that they reserved counts as spent; agree on new ones")
 
-    def debit(self, query: Query, spent_after: Callable[[int], Fraction]) -> "Account":
-        """The account after answering `query`, when `spent_after(k)` bounds k answers; or a refusal that changes nothing."""
-        if query.learner != self.learner:
-            raise UnknownTerms(f"these terms were not accepted for learner {query.learner!r}")
+    def debit(self, learner: str, number: int, spent_after: Callable[[int], Fraction]) -> "Account":
+        """The account after answering the learner's round `number`, when `spent_after(k)` bounds k answers; or a refusal that changes
+        nothing."""
+        if learner != self.learner:
+            raise UnknownTerms(f"these terms were not accepted for learner {learner!r}")
         self.require_open()
-        in_turn = query.round > self.answered if self.gaps else query.round == self.answered + 1
-        if not in_turn or query.round > self.rounds:
+        in_turn = number > self.answered if self.gaps else number == self.answered + 1
+        if not in_turn or number > self.rounds:
             where = f"round {self.answered + 1} of {self.rounds}" if self.answered < self.rounds else "no further round"
-            raise OutOfOrder(f"round {query.round} was asked: expected {where}")
+            raise OutOfOrder(f"round {number} was asked: expected {where}")
         spent = spent_after(self.answers + 1)
         if not self.spent <= spent <= self.epsilon:
             raise BudgetExhausted(
-                f"round {query.round} would bring the epsilon spent to {float(spent):g}: these terms reserve {float(self.epsilon):g}"
+                f"round {number} would bring the epsilon spent to {float(spent):g}: these terms reserve {float(self.epsilon):g}"
             )
-        return replace(self, spent=spent, answered=query.round, answers=self.answers + 1)
+        return replace(self, spent=spent, answered=number, answers=self.answers + 1)
 
 
 @dataclass(frozen=True)

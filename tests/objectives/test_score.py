@@ -8,8 +8,8 @@ from sklearn.metrics import confusion_matrix, mean_squared_error, r2_score
 import parley
 from parley.data import Design, fit_preparation
 from parley.errors import TermsError
-from parley.learning.released_score import reader
 from parley.objectives.score import bounded_score, score_sensitivity, target_interval
+from parley.outcome.scores import reader
 from parley.terms import Model
 from samples import BOUNDS, class_table, make_terms, regression_table
 

@@ -2,17 +2,17 @@
 
 from parley.accounting.budget import exact, per_round, shared_record_epsilon
 from parley.accounting.compose import METHODS, Bound, compose, multiplier_for, rounds_for
-from parley.accounting.plan import Plan, make_plan, mechanism_norm
+from parley.accounting.series import Series, make_series, mechanism_norm
 from parley.accounting.stable_bounds import StableBound, stable_epsilon
 
 __all__ = [
     "METHODS",
     "Bound",
-    "Plan",
+    "Series",
     "StableBound",
     "compose",
     "exact",
-    "make_plan",
+    "make_series",
     "mechanism_norm",
     "multiplier_for",
     "per_round",

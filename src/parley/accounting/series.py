@@ -29,6 +29,7 @@ class Series(ABC):
     shared_records: int = 1
 
     norm: ClassVar[Norm]
+    exact: ClassVar[bool] = False  # whether what answers cost is a fraction, the same on every machine
 
     @classmethod
     @abstractmethod
@@ -56,6 +57,7 @@ class PureSeries(Series):
     """Laplace noise: pure costs add up, exactly."""
 
     norm = Laplace.norm
+    exact = True
 
     @classmethod
     def calibrated(cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float) -> Laplace:

@@ -1,5 +1,15 @@
-"""How the owners' answers become one."""
+"""How the owners' answers become one, where their noise is drawn, and how much of it the one carries."""
 
-from parley.aggregation.mean import mean_variance, weighted_mean
+from parley.aggregation.mean import EachOwner, EachOwnerNoise, Members, weighted_mean
+from parley.terms import Terms
 
-__all__ = ["mean_variance", "weighted_mean"]
+__all__ = ["AGGREGATIONS", "Aggregation", "EachOwner", "EachOwnerNoise", "Members", "aggregation_of", "weighted_mean"]
+
+Aggregation = EachOwner  # the only one so far
+
+AGGREGATIONS: dict[str, Aggregation] = {"each-owner": EachOwner()}
+
+
+def aggregation_of(terms: Terms) -> Aggregation:
+    """The one that the terms name in `privacy.noise`."""
+    return AGGREGATIONS[terms.privacy.noise]

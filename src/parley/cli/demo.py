@@ -13,10 +13,10 @@ from parley.cli.train import SIMULATION, guarantee, open_owners, owner_rows
 from parley.data import synthetic_lending
 from parley.data.design import pooled
 from parley.forecasting import Forecast, forecast
-from parley.learning import Result
-from parley.learning.metrics import task_metrics
-from parley.learning.score import Verdict, score
-from parley.learning.train import alone, train
+from parley.learning.train import train
+from parley.outcome import Result, alone
+from parley.outcome.metrics import task_metrics
+from parley.outcome.verdict import Verdict, score
 from parley.owner import Owner
 from parley.report import figures
 from parley.report.page import Section, page
@@ -143,8 +143,9 @@ def write_banks(folder: Path) -> None:
 def judge_alone(terms: Terms, owners: list[Owner]) -> tuple[dict[str, dict[str, float]], tuple[Floats, Floats]]:
     """What each bank's own model, trained without noise, is worth on the whole market's held-out rows."""
     agreements = [owner.prepare(terms) for owner in owners]
-    market = pooled([a.held_out for a in agreements])
-    scores = {o.name: task_metrics(agreements[0].preparation, market, alone(terms, o)) for o in owners}
+    market = pooled([a.tables.held_out for a in agreements])
+    setup = agreements[0].setup
+    scores = {o.name: task_metrics(setup.objective, setup.preparation, market, alone(terms, o)) for o in owners}
     known = {name: {k: v for k, v in metrics.items() if v is not None} for name, metrics in scores.items()}
     return known, (market.X, market.y)
 
@@ -157,7 +158,7 @@ def with_budget(terms: Terms, epsilon: float) -> Terms:
 def r_squared(owners: list[Owner], terms: Terms, replicates: int) -> Floats:
     """R^2 on all held-out rows of each run by these terms."""
     result = train(terms, owners, replicates=replicates, seed=SEED, measure=False)
-    market = pooled([owner.prepare(terms).held_out for owner in owners])
+    market = pooled([owner.prepare(terms).tables.held_out for owner in owners])
     return r_squared_of(result.theta, (market.X, market.y))
 
 

@@ -16,9 +16,9 @@ from parley.cli.screen import console, errors_console, print_json
 from parley.cli.train import guarantee, show_scores
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.learning import Result
 from parley.learning.algorithm import State
-from parley.learning.deployed import learn, open_checkpoint, plan_run
+from parley.learning.deployed import learn, plan_run
+from parley.outcome import Result
 from parley.owner import Agreement
 from parley.report.tables import number, terminal_table
 from parley.terms import Terms, load_terms
@@ -66,22 +66,18 @@ def run_command(
     terms = load_terms(terms_file)
     require_shared_sample(terms)
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
-    plan = plan_run(terms)
-    begin = open_checkpoint(plan, kept, resume)
+    run = plan_run(terms, kept, save)
+    begin = run.begin(resume)
     peers, own = find_owners(terms, owners)
     if save_own is not None and own is None:
         raise SettingError(f"--save-own: expected an owner as the learner, with its own table in {owners}")
     patience = positive(deadline, "--deadline")
-    federation = Federation(terms, plan.preparation, peers, patience, warn, begin.heads, begin.answers)
-    unheard: list[str] = []
+    federation = Federation(run.setup, peers, patience, warn, begin.heads, begin.answers)
     try:
-        if not plan.finished(begin):  # a finished run needs nobody
+        if not run.finished(begin):  # a finished run needs nobody
             federation.greet()
         with watched(terms, federation) as progress:
-            made = (lambda model: None) if save is None else (lambda model: model.save(save))
-            last = lambda: unheard.extend(federation.catch_up())  # noqa: E731
-            keep, heads = (lambda point: point.save(kept)), (lambda: federation.heads)
-            result = learn(plan, federation, begin, keep, federation.spent, own, progress, made, last, heads)
+            result, unheard = learn(run, federation, begin, own, progress)
     finally:
         federation.close()
     if save_own is not None and result.own_model is not None:

@@ -18,7 +18,6 @@ from parley.errors import CertificateError, SettingError, TermsError, UnknownTer
 from parley.exchange.acceptance import Acceptance, Acceptances
 from parley.exchange.settings import load_owner
 from parley.ledger import Ledger
-from parley.objectives.score import score_size
 from parley.owner import Agreement, Owner
 from parley.report.tables import number, percent, terminal_table
 from parley.terms import Terms, load_terms
@@ -126,7 +125,7 @@ def accept_command(
     agreement = owner.prepare(terms)
     for sentence in promise(owner, agreement, key, relay):
         console.print(sentence, markup=False, soft_wrap=True)
-    require_books(owner).require_room(owner.reservation(terms))
+    require_books(owner).require_room(owner.reservation(agreement))
     if not yes and not typer.confirm("Accept? This reserves the budget for ever", err=True):
         errors_console.print("Nothing was accepted.")
         raise typer.Exit(1)
@@ -214,7 +213,7 @@ def show_ledger(content: dict[str, Any]) -> None:
 
 def promise(owner: Owner, agreement: Agreement, key: str | None, relay: bool) -> list[str]:
     """What accepting means, in words."""
-    terms, reservation = agreement.terms, owner.reservation(agreement.terms)
+    terms, training, reservation = agreement.setup.terms, agreement.part.training, owner.reservation(agreement)
     model, learner = terms.model, printable(terms.learning.learner)
     lifetime, reserved = require_books(owner).lifetime, require_books(owner).reserved
     if terms.privacy.delta > 0:
@@ -225,16 +224,16 @@ def promise(owner: Owner, agreement: Agreement, key: str | None, relay: bool) ->
     scored = ""
     if terms.privacy.score_epsilon is not None:
         scored = (
-            f", and one score of the finished model: {score_size(model)} means over {len(agreement.held_out):,} held-out records, with "
+            f", and one score of the finished model: {agreement.part.stages[1].question.words()}, with "
             f"laplace noise for ε = {_eps(terms.score_epsilon)}, which training goes without"
         )
     callers = f"certificate of {learner!r}" + (f" with the key {key[:16]}…" if key else ", any key that the authority signed")
-    columns = ", ".join(printable(column) for column in (*agreement.preparation.features, model.target))
+    columns = ", ".join(printable(column) for column in (*agreement.setup.preparation.features, model.target))
     return [
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
         f"Learner: {learner}. Who may ask: the {callers}{'; relays on this machine' if relay else ''}.",
         f"Model: {model.kind} from the columns {columns}.",
-        f"What leaves: {terms.learning.horizon} answers, each {_what_leaves(agreement)}, with {terms.privacy.mechanism} noise"
+        f"What leaves: {len(training.rounds)} answers, each {training.question.words()}, with {terms.privacy.mechanism} noise"
         f"{scored}. Nothing else.",
         f"What it promises every person in the table: ε = {number(float(reservation.epsilon))}, δ = {number(terms.privacy.delta)}. "
         f"Who believed something about a person with 50.0% ends between {percent(low)} and {percent(high)}{unless}.",
@@ -242,16 +241,6 @@ def promise(owner: Owner, agreement: Agreement, key: str | None, relay: bool) ->
         f"{'nothing more' if accepted(owner, terms) else _eps(reservation.epsilon)} would be now"
         f"{' (these terms are accepted)' if accepted(owner, terms) else ''}. It never comes back, whether asked for or not.",
     ]
-
-
-def _what_leaves(agreement: Agreement) -> str:
-    """One answer in words."""
-    learning, rows, numbers = agreement.terms.learning, f"{len(agreement.train):,} records", f"{agreement.train.width} numbers"
-    if learning.asks_statistics:
-        return f"a mean over {rows} as second moments"
-    if learning.asks_updates:
-        return f"the mean direction of {learning.local_steps} local steps, in which {rows} have their say, as vectors of {numbers}"
-    return f"a mean over {rows} as vectors of {numbers}"
 
 
 def accepted(owner: Owner, terms: Terms) -> bool:

@@ -7,8 +7,7 @@ import typer
 
 from parley.cli.screen import console, print_json
 from parley.cli.train import owner_table
-from parley.learning import load_model
-from parley.learning.score import score
+from parley.outcome import load_model, score
 from parley.owner import Owner
 from parley.report.tables import number, terminal_table
 from parley.terms import load_terms

@@ -8,10 +8,11 @@ import typer
 from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
 from parley.errors import LedgerError, SettingError, TermsError
-from parley.learning import Result
-from parley.learning.released_score import Scores
-from parley.learning.train import make_algorithm, train
+from parley.learning.algorithms import make_algorithm
+from parley.learning.train import train
 from parley.ledger import Ledger
+from parley.outcome import Result
+from parley.outcome.scores import Scores
 from parley.owner import Owner
 from parley.report import figures
 from parley.report.tables import number, percent, terminal_table
@@ -94,15 +95,15 @@ def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetim
     tables = [owner_table(part) for part in terms.owners]
     trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
     agreements = [owner.prepare(terms) for owner in trial]
-    make_algorithm(terms, agreements[0].objective, agreements[0].preparation, agreements[0].public)
+    make_algorithm(agreements[0].setup)
     owners = []
-    for part, table in zip(terms.owners, tables, strict=True):
+    for part, table, agreement in zip(terms.owners, tables, agreements, strict=True):
         path = folder / f"{part.name}.ledger"
         if lifetime is None and not path.exists():
             raise LedgerError(f"{path}: no such ledger; --lifetime EPS makes it, with that budget for the table's whole life")
         ledger = Ledger(path, lifetime, lifetime_delta)
         owners.append(Owner(part.name, table, ledger=ledger))
-        ledger.require_room(owners[-1].reservation(terms))
+        ledger.require_room(owners[-1].reservation(agreement))
     for owner in owners:
         owner.accept(terms)
     return owners

@@ -66,15 +66,15 @@ class Desk:
 
         def work(facts: dict[str, Any]) -> bytes:
             query = messages.read_query(content)
-            self._admit(query.terms, query.learner, caller)
-            facts |= {"terms": query.terms, "learner": query.learner, "round": query.round, "query": query.id[:64]}
-            turn = self._turns[query.terms]  # a question repeated while it is computed is not computed twice
+            self._admit(query.terms_hash, query.learner, caller)
+            facts |= {"terms": query.terms_hash, "learner": query.learner, "round": query.round, "query": query.id[:64]}
+            turn = self._turns[query.terms_hash]  # a question repeated while it is computed is not computed twice
             if not turn.acquire(timeout=PATIENCE):
                 raise Unavailable(BUSY)
             try:
                 if gone():
                     raise Unavailable(BUSY)
-                answer, account = self._owner.settle(query)
+                answer, account = self._owner.answer_with_account(query)
             finally:
                 turn.release()
             facts |= _end(account)

@@ -12,19 +12,18 @@ plainly follow from the one last seen, the owner is asked for the hash at that l
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from parley.account import Head
-from parley.data import Preparation
 from parley.errors import ContradictionError, ExchangeError, ParleyError, Refusal, Unavailable, UnknownTerms
 from parley.exchange.messages import LARGEST_MESSAGE, Standing, Told
 from parley.exchange.remote import Peer
-from parley.exchange.scrutiny import scrutiny
+from parley.exchange.scrutiny import Scrutiny
 from parley.queries import Answer, Query
-from parley.terms import Terms
+from parley.setup import Setup
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts
 LAST_WORD = 10.0  # seconds, at the end, for owners that were late
@@ -56,45 +55,48 @@ class Federation:
 
     def __init__(
         self,
-        terms: Terms,
-        preparation: Preparation,
+        setup: Setup,
         peers: Sequence[Peer],
         deadline: float,
         warn: Warn,
         heads: Mapping[str, Head] | None = None,
         answers: Mapping[str, int] | None = None,
     ) -> None:
+        terms = setup.terms
         self._terms, self._deadline, self._warn = terms, deadline, warn
         self._peers = {peer.name: peer for peer in peers}
         names = [part.name for part in terms.owners]
         if sorted(self._peers) != sorted(names):
             raise ExchangeError(f"addresses: the terms name {names}, the addresses {sorted(self._peers)}")
-        self._scrutiny = {name: scrutiny(terms, name, preparation) for name in names}
+        gaps = terms.learning.straggler == "skip"
+        self._scrutiny = {name: Scrutiny(setup.part(name), gaps) for name in names}
         size = self._scrutiny[names[0]].size
         if 8 * size + 1024 > LARGEST_MESSAGE:
             raise ExchangeError(f"model: an answer of {size} numbers is longer than a message may be, {LARGEST_MESSAGE} bytes")
         self._quorum = terms.learning.quorum or len(names)
         self._pool = ThreadPoolExecutor(2 * len(names), thread_name_prefix="parley-owner")
         self._warned: set[str] = set()
-        self._asked = 0
+        self._asked: dict[str, int] = {}  # the last round that each owner was asked in
         self._answers = Counter(answers)
         self.heads = dict(heads or {})
         self.heard: dict[str, Heard] = {}
 
-    def ask(self, query: Query) -> list[Answer]:
+    def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         """The answers of this round, in the order of the terms whatever order they came in."""
-        self._asked = query.round
+        number = next(iter(questions.values())).round
+        self._asked |= dict.fromkeys(questions, number)
         began = time.perf_counter()
-        told = self._gather(lambda peer: self._answer(peer, query, began), f"round {query.round}")
+        told = self._gather(lambda peer: self._answer(peer, questions[peer.name], began), f"round {number}", questions)
         for name, (seconds, answer) in told.items():
             before = self.heard.get(name, Heard(answer.standing))
             self._answers[name] += 1
-            self._hear(name, Heard(answer.standing, query.round, seconds, before.total_seconds + seconds, before.answers + 1))
+            self._hear(name, Heard(answer.standing, number, seconds, before.total_seconds + seconds, before.answers + 1))
         return [told[part.name][1].answer for part in self._terms.owners if part.name in told]
 
     def greet(self) -> None:
         """Hear where the agreement stands from all owners (or a quorum, as the terms say), before anything is asked."""
-        for name, standing in self._gather(lambda peer: self._stand(peer, self._deadline), "before the first round").items():
+        told = self._gather(lambda peer: self._stand(peer, self._deadline), "before the first round", self._peers)
+        for name, standing in told.items():
             self._hear(name, Heard(standing))
 
     def spent(self, name: str) -> float | None:
@@ -108,7 +110,7 @@ class Federation:
         """
         if not self._asked:
             return []
-        behind = [name for name in self._peers if name not in self.heard or self.heard[name].round < self._asked]
+        behind = [name for name, last in self._asked.items() if name not in self.heard or self.heard[name].round < last]
         calls = {name: self._pool.submit(self._stand, self._peers[name], min(self._deadline, LAST_WORD)) for name in behind}
         unheard = []
         for name, call in calls.items():
@@ -119,7 +121,7 @@ class Federation:
             except ParleyError:
                 unheard.append(name)
                 continue
-            if standing.answered < self._asked:
+            if standing.answered < self._asked[name]:
                 unheard.append(name)
             self._hear(name, replace(self.heard[name], standing=standing) if name in self.heard else Heard(standing))
         return unheard
@@ -145,7 +147,8 @@ class Federation:
         rules.check_value(query, told.answer.value)
         rules.check_head(standing.head, before, grown=known is not None and standing.answered > known.standing.answered)
         if before is not None and standing.head is not None:
-            follows = known is not None and known.round == query.round - 1 and standing.head.entries == before.entries + 1
+            in_turn = known is not None and known.round == rules.round_before(query.round)
+            follows = in_turn and standing.head.entries == before.entries + 1
             if not follows and standing.head != before:
                 self._stand(peer, self._deadline)
         rules.check_standing(standing, query.round, self._answers[peer.name] + 1, None if known is None else known.standing)
@@ -176,11 +179,13 @@ class Federation:
                 f"{name}: does not say how long its ledger is, as older versions do not: one that is rolled back goes unseen"
             )
 
-    def _gather(self, question: Callable[[Peer], T], when: str) -> dict[str, T]:
-        """What every owner says to `question`, as far as the terms want to wait."""
+    def _gather(self, question: Callable[[Peer], T], when: str, names: Collection[str]) -> dict[str, T]:
+        """What these owners say to `question`, as far as the terms want to wait."""
         over, troubles = threading.Event(), dict[str, str]()
         calls = {
-            name: self._pool.submit(self._until_answered, peer, question, over, troubles) for name, peer in self._peers.items()
+            name: self._pool.submit(self._until_answered, peer, question, over, troubles)
+            for name, peer in self._peers.items()
+            if name in names
         }
         due = time.monotonic() + self._deadline
         try:
@@ -190,7 +195,7 @@ class Federation:
                     wait(open_calls, timeout=max(0.0, due - time.monotonic()), return_when=FIRST_COMPLETED)
                 done = {name: call for name, call in calls.items() if call.done()}
                 answered = {name: call for name, call in done.items() if call.exception() is None}
-                self._require_possible(done, when)
+                self._require_possible(done, len(calls), when)
                 if len(done) == len(calls):
                     break
                 if time.monotonic() >= due:
@@ -217,7 +222,7 @@ class Federation:
                     raise
                 pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _require_possible(self, done: dict[str, Future[Any]], when: str) -> None:
+    def _require_possible(self, done: dict[str, Future[Any]], asked: int, when: str) -> None:
         """Stop as soon as too many owners have refused for good."""
         failed = [error for call in done.values() if (error := call.exception()) is not None]
         for error in failed:
@@ -227,7 +232,7 @@ class Federation:
                 raise ContradictionError(f"{when}: {error}")
             if isinstance(error, UnknownTerms):  # not a straggler: it never agreed
                 raise ExchangeError(f"{when}: {error}; every owner that the terms name has to accept them")
-        allowed = len(self._peers) - self._quorum if self._terms.learning.straggler == "skip" else 0
+        allowed = asked - self._quorum if self._terms.learning.straggler == "skip" else 0
         if len(failed) > allowed:
             raise ExchangeError(f"{when}: the run cannot go on: " + "; ".join(str(error) for error in failed))
 

@@ -1,6 +1,6 @@
 """Owners in the same process: studies, and runs on one machine."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from parley.queries import Answer, Query
@@ -10,16 +10,16 @@ if TYPE_CHECKING:  # a relay imports this room and must not load everything that
 
 
 class Exchange(Protocol):
-    """Brings a query to every owner and their answers back; the learning loop cannot tell how."""
+    """Brings each owner its question and the answers back; the learning loop cannot tell how."""
 
-    def ask(self, query: Query) -> list[Answer]: ...
+    def ask(self, questions: Mapping[str, Query]) -> list[Answer]: ...
 
 
 class InProcess:
     """Asks each owner in turn. A refusal of any owner ends the round."""
 
     def __init__(self, owners: "Sequence[Owner]") -> None:
-        self._owners = tuple(owners)
+        self._owners = {owner.name: owner for owner in owners}
 
-    def ask(self, query: Query) -> list[Answer]:
-        return [owner.answer(query) for owner in self._owners]
+    def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
+        return [self._owners[name].answer(query) for name, query in questions.items()]

@@ -12,13 +12,14 @@ from google.protobuf.message import DecodeError, Message
 from parley.account import Account, Head
 from parley.errors import ContradictionError, Malformed, Refusal, Unavailable
 from parley.exchange import wire_pb2 as wire
-from parley.queries import Answer, GradientQuery, Query, ScoreQuery, StatisticsQuery, UpdateQuery
+from parley.queries import KINDS, Answer, Query
 from parley.terms import PARTY
 from parley.validate import Floats, printable
 
 SERVICE = "parley.v1.Owner"
 LARGEST_MESSAGE = 1 << 24  # bytes: two million numbers
 _LARGEST_ROUND = 1 << 31
+_MOST_FIELDS = 100  # of one question
 _LARGEST_COUNT = (1 << 63) - 1  # SQLite counts no further
 _FLOATS = np.dtype("<f8")
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -62,36 +63,23 @@ class Told:
 
 def write_query(query: Query) -> bytes:
     """The message that asks this query."""
-    message = wire.Query(id=query.id, round=query.round)
-    message.agreement.terms, message.agreement.learner = query.terms, query.learner
-    if isinstance(query, GradientQuery):
-        _put(query.theta, message.gradient.theta)
-    elif isinstance(query, UpdateQuery):
-        message.update.steps = query.steps
-        _put(query.start, message.update.start)
-    elif isinstance(query, ScoreQuery):
-        _put(query.theta, message.score.theta)
-    else:
-        message.statistics.SetInParent()
+    message = wire.Query(id=query.id, round=query.round, kind=query.kind, counts=query.counts)
+    message.agreement.terms, message.agreement.learner = query.terms_hash, query.learner
+    for name, array in query.arrays.items():
+        _put(array, message.arrays[name])
     return bytes(message.SerializeToString())
 
 
 def read_query(content: bytes) -> Query:
     """The query in a message, or a refusal whose text depends on nothing but the kind of mistake."""
     message = _parsed(wire.Query, content)
-    terms, learner = _agreement(message.agreement)
+    terms_hash, learner = _agreement(message.agreement)
     if not 1 <= len(message.id) <= 200 or not 1 <= message.round < _LARGEST_ROUND:
         raise Malformed("query: expected 1 to 200 characters as its id and a whole number from 1 as its round")
-    kind = message.WhichOneof("kind")
-    if kind == "gradient":
-        return GradientQuery(message.id, terms, learner, message.round, _vector(message.gradient.theta))
-    if kind == "statistics":
-        return StatisticsQuery(message.id, terms, learner, message.round)
-    if kind == "update":
-        return UpdateQuery(message.id, terms, learner, message.round, _vector(message.update.start), message.update.steps)
-    if kind == "score":
-        return ScoreQuery(message.id, terms, learner, message.round, _vector(message.score.theta))
-    raise Malformed("query: expected a gradient, statistics, a local update or a score to be asked for")
+    if message.kind not in KINDS or len(message.arrays) + len(message.counts) > _MOST_FIELDS:
+        raise Malformed("query: expected a question of a known kind")
+    arrays = {name: _vector(numbers) for name, numbers in message.arrays.items()}
+    return KINDS[message.kind].asks.read(message.id, terms_hash, learner, message.round, arrays, dict(message.counts))
 
 
 def write_agreement(terms: str, learner: str, entries: int = 0) -> bytes:

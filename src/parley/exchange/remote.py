@@ -171,7 +171,7 @@ class OwnOwner:
         if not self._turn.acquire(timeout=timeout):
             raise Unavailable(f"{self.name}: still at work on an earlier question")
         try:
-            answer, account = self._owner.settle(query)
+            answer, account = self._owner.answer_with_account(query)
         finally:
             self._turn.release()
         return Told(answer, Standing.of(account))

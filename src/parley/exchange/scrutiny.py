@@ -4,57 +4,50 @@ Everything that is compared is public or was said by the owner itself. So wrong 
 books kept beside the ones shown pass: no learner can see those.
 """
 
-from dataclasses import dataclass
 from fractions import Fraction
 
-from parley import objectives
 from parley.account import Head
-from parley.accounting import Plan, exact
-from parley.data import Preparation
-from parley.data.design import summation_slack
 from parley.errors import ContradictionError
 from parley.exchange.messages import Standing
-from parley.mechanisms import Extent, Laplace
-from parley.objectives.local_update import local_update
-from parley.objectives.moments import moments_length
-from parley.objectives.score import score_extent, score_size
-from parley.owner import owner_plan, score_noise
-from parley.queries import Query, ScoreQuery
-from parley.terms import Terms
+from parley.queries import Query
+from parley.setup import Part
 from parley.validate import Floats
 
 UNLIKELY = 1e-12  # how probable it is at most that an honest answer is refused
 TOLERANCE = Fraction(1, 10**6)  # of epsilon: other machines' libraries compute the Gaussian's cost to other last digits
 
 
-@dataclass(frozen=True, eq=False)
 class Scrutiny:
-    """What one owner may say under the terms."""
+    """What one owner may say under the terms; `gaps`: whether it may miss rounds."""
 
-    owner: str
-    plan: Plan
-    epsilon: Fraction
-    score_epsilon: Fraction
-    rounds: int
-    gaps: bool  # whether it may miss rounds
-    size: int  # of a training answer
-    score_size: int
-    records: int  # that a training answer is a mean over
-    held_out: int
-    answers: Extent
-    scores: Extent | None
+    def __init__(self, part: Part, gaps: bool) -> None:
+        self.owner, self._part, self._gaps = part.name, part, gaps or part.gaps
+        self._extents = [
+            stage.question.extent.noisy(stage.series.mechanism, stage.question.size, UNLIKELY) for stage in part.stages
+        ]
+
+    @property
+    def size(self) -> int:
+        """The most numbers that an answer has."""
+        return max(stage.question.size for stage in self._part.stages)
 
     def expected(self, query: Query) -> tuple[int, int]:
         """(records, size) of the answer to this query."""
-        return (self.held_out, self.score_size) if isinstance(query, ScoreQuery) else (self.records, self.size)
+        question = self._part.stage(query.round).question
+        return question.records, question.size
+
+    def round_before(self, number: int) -> int:
+        """The round in which this owner was asked before this one; 0: none."""
+        rounds = [each for stage in self._part.stages for each in stage.rounds if each < number]
+        return rounds[-1] if rounds else 0
 
     def check_value(self, query: Query, value: Floats) -> None:
         """Refuse an answer that its bound and its noise cannot have made.
 
         Formal guarantee: an owner that answers by the terms is refused with probability at most `UNLIKELY` an answer.
         """
-        extent = self.scores if isinstance(query, ScoreQuery) else self.answers
-        if extent is not None and not extent.holds(value):
+        extent = self._extents[self._part.stages.index(self._part.stage(query.round))]
+        if not extent.holds(value):
             raise ContradictionError(
                 f"{self.owner}: its answer to round {query.round} is larger than the agreed bound and noise can make it (an honest one is, "
                 f"once in {1 / UNLIKELY:.0e}); find out what it runs, and on which table, before anything it sent is used"
@@ -62,30 +55,28 @@ class Scrutiny:
 
     def check_standing(self, standing: Standing, least: int, answers: int, before: Standing | None) -> None:
         """Refuse an account that does not follow from the plan: after an answer to round `least`, of which this learner heard `answers`."""
-        if (standing.epsilon, standing.rounds) != (self.epsilon, self.rounds):
+        if (standing.epsilon, standing.rounds) != (self._part.epsilon, self._part.rounds):
             raise ContradictionError(
                 f"{self.owner}: speaks of epsilon {float(standing.epsilon):g} and {standing.rounds} rounds, the terms of "
-                f"{float(self.epsilon):g} and {self.rounds}"
+                f"{float(self._part.epsilon):g} and {self._part.rounds}"
             )
-        if not least <= standing.answered <= self.rounds:
+        if not least <= standing.answered <= self._part.rounds:
             raise ContradictionError(
                 f"{self.owner}: says that the last round it answered is {standing.answered}, after round {least}"
             )
-        fewest = answers if self.gaps else standing.answered
+        fewest = answers if self._gaps else standing.answered
         if not any(self._near(standing.spent, self.cost(standing.answered, k)) for k in self._counts(standing, fewest)):
             due = float(self.cost(standing.answered, fewest))
             raise ContradictionError(
                 f"{self.owner}: says that it has spent {float(standing.spent):g} by round {standing.answered}, where the terms make it "
-                f"{'at least ' if self.gaps else ''}{due:g}: its answers are not debited as agreed, or its ledger was rolled back"
+                f"{'at least ' if self._gaps else ''}{due:g}: its answers are not debited as agreed, or its ledger was rolled back"
             )
         if before is not None and (standing.spent < before.spent or standing.answered < before.answered):
             raise ContradictionError(f"{self.owner}: had spent more before: its ledger was rolled back, {REMEDY}")
 
     def cost(self, answered: int, answers: int) -> Fraction:
         """The epsilon spent by this many answers, the last to round `answered`."""
-        if self.scores is not None and answered == self.rounds and answers > 0:
-            return self.plan.spent_after(answers - 1) + self.score_epsilon
-        return self.plan.spent_after(answers)
+        return self._part.cost(answered, answers) if answers > 0 else Fraction(0)
 
     def _counts(self, standing: Standing, fewest: int) -> list[int]:
         """How many answers may have cost what was spent: costs never fall as answers grow, so those around the place where it lies."""
@@ -96,7 +87,7 @@ class Scrutiny:
         return [k for k in (low - 1, low) if fewest <= k <= standing.answered]
 
     def _near(self, said: Fraction, due: Fraction) -> bool:
-        return said == due if isinstance(self.plan.mechanism, Laplace) else abs(said - due) <= TOLERANCE * self.epsilon
+        return abs(said - due) <= (0 if self._part.training.series.exact else TOLERANCE * self._part.epsilon)
 
     def check_head(self, head: Head | None, before: Head | None, grown: bool) -> None:
         """Refuse a ledger that is shorter than it was, has another end of the same length, or did not grow by what it says it booked."""
@@ -126,29 +117,3 @@ REMEDY = (
     "answers that left are missing from its books. There: parley owner restore --assume-spent, which counts them as spent; "
     "these terms are over, go on under new ones"
 )
-
-
-def scrutiny(terms: Terms, name: str, preparation: Preparation) -> Scrutiny:
-    """What the terms and public knowledge let an owner say."""
-    objective = objectives.make(terms.model)
-    bound, plan = owner_plan(terms, name, preparation, objective)
-    rows, held_out, width = terms.train_rows(name), terms.held_out_rows(name), preparation.width
-    slack = summation_slack(rows, width)
-    local = local_update(terms, objective, preparation) if terms.learning.asks_updates else None
-    size = moments_length(width) if terms.learning.asks_statistics else width
-    noise, length = score_noise(terms, name, preparation), score_size(terms.model)
-    scores = None if noise is None else score_extent(terms.model, summation_slack(held_out, width)).noisy(noise, length, UNLIKELY)
-    return Scrutiny(
-        owner=name,
-        plan=plan,
-        epsilon=exact(terms.owner(name).epsilon),
-        score_epsilon=terms.score_epsilon,
-        rounds=terms.rounds,
-        gaps=terms.learning.straggler == "skip",
-        size=size,
-        score_size=length,
-        records=rows,
-        held_out=held_out,
-        answers=(bound.extent(slack) if local is None else local.extent(bound, slack)).noisy(plan.mechanism, size, UNLIKELY),
-        scores=scores,
-    )

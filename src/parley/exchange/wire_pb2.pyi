@@ -29,46 +29,34 @@ class Agreement(_message.Message):
     def __init__(self, terms: _Optional[str] = ..., learner: _Optional[str] = ..., entries: _Optional[int] = ...) -> None: ...
 
 class Query(_message.Message):
-    __slots__ = ("id", "agreement", "round", "gradient", "statistics", "update", "score")
+    __slots__ = ("id", "agreement", "round", "kind", "arrays", "counts")
+    class ArraysEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Numbers
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Numbers, _Mapping]] = ...) -> None: ...
+    class CountsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     ID_FIELD_NUMBER: _ClassVar[int]
     AGREEMENT_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
-    GRADIENT_FIELD_NUMBER: _ClassVar[int]
-    STATISTICS_FIELD_NUMBER: _ClassVar[int]
-    UPDATE_FIELD_NUMBER: _ClassVar[int]
-    SCORE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ARRAYS_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
     id: str
     agreement: Agreement
     round: int
-    gradient: Gradient
-    statistics: Statistics
-    update: Update
-    score: Score
-    def __init__(self, id: _Optional[str] = ..., agreement: _Optional[_Union[Agreement, _Mapping]] = ..., round: _Optional[int] = ..., gradient: _Optional[_Union[Gradient, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ..., update: _Optional[_Union[Update, _Mapping]] = ..., score: _Optional[_Union[Score, _Mapping]] = ...) -> None: ...
-
-class Gradient(_message.Message):
-    __slots__ = ("theta",)
-    THETA_FIELD_NUMBER: _ClassVar[int]
-    theta: Numbers
-    def __init__(self, theta: _Optional[_Union[Numbers, _Mapping]] = ...) -> None: ...
-
-class Statistics(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
-
-class Update(_message.Message):
-    __slots__ = ("start", "steps")
-    START_FIELD_NUMBER: _ClassVar[int]
-    STEPS_FIELD_NUMBER: _ClassVar[int]
-    start: Numbers
-    steps: int
-    def __init__(self, start: _Optional[_Union[Numbers, _Mapping]] = ..., steps: _Optional[int] = ...) -> None: ...
-
-class Score(_message.Message):
-    __slots__ = ("theta",)
-    THETA_FIELD_NUMBER: _ClassVar[int]
-    theta: Numbers
-    def __init__(self, theta: _Optional[_Union[Numbers, _Mapping]] = ...) -> None: ...
+    kind: str
+    arrays: _containers.MessageMap[str, Numbers]
+    counts: _containers.ScalarMap[str, int]
+    def __init__(self, id: _Optional[str] = ..., agreement: _Optional[_Union[Agreement, _Mapping]] = ..., round: _Optional[int] = ..., kind: _Optional[str] = ..., arrays: _Optional[_Mapping[str, Numbers]] = ..., counts: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("query", "owner", "records", "value", "standing")

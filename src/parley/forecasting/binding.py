@@ -3,11 +3,9 @@
 import numpy as np
 from scipy.special import ndtr
 
-from parley.forecasting.pilot import Pilot, clipped_share, pilot_models
+from parley.forecasting.pilot import Pilot, pilot_models, scaled_share
 from parley.forecasting.response import Response
 from parley.forecasting.sources import Landscape, Sample
-from parley.objectives import LinearRegression
-from parley.objectives.moments import moment_norms
 from parley.validate import Floats
 
 RARELY = 1e-3  # a share of records, or a probability, too small to bend the moments
@@ -19,7 +17,7 @@ def binding(pilot: Pilot, here: Landscape, response: Response | None) -> tuple[b
     """(whether clip or box bend the algorithm's path, what a reader should know)."""
     warnings = list(here.warnings)
     if isinstance(pilot.source, Sample) and pilot.terms.model.classifies:
-        fewest = min(int(np.sum(pilot.design.y > 0)), int(np.sum(pilot.design.y < 0)))
+        fewest = int(np.unique(pilot.design.y, return_counts=True)[1].min())
         if fewest < 30:
             warnings.append(f"one class has only {fewest} records in the pilot: the forecast rests on little")
     learning = pilot.terms.learning
@@ -45,14 +43,14 @@ def _clip_sentence(pilot: Pilot, here: Landscape, response: Response | None) -> 
     if not isinstance(pilot.source, Sample):
         return _typical_sentence(pilot, here, response)
     if response is None:
-        share = float(np.mean(moment_norms(pilot.design, pilot.bound.norm) > pilot.bound.value))
+        share = scaled_share(pilot, np.zeros((1, pilot.setup.parameters)))
         return f"the clip scales down {share:.1%} of the pilot's records" if share > RARELY else None
-    share = clipped_share(pilot, on_the_way(here))
+    share = scaled_share(pilot, on_the_way(here))
     if share > RARELY:
         return f"the clip binds for {share:.1%} of the pilot's records on the way: a larger one may serve better"
-    if clipped_share(pilot, _wandering(pilot, here, response)) > RARELY:
+    if scaled_share(pilot, _wandering(pilot, here, response)) > RARELY:
         return "the noise drives the model to where the clip binds: fewer rounds or smaller steps may serve better"
-    if share > 0 and isinstance(pilot.objective, LinearRegression) and _clip_shifts(pilot, here, response):
+    if share > 0 and pilot.objective.quadratic and _clip_shifts(pilot, here, response):
         return f"the clip binds for few records ({share:.2%}) that matter much: a larger one may serve better"
     return None
 
@@ -72,10 +70,10 @@ def _typical_sentence(pilot: Pilot, here: Landscape, response: Response | None) 
     norm. For other losses the slope is at most 1.
     """
     points = on_the_way(here) if response is None else np.concatenate([on_the_way(here), _wandering(pilot, here, response)])
-    away = (points - here.optimum) @ here.directions
+    away = here.inward(points - here.optimum)
     cost = here.least_cost + 0.5 * float(np.max(away**2 @ here.curvature))
     squares = float(here.curvature.sum())
-    typical = np.sqrt(2 * cost * squares) if isinstance(pilot.objective, LinearRegression) else np.sqrt(squares)
+    typical = np.sqrt(2 * cost * squares) if pilot.objective.quadratic else np.sqrt(squares)
     reach = TAILS * typical * (np.sqrt(pilot.source.width) if pilot.bound.norm == "l1" else 1.0)
     if not reach > pilot.bound.value:
         return None
@@ -87,15 +85,15 @@ def _wandering(pilot: Pilot, here: Landscape, response: Response) -> Floats:
     noisiest = int(np.argmax(response.point_gain @ (here.curvature + pilot.objective.regularisation)))
     z = np.random.default_rng(0).standard_normal((8, len(here.curvature)))
     error = response.point_bias[noisiest] + np.sqrt(pilot.combined_variance() * response.point_gain[noisiest]) * z
-    return np.asarray(here.optimum + error @ here.directions.T)
+    return np.asarray(here.optimum + here.outward(error))
 
 
 def _box_binds(pilot: Pilot, here: Landscape, response: Response) -> bool:
     """Whether in some round some coordinate lies outside the box with more than a small probability."""
     radius = pilot.terms.model.radius
-    if radius is None:
+    if radius is None or here.directions is None:
         return False
-    centre = here.optimum + response.point_bias @ here.directions.T
+    centre = here.optimum + here.outward(response.point_bias)
     deviation = np.sqrt(pilot.combined_variance() * response.point_gain @ (here.directions**2).T)
     outside = ndtr((np.abs(centre) - radius) / np.maximum(deviation, 1e-300))
     return bool(outside.max() > RARELY) or not bool(np.abs(here.optimum).max() < radius)

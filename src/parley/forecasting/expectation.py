@@ -11,9 +11,7 @@ from parley.forecasting.pilot import Pilot, pilot_models
 from parley.forecasting.response import Response, linear_response
 from parley.forecasting.sources import Landscape, Sample
 from parley.learning.algorithm import Descent
-from parley.learning.sufficient_statistics import SufficientStatistics
 from parley.mechanisms import Bounded, FastNoise
-from parley.objectives import LinearRegression
 from parley.validate import Floats
 
 Method = Literal["exact-moments", "curvature-moments", "pilot-run"]
@@ -74,7 +72,7 @@ class Expectation:
             self.pilot,
             replicates,
             seed,
-            after_round=lambda state: means.append(float(np.mean(self.run_excess(self.pilot.algorithm.model(state))))),
+            after_round=lambda state, answers: means.append(float(np.mean(self.run_excess(self.pilot.algorithm.model(state))))),
         )
         return np.array(means) / self.unit, models
 
@@ -82,9 +80,7 @@ class Expectation:
         """The excess cost that would remain without any noise: the start's, and the clip's."""
         if self.method != "pilot-run":
             return float(self.excess_at(0.0)[-1])
-        pilot, algorithm = self.pilot, self.pilot.algorithm
-        if isinstance(algorithm, SufficientStatistics):
-            pilot = replace(pilot, algorithm=replace(algorithm, deviation=0.0))  # nothing to stand clear of
+        pilot = replace(self.pilot, algorithm=self.pilot.algorithm.without_noise())
         return max(0.0, float(self.run_excess(pilot_models(pilot, 1, 0, noiseless=True))[0]))
 
     def run_excess(self, models: Floats) -> Floats:
@@ -96,19 +92,18 @@ class Expectation:
         if self.response is None:
             raise ValueError("no moments without a response")
         pilot, here, rounds = self.pilot, self.here, self.pilot.algorithm.horizon
-        if rounds * len(pilot.plans) > FEW_ANSWERS:
+        if rounds * len(pilot.mechanisms) > FEW_ANSWERS or not pilot.setup.schedule.everybody:
             deviation = np.sqrt(pilot.combined_variance() * self.response.gain[-1])
             error = deviation * np.random.default_rng(seed).standard_normal((count, len(here.curvature)))
         else:
             noise, nothing = FastNoise(seed), np.zeros((count, rounds, len(here.curvature)))
             shares = pilot.rows / pilot.rows.sum()
-            mechanisms = [plan.mechanism for plan in pilot.plans]
             drawn = sum(
                 share * each.release(Bounded(nothing, each.sensitivity, each.norm), noise)
-                for share, each in zip(shares, mechanisms, strict=True)
+                for share, each in zip(shares, pilot.mechanisms, strict=True)
             )
-            error = np.einsum("ckj,kj->cj", drawn @ here.directions, self.response.unit)
-        return np.asarray(here.optimum + (self.response.bias[-1] + error) @ here.directions.T)
+            error = np.einsum("ckj,kj->cj", here.inward(np.asarray(drawn)), self.response.unit)
+        return np.asarray(here.optimum + here.outward(self.response.bias[-1] + error))
 
 
 def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
@@ -126,7 +121,7 @@ def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
     if response is not None and not np.isfinite(response.gain).all():
         raise SettingError("learning.step: by the pilot's curvature the run diverges; choose a smaller step")
     binds, warnings = binding(pilot, here, response)
-    quadratic = isinstance(pilot.objective, LinearRegression)
+    quadratic = pilot.objective.quadratic
     method: Method = "exact-moments"
     if response is None or (isinstance(pilot.source, Sample) and (binds or not quadratic)):
         method = "pilot-run"
@@ -136,4 +131,6 @@ def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
 
 
 def _response(pilot: Pilot, here: Landscape) -> Response | None:
-    return linear_response(pilot.algorithm, here.curvature, here.start) if isinstance(pilot.algorithm, Descent) else None
+    if not isinstance(pilot.algorithm, Descent) or here.directions is None:
+        return None
+    return linear_response(pilot.algorithm, here.curvature, here.start, pilot.variances / pilot.combined_variance())

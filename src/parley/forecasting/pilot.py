@@ -1,25 +1,23 @@
-"""The terms and what is known of the data, put together: how the owners' answers will look before anybody asked them."""
+"""The setup and what is known of the data, put together: how the owners' answers will look before anybody asked them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from parley import objectives
-from parley.accounting import Plan
-from parley.aggregation import mean_variance, weighted_mean
-from parley.data import Design, Preparation, fit_preparation, read_table
+from parley.aggregation import EachOwnerNoise, aggregation_of
+from parley.data import Design, read_table
 from parley.data.table import Table
 from parley.errors import DataError
 from parley.forecasting.sources import Landscape, Sample, Source
-from parley.learning.algorithm import Algorithm, Descent, State, run
-from parley.learning.train import make_algorithm
-from parley.mechanisms import Bounded, FastNoise
-from parley.objectives import MarginObjective, RecordBound
-from parley.objectives.moments import bounded_moments
-from parley.owner import owner_plan
-from parley.queries import Answer, GradientQuery, Query, UpdateQuery
-from parley.terms import Terms, training_records
+from parley.learning.algorithm import Algorithm, Asker, State, run
+from parley.learning.algorithms import make_algorithm
+from parley.mechanisms import Bounded, FastNoise, Mechanism
+from parley.objectives import Objective, RecordBound
+from parley.queries import Answer, Query, Question, Tables
+from parley.setup import Setup, resolve
+from parley.terms import Terms
 from parley.validate import Floats
 
 
@@ -27,14 +25,17 @@ from parley.validate import Floats
 class Pilot:
     """Public knowledge, prepared as the owners' tables will be, and what the terms make of it."""
 
-    terms: Terms
-    preparation: Preparation
-    public: Design | None  # of the terms, from which an automatic step is taken
+    setup: Setup
     source: Source
-    objective: MarginObjective
     algorithm: Algorithm
-    bound: RecordBound
-    plans: tuple[Plan, ...]  # one an owner, in the order of the terms
+
+    @property
+    def terms(self) -> Terms:
+        return self.setup.terms
+
+    @property
+    def objective(self) -> Objective:
+        return self.setup.objective
 
     @property
     def design(self) -> Design:
@@ -44,25 +45,63 @@ class Pilot:
         return self.source.design
 
     @property
+    def tables(self) -> Tables:
+        """The pilot's rows in the place of an owner's."""
+        return Tables(self.design, self.design)
+
+    @cached_property
+    def questions(self) -> tuple[Question, ...]:
+        """What each owner is asked in training; they differ in sizes alone."""
+        return tuple(part.training.question for part in self.setup.parts.values())
+
+    @property
+    def question(self) -> Question:
+        """What any of them is asked."""
+        return self.questions[0]
+
+    @property
+    def bound(self) -> RecordBound:
+        """On one record's share in training."""
+        if self.question.bound is None:
+            raise ValueError("training questions bound records")
+        return self.question.bound
+
+    @cached_property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """Each owner's noise in training."""
+        return tuple(part.training.series.mechanism for part in self.setup.parts.values())
+
+    @cached_property
+    def noise(self) -> EachOwnerNoise:
+        """What noise coalitions of the owners carry."""
+        return aggregation_of(self.terms).noise(self.setup.parts.values())
+
+    @property
     def rows(self) -> Floats:
         """n_l of every owner."""
-        return np.array([float(training_records(part.records, self.terms.model.holdout)) for part in self.terms.owners])
+        return self.noise.records
 
-    def noise_variance(self) -> Floats:
-        """Of each owner's answer, in one coordinate."""
-        return np.array([plan.mechanism.variance for plan in self.plans])
+    @cached_property
+    def variances(self) -> Floats:
+        """v_k: the variance of one coordinate of the combined answer in each round [T]."""
+        schedule = self.setup.schedule
+        if schedule.everybody:
+            return np.full(self.algorithm.horizon, self.noise.all_together)
+        turns = [schedule.at(k) for k in range(1, self.algorithm.horizon + 1)]
+        members = np.array([[name in turn for name in schedule.names] for turn in map(frozenset, turns)])
+        return self.noise.variance(members)
 
     def combined_variance(self) -> float:
-        """v: the variance of the owners' combined answer in one coordinate, sum (n_l/n)^2 var_l."""
-        return mean_variance(self.rows, self.noise_variance())
+        """The mean of v_k over the rounds."""
+        return float(self.variances.mean())
 
     def landscape(self) -> Landscape:
         """The cost around its optimum."""
-        return self.source.landscape(self.objective, self.terms.model.radius)
+        return self.source.landscape(self.objective, self.setup.limits.radius, self.setup.objective.start(self.setup.preparation))
 
     def under(self, terms: Terms) -> "Pilot":
         """The same knowledge under other terms for the same columns."""
-        return _under(terms, self.preparation, self.public, self.source)
+        return _with(self.setup.under(terms), self.source)
 
     def others(self, rng: np.random.Generator, count: int) -> "list[Pilot]":
         """The pilot as it might have come out."""
@@ -72,81 +111,64 @@ class Pilot:
 def open_pilot(terms: Terms, known: Table | Source | None = None) -> Pilot:
     """Public knowledge for these terms: the terms' own `model.public`, another public table, or another source."""
     if known is not None and not isinstance(known, Table):
-        preparation, public = fit_preparation(terms)
-        if known.width != preparation.width:
+        setup = resolve(terms)
+        if known.width != setup.parameters:
             raise DataError(
-                f"the pilot describes {known.width} features, the terms have {preparation.width} (with the constant, if any)"
+                f"the pilot describes {known.width} features, the terms have {setup.parameters} (with the constant, if any)"
             )
-        return _under(terms, preparation, public, known)
+        return _with(setup, known)
     example = None if known is None else read_table(known)
-    preparation, public = fit_preparation(terms, example)
+    setup = resolve(terms, example)
     if example is not None:
-        y = preparation.target(example, "pilot")
-        design = Design(preparation.matrix(example, "pilot"), y, preparation.weights(y))
-    elif public is not None:
-        design = public
+        design = setup.preparation.design(example, "pilot")
+    elif setup.public is not None:
+        design = setup.public
     else:
         raise DataError(
             "a forecast needs public knowledge: model.public in the terms, a pilot table, released moments or stated assumptions"
         )
-    return _under(terms, preparation, public, Sample(design))
+    return _with(setup, Sample(design))
 
 
-def _under(terms: Terms, preparation: Preparation, public: Design | None, source: Source) -> Pilot:
-    objective = objectives.make(terms.model)
-    bounds_and_plans = [owner_plan(terms, part.name, preparation, objective) for part in terms.owners]
-    return Pilot(
-        terms=terms,
-        preparation=preparation,
-        public=public,
-        source=source,
-        objective=objective,
-        algorithm=make_algorithm(terms, objective, preparation, public),
-        bound=bounds_and_plans[0][0],
-        plans=tuple(plan for _, plan in bounds_and_plans),
-    )
+def _with(setup: Setup, source: Source) -> Pilot:
+    pilot = Pilot(setup, source, make_algorithm(setup))
+    if not pilot.questions:
+        raise DataError("owners: expected at least one")
+    return pilot
 
 
 class PilotExchange:
-    """Answers as the owners will: the pilot's clipped answer with each owner's own noise. The learning loop cannot tell."""
+    """Answers as the owners will: the pilot's bounded answer with each owner's own noise. The learning loop cannot tell."""
 
     def __init__(self, pilot: Pilot, replicates: int, seed: int, noiseless: bool = False) -> None:
-        self._pilot, self._replicates, self._noise, self._noiseless = pilot, replicates, FastNoise(seed), noiseless
+        self._pilot, self._worlds, self._noise, self._noiseless = pilot, (replicates,), FastNoise(seed), noiseless
 
-    def ask(self, query: Query) -> list[Answer]:
-        pilot = self._pilot
-        if isinstance(query, GradientQuery):
-            value = self._gradient(query.theta)
-        elif isinstance(query, UpdateQuery) and isinstance(pilot.algorithm, Descent):
-            value = pilot.algorithm.answer(self._gradient, query.start)
-        else:
-            once = bounded_moments(pilot.design, pilot.bound).value
-            value = np.broadcast_to(once, (self._replicates, len(once)))
-        answers = []
-        for part, plan, rows in zip(pilot.terms.owners, pilot.plans, pilot.rows, strict=True):
-            noisy = value
+    def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
+        pilot, values, answers = self._pilot, dict[str, Floats](), []
+        for name, query in questions.items():
+            stage = pilot.setup.part(name).stage(query.round)
+            if query.id not in values:
+                values[query.id] = stage.question.bounded(query, pilot.tables, self._worlds).value
+            value, mechanism = values[query.id], stage.series.mechanism
             if not self._noiseless:
-                mechanism = plan.mechanism
-                noisy = mechanism.release(Bounded(value, mechanism.sensitivity, mechanism.norm), self._noise)
-            answers.append(Answer(query.id, part.name, int(rows), noisy))
+                value = mechanism.release(Bounded(value, mechanism.sensitivity, mechanism.norm), self._noise)
+            answers.append(Answer(query.id, name, stage.question.records, value))
         return answers
-
-    def _gradient(self, theta: Floats) -> Floats:
-        return self._pilot.objective.mean_gradient(self._pilot.design, theta, self._pilot.bound)
 
 
 def pilot_models(
-    pilot: Pilot, replicates: int, seed: int, noiseless: bool = False, after_round: Callable[[State], None] = lambda state: None
+    pilot: Pilot,
+    replicates: int,
+    seed: int,
+    noiseless: bool = False,
+    after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
 ) -> Floats:
-    """The models [replicates, p] that the algorithm reaches on the pilot with the noise of the real owners."""
-    start = pilot.algorithm.start(pilot.design.width, (replicates,))
-    exchange = PilotExchange(pilot, replicates, seed, noiseless)
-    return pilot.algorithm.model(run(pilot.algorithm, exchange, weighted_mean, "pilot", "pilot", start, after_round))
+    """The models [replicates, P] that the algorithm reaches on the pilot with the noise of the real owners."""
+    start = pilot.algorithm.start(pilot.objective.start(pilot.setup.preparation), (replicates,))
+    exchange, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
+    return pilot.algorithm.model(run(pilot.algorithm, exchange, aggregation_of(pilot.terms), asker, start, after_round))
 
 
-def clipped_share(pilot: Pilot, thetas: Floats) -> float:
-    """The largest share of pilot records whose gradient exceeds the bound, over these parameters [..., p]."""
-    if not pilot.bound.clips:
-        return 0.0
-    norms = [pilot.objective.record_norms(pilot.design, theta, pilot.bound.norm) for theta in thetas]
-    return float(max(np.mean(size > pilot.bound.value) for size in norms))
+def scaled_share(pilot: Pilot, thetas: Floats) -> float:
+    """The largest share of pilot records that the bound scales down, over these parameters [..., P]."""
+    return max(pilot.question.scaled_share(pilot.tables, theta) for theta in thetas)

@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from parley.data.table import Table
 from parley.errors import DataError, SettingError, TermsError
 from parley.forecasting.binding import RARELY, on_the_way
 from parley.forecasting.expectation import expect
-from parley.forecasting.pilot import Pilot, clipped_share, open_pilot
+from parley.forecasting.pilot import Pilot, open_pilot, scaled_share
 from parley.forecasting.sources import Landscape, Sample, Source
 from parley.learning.algorithm import Descent
 from parley.learning.step import step_unit
@@ -26,9 +26,8 @@ from parley.learning.train import Progress
 from parley.mechanisms.gaussian import probability
 from parley.objectives.moments import moment_norms
 from parley.terms import Terms
+from parley.terms.catalogue import MECHANISMS
 from parley.validate import whole
-
-Mechanism = Literal["laplace", "gaussian"]
 
 HORIZONS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 100, 140, 200, 280, 400)
 FACTOR = math.sqrt(2)  # between neighbouring steps and clips
@@ -87,8 +86,7 @@ def plan(
     here, most = known.landscape(), max(MOST_STEPS, _steps(terms))
     choices = [_judged("as written", known, here, seed)]
     published = _try(known, learning={"horizon": 100, "step": "auto"})
-    stepwise = not (terms.learning.asks_statistics or terms.learning.asks_updates)
-    if published is not None and published.terms != terms and stepwise:
+    if published is not None and published.terms != terms and _stepwise(terms):
         choices.append(_judged("100 rounds, automatic step", published, here, seed))
     for place, (label, begin, knobs) in enumerate(kinds):
         progress(place, len(kinds))
@@ -105,27 +103,27 @@ def plan(
 
 def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, ...]]]:
     """What can be varied: a label, terms of that kind, and the knobs to turn."""
-    for mechanism in ("laplace", "gaussian") if delta > 0 else ("laplace",):
+    for mechanism in (name for name, facts in MECHANISMS.items() if delta > 0 or not facts.approximate):
         noisy = _with_mechanism(terms, mechanism, delta)
-        if terms.learning.asks_statistics or terms.learning.asks_updates:
+        if not _stepwise(terms):
             yield f"{mechanism}, gradients in rounds", noisy.changed(learning=ROUNDS), ("horizon", "step", "clip")
-        if terms.learning.asks_updates:
+        if terms.learning.facts.walks:
             yield f"{mechanism}, best local steps too", noisy, ("local_steps", "horizon", "step", "clip")
-        elif not terms.learning.asks_statistics:
+        elif _stepwise(terms):
             if mechanism == terms.privacy.mechanism:
                 yield f"{mechanism}, best horizon and step", noisy, ("horizon", "step")
             yield f"{mechanism}, best horizon, step and clip", noisy, ("horizon", "step", "clip")
-        if not terms.model.classifies:
+        if terms.model.task == "number":
             yield f"{mechanism}, one release of statistics", noisy.changed(learning=ONCE), ("clip",)
 
 
 def _with_mechanism(terms: Terms, mechanism: str, delta: float) -> Terms:
-    return terms.changed(privacy={"mechanism": mechanism, "delta": delta if mechanism == "gaussian" else 0.0})
+    return terms.changed(privacy={"mechanism": mechanism, "delta": delta if MECHANISMS[mechanism].approximate else 0.0})
 
 
 def _starts(known: Pilot, here: Landscape, terms: Terms) -> Iterator[Terms]:
     """Where the climb begins: the terms as written, few rounds and many, from a step of 1/curvature and a fitting clip."""
-    if terms.learning.asks_statistics:
+    if terms.learning.facts.solves:
         for size in _statistics_clips(known, terms):
             yield terms.changed(privacy={"clip": size})
         return
@@ -136,18 +134,18 @@ def _starts(known: Pilot, here: Landscape, terms: Terms) -> Iterator[Terms]:
     written = terms.learning.local_steps
     for horizon, local in itertools.product((8, 32, 100), (None,) if written is None else {1, written}):
         # Local steps have a longest length, below which the automatic one is.
-        step = "auto" if terms.learning.asks_updates else float(f"{length * step_unit(terms.learning, horizon):.4g}")
+        step = "auto" if terms.learning.facts.walks else float(f"{length * step_unit(terms.learning, horizon):.4g}")
         yield terms.changed(learning={"horizon": horizon, "local_steps": local, "step": step}, privacy={"clip": clip})
 
 
 def _same_clip(known: Pilot, here: Landscape, terms: Terms) -> float | None:
     """The terms' clip, brought to the norm of another mechanism by the pilot's own gradients."""
-    clip, new = terms.privacy.clip, "l2" if terms.learning.asks_updates else mechanism_norm(terms.privacy.mechanism)
+    clip, new = terms.privacy.clip, "l2" if terms.learning.facts.walks else mechanism_norm(terms.privacy.mechanism)
     if not isinstance(known.source, Sample):
         return clip  # an L2 norm is never above the L1 norm, so the clip only binds less
     sizes = {norm: known.objective.record_norms(known.design, here.optimum, norm) for norm in ("l1", "l2")}
     usual = {norm: float(np.quantile(size, 0.99)) for norm, size in sizes.items()}
-    if known.terms.learning.asks_statistics:
+    if known.terms.learning.facts.solves:
         return float(f"{3 * usual[new]:.3g}") if usual[new] > 0 else clip
     old = known.bound.norm
     if clip is None or new == old or not usual[old] > 0:
@@ -220,10 +218,15 @@ class _Search:
             if not isinstance(pilot.source, Sample):
                 return None  # nobody can tell how often it binds
             there = _try(pilot, privacy={"clip": float(f"{pilot.bound.value * factor:.4g}")})
-            if there is None or direction > 0 or there.terms.learning.asks_statistics:
+            if there is None or direction > 0 or there.terms.learning.facts.solves:
                 return there
-            return there if clipped_share(there, on_the_way(self.here)) <= RARELY else None
+            return there if scaled_share(there, on_the_way(self.here)) <= RARELY else None
         return None
+
+
+def _stepwise(terms: Terms) -> bool:
+    """Whether the learner itself steps along gradients."""
+    return not (terms.learning.facts.solves or terms.learning.facts.walks)
 
 
 def _steps(terms: Terms) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from parley.forecasting.pilot import Pilot
 from parley.forecasting.sources import Landscape
-from parley.learning.algorithm import Descent
+from parley.learning.gradient_descent import GradientDescent
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,6 @@ def published_bounds(pilot: Pilot, here: Landscape, excess: float) -> PublishedB
     strength = float(here.curvature.min()) + pilot.objective.regularisation
     rate = pilot.bound.value / n * math.sqrt(total)
     second = None
-    if terms.learning.algorithm == "gradient-descent" and isinstance(pilot.algorithm, Descent) and strength > 0:
+    if isinstance(pilot.algorithm, GradientDescent) and strength > 0:
         second = 8 * pilot.source.width * pilot.bound.value**2 * pilot.algorithm.step / (strength * n**2) * total
     return PublishedBounds(second, rate, excess / rate)

@@ -28,8 +28,9 @@ class Response:
     unit: Floats  # what one unit of noise in each round makes of the final model [T, p]
 
 
-def linear_response(algorithm: Descent, curvature: Floats, start: Floats) -> Response:
-    """The response in directions of these curvatures (of the data part of the cost) from these starting errors, without a box.
+def linear_response(algorithm: Descent, curvature: Floats, start: Floats, noise: Floats | None = None) -> Response:
+    """The response in directions of these curvatures (of the data part of the cost) from these starting errors, without a box. `noise` [T]
+    is each round's variance in units of one; left out: all are one.
 
     >>> from parley.learning.gradient_descent import GradientDescent
     >>> from parley.objectives import LinearRegression
@@ -41,12 +42,13 @@ def linear_response(algorithm: Descent, curvature: Floats, start: Floats) -> Res
     T, p = algorithm.horizon, len(curvature)
     theta = np.zeros((T + 1, p))
     theta[0] = start  # row 0: the start without noise; row i: one unit of noise in round i, from zero
-    state = State(1, theta, theta)
+    loudness = np.ones(T) if noise is None else np.sqrt(noise)
+    state = State(1, theta, dict.fromkeys(free.start(start).memory, theta))
     bias, gain, point_bias, point_gain = np.empty((4, T, p))
     model = theta
     for k in range(1, T + 1):
         answer = free.answer(lambda away: curvature * away, state.theta)
-        answer[k] += 1
+        answer[k] += loudness[k - 1]
         state = free.update(state, answer)
         model = free.model(state)
         bias[k - 1], point_bias[k - 1] = model[0], state.theta[0]

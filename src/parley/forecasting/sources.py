@@ -14,10 +14,8 @@ import numpy as np
 
 from parley.data import Design
 from parley.errors import DataError, SettingError
-from parley.objectives import LinearRegression, LinearSVM, MarginObjective, optimum
+from parley.objectives import Objective
 from parley.validate import Floats, finite
-
-HINGE_WIDTH = 0.2  # over which the hinge's corner is smoothed to have a curvature
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +24,9 @@ class Landscape:
 
     start: Floats  # theta[1] - theta* in the coordinates of `directions` [p]
     least_cost: float
-    start_cost: float  # at theta[1] = 0
-    curvature: Floats  # eigenvalues of the data part's Hessian [p]
-    directions: Floats  # their eigenvectors as columns [p, p]
+    start_cost: float  # at theta[1]
+    curvature: Floats  # eigenvalues of the data part's Hessian [p]; without directions, an upper bound on them
+    directions: Floats | None  # their eigenvectors as columns [p, p]; None: too many to be known, and start is as it is
     estimation: float  # c: an optimum found on n records costs about c/n more on new ones
     records: int | None  # on which theta* was found; None: on none, the costs are meant for whatever records there will be
     warnings: tuple[str, ...] = ()
@@ -47,7 +45,15 @@ class Landscape:
     @property
     def optimum(self) -> Floats:
         """theta*, the start being zero."""
-        return np.asarray(-self.directions @ self.start)
+        return -self.outward(self.start)
+
+    def inward(self, away: Floats) -> Floats:
+        """Differences of parameters [..., p] in the coordinates of the directions."""
+        return away if self.directions is None else np.asarray(away @ self.directions)
+
+    def outward(self, error: Floats) -> Floats:
+        """The other way round."""
+        return error if self.directions is None else np.asarray(error @ self.directions.T)
 
 
 class Source(Protocol):
@@ -68,7 +74,7 @@ class Source(Protocol):
         """
         ...
 
-    def landscape(self, objective: MarginObjective, radius: float | None) -> Landscape: ...
+    def landscape(self, objective: Objective, radius: float | None, origin: Floats | None = None) -> Landscape: ...
 
     def others(self, rng: np.random.Generator, count: int) -> "list[Source]":
         """About `count` versions of itself as it might have come out."""
@@ -90,33 +96,35 @@ class Sample:
         # The owners' own records scatter too, as a sample of their size does.
         return _bootstrap(forecast, as_if_true, others, math.sqrt(1 + len(self.design) / records))
 
-    def landscape(self, objective: MarginObjective, radius: float | None) -> Landscape:
+    def landscape(self, objective: Objective, radius: float | None, origin: Floats | None = None) -> Landscape:
         """Optimum, curvature and estimation error. For records of one law, c = tr(H^-1 G)/2 with G the covariance of record gradients.
 
         For least squares with noise of variance s^2 that is s^2 p, the textbook's.
         """
         design = self.design
-        theta = optimum(objective, [design], radius, precision=1e-5)
-        smooth = replace(objective, smoothing=HINGE_WIDTH) if isinstance(objective, LinearSVM) else objective
-        ridge = objective.regularisation * np.eye(design.width)
-        hessian = smooth.hessian(design, theta)
-        curvature, directions = np.linalg.eigh(hessian - ridge)
-        slope = objective.slope(design.X @ theta, design.y) * design.weight
-        gradients = design.X * slope[:, None]
+        theta = objective.optimum([design], radius, precision=1e-5)
+        if theta is None:
+            raise DataError("the objective has no optimum that can be found, so there is no relative fitness to forecast")
+        begin = np.zeros_like(theta) if origin is None else origin
+        least, first = float(objective.cost(design, theta)), float(objective.cost(design, begin))
+        hessian, few = objective.hessian(design, theta), _few_rows(len(design), len(theta))
+        if hessian is None:
+            # As for least squares, s^2 p: for other losses the same order of magnitude.
+            few = (*few, "too many parameters for a curvature: what estimation costs is a guess")
+            bend = np.full(len(theta), objective.curvature(design) - objective.regularisation)
+            return Landscape(begin - theta, least, first, bend, None, least * len(theta), len(design), few)
+        curvature, directions = np.linalg.eigh(hessian - objective.regularisation * np.eye(len(theta)))
+        gradients = objective.record_gradients(design, theta)
         spread = gradients.T @ gradients / len(design) - np.outer(gradients.mean(axis=0), gradients.mean(axis=0))
-        least, estimation = (
-            float(objective.cost(design, theta)),
-            float(np.trace(np.linalg.lstsq(hessian, spread, rcond=None)[0])) / 2,
-        )
         return Landscape(
-            start=-directions.T @ theta,
+            start=directions.T @ (begin - theta),
             least_cost=least,
-            start_cost=float(objective.cost(design, np.zeros_like(theta))),
+            start_cost=first,
             curvature=np.maximum(curvature, 0.0),
             directions=directions,
-            estimation=estimation,
+            estimation=float(np.trace(np.linalg.lstsq(hessian, spread, rcond=None)[0])) / 2,
             records=len(design),
-            warnings=_few_rows(len(design), design.width),
+            warnings=few,
         )
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
@@ -162,9 +170,9 @@ class ReleasedMoments:
     def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
         return _bootstrap(forecast, as_if_true, others)
 
-    def landscape(self, objective: MarginObjective, radius: float | None) -> Landscape:
+    def landscape(self, objective: Objective, radius: float | None, origin: Floats | None = None) -> Landscape:
         """As for a sample, with the released matrix in place of the table's; directions that drown in noise count as noise high."""
-        if not isinstance(objective, LinearRegression):
+        if not objective.quadratic:
             raise SettingError("second moments say enough for linear-regression only; give a public sample")
         p = self.width
         values, directions = np.linalg.eigh(self.matrix[:p, :p])
@@ -244,7 +252,7 @@ class Stated:
     def width(self) -> int:
         return len(self.curvature)
 
-    def landscape(self, objective: MarginObjective, radius: float | None) -> Landscape:
+    def landscape(self, objective: Objective, radius: float | None, origin: Floats | None = None) -> Landscape:
         start = self.start
         if start is None:
             start = np.full(self.width, (self.distance or 0.0) / math.sqrt(self.width))

@@ -1,17 +1,5 @@
-"""Algorithms, the loop around them, and what comes out."""
+"""Algorithms, one a file, and the loop around them."""
 
-from parley.learning.model import JointClassifier, JointLogisticClassifier, JointModel, JointRegressor, load_model
-from parley.learning.result import OwnerOutcome, Result
-from parley.learning.train import alone, train
+from parley.learning.train import train
 
-__all__ = [
-    "JointClassifier",
-    "JointLogisticClassifier",
-    "JointModel",
-    "JointRegressor",
-    "OwnerOutcome",
-    "Result",
-    "alone",
-    "load_model",
-    "train",
-]
+__all__ = ["train"]

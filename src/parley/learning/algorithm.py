@@ -1,64 +1,109 @@
 """An algorithm is four pure functions on a state; the loop around them is written once."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from parley.aggregation import Aggregation
 from parley.errors import SettingError
 from parley.exchange import Exchange
-from parley.objectives import MarginObjective
-from parley.queries import Answer, GradientQuery, Query, UpdateQuery
+from parley.learning.step import step_size
+from parley.objectives import Objective
+from parley.queries import Answer, GradientQuery, Query
+from parley.schedule import Schedule
+from parley.setup import Setup
 from parley.validate import LARGEST, Floats
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where a run stands before round `round`: theta[round] [..., p], and what else the algorithm remembers (Algorithm 2: bar)."""
+    """Where a run stands before round `round`: theta[round] [..., P], and what else the algorithm remembers, by name."""
 
     round: int
     theta: Floats
-    memory: Floats
+    memory: Mapping[str, Floats] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Who asks: the learner of the agreement with this hash, by its schedule."""
+
+    terms_hash: str
+    learner: str
+    schedule: Schedule
+
+    @classmethod
+    def of(cls, setup: Setup) -> "Asker":
+        return cls(setup.hash, setup.terms.learning.learner, setup.schedule)
 
 
 @dataclass(frozen=True)
 class Algorithm(ABC):
-    """A rule that asks `horizon` queries and updates a state."""
+    """A rule that asks `horizon` rounds of queries and updates a state."""
 
-    objective: MarginObjective
+    objective: Objective
     horizon: int
     radius: float | None  # the box |theta| <= radius
 
+    remembers: ClassVar[str | None] = None  # the name of what it remembers beside theta: files once had one nameless array
+
+    @classmethod
     @abstractmethod
-    def start(self, width: int, worlds: tuple[int, ...] = ()) -> State:
-        """The state before the first round, for models of this width; `worlds` are the axes of a study's replicates."""
+    def make(cls, setup: Setup) -> Self:
+        """The algorithm of these terms, its settings fixed from public knowledge."""
 
     @abstractmethod
-    def query(self, state: State, terms: str, learner: str) -> Query:
-        """What round `state.round` asks."""
+    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
+        """The state before the first round, at the parameter `origin` [P]; `worlds` are the axes of a study's replicates."""
 
     @abstractmethod
-    def update(self, state: State, combined: Floats) -> State:
-        """The state after the owners' combined answer."""
+    def query(self, state: State, asker: Asker) -> Query:
+        """What round `state.round` asks of those whose turn it is."""
+
+    @abstractmethod
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        """The state after the owners' combined answer; `answers` are the single ones, where the aggregation shows them."""
 
     @abstractmethod
     def model(self, state: State) -> Floats:
-        """The model [..., p] if the run ended here."""
+        """The model [..., P] if the run ended here."""
+
+    def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
+        """Whom round `state.round` asks what, by name. Here: the same of everybody whose turn it is."""
+        return dict.fromkeys(asker.schedule.at(state.round), self.query(state, asker))
+
+    def released(self, state: State, setup: Setup) -> dict[str, Any] | None:
+        """What else a run has released that a later forecast can use; usually nothing."""
+        return None
+
+    def without_noise(self) -> Self:
+        """The algorithm that it would be if answers carried no noise; most do not mind it."""
+        return self
+
+    def boxed(self, theta: Floats) -> Floats:
+        """The nearest parameter in the box."""
+        return theta if self.radius is None else np.clip(theta, -self.radius, self.radius)
 
 
 @dataclass(frozen=True)
 class Descent(Algorithm):
-    """An algorithm that walks downhill. Shared by all: a start at zero, asking for gradients, the learner's own g1, the box."""
+    """An algorithm that walks downhill. Shared by all: asking for gradients, the learner's own g1, the box."""
 
     step: float
 
-    def start(self, width: int, worlds: tuple[int, ...] = ()) -> State:
-        zero = np.zeros((*worlds, width))
-        return State(1, zero, zero)
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        return cls(setup.objective, setup.terms.learning.horizon, setup.terms.model.radius, step_size(setup))
 
-    def query(self, state: State, terms: str, learner: str) -> GradientQuery | UpdateQuery:
-        return GradientQuery.ask(terms, learner, state.round, state.theta)
+    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
+        theta = np.broadcast_to(origin, (*worlds, len(origin)))
+        return State(1, theta, {} if self.remembers is None else {self.remembers: theta})
+
+    def query(self, state: State, asker: Asker) -> Query:
+        return GradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
 
     def answer(self, gradient: Callable[[Floats], Floats], theta: Floats) -> Floats:
         """What an owner whose records' mean gradient is this function answers at theta, but for the noise: for forecasts."""
@@ -66,28 +111,26 @@ class Descent(Algorithm):
 
     def moved(self, state: State, gradient: Floats, length: float) -> Floats:
         """One projected step: proj(theta - length (dg1 + gradient))."""
-        theta = state.theta - length * (self.objective.penalty_gradient(state.theta) + gradient)
-        return theta if self.radius is None else np.clip(theta, -self.radius, self.radius)
+        return self.boxed(state.theta - length * (self.objective.penalty_gradient(state.theta) + gradient))
 
 
 def run(
     algorithm: Algorithm,
     exchange: Exchange,
-    combine: Callable[[Sequence[Answer]], Floats],
-    terms: str,
-    learner: str,
+    aggregation: Aggregation,
+    asker: Asker,
     start: State,
-    progress: Callable[[State], None] = lambda state: None,
+    after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
 ) -> State:
     """All T rounds: ask, combine, update. In process, over a network: the loop cannot tell."""
     state = start
     while state.round <= algorithm.horizon:
-        query = algorithm.query(state, terms, learner)
+        answers = exchange.ask(algorithm.questions(state, asker))
         with np.errstate(over="ignore", invalid="ignore"):
-            state = algorithm.update(state, combine(exchange.ask(query)))
+            state = algorithm.update(state, aggregation.combine(answers), answers)
         if not np.abs(state.theta).max() <= LARGEST:
             raise SettingError(
-                f"learning.step: the run diverged in round {query.round}; choose a smaller step, or set model.radius"
+                f"learning.step: the run diverged in round {state.round - 1}; choose a smaller step, or set model.radius"
             )
-        progress(state)
+        after_round(state, answers)
     return state

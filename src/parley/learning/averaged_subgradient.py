@@ -1,10 +1,13 @@
 """Algorithm 2 of W: for any convex cost, the average of the iterates is the model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from parley.learning.algorithm import Descent, State
+from parley.queries import Answer
 from parley.validate import Floats
 
 
@@ -16,10 +19,12 @@ class AveragedSubgradient(Descent):
     exactly the budget is spent, and every answer is used.
     """
 
-    def update(self, state: State, combined: Floats) -> State:
+    remembers: ClassVar[str | None] = "average"
+
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
         theta = self.moved(state, combined, self.step / state.round**0.5)
-        return State(state.round + 1, theta, self.model(state))
+        return State(state.round + 1, theta, {"average": self.model(state)})
 
     def model(self, state: State) -> Floats:
         k, s = state.round, self.horizon**-0.5
-        return np.asarray((k - 1) / (s + k) * state.memory + (s + 1) / (s + k) * state.theta)
+        return np.asarray((k - 1) / (s + k) * state.memory["average"] + (s + 1) / (s + k) * state.theta)

@@ -27,19 +27,19 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 FORMAT = "parley-checkpoint-3"
-WITHOUT_HEADS = "parley-checkpoint-2"  # nor a checksum
+EARLIER = "parley-checkpoint-2"  # without heads, checksum and names of what is remembered
 HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """The state before round `state.round` of the agreement `terms` (its hash).
+    """The state before round `state.round` of the agreement with this hash.
 
     `answers` says how many answers of each owner went into it, `spent` what the owner had spent by its own last word, `heads` where its
     ledger ended then.
     """
 
-    terms: str
+    terms_hash: str
     state: State
     answers: Mapping[str, int]
     spent: Mapping[str, float]
@@ -49,10 +49,10 @@ class Checkpoint:
         """Durably, in the place of the one before. Numbers are written so that they read back to the bit."""
         content = {
             "format": FORMAT,
-            "terms": self.terms,
+            "terms": self.terms_hash,
             "round": self.state.round,
             "theta": self.state.theta.tolist(),
-            "memory": self.state.memory.tolist(),
+            "memory": {name: array.tolist() for name, array in self.state.memory.items()},
             "answers": dict(self.answers),
             "spent": dict(self.spent),
             "heads": {name: [head.entries, head.hash] for name, head in self.heads.items()},
@@ -67,7 +67,7 @@ def load_checkpoint(path: Path, terms: Terms, start: State) -> Checkpoint:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         checksum = content.pop("checksum", None)
-        whole = checksum == (None if content["format"] == WITHOUT_HEADS else _checksum(_canonical(content)))
+        whole = checksum == (None if content["format"] == EARLIER else _checksum(_canonical(content)))
         found = None if not whole or content["terms"] != expected else _read(content, terms, start)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise SettingError(
@@ -84,11 +84,17 @@ def load_checkpoint(path: Path, terms: Terms, start: State) -> Checkpoint:
 
 def _read(content: dict[str, Any], terms: Terms, start: State) -> Checkpoint:
     """The checkpoint, if a run by these terms can have stood there (ValueError)."""
-    state = State(content["round"], _numbers(content["theta"], start.theta), _numbers(content["memory"], start.memory))
+    memory = content["memory"]
+    if content["format"] == EARLIER:  # one array, without a name; algorithms that need none kept a second copy of theta
+        memory = dict.fromkeys(start.memory, memory)
+    if memory.keys() != start.memory.keys():
+        raise ValueError
+    remembered = {name: _numbers(memory[name], like) for name, like in start.memory.items()}
+    state = State(content["round"], _numbers(content["theta"], start.theta), remembered)
     answers, spent = dict(content["answers"]), {name: float(epsilon) for name, epsilon in content["spent"].items()}
     heads = {name: Head(entries, end) for name, (entries, end) in content.get("heads", {}).items()}
     sound = (
-        content["format"] in (FORMAT, WITHOUT_HEADS)
+        content["format"] in (FORMAT, EARLIER)
         and type(state.round) is int  # not true, which Python takes for 1
         and 1 <= state.round <= terms.learning.horizon + 1
         and all(type(count) is int and 0 <= count < state.round for count in answers.values())

@@ -9,118 +9,124 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from parley import objectives
 from parley.account import Head
-from parley.accounting import shared_record_epsilon
-from parley.aggregation import weighted_mean
-from parley.data import Preparation, fit_preparation
+from parley.aggregation import aggregation_of
 from parley.errors import SettingError
 from parley.exchange import Exchange
-from parley.learning.algorithm import Algorithm, State, run
+from parley.learning.algorithm import Algorithm, Asker, State, run
+from parley.learning.algorithms import make_algorithm
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
-from parley.learning.model import JointModel, make_model
-from parley.learning.released_score import ask_scores
-from parley.learning.result import OwnerOutcome, Result
-from parley.learning.train import make_algorithm, own_model, released_moments
-from parley.mechanisms.bounded import REPLACE_ONE
-from parley.owner import Agreement, score_noise
+from parley.outcome.model import make_model
+from parley.outcome.result import OwnerOutcome, Result, make_result
+from parley.outcome.scores import ask_scores
+from parley.owner import Agreement
 from parley.queries import Answer
+from parley.setup import Setup, resolve
 from parley.terms import Terms
-from parley.validate import Floats
+
+
+class Peers(Exchange, Protocol):
+    """An exchange with owners elsewhere: what they say of themselves beside their answers."""
+
+    @property
+    def heads(self) -> Mapping[str, Head]:
+        """Where the owners' ledgers ended when they were last heard."""
+        ...
+
+    def spent(self, name: str) -> float | None:
+        """What an owner has spent by its own last word; None if it said none."""
+        ...
+
+    def catch_up(self) -> list[str]:
+        """Hear once more from owners that were late: they have spent, too. Who cannot be reached is named."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """What a learner fixes before the first question, from the terms and public knowledge alone."""
+class DeployedRun:
+    """One run by one learner: the setup, the algorithm, and the files where it is kept."""
 
-    terms: Terms
-    preparation: Preparation
+    setup: Setup
     algorithm: Algorithm
-    start: State
+    checkpoint: Path
+    model: Path | None = None  # written before a score is asked: whatever becomes of the score, the model is not lost
+
+    @property
+    def start(self) -> State:
+        """The state before the first round."""
+        return self.algorithm.start(self.setup.objective.start(self.setup.preparation))
+
+    def begin(self, resume: bool) -> Checkpoint:
+        """Where to begin: at the start, or where the checkpoint stands."""
+        if not self.checkpoint.exists():
+            return Checkpoint(self.setup.hash, self.start, {}, {})
+        if not resume:
+            raise SettingError(f"{self.checkpoint}: a run by these terms was begun; --resume goes on with it")
+        return load_checkpoint(self.checkpoint, self.setup.terms, self.start)
 
     def finished(self, begin: Checkpoint) -> bool:
         """Whether nobody has to be asked any more: all rounds are done, and no score was agreed on."""
-        return begin.state.round > self.terms.rounds
+        return begin.state.round > self.setup.terms.rounds
 
 
-def plan_run(terms: Terms) -> Plan:
-    """The algorithm and its start, for a learner without a table."""
-    preparation, public = fit_preparation(terms)
-    for part in terms.owners:
-        score_noise(terms, part.name, preparation)  # what cannot be scored is refused now, not after the last round
-    algorithm = make_algorithm(terms, objectives.make(terms.model), preparation, public)
-    return Plan(terms, preparation, algorithm, algorithm.start(preparation.width))
-
-
-def open_checkpoint(plan: Plan, path: Path, resume: bool) -> Checkpoint:
-    """Where to begin: at the start, or where the checkpoint stands."""
-    if path.exists() and not resume:
-        raise SettingError(f"{path}: a run by these terms was begun; --resume goes on with it")
-    if path.exists():
-        return load_checkpoint(path, plan.terms, plan.start)
-    return Checkpoint(plan.terms.hash, plan.start, {}, {})
+def plan_run(terms: Terms, checkpoint: Path, model: Path | None = None) -> DeployedRun:
+    """What a learner without a table fixes before the first question; terms that limit nothing are refused now, not in the last round."""
+    setup = resolve(terms)
+    if not setup.parts:
+        raise SettingError("owners: expected at least one")
+    return DeployedRun(setup, make_algorithm(setup), checkpoint, model)
 
 
 def learn(
-    plan: Plan,
-    exchange: Exchange,
+    deployed: DeployedRun,
+    peers: Peers,
     begin: Checkpoint,
-    save: Callable[[Checkpoint], None],
-    spent: Callable[[str], float | None],
     own: Agreement | None = None,
     progress: Callable[[State], None] = lambda state: None,
-    made: Callable[[JointModel], None] = lambda model: None,
-    catch_up: Callable[[], object] = lambda: None,
-    heads: Callable[[], Mapping[str, Head]] = dict,
-) -> Result:
-    """All rounds from `begin` on, then the score if one is agreed on. `save` is called after each round and must be durable when it
-    returns: only then the next is asked. A run that was interrupted before its score asks the same question again.
+) -> tuple[Result, list[str]]:
+    """All rounds from `begin` on, then the score if one is agreed on: the result, and who may have spent more than it could be asked about.
 
-    `spent` says what an owner has spent by its own word, None if it was not asked: then its last word in `begin` counts. `own` is the
-    learner's own agreement if it owns a table too. `made` gets the model before its score is asked: whatever becomes of the score,
-    the model is not lost. `catch_up` is called when nothing more will be asked: owners that were late have spent, too. `heads` says
-    where the ledgers of owners elsewhere ended when they were last heard.
+    The state is stored, durably, after each round: only then the next is asked. A run that was interrupted before its score asks the same
+    question again. `own` is the learner's own agreement if it owns a table too.
     """
     began = time.perf_counter()
-    terms, used = plan.terms, Counter(begin.answers)
-
-    def combine(answers: Sequence[Answer]) -> Floats:
-        used.update(answer.owner for answer in answers)
-        return weighted_mean(answers)
+    setup, algorithm, used = deployed.setup, deployed.algorithm, Counter(begin.answers)
+    names, aggregation = setup.schedule.names, aggregation_of(setup.terms)
 
     def last_word() -> dict[str, float]:
-        heard = {o.name: spent(o.name) for o in terms.owners}
-        return {**begin.spent, **{name: epsilon for name, epsilon in heard.items() if epsilon is not None}}
+        heard = {name: spent for name in names if (spent := peers.spent(name)) is not None}
+        return {**begin.spent, **heard}
 
     def keep(state: State) -> None:
-        save(Checkpoint(begin.terms, state, dict(used), last_word(), {**begin.heads, **heads()}))
+        Checkpoint(setup.hash, state, dict(used), last_word(), {**begin.heads, **peers.heads}).save(deployed.checkpoint)
 
-    def after_round(state: State) -> None:
+    def after_round(state: State, answers: Sequence[Answer]) -> None:
+        used.update(answer.owner for answer in answers)
         keep(state)
         progress(state)
 
-    final = run(plan.algorithm, exchange, combine, begin.terms, terms.learning.learner, begin.state, after_round)
-    theta = plan.algorithm.model(final)
-    model = make_model(plan.preparation, theta, begin.terms, released=True)
-    made(model)
-    scores = ask_scores(terms, begin.terms, plan.preparation, exchange, theta)
-    catch_up()
-    if not plan.finished(begin):  # somebody was asked since the last round: for a score, or why it was late
+    final = run(algorithm, peers, aggregation, Asker.of(setup), begin.state, after_round)
+    theta = algorithm.model(final)
+    if deployed.model is not None:
+        make_model(setup.preparation, theta, setup.hash, released=True).save(deployed.model)
+    scores = ask_scores(setup, aggregation, peers, theta)
+    unheard = peers.catch_up()
+    if not deployed.finished(begin):  # somebody was asked since the last round: for a score, or why it was late
         keep(final)
-    return Result(
-        terms=terms,
-        model=model,
-        own_model=None if own is None else own_model(own, theta),
-        theta=theta[None, :],
-        moments=released_moments(terms, plan.algorithm, final),
+    spent = last_word()
+    result = make_result(
+        setup,
+        theta[None, :],
+        owners=[OwnerOutcome(o.name, o.records, o.epsilon, spent.get(o.name), None, used[o.name]) for o in setup.terms.owners],
+        own=own,
+        moments=algorithm.released(final, setup),
         quality=None,
         scores=scores,
-        owners=tuple(OwnerOutcome(o.name, o.records, o.epsilon, last_word().get(o.name), None, used[o.name]) for o in terms.owners),
-        adjacency=REPLACE_ONE,
-        shared_record_epsilon=shared_record_epsilon([o.epsilon for o in terms.owners], terms.privacy.shared_records),
         safe_noise=None,
         released=True,
         by_word=True,
         seconds=time.perf_counter() - began,
     )
+    return result, unheard

@@ -10,9 +10,9 @@ import pandas as pd
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
-from parley.learning.model import JointClassifier, JointLogisticClassifier, JointModel, JointRegressor, discreet
 from parley.learning.train import train
 from parley.mechanisms import FastNoise, SafeNoise
+from parley.outcome.model import JointClassifier, JointLogisticClassifier, JointModel, JointRegressor, discreet
 from parley.owner import Owner
 from parley.terms import Terms
 from parley.validate import Floats
@@ -68,9 +68,8 @@ class _Fits(JointModel):
         result = train(terms, [Owner("owner", table, noise=noise)], seed=self.random_state, measure=False)
         return self._take(result.model.preparation_, result.theta[0], result.terms_hash, released=False)
 
-    def _margin(self, X: Any) -> Floats:
-        self._require_theta()
-        return self._positional_margin(X)
+    def _rows(self, X: Any) -> Floats:
+        return self._positional_rows(X)
 
 
 class PrivateLinearRegression(_Fits, JointRegressor):

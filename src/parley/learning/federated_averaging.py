@@ -1,13 +1,13 @@
 """Federated averaging (Z chapter 5; McMahan et al. 2017), with every record clipped inside the owners' local steps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
-import numpy as np
-
-from parley.learning.algorithm import Descent, State
+from parley.learning.algorithm import Asker, Descent, State
 from parley.objectives.local_update import walk
-from parley.queries import UpdateQuery
+from parley.queries import Answer, UpdateQuery
+from parley.setup import Setup
 from parley.validate import Floats
 
 
@@ -21,16 +21,19 @@ class FederatedAveraging(Descent):
 
     local_steps: int
 
-    def query(self, state: State, terms: str, learner: str) -> UpdateQuery:
-        return UpdateQuery.ask(terms, learner, state.round, state.theta, self.local_steps)
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        walk = setup.walk
+        return cls(setup.objective, setup.terms.learning.horizon, walk.radius, walk.step, walk.steps)
+
+    def query(self, state: State, asker: Asker) -> UpdateQuery:
+        return UpdateQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta, self.local_steps)
 
     def answer(self, gradient: Callable[[Floats], Floats], theta: Floats) -> Floats:
         return walk(gradient, theta, self.local_steps, self.step, self.objective.regularisation, self.radius)
 
-    def update(self, state: State, combined: Floats) -> State:
-        theta = state.theta - self.step * self.local_steps * combined
-        theta = theta if self.radius is None else np.clip(theta, -self.radius, self.radius)
-        return State(state.round + 1, theta, theta)
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        return State(state.round + 1, self.boxed(state.theta - self.step * self.local_steps * combined))
 
     def model(self, state: State) -> Floats:
         return state.theta

@@ -1,8 +1,10 @@
 """Algorithm 1 of W: for smooth, strongly convex costs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parley.learning.algorithm import Descent, State
+from parley.queries import Answer
 from parley.validate import Floats
 
 
@@ -14,9 +16,8 @@ class GradientDescent(Descent):
     path is at most rho ln(T)/T^2 gradients long, so the published choice barely leaves its start when T is large.
     """
 
-    def update(self, state: State, combined: Floats) -> State:
-        theta = self.moved(state, combined, self.step / (self.horizon**2 * state.round))
-        return State(state.round + 1, theta, theta)
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        return State(state.round + 1, self.moved(state, combined, self.step / (self.horizon**2 * state.round)))
 
     def model(self, state: State) -> Floats:
         return state.theta

@@ -14,7 +14,7 @@ from flwr.serverapp import Grid, ServerApp
 from parley.durable import require_folder
 from parley.exchange.federation import Federation
 from parley.exchange.flower import Carrier, find_owners
-from parley.learning.deployed import learn, open_checkpoint, plan_run
+from parley.learning.deployed import learn, plan_run
 from parley.terms import load_terms
 
 server_app = ServerApp()
@@ -28,25 +28,15 @@ def main(grid: Grid, context: Context) -> None:
         require_folder(Path(str(settings[key])))
     deadline, kept = float(settings["deadline"]), Path(str(settings["checkpoint"]))
     terms = load_terms(str(settings["terms"]))
-    plan = plan_run(terms)
-    begin = open_checkpoint(plan, kept, resume=True)
+    run = plan_run(terms, kept, Path(str(settings["save"])))
+    begin = run.begin(resume=True)
     peers = find_owners(Carrier(grid), [part.name for part in terms.owners], deadline)
     warn = logging.getLogger("parley").warning
-    federation = Federation(terms, plan.preparation, peers, deadline, warn, begin.heads, begin.answers)
+    federation = Federation(run.setup, peers, deadline, warn, begin.heads, begin.answers)
     try:
-        if not plan.finished(begin):
+        if not run.finished(begin):
             federation.greet()
-        made = str(settings["save"])
-        result = learn(
-            plan,
-            federation,
-            begin,
-            lambda point: point.save(kept),
-            federation.spent,
-            made=lambda model: model.save(made),
-            catch_up=federation.catch_up,
-            heads=lambda: federation.heads,
-        )
+        result, _ = learn(run, federation, begin)
     finally:
         federation.close()
     Path(str(settings["report"])).write_text(json.dumps(result.to_json(), indent=1, allow_nan=False) + "\n", encoding="utf-8")

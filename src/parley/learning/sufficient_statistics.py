@@ -6,15 +6,18 @@ indefinite. Here every eigenvalue is first lifted by what is needed to stand cle
 post-processing of the release.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from parley.learning.algorithm import Algorithm, State
+from parley.aggregation import aggregation_of
+from parley.learning.algorithm import Algorithm, Asker, State
 from parley.mechanisms import Norm
 from parley.objectives.moments import moments_length, unpack_moments
-from parley.queries import StatisticsQuery
+from parley.queries import Answer, StatisticsQuery
+from parley.setup import Setup
 from parley.validate import Floats
 
 
@@ -29,13 +32,21 @@ class SufficientStatistics(Algorithm):
     norm: Norm
     deviation: float
 
-    def start(self, width: int, worlds: tuple[int, ...] = ()) -> State:
-        return State(1, np.zeros((*worlds, width)), np.zeros((*worlds, moments_length(width))))
+    remembers: ClassVar[str | None] = "moments"
 
-    def query(self, state: State, terms: str, learner: str) -> StatisticsQuery:
-        return StatisticsQuery.ask(terms, learner, state.round)
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        variance = aggregation_of(setup.terms).noise(setup.parts.values()).all_together
+        return cls(setup.objective, setup.terms.learning.horizon, setup.terms.model.radius, setup.norm, variance**0.5)
 
-    def update(self, state: State, combined: Floats) -> State:
+    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
+        width = len(origin)
+        return State(1, np.broadcast_to(origin, (*worlds, width)), {"moments": np.zeros((*worlds, moments_length(width)))})
+
+    def query(self, state: State, asker: Asker) -> StatisticsQuery:
+        return StatisticsQuery.ask(asker.terms_hash, asker.learner, state.round)
+
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
         width = state.theta.shape[-1]
         moments = unpack_moments(combined, width, self.norm)
         values, vectors = np.linalg.eigh(moments[..., :width, :width])
@@ -45,14 +56,18 @@ class SufficientStatistics(Algorithm):
             values + lift + self.objective.regularisation / 2
         )
         theta = np.einsum("...ij,...j->...i", vectors, solved)
-        boxed = theta if self.radius is None else np.clip(theta, -self.radius, self.radius)
-        return State(state.round + 1, boxed, combined)
+        return State(state.round + 1, self.boxed(theta), {"moments": combined})
+
+    def without_noise(self) -> Self:
+        return replace(self, deviation=0.0)  # nothing to stand clear of
 
     def model(self, state: State) -> Floats:
         return state.theta
 
-    def released(self, state: State, records: int) -> dict[str, Any]:
+    def released(self, state: State, setup: Setup) -> dict[str, Any]:
         """The released moments of the first replicate, for a forecast: matrix, number of records, deviation of the noise."""
+        records = sum(part.training.question.records for part in setup.parts.values())
         width = state.theta.shape[-1]
-        packed = state.memory.reshape(-1, state.memory.shape[-1])[0]
+        moments = state.memory["moments"]
+        packed = moments.reshape(-1, moments.shape[-1])[0]
         return {"matrix": unpack_moments(packed, width, self.norm).tolist(), "records": records, "deviation": self.deviation}

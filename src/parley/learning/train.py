@@ -1,46 +1,29 @@
 """Training by the terms: every owner answers T noisy queries, the learner follows the algorithm.
 
-The walk of one number: terms -> Owner.accept (bound, mechanism, cost a round) -> run -> Algorithm.point -> Owner.answer (gradient,
-clip, noise, debit) -> weighted_mean -> Algorithm.update -> Result. A study of R replicates and a release take the same walk; the
-study's arrays have one more axis.
+The walk of one number: terms -> setup (bound, mechanism, cost of k answers) -> run -> Algorithm.questions -> Owner.answer (bounded,
+debited, noisy) -> aggregation -> Algorithm.update -> Result. A study of R replicates and a release take the same walk; the study's
+arrays have one more axis.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from parley.accounting import shared_record_epsilon
-from parley.aggregation import mean_variance, weighted_mean
-from parley.data import Design, Preparation
-from parley.errors import DataError, SettingError, TermsError
+from parley.aggregation import aggregation_of
+from parley.errors import SettingError, TermsError
 from parley.exchange import InProcess
-from parley.learning.algorithm import Algorithm, Descent, State, run
-from parley.learning.averaged_subgradient import AveragedSubgradient
-from parley.learning.federated_averaging import FederatedAveraging
-from parley.learning.gradient_descent import GradientDescent
-from parley.learning.model import JointModel, make_model
-from parley.learning.own_step import own_step
-from parley.learning.released_score import ask_scores
-from parley.learning.result import OwnerOutcome, Result
-from parley.learning.step import step_size
-from parley.learning.study import Study
-from parley.learning.sufficient_statistics import SufficientStatistics
-from parley.mechanisms.bounded import REPLACE_ONE
-from parley.objectives import MarginObjective, optimum
-from parley.objectives.moments import moment_norms
-from parley.owner import Agreement, Owner, owner_plan
+from parley.learning.algorithm import Asker, State, run
+from parley.learning.algorithms import make_algorithm
+from parley.outcome.result import OwnerOutcome, Result, make_result
+from parley.outcome.scores import ask_scores
+from parley.outcome.study import Study
+from parley.owner import Agreement, Owner
+from parley.queries import Answer
 from parley.terms import Terms
 from parley.validate import Floats, whole
 
 Progress = Callable[[int, int], None]  # rounds done, rounds in all
-
-DESCENTS: dict[str, type[Descent]] = {
-    "averaged-subgradient": AveragedSubgradient,
-    "gradient-descent": GradientDescent,
-    "federated-averaging": FederatedAveraging,
-}
 
 
 def train(
@@ -73,58 +56,32 @@ def train(
     (1.0, (20, 8))
     """
     began = time.perf_counter()
-    owners = _in_order(terms, owners)
-    release = any(owner.releases for owner in owners)
-    parties, agreements, worlds = _gather(terms, owners, replicates, seed, release)
-    first = agreements[0]
-    algorithm = make_algorithm(terms, first.objective, first.preparation, first.public)
+    parties, agreements, worlds = _gather(terms, _in_order(terms, owners), replicates, seed)
+    release, setup = parties[0].releases, agreements[0].setup
+    algorithm, aggregation, exchange = make_algorithm(setup), aggregation_of(terms), InProcess(parties)
     study = Study(agreements) if measure and not release else None
 
-    def after_round(state: State) -> None:
+    def after_round(state: State, answers: Sequence[Answer]) -> None:
         if study is not None and (whole_path or state.round > algorithm.horizon):
             study.record(algorithm.model(state))
         progress(state.round - 1, terms.learning.horizon)
 
-    start = algorithm.start(first.train.width, worlds)
-    exchange = InProcess(parties)
-    final = run(algorithm, exchange, weighted_mean, first.hash, terms.learning.learner, start, after_round)
-    scores = ask_scores(terms, first.hash, first.preparation, exchange, algorithm.model(final))
-    theta = algorithm.model(final).reshape(-1, first.train.width)
-    own = next((a for a, part in zip(agreements, terms.owners, strict=True) if part.name == terms.learning.learner), None)
-    return Result(
-        terms=terms,
-        model=make_model(first.preparation, theta[0], first.hash, release),
-        own_model=None if own is None else own_model(own, theta[0]),
-        theta=theta,
-        moments=released_moments(terms, algorithm, final),
+    start = algorithm.start(setup.objective.start(setup.preparation), worlds)
+    final = run(algorithm, exchange, aggregation, Asker.of(setup), start, after_round)
+    scores = ask_scores(setup, aggregation, exchange, algorithm.model(final))
+    theta = algorithm.model(final).reshape(-1, setup.parameters)
+    return make_result(
+        setup,
+        theta,
+        owners=[_outcome(p, a, None if study is None else theta[0]) for p, a in zip(parties, agreements, strict=True)],
+        own=next((a for a in agreements if a.part.name == terms.learning.learner), None),
+        moments=algorithm.released(final, setup),
         quality=None if study is None else study.quality(theta),
         scores=scores,
-        owners=tuple(_outcome(p, a, None if study is None else theta[0]) for p, a in zip(parties, agreements, strict=True)),
-        adjacency=REPLACE_ONE,
-        shared_record_epsilon=shared_record_epsilon([o.epsilon for o in terms.owners], terms.privacy.shared_records),
         safe_noise=all(party.noise.safe for party in parties),
         released=release,
         seconds=time.perf_counter() - began,
     )
-
-
-def alone(terms: Terms, owner: Owner) -> Floats:
-    """What the owner gets without the others: the optimum on its own training rows, without noise, for its own use."""
-    agreement = owner.prepare(terms)
-    return optimum(agreement.objective, [agreement.train], terms.model.radius)
-
-
-def make_algorithm(terms: Terms, objective: MarginObjective, preparation: Preparation, public: Design | None) -> Algorithm:
-    """The algorithm that the terms name, its settings fixed from public knowledge."""
-    learning, radius = terms.learning, terms.model.radius
-    if not learning.asks_statistics:
-        step = step_size(terms, objective, preparation, public)
-        own = {} if learning.local_steps is None else {"local_steps": learning.local_steps}
-        return DESCENTS[learning.algorithm](objective, learning.horizon, radius, step, **own)
-    rows = np.array([float(terms.train_rows(part.name)) for part in terms.owners])
-    mechanisms = [owner_plan(terms, part.name, preparation, objective)[1].mechanism for part in terms.owners]
-    variance = mean_variance(rows, np.array([mechanism.variance for mechanism in mechanisms]))
-    return SufficientStatistics(objective, learning.horizon, radius, mechanisms[0].norm, variance**0.5)
 
 
 def _in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:
@@ -139,57 +96,32 @@ def _in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:
 
 
 def _gather(
-    terms: Terms, owners: list[Owner], replicates: int, seed: int | None, release: bool
+    terms: Terms, owners: list[Owner], replicates: int, seed: int | None
 ) -> tuple[list[Owner], list[Agreement], tuple[int, ...]]:
     """Who answers (rehearsing copies in a study), by which agreement, for how many parallel runs."""
     replicates = whole(replicates, "replicates")
     if seed is not None:
         whole(seed, "seed", least=0)
-    if release:
-        if seed is not None:
-            raise SettingError("seed: a release has fresh noise; seeds are for studies")
-        if replicates > 1:
-            raise SettingError("replicates: owners with durable ledgers release once; replicates are for studies")
-        if not all(owner.releases for owner in owners):
-            raise SettingError("owners: expected all of them with durable ledgers, or none")
-        return owners, _same_columns(owners, [owner.agreement(terms.hash) for owner in owners]), ()
-    seeds = np.random.SeedSequence(seed).spawn(len(owners))
-    parties = [owner.rehearse(s, replicates) for owner, s in zip(owners, seeds, strict=True)]
-    return parties, _same_columns(owners, [party.accept(terms) for party in parties]), (replicates,)
-
-
-def _same_columns(owners: list[Owner], agreements: list[Agreement]) -> list[Agreement]:
-    for owner, agreement in zip(owners, agreements, strict=True):
-        if agreement.preparation.features != agreements[0].preparation.features:
-            raise DataError(f"{owner.name}: its columns differ from {owners[0].name}'s; list model.features in the terms")
-    return agreements
-
-
-def own_model(own: Agreement, theta: Floats) -> JointModel | None:
-    """The learning owner's refinement of the joint model; None if its own data have no optimum to move towards."""
-    try:
-        refined = own_step(own.objective, own.train, own.held_out, theta, own.terms.model.radius)
-    except SettingError:
-        return None
-    return make_model(own.preparation, refined, own.hash, released=False)
-
-
-def released_moments(terms: Terms, algorithm: Algorithm, final: State) -> dict[str, Any] | None:
-    """The released second moments, where the algorithm asked for them."""
-    if not isinstance(algorithm, SufficientStatistics):
-        return None
-    return algorithm.released(final, sum(terms.train_rows(part.name) for part in terms.owners))
+    if not any(owner.releases for owner in owners):
+        seeds = np.random.SeedSequence(seed).spawn(len(owners))
+        parties = [owner.rehearse(s, replicates) for owner, s in zip(owners, seeds, strict=True)]
+        setup = parties[0].resolve(terms)
+        return parties, [party.accept(setup) for party in parties], (replicates,)
+    if seed is not None:
+        raise SettingError("seed: a release has fresh noise; seeds are for studies")
+    if replicates > 1:
+        raise SettingError("replicates: owners with durable ledgers release once; replicates are for studies")
+    if not all(owner.releases for owner in owners):
+        raise SettingError("owners: expected all of them with durable ledgers, or none")
+    return owners, [owner.agreement(terms.hash) for owner in owners], ()
 
 
 def _outcome(party: Owner, agreement: Agreement, theta: Floats | None) -> OwnerOutcome:
-    part = agreement.terms.owner(party.name)
+    """What the owner promised and spent, and in a study how many of its records the bound scales down at theta [P]."""
+    terms, training = agreement.setup.terms.owner(party.name), agreement.part.training
     clipped = None
     if theta is not None:
-        if agreement.terms.learning.asks_statistics:
-            norms = moment_norms(agreement.train, agreement.bound.norm)
-        else:
-            norms = agreement.objective.record_norms(agreement.train, theta, agreement.bound.norm)
-        clipped = float(np.mean(norms > agreement.bound.value))
+        clipped = training.question.scaled_share(agreement.tables, theta)
     account = party.ledger.account(agreement.hash)
-    answers = account.answers - (account.answered > agreement.terms.learning.horizon)  # the model is not made of its score
-    return OwnerOutcome(party.name, part.records, part.epsilon, float(account.spent), clipped, answers)
+    answers = account.answers - (account.answered > training.rounds[-1])  # the model is not made of its score
+    return OwnerOutcome(party.name, terms.records, terms.epsilon, float(account.spent), clipped, answers)

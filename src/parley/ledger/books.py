@@ -146,12 +146,12 @@ class Ledger:
                 known = rows.stored(db, query)
                 if known is not None:
                     return known
-                before = rows.account(db, query.terms)
-                after = before.debit(query, spent_after)
+                before = rows.account(db, query.terms_hash)
+                after = before.debit(query.learner, query.round, spent_after)
                 end = append(
                     db,
                     kind="answer",
-                    terms=query.terms,
+                    terms=query.terms_hash,
                     learner=query.learner,
                     round=query.round,
                     query=query.id,
@@ -262,7 +262,7 @@ class Ledger:
         with self._reader.transaction() as db:
             known = rows.stored(db, query)
             if known is None:
-                rows.account(db, query.terms).debit(query, spent_after)
+                rows.account(db, query.terms_hash).debit(query.learner, query.round, spent_after)
             return known
 
 

@@ -67,13 +67,13 @@ def accepted(db: sqlite3.Connection) -> list[tuple[str, str]]:
 def stored(db: sqlite3.Connection, query: Query) -> tuple[Floats, Account] | None:
     """The answer that this question got before, and where its agreement stands now."""
     row = db.execute(
-        "SELECT content, shape, answer FROM entries WHERE kind='answer' AND terms=? AND query=?", (query.terms, query.id)
+        "SELECT content, shape, answer FROM entries WHERE kind='answer' AND terms=? AND query=?", (query.terms_hash, query.id)
     ).fetchone()
     if row is None:
         return None
     content, shape, blob = row
     value = np.frombuffer(blob, dtype="<f8").reshape(json.loads(shape))
-    return same_question(query, content, value), account(db, query.terms)
+    return same_question(query, content, value), account(db, query.terms_hash)
 
 
 def room(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | None:

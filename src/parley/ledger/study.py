@@ -31,12 +31,12 @@ class StudyLedger:
         return None
 
     def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]:
-        account = self.account(query.terms)
-        known, content, value = self._latest.get(query.terms, ("", "", np.empty(0)))
+        account = self.account(query.terms_hash)
+        known, content, value = self._latest.get(query.terms_hash, ("", "", np.empty(0)))
         if query.id == known:
             return same_question(query, content, value), account
-        after = account.debit(query, spent_after)
+        after = account.debit(query.learner, query.round, spent_after)
         value = release()()
-        self._accounts[query.terms] = after
-        self._latest[query.terms] = (query.id, query.content, value)
+        self._accounts[query.terms_hash] = after
+        self._latest[query.terms_hash] = (query.id, query.content, value)
         return value, after

@@ -14,7 +14,6 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from parley.durable import replace_text
 from parley.errors import BrokenChainError, BudgetExhausted, OutOfOrder, UnknownTerms
 from parley.ledger.chain import COLUMNS, START, first_row_hash, row_hash
 from parley.ledger.contract import Budget
-from parley.queries import StatisticsQuery
 
 FORMAT = "parley-verified-1"
 FULLY = 10_000  # rows that every opening verifies from the first one on: a fraction of a second
@@ -82,8 +80,7 @@ class Verification:
         epsilon, delta, balance = (Fraction(entry[name]) for name in ("epsilon", "delta", "balance"))
         if kind == "answer":
             account = self.accounts[terms]
-            question = StatisticsQuery(entry["query"], terms, entry["learner"], entry["round"])
-            self.accounts[terms] = account.debit(question, partial(_stored, balance))
+            self.accounts[terms] = account.debit(entry["learner"], entry["round"], lambda answers: balance)
             return epsilon == balance - account.spent and delta == account.delta_left
         if kind == "open":
             sound, self.lifetime = self.lifetime is None and epsilon > 0 and 0 <= delta < 1, (epsilon, delta)
@@ -158,8 +155,3 @@ def _read(content: dict[str, Any]) -> Account:
 
 def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _stored(balance: Fraction, answers: int) -> Fraction:
-    """What a row says its agreement had cost by then."""
-    return balance

@@ -6,6 +6,7 @@ from parley.mechanisms.extent import Extent
 from parley.mechanisms.gaussian import Gaussian
 from parley.mechanisms.geometric import Geometric
 from parley.mechanisms.laplace import Laplace
+from parley.mechanisms.mechanism import Mechanism
 from parley.mechanisms.noise import FastNoise, Noise, SafeNoise
 from parley.mechanisms.stable import Stable
 
@@ -18,6 +19,7 @@ __all__ = [
     "Gaussian",
     "Geometric",
     "Laplace",
+    "Mechanism",
     "Noise",
     "Norm",
     "SafeNoise",

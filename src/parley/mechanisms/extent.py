@@ -6,8 +6,7 @@ import numpy as np
 
 from parley.errors import GuaranteeError
 from parley.mechanisms.bounded import Norm
-from parley.mechanisms.gaussian import Gaussian
-from parley.mechanisms.laplace import Laplace
+from parley.mechanisms.mechanism import Mechanism
 from parley.validate import Floats
 
 ROUNDING = 1e-6  # of a limit: more than a grid, a last digit or another machine's library can move it
@@ -22,7 +21,7 @@ class Extent:
     size: float
     norm: Norm
 
-    def noisy(self, mechanism: Laplace | Gaussian, coordinates: int, probability: float) -> "Extent":
+    def noisy(self, mechanism: Mechanism, coordinates: int, probability: float) -> "Extent":
         """Where such a value of so many coordinates lies after its noise.
 
         Formal guarantee: a value within this extent, released by `mechanism`, is outside of the result with at most this probability,

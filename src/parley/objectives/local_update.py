@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.data import Design, Preparation
+from parley.data import Preparation
 from parley.data.design import UNIT
 from parley.errors import TermsError
 from parley.mechanisms import Extent, Norm

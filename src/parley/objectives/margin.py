@@ -42,7 +42,7 @@ class MarginObjective(Objective):
         return preparation.width
 
     def scores(self, X: Floats, theta: Floats) -> Floats:
-        return theta @ X.T
+        return X @ theta if theta.ndim == 1 else theta @ X.T
 
     def cost(self, design: Design, theta: Floats) -> Floats:
         def part(block: Design, flat: Floats) -> Floats:

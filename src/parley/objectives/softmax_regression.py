@@ -3,6 +3,7 @@
 A record's gradient is (p - e_y) x', so its norm is |p - e_y| times |x|, in L1 and in L2: no per-record gradient is ever materialised.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -87,11 +88,11 @@ class SoftmaxRegression(Objective):
             return np.inf
         classes = len(preparation.classes)
         reach = self.largest_bend * limits.largest_weight * radius * float(features.sum()) * float(np.sqrt(np.sum(features**2)))
-        return (classes + 32) * UNIT * bound.value + 2 * (preparation.width + 8) * UNIT * reach * classes**0.5
+        return (classes + 32) * UNIT * bound.value + 2 * (preparation.width + 8) * UNIT * reach * math.sqrt(classes)
 
     def record_gradients(self, design: Design, theta: Floats) -> Floats:
         residual = _residuals(design, theta[None])[0]
-        return np.einsum("cn,nj->ncj", residual, design.X).reshape(len(design), -1)
+        return np.asarray(np.einsum("cn,nj->ncj", residual, design.X)).reshape(len(design), -1)
 
     def record_norms(self, design: Design, theta: Floats, norm: Norm) -> Floats:
         return np.asarray(_norms(_residuals(design, theta[None]), norm)[0] * design.row_norms(norm))

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+import numpy as np
+
 from parley.objectives import Objective, RecordBound
 from parley.queries.query import Query
 from parley.queries.question import Context, Question, Tables, check_in_box, rows_and_slack, unlimited
@@ -58,6 +60,10 @@ class GradientQuestion(Question):
 
     def exact(self, query: GradientQuery, tables: Tables) -> Floats:
         return self.objective.mean_gradient(tables.train, query.theta, self.bound)
+
+    def scaled_share(self, tables: Tables, theta: Floats) -> float:
+        norms = self.objective.record_norms(tables.train, theta, self.bound.norm)
+        return float(np.mean(norms > self.bound.value)) if self.bound.clips else 0.0
 
     def words(self) -> str:
         return f"a mean over {self.records:,} records as vectors of {self.size} numbers"

@@ -34,7 +34,13 @@ class Query:
 
     @classmethod
     def read(
-        cls, id: str, terms_hash: str, learner: str, round: int, arrays: Mapping[str, Floats], counts: Mapping[str, int]  # noqa: A002
+        cls,
+        id: str,  # noqa: A002
+        terms_hash: str,
+        learner: str,
+        round: int,  # noqa: A002
+        arrays: Mapping[str, Floats],
+        counts: Mapping[str, int],
     ) -> Self:
         """The query of a message that brings these fields, exactly those of its kind."""
         own = cls._own()

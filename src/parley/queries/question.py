@@ -12,7 +12,7 @@ from parley.data import Design, Preparation
 from parley.data.design import summation_slack
 from parley.errors import Malformed, OutsideBox, TermsError
 from parley.mechanisms import Bounded, Extent, Norm
-from parley.objectives import Limits, Objective
+from parley.objectives import Limits, Objective, RecordBound
 from parley.objectives.local_update import LocalUpdate, local_update
 from parley.queries.query import Query, check_parameter
 from parley.terms import Terms
@@ -75,6 +75,7 @@ class Question(ABC):
     norm: Norm
     sensitivity: float
     extent: Extent
+    bound: RecordBound | None  # on one record's share; None: a row counts for at most one
 
     @classmethod
     @abstractmethod
@@ -88,6 +89,10 @@ class Question(ABC):
     @abstractmethod
     def words(self) -> str:
         """One answer as a person reads it who is asked to accept: 'each ...'."""
+
+    def scaled_share(self, tables: Tables, theta: Floats) -> float:
+        """The share of records that the bound scales down, at a parameter [P]. Private: for studies and pilots."""
+        return 0.0
 
     def check(self, query: Query, worlds: tuple[int, ...]) -> None:
         """Refuse a query of another kind, or a parameter out of place, before any record is touched. `worlds`: a study's replicates."""

@@ -40,6 +40,7 @@ class ScoreQuestion(Question):
             norm="l1",
             sensitivity=rule.sensitivity(rows, slack, k),
             extent=rule.extent(slack),
+            bound=None,
             objective=context.objective,
             scoring=rule,
         )
@@ -52,4 +53,4 @@ class ScoreQuestion(Question):
         return self.scoring.mean(self.objective, tables.held_out, query.theta)
 
     def words(self) -> str:
-        return f"{self.size} shares of {self.records:,} held-out records"
+        return f"{self.size} means over {self.records:,} held-out records"

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+import numpy as np
+
 from parley.errors import TermsError
 from parley.objectives import RecordBound
-from parley.objectives.moments import mean_moments, moments_bound, moments_length, moments_sensitivity
+from parley.objectives.moments import mean_moments, moment_norms, moments_bound, moments_length, moments_sensitivity
 from parley.queries.query import Query
 from parley.queries.question import Context, Question, Tables, rows_and_slack, unlimited
 from parley.validate import Floats
@@ -47,6 +49,10 @@ class StatisticsQuestion(Question):
 
     def exact(self, query: StatisticsQuery, tables: Tables) -> Floats:
         return mean_moments(tables.train, self.bound)
+
+    def scaled_share(self, tables: Tables, theta: Floats) -> float:
+        norms = moment_norms(tables.train, self.bound.norm)
+        return float(np.mean(norms > self.bound.value)) if self.bound.clips else 0.0
 
     def words(self) -> str:
         return f"a mean over {self.records:,} records as second moments"

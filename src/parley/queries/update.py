@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+import numpy as np
+
 from parley.errors import Malformed
 from parley.objectives import Objective, RecordBound
 from parley.objectives.local_update import LocalUpdate
@@ -58,6 +60,10 @@ class UpdateQuestion(Question):
 
     def exact(self, query: UpdateQuery, tables: Tables) -> Floats:
         return self.walk.direction(lambda w: self.objective.walk_gradient(tables.train, w, self.bound), query.start)
+
+    def scaled_share(self, tables: Tables, theta: Floats) -> float:
+        norms = self.objective.record_norms(tables.train, theta, self.bound.norm)
+        return float(np.mean(norms > self.bound.value)) if self.bound.clips else 0.0
 
     def words(self) -> str:
         return (

@@ -96,13 +96,17 @@ class Terms(Section):
         if learning.participation is None and not strides:
             return
         if learning.facts.solves:
-            raise ValueError("learning.algorithm|expected one with rounds beside participation or strides: statistics are asked once")
+            raise ValueError(
+                "learning.algorithm|expected one with rounds beside participation or strides: statistics are asked once"
+            )
         if learning.participation is not None and strides:
             raise ValueError("learning.participation|expected either this share or strides of the owners, not both")
         if strides and all((owner.stride or 1) > 1 for owner in self.owners):
             raise ValueError("owners.stride|expected at least one owner without, or with 1: every round has to ask somebody")
         if any(stride > learning.horizon for stride in strides):
-            raise ValueError("owners.stride|expected at most learning.horizon: an owner that is never asked has nothing to agree to")
+            raise ValueError(
+                "owners.stride|expected at most learning.horizon: an owner that is never asked has nothing to agree to"
+            )
         if learning.participation is not None and self.asked_a_round * learning.horizon < len(self.owners):
             raise ValueError("learning.participation|expected a share, or a horizon, with which every owner is asked at least once")
         if learning.quorum is not None and strides:

@@ -41,7 +41,6 @@ EACH_OWNER: Literal["each-owner"] = "each-owner"  # where noise is drawn: every 
 LOCAL_STEPS = 5  # of federated averaging, where the terms do not say
 
 
-
 def _one_of(known: Collection[str]) -> AfterValidator:
     """A name from the catalogue."""
 
@@ -123,7 +122,7 @@ class Model(Section):
         for column, (low, high) in self.bounds.items():
             if not low < high:
                 raise ValueError(f"bounds.{column}|expected [low, high] with low < high")
-            if not (_in_range(low) and _in_range(high) and SMALLEST <= high - low):
+            if not (_in_range(low) and _in_range(high) and high - low >= SMALLEST):
                 raise ValueError(
                     f"bounds.{column} = [{low}, {high}]|expected ends that are 0 or {RANGE} in size, at least {SMALLEST:g} apart"
                 )

@@ -4,24 +4,17 @@ Everything here is post-processing of what was released (`objectives/score.py`),
 noise alone may move a figure; that the held-out rows are a sample, and few perhaps, comes on top.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from parley.aggregation import mean_variance, weighted_mean
-from parley.data import Preparation
+from parley.aggregation import Aggregation
 from parley.exchange import Exchange
-from parley.objectives.score import target_interval
-from parley.owner import score_noise
+from parley.objectives.score import scoring
 from parley.queries import ScoreQuery
-from parley.terms import Terms
+from parley.setup import Setup
 from parley.validate import Floats
-
-CLEAR = 4.0  # standard errors by which a denominator must stand clear of zero: below, a ratio says nothing
-
-Figures = dict[str, tuple[Floats, Floats]]  # (values, standard errors) [...] of noisy shares [..., d]; NaN where meaningless
 
 
 @dataclass(frozen=True)
@@ -62,15 +55,15 @@ class Scores:
         return {"owners": [score.to_json() for score in self.owners], "pooled": self.pooled.to_json()}
 
 
-def ask_scores(terms: Terms, terms_hash: str, preparation: Preparation, exchange: Exchange, theta: Floats) -> Scores | None:
-    """Ask every owner how good the finished model theta [..., p] is on its held-out rows; None where no score is agreed on."""
+def ask_scores(setup: Setup, aggregation: Aggregation, exchange: Exchange, theta: Floats) -> Scores | None:
+    """Ask every owner how good the finished model theta [..., P] is on its held-out rows; None where no score is agreed on."""
+    terms = setup.terms
     if terms.privacy.score_epsilon is None:
         return None
-    answers = exchange.ask(ScoreQuery.ask(terms_hash, terms.learning.learner, terms.rounds, theta))
-    noises = [score_noise(terms, a.owner, preparation) for a in answers]
-    variances = np.array([noise.variance for noise in noises if noise is not None])
-    rows = np.array([float(a.records) for a in answers])
-    read = reader(preparation)
+    query = ScoreQuery.ask(setup.hash, terms.learning.learner, terms.rounds, theta)
+    answers = exchange.ask(dict.fromkeys(setup.schedule.names, query))
+    noise = aggregation.noise([setup.part(answer.owner) for answer in answers], stage=1)
+    read = scoring(setup.preparation).figures
 
     def score(name: str, records: int, value: Floats, variance: float) -> Score:
         shares = value.reshape(-1, value.shape[-1])
@@ -78,5 +71,5 @@ def ask_scores(terms: Terms, terms_hash: str, preparation: Preparation, exchange
         figures = {key: None if np.isnan(pair).any() else Figure(*pair) for key, pair in first.items()}
         return Score(name, records, shares, variance**0.5, figures)
 
-    owners = [score(a.owner, a.records, a.value, float(v)) for a, v in zip(answers, variances, strict=True)]
-    return Scores(tuple(owners), score("all", int(rows.sum()), weighted_mean(answers), mean_variance(rows, variances)))
+    owners = [score(a.owner, a.records, a.value, float(v)) for a, v in zip(answers, noise.variances, strict=True)]
+    return Scores(tuple(owners), score("all", int(noise.records.sum()), aggregation.combine(answers), noise.all_together))

@@ -3,7 +3,7 @@ import pytest
 
 import parley
 from parley.errors import ModelError
-from parley.learning.score import score
+from parley.outcome.verdict import score
 from samples import class_table, make_terms, regression_table
 
 

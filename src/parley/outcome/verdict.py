@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from parley.errors import ModelError
-from parley.learning.metrics import Metrics, task_metrics
-from parley.learning.model import JointModel
-from parley.learning.train import alone
+from parley.errors import ModelError, SettingError
+from parley.outcome.metrics import Metrics, task_metrics
+from parley.outcome.model import JointModel
 from parley.owner import Owner
 from parley.terms import Terms
+from parley.validate import Floats
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,26 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
     if model.terms_hash_ != terms.hash:
         raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
     agreement = owner.prepare(terms)
-    held_out, objective = agreement.held_out, agreement.objective
+    held_out, objective, preparation = agreement.tables.held_out, agreement.setup.objective, agreement.setup.preparation
     if not len(held_out):
         raise ModelError("model.holdout: these terms hold no rows out, so there is nothing to score on")
     own = alone(terms, owner)
-    unit = agreement.preparation.target_scale**2
+    unit = preparation.target_scale**2
     penalty = [0.5 * objective.regularisation * float(t @ t) for t in (model.theta_, own)]  # the penalty is no property of new rows
     return Verdict(
         owner=owner.name,
         rows=len(held_out),
-        together=task_metrics(agreement.preparation, held_out, model.theta_),
-        alone=task_metrics(agreement.preparation, held_out, own),
+        together=task_metrics(objective, preparation, held_out, model.theta_),
+        alone=task_metrics(objective, preparation, held_out, own),
         cost_together=(float(objective.cost(held_out, model.theta_)) - penalty[0]) * unit,
         cost_alone=(float(objective.cost(held_out, own)) - penalty[1]) * unit,
     )
+
+
+def alone(terms: Terms, owner: Owner) -> Floats:
+    """What the owner gets without the others: the optimum on its own training rows, without noise, for its own use."""
+    agreement = owner.prepare(terms)
+    best = agreement.setup.objective.optimum([agreement.tables.train], terms.model.radius)
+    if best is None:
+        raise SettingError(f"model.kind = {terms.model.kind!r}: there is no way to find its best model, so nothing to compare with")
+    return best

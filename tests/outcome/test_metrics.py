@@ -3,7 +3,7 @@ import pytest
 from sklearn.metrics import average_precision_score, mean_absolute_error, r2_score, roc_auc_score
 
 from parley.data import fit_preparation
-from parley.learning.metrics import task_metrics
+from parley.outcome.metrics import task_metrics
 from samples import class_table, make_terms, regression_table
 
 

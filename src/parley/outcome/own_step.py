@@ -7,19 +7,25 @@ like everybody's, so whatever travels is eps_l-DP; noiseless own data enter only
 
 import numpy as np
 
-from parley.data import Design
-from parley.objectives import MarginObjective, optimum
+from parley.errors import SettingError
+from parley.owner import Agreement
 from parley.validate import Floats
 
 
-def own_step(objective: MarginObjective, train: Design, held_out: Design, joint: Floats, radius: float | None) -> Floats:
-    """The joint model [p] moved towards the owner's own optimum, as far as its own held-out rows approve.
+def own_step(own: Agreement, joint: Floats) -> Floats | None:
+    """The joint model [P] moved towards the owner's own optimum, as far as its own held-out rows approve; None without such an optimum.
 
     Without held-out rows there is nothing to approve by, and the joint model stays as it is. The result is a function of the
     owner's private rows and carries no guarantee: it is for the owner's own use.
     """
-    if not len(held_out):
+    if not len(own.tables.held_out):
         return joint
-    own = optimum(objective, [train], radius)
-    candidates = joint + np.linspace(0, 1, 21)[:, None] * (own - joint)
-    return np.asarray(candidates[int(np.argmin(objective.cost(held_out, candidates)))])
+    objective = own.setup.objective
+    try:
+        best = objective.optimum([own.tables.train], own.setup.limits.radius)
+    except SettingError:
+        return None
+    if best is None:
+        return None
+    candidates = joint + np.linspace(0, 1, 21)[:, None] * (best - joint)
+    return np.asarray(candidates[int(np.argmin(objective.cost(own.tables.held_out, candidates)))])

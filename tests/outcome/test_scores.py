@@ -8,9 +8,9 @@ import parley
 from parley.errors import ContentMismatch, ExchangeError, Malformed, OutOfOrder
 from parley.exchange import InProcess
 from parley.learning.deployed import learn, open_checkpoint, plan_run
-from parley.learning.released_score import reader, regression_figures
 from parley.ledger import Ledger
 from parley.objectives.score import bounded_score
+from parley.outcome.scores import reader, regression_figures
 from parley.queries import GradientQuery, ScoreQuery, StatisticsQuery
 from samples import class_table, make_terms, regression_table
 

@@ -1,14 +1,20 @@
 """What came out of a run."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from parley.learning.metrics import Metrics
-from parley.learning.model import JointModel
-from parley.learning.released_score import Scores
-from parley.learning.study import Quality
+from parley.accounting import shared_record_epsilon
+from parley.mechanisms.bounded import REPLACE_ONE
+from parley.outcome.metrics import Metrics
+from parley.outcome.model import JointModel, make_model
+from parley.outcome.own_step import own_step
+from parley.outcome.scores import Scores
+from parley.outcome.study import Quality
+from parley.owner import Agreement
+from parley.setup import Setup
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -108,3 +114,38 @@ class Result:
             "terms_hash": self.terms_hash,
             "seconds": self.seconds,
         }
+
+
+def make_result(
+    setup: Setup,
+    theta: Floats,
+    *,
+    owners: Iterable[OwnerOutcome],
+    own: Agreement | None,
+    moments: dict[str, Any] | None,
+    quality: Quality | None,
+    scores: Scores | None,
+    safe_noise: bool | None,
+    released: bool,
+    seconds: float,
+    by_word: bool = False,
+) -> Result:
+    """What came out of a run, here or between organisations, that ended with the models theta [replicates, P]."""
+    terms, first = setup.terms, theta[0]
+    refined = None if own is None else own_step(own, first)
+    return Result(
+        terms=terms,
+        model=make_model(setup.preparation, first, setup.hash, released),
+        own_model=None if refined is None else make_model(setup.preparation, refined, setup.hash, released=False),
+        theta=theta,
+        moments=moments,
+        quality=quality,
+        scores=scores,
+        owners=tuple(owners),
+        adjacency=REPLACE_ONE,
+        shared_record_epsilon=shared_record_epsilon([o.epsilon for o in terms.owners], terms.privacy.shared_records),
+        safe_noise=safe_noise,
+        released=released,
+        seconds=seconds,
+        by_word=by_word,
+    )

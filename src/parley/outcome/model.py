@@ -9,13 +9,14 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
 from parley.data import Preparation, read_table
 from parley.errors import ModelError
+from parley.objectives import make
 from parley.terms import Model
 from parley.validate import Floats
 
@@ -31,25 +32,32 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
 
     def _take(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Self:
         self.preparation_, self.theta_, self.terms_hash_, self.released_ = preparation, np.array(theta), terms_hash, released
-        split = preparation.width - preparation.model.has_intercept
-        self.coef_, self.intercept_ = self.theta_[:split], float(self.theta_[split:].sum())
+        self._take_coefficients(preparation.width - preparation.model.has_intercept)
         self.n_features_in_ = len(preparation.features)
         return self
+
+    def _take_coefficients(self, split: int) -> None:
+        """`coef_` and `intercept_` from theta, whose first `split` numbers belong to features."""
+        self.coef_, self.intercept_ = self.theta_[:split], float(self.theta_[split:].sum())
 
     def _require_theta(self) -> None:
         if not hasattr(self, "theta_"):
             raise NotFittedError(f"this {type(self).__name__} is not trained yet")
 
-    def _margin(self, X: Any) -> Floats:
+    def _scores(self, X: Any) -> Floats:
+        """What the objective says of the rows: a margin [n], or one for each class [n, classes]."""
         self._require_theta()
-        if isinstance(X, pd.DataFrame):
-            return self.preparation_.matrix(read_table(X), "table") @ self.theta_
-        return self._positional_margin(X)
+        return make(self.preparation_.model).scores(self._rows(X), self.theta_)
 
-    def _positional_margin(self, X: Any) -> Floats:
+    def _rows(self, X: Any) -> Floats:
+        if isinstance(X, pd.DataFrame):
+            return self.preparation_.matrix(read_table(X), "table")
+        return self._positional_rows(X)
+
+    def _positional_rows(self, X: Any) -> Floats:
         with discreet():
             raw = validate_data(self, X, reset=False, dtype=np.float64)
-        return self.preparation_.transform(raw) @ self.theta_
+        return self.preparation_.transform(raw)
 
     def save(self, path: str | Path) -> None:
         """Write the model as JSON: numbers and names, nothing executable."""
@@ -78,7 +86,7 @@ class JointRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Floats:
         """Predicted targets [n] for a table with the feature columns, or an array in their order."""
-        return self._margin(X) * self.preparation_.target_scale + self.preparation_.target_centre
+        return self._scores(X) * self.preparation_.target_scale + self.preparation_.target_centre
 
 
 class JointClassifier(ClassifierMixin, JointModel):  # type: ignore[misc]
@@ -93,11 +101,11 @@ class JointClassifier(ClassifierMixin, JointModel):  # type: ignore[misc]
 
     def decision_function(self, X: Any) -> Floats:
         """The margin [n]: above zero for the second class."""
-        return self._margin(X)
+        return self._scores(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predicted classes [n]."""
-        margin = self._margin(X)
+        margin = self._scores(X)
         return np.asarray(self.classes_[(margin > 0).astype(int)])
 
 
@@ -106,14 +114,41 @@ class JointLogisticClassifier(JointClassifier):
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities [n, 2] of the two classes."""
-        p = expit(self._margin(X))
+        p = expit(self._scores(X))
         return np.column_stack([1 - p, p])
+
+
+class JointSoftmaxClassifier(JointClassifier):
+    """A linear model of several classes; `coef_` [classes, features], `intercept_` [classes]."""
+
+    def _take(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Self:
+        if not hasattr(self, "classes_"):
+            self.classes_ = np.array(preparation.classes)
+        return super()._take(preparation, theta, terms_hash, released)
+
+    def _take_coefficients(self, split: int) -> None:
+        matrix = self.theta_.reshape(len(self.classes_), -1)
+        self.coef_, self.intercept_ = matrix[:, :split], matrix[:, split:].sum(axis=1)
+
+    def decision_function(self, X: Any) -> Floats:
+        """The scores [n, classes]: the largest is that of the predicted class; for two classes that of the second less the first [n]."""
+        scores = self._scores(X)
+        return scores if scores.shape[1] > 2 else np.asarray(scores[:, 1] - scores[:, 0])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predicted classes [n]."""
+        return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities [n, classes]."""
+        return np.asarray(softmax(self._scores(X), axis=1))
 
 
 _CLASSES: dict[str, type[JointModel]] = {
     "linear-regression": JointRegressor,
     "linear-svm": JointClassifier,
     "logistic-regression": JointLogisticClassifier,
+    "softmax-regression": JointSoftmaxClassifier,
 }
 
 
@@ -140,8 +175,9 @@ def load_model(path: str | Path) -> JointModel:
             **arrays,  # type: ignore[arg-type]
         )
         theta = _array(content["theta"])
-        if theta.shape != (preparation.width,):
-            raise ModelError(f"{path}: theta has {theta.size} numbers, expected {preparation.width}")
+        expected = make(preparation.model).parameters(preparation)
+        if theta.shape != (expected,):
+            raise ModelError(f"{path}: theta has {theta.size} numbers, expected {expected}")
         model = make_model(preparation, theta, str(content["terms_hash"]), bool(content["released"]))
         if isinstance(model, JointClassifier):
             model.classes_ = np.array(content["classes"])

@@ -1,0 +1,20 @@
+"""The algorithms that terms can name."""
+
+from parley.learning.algorithm import Algorithm
+from parley.learning.averaged_subgradient import AveragedSubgradient
+from parley.learning.federated_averaging import FederatedAveraging
+from parley.learning.gradient_descent import GradientDescent
+from parley.learning.sufficient_statistics import SufficientStatistics
+from parley.setup import Setup
+
+ALGORITHMS: dict[str, type[Algorithm]] = {
+    "averaged-subgradient": AveragedSubgradient,
+    "gradient-descent": GradientDescent,
+    "federated-averaging": FederatedAveraging,
+    "sufficient-statistics": SufficientStatistics,
+}
+
+
+def make_algorithm(setup: Setup) -> Algorithm:
+    """The algorithm of these terms, its settings fixed from public knowledge."""
+    return ALGORITHMS[setup.terms.learning.algorithm].make(setup)
