@@ -101,8 +101,8 @@ class Question(ABC):
 
     def bounded(self, query: Query, tables: Tables, worlds: tuple[int, ...] = ()) -> Bounded:
         """The exact answer to a checked query, with its sensitivity; the same for all replicates where the query has none of its own."""
-        value = np.broadcast_to(self.exact(query, tables), (*worlds, self.size))
-        return Bounded(value, self.sensitivity, self.norm)
+        value, shape = self.exact(query, tables), (*worlds, self.size)
+        return Bounded(value if value.shape == shape else np.broadcast_to(value, shape).copy(), self.sensitivity, self.norm)
 
 
 def check_in_box(theta: Any, shape: tuple[int, ...], radius: float | None) -> None:
