@@ -158,7 +158,8 @@ class Owner:
         expected = listed_features(terms, self.example)
         if expected is not None and expected != setup.preparation.features:
             raise DataError(f"{self.name}: its columns differ from those of the other owners; list model.features in the terms")
-        return Tables(*setup.preparation.designs(self.table, terms, self.name))
+        train, held_out = setup.preparation.designs(self.table, terms, self.name)
+        return Tables(train, held_out) if self.releases else Tables(train.for_studies(), held_out.for_studies())
 
     def _require_foreign_sample(self, terms: Terms) -> None:
         if terms.model.public is not None and self.source == Path(terms.model.public).resolve():

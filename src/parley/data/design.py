@@ -1,7 +1,7 @@
 """A prepared table: what an objective computes with."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -29,17 +29,22 @@ class Design:
     X: Floats
     y: Floats
     weight: Floats
+    study: bool = False  # nobody outside sees how long sums over it take, so their work may depend on what the rows hold
 
     def __len__(self) -> int:
         return len(self.y)
 
     def empty(self) -> "Design":
         """No rows of the same width."""
-        return Design(self.X[:0], self.y[:0], self.weight[:0])
+        return Design(self.X[:0], self.y[:0], self.weight[:0], self.study)
 
-    def where(self, kept: NDArray[np.bool_]) -> "Design":
-        """The rows that are marked."""
-        return Design(self.X[kept], self.y[kept], self.weight[kept])
+    def where(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> "Design":
+        """The rows that are marked, or at these places."""
+        return Design(self.X[kept], self.y[kept], self.weight[kept], self.study)
+
+    def for_studies(self) -> "Design":
+        """The same rows where nothing leaves the machine."""
+        return replace(self, study=True)
 
     @property
     def width(self) -> int:

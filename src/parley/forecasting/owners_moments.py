@@ -54,7 +54,7 @@ def expected_path(setup: Setup, owners: Mapping[str, Moments]) -> Floats:
     theta[0] = origin
     only = np.zeros((len(theta), 1))
     only[0] = 1.0
-    state = State(1, theta, {name: theta for name in free.start(origin).memory})
+    state = State(1, theta, dict.fromkeys(free.start(origin).memory, theta))
     path = np.empty(T)
     for k in range(1, T + 1):
         asked = frozenset(setup.schedule.at(k))
