@@ -7,6 +7,7 @@ found by running the algorithm itself, once without noise and once for every uni
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -61,10 +62,14 @@ def expected_path(setup: Setup, owners: Mapping[str, Moments]) -> Floats:
         members = np.array([name in asked for name in names])
         weight = members * noise.records / noise.size(members)
         A_k, b_k = np.einsum("l,lij->ij", weight, A), weight @ b
-        answer = free.answer(lambda t, A_k=A_k, b_k=b_k: 2 * (t @ A_k - only * b_k), state.theta)
+        answer = free.answer(partial(_gradient, A_k, only * b_k), state.theta)
         answer[1 + (k - 1) * p + np.arange(p), np.arange(p)] += np.sqrt(noise.variance(members))
         state = free.update(state, answer)
         model = free.model(state)
         error = np.concatenate([model[:1] - best, model[1:]])
         path[k - 1] = 0.5 * float(np.einsum("ri,ij,rj->", error, hessian, error)) / least
     return path
+
+
+def _gradient(A: Floats, b: Floats, theta: Floats) -> Floats:
+    return np.asarray(2 * (theta @ A - b))
