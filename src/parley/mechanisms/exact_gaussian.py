@@ -2,8 +2,8 @@
 
 A standard normal number is a real number, and it is drawn here as one: as many of its binary digits as the result depends on, decided in
 whole-number arithmetic on words of the operating system's cryptographic generator. What is released is a function of value + sigma N
-alone, so the analytic delta(eps) of Gaussian noise holds to the letter, in any dimension and over any number of rounds. (For the
-discrete Gaussian law of Canonne, Kamath and Steinke that curve is nearly right only: what equals the continuous one's is its bound on zCDP.)
+alone, so the analytic delta(eps) of Gaussian noise holds to the letter, in any dimension and over any number of rounds. (The discrete
+Gaussian law of Canonne, Kamath and Steinke has the same bound on zCDP but a slightly other delta(eps).)
 
 Sampling by rejection. Half the line is cut into strips [j, j + 1)/8. A strip is proposed with probability w_j/2^16, then a place x in
 [0, 1) in it uniformly; it is kept with probability A e^(-z^2/2)/w_j, z = (j + x)/8. So the density of what is kept is proportional to
@@ -65,7 +65,7 @@ def add_gaussian(value: Floats, sigma: float) -> Floats:
     noise = rounded_normal(sigma / unit, scaled - np.rint(scaled), offset)
     largest = np.finfo(np.float64).max
     with np.errstate(over="ignore"):
-        return np.clip(base + noise * unit, -largest, largest).reshape(np.shape(value))
+        return np.asarray(np.clip(base + noise * unit, -largest, largest)).reshape(np.shape(value))
 
 
 def rounded_normal(steps: float, offsets: Floats, offset: Callable[[int], Fraction]) -> Integers:
@@ -112,7 +112,7 @@ def _filter(first: Words, second: Words, steps: float, offsets: Floats) -> tuple
 def _settle(first: int, second: int, steps: Fraction, offset: Fraction) -> int | None:
     """The result of one proposal in exact arithmetic, None if it is not kept; further digits of x and u are drawn while they matter."""
     strip = int(_STRIP_OF[first & 0xFFFF])
-    weight = Fraction(_WEIGHTS[strip])
+    weight = Fraction(1, 2) if strip == STRIPS else Fraction(_WEIGHTS[strip])
     while strip >= STRIPS and int(random_words(1)[0]) & 1:
         strip, weight = strip + 1, weight / 2
     sign = -1 if first >> 16 & 1 else 1
@@ -155,7 +155,7 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
 
 
 _TAYLOR = [1 / math.factorial(n) for n in range(13)]
-_PEAKS = [HEIGHT * exp_bounds(Fraction(j, 8) ** 2 / 2, 128)[1] for j in range(STRIPS)]  # right to 100 bits
-_WEIGHTS = [math.ceil(peak) for peak in _PEAKS] + [Fraction(1, 2)]
-_RATIO = np.array([float(peak / weight) for peak, weight in zip(_PEAKS, _WEIGHTS, strict=False)] + [0.0])
-_STRIP_OF = np.repeat(np.arange(STRIPS + 1), [*_WEIGHTS[:-1], 2**16 - sum(_WEIGHTS[:-1])])
+_PEAKS = [HEIGHT * exp_bounds(Fraction(j, 8) ** 2 / 2, 128)[1] for j in range(STRIPS)]  # from above, right to 100 bits
+_WEIGHTS = [math.ceil(peak) for peak in _PEAKS]
+_RATIO = np.array([float(peak / weight) for peak, weight in zip(_PEAKS, _WEIGHTS, strict=True)] + [0.0])
+_STRIP_OF = np.repeat(np.arange(STRIPS + 1), [*_WEIGHTS, 2**16 - sum(_WEIGHTS)])  # the last slot is the tail's
