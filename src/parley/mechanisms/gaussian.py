@@ -22,7 +22,8 @@ class Gaussian:
 
     Formal guarantee: `count` releases of values of L2 sensitivity at most `sensitivity` satisfy every (eps, delta) with
     delta >= gaussian_delta(eps, sqrt(count) sensitivity/sigma), queries chosen adaptively. The normal law is rotation invariant, so
-    this holds in any dimension.
+    this holds in any dimension. With `SafeNoise` the statement includes floating point: what is released is a function of the exact
+    sum of value and normal noise.
     """
 
     name: ClassVar[str] = "gaussian"
