@@ -241,6 +241,10 @@ def owner_plan(terms: Terms, name: str, preparation: Preparation, objective: Mar
             "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public sample): "
             "without either nothing limits what one record can do"
         )
+    if not bound.value > 0:
+        raise TermsError(
+            "model.bounds: no feature can differ from 0 within its bounds, declared or the public sample's: nothing to learn"
+        )
     budget = terms.training_epsilon(name), Fraction(str(privacy.delta))
     sensitivity = sensitivity_of(bound, rows, slack, privacy.records_per_person)
     return bound, make_plan(privacy.mechanism, *budget, terms.learning.horizon, sensitivity, privacy.shared_records)

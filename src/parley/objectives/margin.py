@@ -136,7 +136,8 @@ class MarginObjective(ABC):
             total = float(features.sum())
             reach = total * terms.model.radius if terms.model.radius is not None else (np.inf if total > 0 else 0.0)
             size = total if norm == "l1" else float(np.sqrt(np.sum(features**2)))
-            implied = self.largest_slope(reach, preparation.target_bound) * terms.model.largest_weight * size * (1 + 1e-12)
+            steepest = self.largest_slope(reach, preparation.target_bound)
+            implied = steepest * terms.model.largest_weight * size * (1 + 1e-12) if size > 0 else 0.0
         if clip is not None and clip < implied:
             return RecordBound(clip, norm, clips=True)
         return RecordBound(implied, norm, clips=False) if np.isfinite(implied) else None
