@@ -178,14 +178,14 @@ def test_without_a_box_parameters_still_have_a_largest_size(tmp_path):
     terms = make_terms(200, model__radius=None)
     owner = releasing(tmp_path, terms)
     with pytest.raises(Malformed):
-        owner.answer(ask(terms, 1, theta=(1e101, 0, 0)))
-    assert np.isfinite(owner.answer(ask(terms, 1, theta=(1e100, -1e100, 1e100))).value).all()
+        owner.answer(ask(terms, 1, theta=(1e51, 0, 0)))
+    assert np.isfinite(owner.answer(ask(terms, 1, theta=(1e50, -1e50, 1e50))).value).all()
 
 
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.sampled_from([0.0, 1e-320, -1e300, 1.7e308, -1.0, 1e100]), min_size=4, max_size=4),
-    st.sampled_from([0.0, 1e100, -1e100, 1.0]),
+    st.sampled_from([0.0, 1e50, -1e50, 1.0]),
     st.sampled_from(["linear-regression", "linear-svm", "logistic-regression"]),
 )
 def test_no_record_turns_an_answer_into_nan(row, size, kind):

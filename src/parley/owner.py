@@ -19,6 +19,7 @@ from parley.data.table import Table
 from parley.errors import DataError, GuaranteeError, Malformed, OutOfOrder, OutsideBox, TermsError, UnknownTerms
 from parley.ledger import AnyLedger, StudyLedger
 from parley.mechanisms import Bounded, FastNoise, Gaussian, Laplace, Noise, SafeNoise
+from parley.mechanisms.bounded import require
 from parley.objectives import MarginObjective, RecordBound
 from parley.objectives.local_update import local_update
 from parley.objectives.moments import bounded_moments, moments_bound, moments_sensitivity
@@ -155,14 +156,16 @@ class Owner:
     def settle(self, query: Query) -> tuple[Answer, Account]:
         """The same, and where the agreement stands afterwards.
 
-        Check and bound; then, in one ledger transaction, add noise, debit and record. Only what was recorded is returned.
+        Check and bound; then, in one ledger transaction, add noise, debit and record. Only what was recorded is returned. A value that
+        is not finite, which no table can cause, would end here, before the ledger is written to.
         """
         agreement = self.agreement(query.terms)
         agreement.check(query, self._worlds)
         mechanism, spent_after, records = agreement.terms_of_release(query)
 
         def release() -> Callable[[], Floats]:
-            return partial(mechanism.release, agreement.bounded(query, self._worlds), self.noise)
+            bounded = require(agreement.bounded(query, self._worlds), mechanism.norm, mechanism.sensitivity)
+            return partial(mechanism.release, bounded, self.noise)
 
         value, account = self.ledger.answer(query, spent_after, mechanism.event.to_dict(), release)
         return Answer(query.id, self.name, records, value), account
@@ -234,6 +237,10 @@ def owner_plan(terms: Terms, name: str, preparation: Preparation, objective: Mar
         raise TermsError(
             "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public sample): "
             "without either nothing limits what one record can do"
+        )
+    if not bound.value > 0:
+        raise TermsError(
+            "model.bounds: no feature can differ from 0 within its bounds, declared or the public sample's: nothing to learn"
         )
     budget = terms.training_epsilon(name), Fraction(str(privacy.delta))
     sensitivity = sensitivity_of(bound, rows, slack, privacy.records_per_person)

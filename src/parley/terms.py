@@ -15,15 +15,34 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, Self
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from parley.errors import TermsError
+from parley.validate import LARGEST, SMALLEST
 
 FORMAT = 1  # goes into the hash: raised when a key changes its meaning
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
-Count = Annotated[int, Field(ge=1, strict=True)]
+RANGE = f"from {SMALLEST:g} to {LARGEST:g}"
+
+
+def _in_range(size: float) -> bool:
+    """Whether arithmetic can bear a number of this size: squares and products of a few such numbers neither vanish nor overflow."""
+    return size == 0 or SMALLEST <= abs(size) <= LARGEST
+
+
+def _bearable(expected: str) -> AfterValidator:
+    def check(size: float) -> float:
+        if not _in_range(size):
+            raise PydanticCustomError("magnitude", "{expected}", {"expected": expected})
+        return size
+
+    return AfterValidator(check)
+
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True), _bearable(f"a number {RANGE}")]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True), _bearable(f"0, or a number {RANGE}")]
+Count = Annotated[int, Field(ge=1, le=10**15, strict=True)]
 Name = Annotated[str, Field(min_length=1, max_length=200, strict=True)]
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 Interval = tuple[Finite, Finite]
@@ -93,6 +112,10 @@ class Model(_Section):
         for column, (low, high) in self.bounds.items():
             if not low < high:
                 raise ValueError(f"bounds.{column}|expected [low, high] with low < high")
+            if not (_in_range(low) and _in_range(high) and SMALLEST <= high - low):
+                raise ValueError(
+                    f"bounds.{column} = [{low}, {high}]|expected ends that are 0 or {RANGE} in size, at least {SMALLEST:g} apart"
+                )
         for column, names in self.categories.items():
             if len(set(names)) < max(len(names), 1):
                 raise ValueError(f"categories.{column}|expected a list of different names")
@@ -281,7 +304,7 @@ class Terms(_Section):
         try:
             return cls.model_validate(content)
         except pydantic.ValidationError as error:
-            raise TermsError(f"{source}: " + "; ".join(_explain(e) for e in error.errors())) from None
+            raise TermsError(f"{source}: " + "; ".join(dict.fromkeys(_explain(e) for e in error.errors()))) from None
 
     def changed(
         self,
@@ -404,7 +427,7 @@ _SECTIONS: dict[str, type[_Section]] = {
 def _explain(error: Any) -> str:
     """One pydantic error as: key = value: what was expected."""
     if error["loc"][:2] == ("learning", "step"):
-        return f"learning.step = {error['input']!r}: expected a number > 0, or 'auto'"
+        return f"learning.step = {error['input']!r}: expected a number {RANGE}, or 'auto'"
     if error["loc"][:2] == ("model", "bounds") and len(error["loc"]) > 2:
         return f"model.bounds.{error['loc'][2]}: expected [low, high], two finite numbers"
     place = list(error["loc"])

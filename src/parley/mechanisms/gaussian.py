@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from parley.errors import SettingError
-from parley.mechanisms.bounded import Bounded, Event, Norm, require
+from parley.mechanisms.bounded import Bounded, Event, Norm, audible, require
 from parley.mechanisms.noise import Noise
 from parley.validate import Floats, positive, whole
 
@@ -40,7 +40,7 @@ class Gaussian:
         3.7306
         """
         ratio = gaussian_ratio(float(epsilon), delta) * math.sqrt(whole(count, "count"))
-        return cls(positive(ratio * positive(sensitivity, "sensitivity"), "sigma"), sensitivity)
+        return cls(audible(ratio * positive(sensitivity, "sensitivity")), sensitivity)
 
     @classmethod
     def classical(cls, epsilon: Fraction, delta: float, sensitivity: float) -> "Gaussian":

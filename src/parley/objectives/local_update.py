@@ -118,7 +118,7 @@ def local_update(terms: Terms, objective: MarginObjective, preparation: Preparat
     if radius is None or steps is None or features is None or curvature is None:
         raise TermsError("learning.algorithm: expected federated-averaging, with model.radius and bounds of every feature")
     bend = objective.largest_bend * terms.model.largest_weight
-    reach = bend * radius * float(features.sum()) * float(np.sqrt(features @ features))
+    reach = bend * radius * float(features.sum()) * float(np.sqrt(np.sum(features**2)))
     norm = mechanism_norm(terms.privacy.mechanism)
     return LocalUpdate(steps, step, objective.regularisation, radius, curvature, reach, preparation.width, norm)
 

@@ -11,7 +11,7 @@ from parley.data import Design, Preparation
 from parley.errors import TermsError
 from parley.mechanisms import Bounded
 from parley.terms import Model
-from parley.validate import LARGEST, Floats
+from parley.validate import Floats
 
 CONFUSION = ("true positive", "false positive", "false negative", "true negative")
 ERRORS = ("squared residual/range", "target", "squared target")  # the target u in [-1, 1]
@@ -47,8 +47,8 @@ def score_sensitivity(model: Model, records: int, slack: float, records_per_pers
 
 def target_interval(preparation: Preparation) -> tuple[float, float]:
     """The target's public bounds as prepared; refused where there are none."""
-    low, high = ((bound - preparation.target_centre) / preparation.target_scale for bound in preparation.target_bounds)
-    if not -LARGEST <= low < high <= LARGEST:
+    low, high = preparation.target_interval
+    if not (np.isfinite(preparation.target_bounds).all() and low < high):
         column = preparation.model.target
         raise TermsError(
             f"privacy.score_epsilon: expected public bounds of the target, model.bounds.{column} with low < high: without them one row "
