@@ -182,7 +182,9 @@ def running(banks, request):
     copy_ledger(banks.folder / "a.ledger", banks.folder / "a.old")
     banks.process = banks.learner("--deadline", "20")
     wait_for_checkpoint(banks)
-    return banks
+    yield banks
+    if banks.process.exitcode is None:
+        os.kill(banks.process.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("running", RULES, indirect=True)
@@ -194,7 +196,7 @@ def test_a_ledger_put_back_under_a_run_ends_it(running):
     assert running.process.exitcode == 2, running.said()
     said = " ".join(running.said().split())
     assert "a: its ledger was rolled back: it had" in said
-    assert "parley owner restore --assume-spent" in said
+    assert "parley owner restore, which with --assume-spent counts them as spent; these terms are over" in said
     ledger = running.ledger("a")  # at most the one answer with which it showed itself
     assert ledger.account(running.terms.hash).answers <= 1
 
@@ -300,6 +302,20 @@ def test_a_ledger_that_outgrew_what_it_had_while_its_owner_was_away_is_told_in_t
     machine.peers["a"].reachable = True
     with pytest.raises(ContradictionError, match="round 5: a: its ledger was rolled back"):
         run.ask(machine.ask(5))
+    run.close()
+
+
+def test_a_late_owner_that_is_heard_once_more_must_still_have_its_books(machine, banks):
+    copy_ledger(banks.folder / "a.ledger", banks.folder / "a.old")
+    run = machine.federation(deadline=0.3)
+    run.greet()
+    run.ask(machine.ask(1))
+    machine.peers["a"].reachable = False
+    run.ask(machine.ask(2))
+    assert run.catch_up() == ["a"]
+    grow(machine, banks, ())
+    with pytest.raises(ContradictionError, match="a: its ledger was rolled back"):
+        run.catch_up()
     run.close()
 
 

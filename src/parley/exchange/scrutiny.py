@@ -26,6 +26,11 @@ from parley.validate import Floats
 UNLIKELY = 1e-12  # how probable it is at most that an honest answer is refused
 TOLERANCE = Fraction(1, 10**6)  # of epsilon: other machines' libraries compute the Gaussian's cost to other last digits
 
+REMEDY = (
+    "answers that left are missing from its books. At the owner: parley owner restore, which with --assume-spent counts them as spent; "
+    "these terms are over, go on under new ones"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Scrutiny:
@@ -61,7 +66,10 @@ class Scrutiny:
             )
 
     def check_standing(self, standing: Standing, least: int, answers: int, before: Standing | None) -> None:
-        """Refuse an account that does not follow from the plan: after an answer to round `least`, of which this learner heard `answers`."""
+        """Refuse an account that does not follow from the plan: after an answer to round `least`, of which this learner heard `answers`.
+
+        An account that the owner closed counts as spent whole, and gets no further answer.
+        """
         if (standing.epsilon, standing.rounds) != (self.epsilon, self.rounds):
             raise ContradictionError(
                 f"{self.owner}: speaks of epsilon {float(standing.epsilon):g} and {standing.rounds} rounds, the terms of "
@@ -71,15 +79,18 @@ class Scrutiny:
             raise ContradictionError(
                 f"{self.owner}: says that the last round it answered is {standing.answered}, after round {least}"
             )
+        if before is not None and (standing.spent < before.spent or standing.answered < before.answered):
+            raise ContradictionError(f"{self.owner}: had spent more before: its ledger was rolled back; {REMEDY}")
+        closed = standing.spent == self.epsilon and (before is None or standing.answered == before.answered)
         fewest = answers if self.gaps else standing.answered
-        if not any(self._near(standing.spent, self.cost(standing.answered, k)) for k in self._counts(standing, fewest)):
+        if not closed and not any(
+            self._near(standing.spent, self.cost(standing.answered, k)) for k in self._counts(standing, fewest)
+        ):
             due = float(self.cost(standing.answered, fewest))
             raise ContradictionError(
                 f"{self.owner}: says that it has spent {float(standing.spent):g} by round {standing.answered}, where the terms make it "
                 f"{'at least ' if self.gaps else ''}{due:g}: its answers are not debited as agreed, or its ledger was rolled back"
             )
-        if before is not None and (standing.spent < before.spent or standing.answered < before.answered):
-            raise ContradictionError(f"{self.owner}: had spent more before: its ledger was rolled back, {REMEDY}")
 
     def cost(self, answered: int, answers: int) -> Fraction:
         """The epsilon spent by this many answers, the last to round `answered`."""
@@ -120,12 +131,6 @@ class Scrutiny:
             f"{self.owner}: its ledger was rolled back: it had {before.entries} rows, ending in {before.hash[:16]}…, and now {now}; "
             f"{REMEDY}"
         )
-
-
-REMEDY = (
-    "answers that left are missing from its books. There: parley owner restore --assume-spent, which counts them as spent; "
-    "these terms are over, go on under new ones"
-)
 
 
 def scrutiny(terms: Terms, name: str, preparation: Preparation) -> Scrutiny:
