@@ -90,6 +90,7 @@ LIES = {
     "nothing spent": (lambda reply: account(reply, spent="0"), "says that it has spent 0 by round 1"),
     "too much spent": (lambda reply: account(reply, spent="1"), "says that it has spent 1 by round 1"),
     "never answered": (lambda reply: account(reply, answered=0), "the last round it answered is 0, after round 1"),
+    "all answered": (lambda reply: account(reply, answered=8, spent="1"), "the last round it answered is 8, after round 1"),
     "another budget": (lambda reply: account(reply, epsilon="2"), "speaks of epsilon 2 and 8 rounds"),
     "no ledger": (lambda reply: account(reply, entries=0, head=""), "says it no longer"),
     "shorter ledger": (shrunk, "its ledger was rolled back"),

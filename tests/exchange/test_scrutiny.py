@@ -134,7 +134,10 @@ LIES = {
 def test_accounts_follow_from_the_plan(lie):
     rules = rules_of()
     rules.check_standing(said("3/10", 3), 3, 3, None)
-    rules.check_standing(said("4/5", 8), 3, 3, None)  # a round answered before: it may stand further on
+    for before in (None, said("4/5", 8)):
+        rules.check_standing(said("4/5", 8), 3, 3, before)  # a round answered before: it stands further on
+    with pytest.raises(ContradictionError, match="another learner asks by these terms"):
+        rules.check_standing(said("4/5", 8), 3, 3, said("1/5", 2))
     with pytest.raises(ContradictionError, match=r"^a: "):
         rules.check_standing(LIES[lie], 3, 3, None)
 

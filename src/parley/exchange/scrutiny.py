@@ -4,6 +4,7 @@ Everything that is compared is public or was said by the owner itself. So wrong 
 books kept beside the ones shown pass: no learner can see those.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -66,18 +67,22 @@ class Scrutiny:
             )
 
     def check_standing(self, standing: Standing, least: int, answers: int, before: Standing | None) -> None:
-        """Refuse an account that does not follow from the plan: after an answer to round `least`, of which this learner heard `answers`.
+        """Refuse an account that does not follow from the plan. `least` is the round just answered (0: none was asked), `answers` how many
+        this learner has heard in all, `before` the owner's last word in this run.
 
-        An account that the owner closed counts as spent whole, and gets no further answer.
+        An answer that was stored before leaves the account where it stood. One that the owner closed counts as spent whole, and gets no
+        further answer.
         """
         if (standing.epsilon, standing.rounds) != (self.epsilon, self.rounds):
             raise ContradictionError(
                 f"{self.owner}: speaks of epsilon {float(standing.epsilon):g} and {standing.rounds} rounds, the terms of "
                 f"{float(self.epsilon):g} and {self.rounds}"
             )
-        if not least <= standing.answered <= self.rounds:
+        latest = self.rounds if before is None or not least else max(least, before.answered)
+        if not least <= standing.answered <= latest:
             raise ContradictionError(
-                f"{self.owner}: says that the last round it answered is {standing.answered}, after round {least}"
+                f"{self.owner}: says that the last round it answered is {standing.answered}, after round {least} was asked: another "
+                "learner asks by these terms, or its books are not those of this run"
             )
         if before is not None and (standing.spent < before.spent or standing.answered < before.answered):
             raise ContradictionError(f"{self.owner}: had spent more before: its ledger was rolled back; {REMEDY}")
@@ -98,13 +103,16 @@ class Scrutiny:
             return self.plan.spent_after(answers - 1) + self.score_epsilon
         return self.plan.spent_after(answers)
 
-    def _counts(self, standing: Standing, fewest: int) -> list[int]:
-        """How many answers may have cost what was spent: costs never fall as answers grow, so those around the place where it lies."""
+    def _counts(self, standing: Standing, fewest: int) -> Iterator[int]:
+        """How many answers may have cost what was spent: most often the fewest; costs never fall as answers grow, so else those around
+        the place where it lies."""
         low, high = fewest, standing.answered
+        if low <= high:
+            yield low
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if self.cost(standing.answered, middle) >= standing.spent else (middle + 1, high)
-        return [k for k in (low - 1, low) if fewest <= k <= standing.answered]
+        yield from (k for k in (low - 1, low) if fewest < k <= standing.answered)
 
     def _near(self, said: Fraction, due: Fraction) -> bool:
         return said == due if isinstance(self.plan.mechanism, Laplace) else abs(said - due) <= TOLERANCE * self.epsilon
