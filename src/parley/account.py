@@ -1,7 +1,7 @@
 """What one agreement may still cost: the arithmetic of promises, on which every ledger agrees."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from parley.errors import BudgetExhausted, OutOfOrder, UnknownTerms
@@ -21,7 +21,8 @@ class Account:
     """What one agreement may still cost. Budgets are exact fractions: no tolerance.
 
     `answered` is the last round answered, `answers` how many were. They differ only where the terms let rounds be skipped (`gaps`):
-    a round that the owner missed costs nothing, and is never answered later.
+    a round that the owner missed costs nothing, and is never answered later. `head` is where the ledger's chain ended at the moment at
+    which it says so; a study's ledger has no chain.
     """
 
     terms: str
@@ -33,6 +34,7 @@ class Account:
     spent: Fraction = Fraction(0)
     answered: int = 0
     answers: int = 0
+    head: Head | None = field(default=None, compare=False)
 
     @property
     def used_up(self) -> bool:

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from parley.account import Account, Reservation
+from parley.account import Account, Head, Reservation
 from parley.accounting import exact
 from parley.durable import create
 from parley.errors import (
@@ -53,6 +53,7 @@ class AnyLedger(Protocol):
     def accept(self, reservation: Reservation) -> None: ...
     def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]: ...
     def account(self, terms: str) -> Account: ...
+    def hash_at(self, entries: int) -> str | None: ...
 
 
 class StudyLedger:
@@ -71,6 +72,10 @@ class StudyLedger:
         if terms not in self._accounts:
             raise UnknownTerms("nobody at this owner accepted these terms")
         return self._accounts[terms]
+
+    def hash_at(self, entries: int) -> str | None:
+        """A study keeps no chain."""
+        return None
 
     def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]:
         account = self.account(query.terms)
@@ -211,6 +216,12 @@ class Ledger:
         with self._transaction(reading=True) as db:
             return self._account(db, terms)
 
+    def hash_at(self, entries: int) -> str | None:
+        """The hash that the chain had with this many rows; None if it never had so many."""
+        with self._transaction(reading=True) as db:
+            row = db.execute("SELECT hash FROM entries WHERE seq=?", (entries,)).fetchone()
+        return None if row is None else str(row[0])
+
     def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]:
         """The stored answer if there is one; else check, release, and commit debit and answer together. With it, the account.
 
@@ -232,7 +243,7 @@ class Ledger:
             before = self._account(db, query.terms)
             after = before.debit(query, spent_after)
             value = np.ascontiguousarray(draw(), dtype="<f8")
-            self._append(
+            head = self._append(
                 db,
                 kind="answer",
                 terms=query.terms,
@@ -247,7 +258,7 @@ class Ledger:
                 shape=json.dumps(value.shape),
                 answer=value.tobytes(),
             )
-        return value, after
+        return value, replace(after, head=head)
 
     def _stored(self, db: sqlite3.Connection, query: Query) -> tuple[Floats, Account] | None:
         """The answer that this question got before, and where its agreement stands now."""
@@ -375,7 +386,8 @@ class Ledger:
         if accepted is None:
             raise UnknownTerms("nobody at this owner accepted these terms")
         learner, epsilon, delta, rounds, facts = accepted
-        account = Account(terms, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=facts is not None)
+        end = Head(*db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone())
+        account = Account(terms, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=facts is not None, head=end)
         last = db.execute(
             "SELECT balance, round FROM entries WHERE kind='answer' AND terms=? ORDER BY round DESC LIMIT 1", (terms,)
         ).fetchone()
@@ -387,14 +399,16 @@ class Ledger:
         return replace(account, spent=Fraction(last[0]), answered=last[1], answers=answers)
 
     @staticmethod
-    def _append(db: sqlite3.Connection, **entry: Any) -> None:
+    def _append(db: sqlite3.Connection, **entry: Any) -> Head:
         last = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
         seq, previous = (1, START) if last is None else (last[0] + 1, last[1])
         entry |= {"seq": seq, "time": datetime.now(UTC).isoformat(timespec="milliseconds")}
         row = tuple(entry.get(column) for column in COLUMNS)
         marks = ", ".join("?" * (len(COLUMNS) + 2))
-        values = (*row, previous, _row_hash(previous, row))
+        head = Head(seq, _row_hash(previous, row))
+        values = (*row, previous, head.hash)
         db.execute(f"INSERT INTO entries ({', '.join(COLUMNS)}, previous, hash) VALUES ({marks})", values)  # noqa: S608
+        return head
 
 
 def _stored(balance: Fraction, answers: int) -> Fraction:

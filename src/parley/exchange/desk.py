@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+from parley.account import Account
 from parley.errors import DataError, ParleyError, Refusal, Unavailable, UnknownTerms
 from parley.exchange import messages
 from parley.exchange.acceptance import Acceptances, Caller
@@ -76,18 +77,22 @@ class Desk:
                 answer, account = self._owner.settle(query)
             finally:
                 turn.release()
+            facts |= _end(account)
             return messages.write_answer(answer, Standing.of(account))
 
         return self._reply("answer", caller, work)
 
     def stand(self, content: bytes, caller: Caller) -> bytes:
-        """Where an agreement stands, for its learner."""
+        """Where an agreement stands, for its learner, and which hash the chain had at the number of rows that it asks about."""
 
         def work(facts: dict[str, Any]) -> bytes:
-            terms, learner, _ = messages.read_agreement(content)
+            terms, learner, entries = messages.read_agreement(content)
             self._admit(terms, learner, caller)
             facts |= {"terms": terms, "learner": learner}
-            return messages.write_standing(self._owner.name, Standing.of(self._owner.ledger.account(terms)))
+            ledger = self._owner.ledger
+            account, then = ledger.account(terms), ledger.hash_at(entries) if entries else None
+            facts |= _end(account)
+            return messages.write_standing(self._owner.name, Standing.of(account, then))
 
         return self._reply("standing", caller, work)
 
@@ -126,6 +131,11 @@ class Desk:
 
 def _called(caller: Caller) -> str:
     return "relay" if caller.relay else ",".join(caller.names)
+
+
+def _end(account: Account) -> dict[str, Any]:
+    """The end of the ledger's chain, for the log: who keeps it can tell an older copy of the ledger."""
+    return {} if account.head is None else {"entries": account.head.entries, "head": account.head.hash}
 
 
 def _loggable(error: ParleyError | OSError) -> str:

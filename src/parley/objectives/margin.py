@@ -13,7 +13,7 @@ import numpy as np
 
 from parley.data import Design, Preparation
 from parley.data.design import UNIT
-from parley.mechanisms import Bounded, Norm
+from parley.mechanisms import Bounded, Extent, Norm
 from parley.terms import Terms
 from parley.validate import SMALLEST, Floats
 
@@ -33,6 +33,11 @@ class RecordBound:
         off by at most `slack` Xi (`Design.summation_slack`), which adds 2 slack Xi.
         """
         return 2 * self.value * (records_per_person / records + slack)
+
+    def extent(self, slack: float) -> Extent:
+        """Where the computed mean over any table lies: a mean of what measures at most Xi does too, but for its rounding, `slack` Xi."""
+        largest = self.value * (1 + slack)
+        return Extent(-largest, largest, largest, self.norm)
 
 
 @dataclass(frozen=True)

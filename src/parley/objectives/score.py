@@ -9,7 +9,7 @@ import numpy as np
 
 from parley.data import Design, Preparation
 from parley.errors import TermsError
-from parley.mechanisms import Bounded
+from parley.mechanisms import Bounded, Extent
 from parley.terms import Model
 from parley.validate import Floats
 
@@ -43,6 +43,13 @@ def score_sensitivity(model: Model, records: int, slack: float, records_per_pers
     if model.classifies:
         return 2 * (records_per_person / records + slack)
     return REACH * records_per_person / records + 2 * len(ERRORS) * slack
+
+
+def score_extent(model: Model, slack: float) -> Extent:
+    """Where the computed score of any rows lies: shares that add up to 1, or means of numbers from 0 (the target: -1) to 1."""
+    if model.classifies:
+        return Extent(0.0, 1 + slack, 1 + slack, "l1")
+    return Extent(np.array([0.0, -1 - slack, 0.0]), 1 + slack, len(ERRORS) * (1 + slack), "l1")
 
 
 def target_interval(preparation: Preparation) -> tuple[float, float]:
