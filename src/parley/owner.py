@@ -153,9 +153,7 @@ class Owner:
 
     def reservation(self, terms: Terms) -> Reservation:
         """What accepting these terms sets aside."""
-        budget = exact(terms.owner(self.name).epsilon), Fraction(str(terms.privacy.delta))
-        gaps = terms.learning.straggler == "skip"
-        return Reservation(terms.hash, self.name, terms.learning.learner, *budget, terms.rounds, gaps)
+        return reservation(terms, self.name)
 
     def answer(self, query: Query) -> Answer:
         """The noisy answer, or a `Refusal` that spends nothing."""
@@ -228,6 +226,12 @@ class Owner:
             plan=plan,
             score=score_noise(terms, self.name, preparation),
         )
+
+
+def reservation(terms: Terms, name: str) -> Reservation:
+    """What an owner of this name sets aside for these terms."""
+    budget = exact(terms.owner(name).epsilon), Fraction(str(terms.privacy.delta))
+    return Reservation(terms.hash, name, terms.learning.learner, *budget, terms.rounds, terms.learning.straggler == "skip")
 
 
 def owner_plan(terms: Terms, name: str, preparation: Preparation, objective: MarginObjective) -> tuple[RecordBound, Plan]:

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
@@ -114,6 +114,11 @@ class Ledger:
         with self._writer.transaction() as db:
             rows.close(db, terms, why)
 
+    def assume_spent(self, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
+        """Close all agreements, those `lost` to the ledger too, and count the whole lifetime budget as spent if so wanted (`backup`)."""
+        with self._writer.transaction() as db:
+            rows.assume_spent(db, self.path, owner, lost, everything)
+
     def account(self, terms: str) -> Account:
         """Where the agreement stands."""
         with self._reader.transaction() as db:
@@ -198,9 +203,10 @@ class Ledger:
             path = beside(self.path, "verified")
             others = recall(path)  # another process may be further
             if others is None or others.head.entries < self._verified.head.entries:
-                with contextlib.suppress(OSError):  # a memory only: without it the next opening starts at the first row
+                with contextlib.suppress(OSError):  # a memory only
                     self._verified.remember(path)
-            self._archivist.checkpoint()
+            if self._kept is not None:
+                self._archivist.checkpoint()
             self._kept = self._verified.head
 
     def close(self) -> None:

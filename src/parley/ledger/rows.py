@@ -3,6 +3,7 @@
 import json
 import secrets
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -78,9 +79,7 @@ def stored(db: sqlite3.Connection, query: Query) -> tuple[Floats, Account] | Non
 
 def room(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | None:
     """The epsilon reserved in all after accepting; None if these terms are accepted already."""
-    holder = db.execute("SELECT owner FROM entries WHERE kind='accept' LIMIT 1").fetchone()
-    if holder is not None and holder[0] != new.owner:
-        raise LedgerError(f"{path}: it is the ledger of {holder[0]!r}, not of {new.owner!r}; every table has its own")
+    require_owner(db, path, new.owner)
     known = db.execute(
         "SELECT learner, epsilon, delta, round FROM entries WHERE kind='accept' AND terms=?", (new.terms,)
     ).fetchone()
@@ -149,6 +148,28 @@ def close(db: sqlite3.Connection, terms: str, why: str) -> None:
         epsilon, delta = (str(part) for part in known.left)
         event = json.dumps({"why": why})
         append(db, kind="close", terms=terms, event=event, epsilon=epsilon, delta=delta, balance=str(known.epsilon))
+
+
+def assume_spent(db: sqlite3.Connection, path: Path, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
+    """Reserve for the agreements that the ledger does not know, close all, and count the rest of the lifetime budget if so wanted."""
+    known = {terms for _, terms in accepted(db)}
+    require_owner(db, path, owner)
+    for reservation in lost:
+        if reservation.terms not in known:
+            accept(db, path, reservation, None)
+    for _, terms in accepted(db):
+        close(db, terms, "restore")
+    most, before = lifetime(db), reserved(db)
+    epsilon, delta = (most[0] - before[0], most[1] - before[1]) if everything else (Fraction(0), Fraction(0))
+    event = json.dumps({"assumed": "all" if everything else "agreements"})
+    append(db, kind="restore", event=event, epsilon=str(epsilon), delta=str(delta), balance=str(before[0] + epsilon))
+
+
+def require_owner(db: sqlite3.Connection, path: Path, owner: str) -> None:
+    """Refuse the ledger of somebody else."""
+    holder = db.execute("SELECT owner FROM entries WHERE kind='accept' LIMIT 1").fetchone()
+    if holder is not None and holder[0] != owner:
+        raise LedgerError(f"{path}: it is the ledger of {holder[0]!r}, not of {owner!r}; every table has its own")
 
 
 def written(budget: Budget) -> str:

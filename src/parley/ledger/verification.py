@@ -116,7 +116,7 @@ class Verification:
         return lifetime is not None and self.reserved[0] <= lifetime[0] and self.reserved[1] <= lifetime[1]
 
     def remember(self, path: Path) -> None:
-        """Keep it durably, for `recall`."""
+        """Keep it for `recall`. A crash of the machine may lose it: then the next opening starts at the first row."""
         content = {
             "format": FORMAT,
             "entries": self.head.entries,
@@ -126,7 +126,7 @@ class Verification:
             "accounts": [_written(account) for account in self.accounts.values()],
             "tables": sorted(self.tables),
         }
-        replace_text(path, json.dumps({**content, "sha256": _digest(content)}, indent=1) + "\n")
+        replace_text(path, json.dumps({**content, "sha256": _digest(content)}, indent=1) + "\n", lasting=False)
 
 
 def recall(path: Path) -> Verification | None:
