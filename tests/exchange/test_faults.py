@@ -590,7 +590,7 @@ def test_an_error_inside_never_travels(desk, monkeypatch):
 def test_a_full_disk_under_the_ledger_stops_answers_and_leaks_nothing(bank):
     terms = bank.write_terms(horizon=120, extra='straggler = "stop"')
     bank.accept(terms)
-    bank.start(largest_file=150_000)
+    bank.start(largest_file=60_000)
     said = bank.fail("--deadline", "2")
     assert "cannot answer at the moment" in said
     ledger = bank.ledger("a")
