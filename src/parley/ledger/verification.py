@@ -14,7 +14,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ class Verification:
     def _adds_up(self, entry: dict[str, Any]) -> bool:
         """Whether the row says what its kind must say after the rows before; if so it is taken into account."""
         kind, terms = entry["kind"], entry["terms"]
-        epsilon, delta, balance = (Fraction(entry[name]) for name in ("epsilon", "delta", "balance"))
+        epsilon, delta, balance = _fraction(entry["epsilon"]), _fraction(entry["delta"]), _fraction(entry["balance"])
         if kind == "answer":
             account = self.accounts[terms]
             question = StatisticsQuery(entry["query"], terms, entry["learner"], entry["round"])
@@ -144,6 +144,9 @@ def recall(path: Path) -> Verification | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return known
+
+
+_fraction = lru_cache(maxsize=4096)(Fraction)  # the same few over and over, and each takes as long as a hash
 
 
 def _written(account: Account) -> dict[str, Any]:
