@@ -17,8 +17,7 @@ def test_the_noise_of_any_budget_is_that_of_the_owners_plan(privacy):
     pilot = open_pilot(terms, PILOT)
     rng = np.random.default_rng(0)
     for epsilon in np.exp(rng.uniform(np.log(0.01), np.log(10), 20)).round(6):
-        owners = tuple(part.model_copy(update={"epsilon": float(epsilon)}) for part in terms.owners)
-        there = terms.model_copy(update={"owners": owners})
+        there = terms.changed(everyone={"epsilon": float(epsilon)})
         for place, part in enumerate(terms.owners):
             expected = owner_plan(there, part.name, pilot.preparation, pilot.objective)[1].mechanism.variance
             ours = known.sensitivity[place] ** 2 * known.unit_variance(np.array([epsilon]))[0]

@@ -201,7 +201,5 @@ def _owners(expected: Expectation, economy: Economy) -> tuple[OwnerForecast, ...
 
 def _variance_at(pilot: Pilot, name: str, epsilon: float) -> float:
     """The noise variance of an owner's answers if it chose to train with this epsilon."""
-    owners = tuple(o.model_copy(update={"epsilon": epsilon}) if o.name == name else o for o in pilot.terms.owners)
-    privacy = pilot.terms.privacy.model_copy(update={"score_epsilon": None})
-    terms = pilot.terms.model_copy(update={"owners": owners, "privacy": privacy})
+    terms = pilot.terms.changed(privacy={"score_epsilon": None}, owners={name: {"epsilon": epsilon}})
     return owner_plan(terms, name, pilot.preparation, pilot.objective)[1].mechanism.variance
