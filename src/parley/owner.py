@@ -14,6 +14,7 @@ from parley.account import Account, Reservation
 from parley.accounting import Plan, exact, make_plan, mechanism_norm
 from parley.data import Design, Preparation, fit_preparation
 from parley.data.design import summation_slack
+from parley.data.digest import digested_table
 from parley.data.streamed import ParquetFolder, open_table
 from parley.data.table import Table
 from parley.errors import DataError, GuaranteeError, Malformed, OutOfOrder, OutsideBox, TermsError, UnknownTerms
@@ -109,14 +110,19 @@ class Owner:
     a mean gradient or the mean direction of a local walk (or the one answer the mean second moments) whose sensitivity is enforced
     by clipping or by bounds, with the noise of the agreement's plan (`accounting.plan`), queries chosen adaptively; where a score is
     agreed on, training has eps_l less the score's part, and the score's shares carry Laplace noise for that part. With records
-    shared by kappa owners the noise is that of eps_l/kappa, and the debit of eps_l covers the other copies.
+    shared by kappa owners the noise is that of eps_l/kappa, and the debit of eps_l covers the other copies. All answers under one
+    agreement are about one table.
     """
 
     def __init__(self, name: str, table: Table, ledger: AnyLedger | None = None, noise: Noise | None = None) -> None:
         self.name = name
-        self.table = open_table(table)
-        self.source = None if isinstance(table, pd.DataFrame) else Path(table).resolve()
         self.ledger: AnyLedger = StudyLedger() if ledger is None else ledger
+        self._digest: bytes | None = None  # of the table: studies have no use for it
+        if self.releases:
+            self.table, self._digest = digested_table(table)
+        else:
+            self.table = open_table(table)
+        self.source = None if isinstance(table, pd.DataFrame) else Path(table).resolve()
         self.noise: Noise = noise if noise is not None else (SafeNoise() if self.releases else FastNoise())
         if self.releases and not self.noise.safe:
             raise GuaranteeError(f"{name}: an owner with a durable ledger releases, so its noise must be safe; leave `noise` out")
@@ -137,17 +143,15 @@ class Owner:
         return known
 
     def accept(self, terms: Terms) -> Agreement:
-        """Prepare the table for these terms and reserve their budget. Repeating it changes nothing."""
+        """Prepare the table for these terms and reserve their budget. Repeating it changes nothing; with another table it is refused."""
         agreement = self.prepare(terms)
-        self.ledger.accept(self.reservation(agreement.terms))
+        self.ledger.accept(self.reservation(agreement.terms), self._digest)
         self._accepted.add(agreement.hash)
         return agreement
 
     def reservation(self, terms: Terms) -> Reservation:
         """What accepting these terms sets aside."""
-        budget = exact(terms.owner(self.name).epsilon), Fraction(str(terms.privacy.delta))
-        gaps = terms.learning.straggler == "skip"
-        return Reservation(terms.hash, self.name, terms.learning.learner, *budget, terms.rounds, gaps)
+        return reservation(terms, self.name)
 
     def answer(self, query: Query) -> Answer:
         """The noisy answer, or a `Refusal` that spends nothing."""
@@ -156,7 +160,7 @@ class Owner:
     def settle(self, query: Query) -> tuple[Answer, Account]:
         """The same, and where the agreement stands afterwards.
 
-        Check and bound; then, in one ledger transaction, add noise, debit and record. Only what was recorded is returned. A value that
+        Check and bound; then add noise, and in one ledger transaction debit and record. Only what was recorded is returned. A value that
         is not finite, which no table can cause, would end here, before the ledger is written to.
         """
         agreement = self.agreement(query.terms)
@@ -189,7 +193,7 @@ class Owner:
         copy = object.__new__(Owner)
         copy.name, copy.table, copy.source = self.name, self.table, self.source
         copy._prepared, copy._accepted = self._prepared, set()  # the table is prepared once for all studies
-        copy.ledger, copy._worlds = StudyLedger(), (replicates,)
+        copy.ledger, copy._worlds, copy._digest = StudyLedger(), (replicates,), None
         copy.noise = self.noise if self.noise.safe else FastNoise(seed)
         return copy
 
@@ -222,6 +226,12 @@ class Owner:
             plan=plan,
             score=score_noise(terms, self.name, preparation),
         )
+
+
+def reservation(terms: Terms, name: str) -> Reservation:
+    """What an owner of this name sets aside for these terms."""
+    budget = exact(terms.owner(name).epsilon), Fraction(str(terms.privacy.delta))
+    return Reservation(terms.hash, name, terms.learning.learner, *budget, terms.rounds, terms.learning.straggler == "skip")
 
 
 def owner_plan(terms: Terms, name: str, preparation: Preparation, objective: MarginObjective) -> tuple[RecordBound, Plan]:

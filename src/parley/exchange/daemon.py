@@ -18,7 +18,7 @@ from cryptography import x509
 
 from parley.data.blocks import joined
 from parley.errors import ExchangeError, SettingError
-from parley.exchange.acceptance import Acceptances, Caller
+from parley.exchange.acceptance import Acceptances, Caller, require_both
 from parley.exchange.certificates import check_identity, fingerprint, names
 from parley.exchange.desk import Desk, Gone
 from parley.exchange.log import Log
@@ -52,9 +52,11 @@ OPTIONS = (
 Begin = Callable[[], object] | None  # what each worker does before its first call
 
 
-def open_owner(settings: OwnerSettings) -> Owner:
-    """The owner with its table and its ledger, as its settings say."""
-    return Owner(settings.name, str(settings.table), ledger=Ledger(settings.ledger))
+def open_owner(settings: OwnerSettings, accepting: str | None = None) -> Owner:
+    """The owner with its table and its ledger, as its settings say; refused if ledger and acceptances do not belong together."""
+    ledger = Ledger(settings.ledger)
+    require_both(ledger, Acceptances(settings.accepted), accepting)
+    return Owner(settings.name, str(settings.table), ledger=ledger)
 
 
 def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
@@ -87,7 +89,7 @@ def _serve(settings: OwnerSettings, begin: Begin, stop: threading.Event, log: Lo
         for server in servers:
             server.start()
         gc.freeze()  # what was loaded stays: no answer waits while it is looked through
-        log("serving", owner=settings.name, pid=os.getpid(), **reached)
+        log("serving", owner=settings.name, pid=os.getpid(), **reached, **desk.end())
         due = time.monotonic()
         while not stop.is_set():
             if time.monotonic() >= due:
@@ -96,14 +98,17 @@ def _serve(settings: OwnerSettings, begin: Begin, stop: threading.Event, log: Lo
                     log("warning", reason=sentence)
             stop.wait(min(1.0, DAY))
             places.clear_overdue()
+            desk.remember()
     finally:
         log("stopping")
         for stopped in [server.stop(GRACE) for server in servers]:
             stopped.wait()
         pool.shutdown()  # an answer that is being computed is finished and stored: its learner will ask for it again
+        desk.remember()
+        end = desk.end()
         if isinstance(owner.ledger, Ledger):
             owner.ledger.close()
-        log("stopped")
+        log("stopped", **end)
 
 
 def server_credentials(identity: Identity) -> Any:
