@@ -9,7 +9,7 @@ from parley.cli.screen import console, print_json
 from parley.cli.terms_file import write_terms
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.games.collaboration import EXACT_UP_TO
+from parley.games.budget_game import EXACT_UP_TO
 from parley.games.negotiate import Negotiation, negotiate
 from parley.games.payments import spending_curves
 from parley.report import figures, game_figures
