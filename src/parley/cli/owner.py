@@ -40,6 +40,7 @@ ledger = "{name}.ledger"      # what was promised and released: parley owner bac
 accepted = "accepted"         # the terms that a person here accepted
 listen = {listen}           # for learners with certificates; leave it out to stay off the network, [identity] is then not read
 # socket = "/run/parley/{name}.sock"   # for relays on this machine (its owner and group may ask by terms accepted with --relay)
+# metrics = "127.0.0.1:9464"           # for your own Prometheus: /metrics, /ready, /healthy
 # cluster = "tls://10.0.0.7:8786"      # your own Dask scheduler: its workers read the pieces of a table that is a folder
 
 [identity]                    # parley certs
@@ -145,12 +146,13 @@ def serve_command(settings_file: SettingsFile) -> None:
     """
     with extras():
         from parley.exchange.daemon import serve
-        from parley.exchange.log import Log
+        from parley.exchange.stderr import process_log
     stop = threading.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda number, frame: stop.set())
-    with Log() as log:
-        serve(load_owner(settings_file), stop, log)
+    settings = load_owner(settings_file)
+    with process_log() as log:
+        serve(settings, stop, log)
 
 
 owner_app.command("ledger")(ledger_command)

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,15 @@ FRESH = 0.02  # seconds for which an acceptance is not looked at again: rounds m
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: the names and the key's fingerprint of a verified certificate, or a relay on this machine, which has neither."""
+    """Who asks: the names and the key's fingerprint of a verified certificate, or a relay on this machine, which has neither.
+
+    From which address (`peer`) it does so is for the log, and makes nobody another caller.
+    """
 
     names: tuple[str, ...] = ()
     fingerprint: str | None = None
     relay: bool = False
+    peer: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class Desk:
         except Exception as error:  # the disk's, the system's: its text could name places
             self._log.seldom("trouble", reason=type(error).__name__)
             return messages.write_refusal(Unavailable(TROUBLE))
-        self._log.seldom("stranger", caller=_called(caller))
+        self._log.seldom("stranger", **_called(caller))
         return messages.write_refusal(UnknownTerms(STRANGER))
 
     def open(self) -> None:
@@ -140,7 +140,7 @@ class Desk:
             )
 
     def _reply(self, event: str, caller: Caller, work: Callable[[dict[str, Any]], bytes]) -> bytes:
-        began, facts = time.perf_counter(), {"caller": _called(caller)}
+        began, facts = time.perf_counter(), _called(caller)
         try:
             reply = work(facts)
         except Refusal as refusal:
@@ -152,12 +152,14 @@ class Desk:
         except Exception as error:  # whatever else went wrong: its text could quote anything
             event, reply = "trouble", messages.write_refusal(Unavailable(TROUBLE))
             facts["reason"] = type(error).__name__
-        self._log(event, **facts, ms=round(1e3 * (time.perf_counter() - began)))
+        self._log(event, **facts, ms=round(1e3 * (time.perf_counter() - began), 1))
         return reply
 
 
-def _called(caller: Caller) -> str:
-    return "relay" if caller.relay else ",".join(caller.names)
+def _called(caller: Caller) -> dict[str, Any]:
+    """Who it is and where from, for the log."""
+    who = {"caller": "relay" if caller.relay else ",".join(caller.names)}
+    return {**who, "peer": caller.peer} if caller.peer else who
 
 
 def _end(head: Head | None) -> dict[str, Any]:
