@@ -130,6 +130,8 @@ class Ledger:
         self, path: str | Path, lifetime: float | str | Fraction | None = None, lifetime_delta: float | str | None = None
     ) -> None:
         self.path = Path(path)
+        if self.path.name in ("", ":memory:") or str(path).startswith("file:") or (self.path.exists() and not self.path.is_file()):
+            raise LedgerError(f"{path}: expected the path of a file: what SQLite keeps elsewhere is not there after a crash")
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._seen = False  # whether this connection knows that the schema is there

@@ -45,10 +45,7 @@ def cell_name(cell: Any) -> str | None:
         return None if None in ends else f"{brackets[0]}{ends[0]}, {ends[1]}{brackets[1]}"
     if isinstance(cell, bytes):
         return str(cell[:LONGEST])[:LONGEST]
-    kind = type(cell)
-    if kind.__hash__ is None or (kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__):
-        return None  # lists and the like; what prints as an address is called something else in every run
-    return str(cell)[:LONGEST]
+    return str(cell)[:LONGEST] if _prints(type(cell)) else None
 
 
 def cell_number(cell: Any) -> float:
@@ -99,6 +96,11 @@ def _whole(cell: Any) -> int | None:
     if isinstance(cell, Decimal) and cell.is_finite() and cell.adjusted() < 100 and cell == cell.to_integral_value():
         return int(cell)
     return None
+
+
+def _prints(kind: Any) -> bool:
+    """Whether cells of this kind print as what they are: not lists and the like, nor what prints as its place in memory."""
+    return kind.__hash__ is not None and (kind.__str__ is not object.__str__ or kind.__repr__ is not object.__repr__)
 
 
 def _time_name(cell: Any) -> str | None:

@@ -1,6 +1,7 @@
 """Reading tables and checking their cells. A message names column and row (the first row of data is 1), never a cell's value."""
 
 import difflib
+import filecmp
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,6 +40,17 @@ def read_table(table: Table) -> pd.DataFrame:
         return pd.read_csv(path, dtype=str, index_col=False) if path.suffix.lower() == ".csv" else pd.read_parquet(path)
     except Exception as error:  # pandas and pyarrow raise many kinds, and their texts may quote cells
         raise DataError(f"{path}: cannot be read as {path.suffix[1:]} ({type(error).__name__})") from None
+
+
+def holds(table: Path, file: Path) -> bool:
+    """Whether `file` is the table or one of its files (by whatever name), lies in its folder, or is a copy of one to the byte."""
+    if not file.is_file() or not table.exists():
+        return False
+    if table.is_dir() and file.resolve().is_relative_to(table.resolve()):
+        return True
+    size = file.stat().st_size
+    own = [table] if table.is_file() else [part for part in table.iterdir() if part.is_file()]
+    return any(file.samefile(part) or (part.stat().st_size == size and filecmp.cmp(file, part, shallow=False)) for part in own)
 
 
 def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
@@ -174,10 +186,10 @@ def _cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list
         return found
     series = _series(frame, column, name)
     if isinstance(series.dtype, pd.CategoricalDtype):
-        return series.cat.codes.to_numpy(dtype=np.int64), list(series.cat.categories.astype(object))
+        return np.asarray(series.cat.codes, dtype=np.int64), list(series.cat.categories.astype(object))
     if series.dtype.kind in "biufmM":
         place, kinds = pd.factorize(series)
-        return place, list(kinds)
+        return np.asarray(place, dtype=np.int64), list(kinds)
     cells = series.to_numpy(dtype=object)
     present = ~missing_cells(cells)
     return np.where(present, np.cumsum(present) - 1, -1), cells[present].tolist()
