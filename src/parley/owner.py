@@ -16,7 +16,7 @@ from parley.data import Design, Preparation, fit_preparation
 from parley.data.design import summation_slack
 from parley.data.digest import digested_table
 from parley.data.streamed import ParquetFolder, open_table
-from parley.data.table import Table
+from parley.data.table import Table, holds
 from parley.errors import DataError, GuaranteeError, Malformed, OutOfOrder, OutsideBox, TermsError, UnknownTerms
 from parley.ledger import AnyLedger, StudyLedger
 from parley.mechanisms import Bounded, FastNoise, Gaussian, Laplace, Noise, SafeNoise
@@ -199,8 +199,11 @@ class Owner:
 
     def _prepare(self, terms: Terms) -> Agreement:
         part, privacy = terms.owner(self.name), terms.privacy
-        if terms.model.public is not None and self.source == Path(terms.model.public).resolve():
-            raise DataError(f"{self.name}: model.public is this owner's own table; a public sample must hold nobody's private rows")
+        if terms.model.public is not None and self.source is not None and holds(self.source, Path(terms.model.public)):
+            raise DataError(
+                f"{self.name}: model.public is this owner's own table, part of it or a copy; a public sample must hold nobody's "
+                "private rows"
+            )
         same_table = (terms.model, privacy.person, privacy.records_per_person, part.records)
         for a in self._prepared.values():
             known = a.terms.privacy

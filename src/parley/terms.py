@@ -112,7 +112,7 @@ class Model(_Section):
         for column, (low, high) in self.bounds.items():
             if not low < high:
                 raise ValueError(f"bounds.{column}|expected [low, high] with low < high")
-            if not (_in_range(low) and _in_range(high) and SMALLEST <= high - low):
+            if not (_in_range(low) and _in_range(high) and high - low >= SMALLEST):
                 raise ValueError(
                     f"bounds.{column} = [{low}, {high}]|expected ends that are 0 or {RANGE} in size, at least {SMALLEST:g} apart"
                 )

@@ -17,8 +17,8 @@ def budget(*arguments):
 
 def test_explain_speaks_and_counts(tmp_path):
     text = budget("explain", "--epsilon", 1, "--plot", tmp_path / "e.png").replace("\n", " ")
-    assert "73.1%" in text
-    assert "26.9%" in text
+    assert "73.2%" in text
+    assert "26.8%" in text
     assert "replace-one" in text
     assert (tmp_path / "e.png").stat().st_size > 10_000
     content = json.loads(budget("explain", "--epsilon", 1, "--delta", 1e-5, "--json"))

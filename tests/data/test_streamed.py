@@ -129,7 +129,7 @@ def test_text_that_cannot_be_decoded_is_not_quoted(tmp_path):
     pq.write_table(pa.table({"x0": words, "y": [1.0]}), tmp_path / "table" / "a.parquet")
     for categories in ({}, {"x0": ["Jane"]}):
         terms = make_terms(1, model__features=["x0"], model__categories=categories)
-        with pytest.raises(DataError, match="cannot be read as parquet") as caught:
+        with pytest.raises(DataError, match="its text cannot be read") as caught:
             parley.Owner("a", tmp_path / "table").prepare(terms)
         assert "Jane" not in "".join(traceback.format_exception(caught.value))
 

@@ -172,7 +172,7 @@ def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
     for words in (
         "8 answers, each a mean over 60 records as vectors of 3 numbers",
         "ε = 1",
-        "between 26.9% and 73.1%",
+        "between 26.8% and 73.2%",
         "0 is reserved already",
     ):
         assert words in refused.output

@@ -4,26 +4,23 @@ import json
 import signal
 import threading
 import tomllib
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from parley.accounting.meaning import approximate_posterior, posterior_bounds
 from parley.cli.extras import extras
 from parley.cli.owner_books import backup_command, close_command, ledger_command, restore_command
-from parley.cli.screen import console, errors_console
+from parley.cli.screen import console, errors_console, print_json
 from parley.durable import create, exposed, make_folder
-from parley.errors import CertificateError, SettingError, TermsError, UnknownTerms
+from parley.errors import CertificateError, SettingError, TermsError
 from parley.exchange.acceptance import Acceptance, Acceptances
 from parley.exchange.settings import load_owner
 from parley.ledger import Ledger
-from parley.objectives.score import score_size
-from parley.owner import Agreement, Owner
-from parley.report.tables import number, percent
+from parley.promise import promise, require_books
+from parley.report.tables import number
+from parley.scrutiny import doubts, figures
 from parley.terms import Terms, load_terms
-from parley.validate import printable
 
 owner_app = typer.Typer(
     no_args_is_help=True,
@@ -101,6 +98,7 @@ def accept_command(
     ] = None,
     relay: Annotated[bool, typer.Option("--relay", help="Let relays on this machine ask too (the settings' socket).")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask: a person has read and agreed.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object; what there is to read goes to stderr.")] = False,
 ) -> None:
     """Read what the terms promise and cost, and accept them. From then on the daemon answers by them, up to their budget.
 
@@ -126,16 +124,27 @@ def accept_command(
     if warning is not None:
         errors_console.print(warning, style="yellow", markup=False, soft_wrap=True)
     agreement = owner.prepare(terms)
-    for sentence in promise(owner, agreement, key, relay):
-        console.print(sentence, markup=False, soft_wrap=True)
+    screen = errors_console if as_json else console
+    said, found = promise(owner, agreement, key, relay), doubts(owner, agreement)
+    for sentence in said:
+        screen.print(sentence, markup=False, soft_wrap=True)
+    for doubt in found:
+        errors_console.print(f"Look twice at {doubt.about}. {doubt.sentence}", style="yellow", markup=False, soft_wrap=True)
     require_books(owner).require_room(owner.reservation(terms))
-    if not yes and not typer.confirm("Accept? This reserves the budget for ever", err=True):
+    agreed = yes or typer.confirm("Accept? This reserves the budget for ever", err=True)
+    if agreed:
+        owner.accept(terms)
+        Acceptances(settings.accepted).store(Acceptance(terms, key, relay))
+        require_books(owner).remember()
+        screen.print(f"Accepted: terms {terms.hash[:16]}…")
+    else:
         errors_console.print("Nothing was accepted.")
+    if as_json:
+        about = {"terms": terms.hash, "title": terms.title, "learner": terms.learning.learner, "key": key, "relay": relay}
+        content = {"promise": said, "figures": figures(agreement), "doubts": [vars(doubt) for doubt in found], "accepted": agreed}
+        print_json({"owner": owner.name, **about, **content})
+    if not agreed:
         raise typer.Exit(1)
-    owner.accept(terms)
-    Acceptances(settings.accepted).store(Acceptance(terms, key, relay))
-    require_books(owner).remember()
-    console.print(f"Accepted: terms {terms.hash[:16]}…")
 
 
 @owner_app.command("serve")
@@ -159,57 +168,6 @@ owner_app.command("ledger")(ledger_command)
 owner_app.command("backup")(backup_command)
 owner_app.command("restore")(restore_command)
 owner_app.command("close")(close_command)
-
-
-def promise(owner: Owner, agreement: Agreement, key: str | None, relay: bool) -> list[str]:
-    """What accepting means, in words."""
-    terms, reservation = agreement.terms, owner.reservation(agreement.terms)
-    model, learner = terms.model, printable(terms.learning.learner)
-    lifetime, reserved = require_books(owner).lifetime, require_books(owner).reserved
-    if terms.privacy.delta > 0:
-        low, high, failure = approximate_posterior(float(reservation.epsilon), terms.privacy.delta, 0.5)
-        unless = f", except with probability {number(failure)}"
-    else:
-        (low, high), unless = posterior_bounds(float(reservation.epsilon), 0.5), ""
-    scored = ""
-    if terms.privacy.score_epsilon is not None:
-        scored = (
-            f", and one score of the finished model: {score_size(model)} means over {len(agreement.held_out):,} held-out records, with "
-            f"laplace noise for ε = {_eps(terms.score_epsilon)}, which training goes without"
-        )
-    callers = f"certificate of {learner!r}" + (f" with the key {key[:16]}…" if key else ", any key that the authority signed")
-    columns = ", ".join(printable(column) for column in (*agreement.preparation.features, model.target))
-    return [
-        f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
-        f"Learner: {learner}. Who may ask: the {callers}{'; relays on this machine' if relay else ''}.",
-        f"Model: {model.kind} from the columns {columns}.",
-        f"What leaves: {terms.learning.horizon} answers, each {_what_leaves(agreement)}, with {terms.privacy.mechanism} noise"
-        f"{scored}. Nothing else.",
-        f"What it promises every person in the table: ε = {number(float(reservation.epsilon))}, δ = {number(terms.privacy.delta)}. "
-        f"Who believed something about a person with 50.0% ends between {percent(low)} and {percent(high)}{unless}.",
-        f"What it costs: of the lifetime budget ε = {_eps(lifetime[0])}, {_eps(reserved[0])} is reserved already and "
-        f"{'nothing more' if accepted(owner, terms) else _eps(reservation.epsilon)} would be now"
-        f"{' (these terms are accepted)' if accepted(owner, terms) else ''}. It never comes back, whether asked for or not.",
-    ]
-
-
-def _what_leaves(agreement: Agreement) -> str:
-    """One answer in words."""
-    learning, rows, numbers = agreement.terms.learning, f"{len(agreement.train):,} records", f"{agreement.train.width} numbers"
-    if learning.asks_statistics:
-        return f"a mean over {rows} as second moments"
-    if learning.asks_updates:
-        return f"the mean direction of {learning.local_steps} local steps, in which {rows} have their say, as vectors of {numbers}"
-    return f"a mean over {rows} as vectors of {numbers}"
-
-
-def accepted(owner: Owner, terms: Terms) -> bool:
-    """Whether the books hold these terms: accepting again changes only who may ask."""
-    try:
-        owner.ledger.account(terms.hash)
-    except UnknownTerms:
-        return False
-    return True
 
 
 def require_sole_books(folder: Path, name: str, table: Path) -> None:
@@ -240,14 +198,3 @@ def require_shared_sample(terms: Terms) -> None:
             "model.public_sha256: missing; between organisations the terms must say which public sample all parties hold "
             "(sha256sum FILE)"
         )
-
-
-def require_books(owner: Owner) -> Ledger:
-    """The durable ledger of an owner that serves."""
-    if not isinstance(owner.ledger, Ledger):
-        raise SettingError(f"{owner.name}: expected an owner with a durable ledger")
-    return owner.ledger
-
-
-def _eps(value: Fraction) -> str:
-    return number(float(value))

@@ -84,12 +84,21 @@ def show_ledger(content: dict[str, Any]) -> None:
     for a in content["agreements"]:
         title = printable(a["title"] or "", 40) or a["terms"][:16] + "…"
         answers = f"{a['answers']} of {a['rounds']}" + (", closed" if a["closed"] else "")
-        table.append([title, a["learner"], a["accepted"][:10], number(a["epsilon"]), number(a["epsilon_spent"]), answers])
+        table.append(
+            [
+                title,
+                a["learner"],
+                a["accepted"][:10],
+                number(a["epsilon"], side="above"),
+                number(a["epsilon_spent"], side="above"),
+                answers,
+            ]
+        )
     console.print(terminal_table(table, f"Books of {content['owner']}"))
     left = content["lifetime"]["epsilon"] - content["reserved"]["epsilon"]
     console.print(
-        f"\nlifetime ε = {number(content['lifetime']['epsilon'])}: {number(content['reserved']['epsilon'])} reserved, "
-        f"{number(content['epsilon_spent'])} spent, {number(left)} left for further terms"
+        f"\nlifetime ε = {number(content['lifetime']['epsilon'])}: {number(content['reserved']['epsilon'], side='above')} reserved, "
+        f"{number(content['epsilon_spent'], side='above')} spent, {number(left, side='below')} left for further terms"
     )
     console.print(f"{content['rows']} rows, chain unbroken, head {content['head'][:16]}…", style="dim")
 

@@ -133,7 +133,15 @@ def owner_rows(result: Result) -> list[list[str]]:
     """Who promised and spent what."""
     rows = [["owner", "records", "ε promised", "ε spent", "records clipped"]]
     for o in result.owners:
-        rows.append([o.name, f"{o.records:,}", number(o.epsilon), number(o.epsilon_spent), percent(o.clipped_share)])
+        rows.append(
+            [
+                o.name,
+                f"{o.records:,}",
+                number(o.epsilon, side="above"),
+                number(o.epsilon_spent, side="above"),
+                percent(o.clipped_share),
+            ]
+        )
     return rows
 
 
@@ -183,6 +191,6 @@ def guarantee(result: Result) -> str:
         f"differ in {people}, {result.adjacency}."
     )
     if privacy.shared_records > 1:
-        epsilon = number(result.shared_record_epsilon)
+        epsilon = number(result.shared_record_epsilon, side="above")
         text += f" A record that {privacy.shared_records} owners hold is covered by ε = {epsilon} over all of them."
     return text
