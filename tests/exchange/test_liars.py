@@ -344,8 +344,7 @@ def test_a_ledger_from_before_the_acceptance_is_a_rolled_back_one_too(machine, b
     run.close()
     for file in banks.folder.glob("a.ledger*"):
         file.unlink()
-    parley.Ledger(banks.folder / "a.ledger", lifetime=2.0).close()
-    owner = open_owner(load_owner(banks.folder / "a.toml"))
+    owner = parley.Owner("a", banks.folder / "a.csv", ledger=parley.Ledger(banks.folder / "a.ledger", lifetime=2.0))
     peers = [OwnOwner(owner), machine.open("b")]
     late = Federation(machine._terms, machine.plan.preparation, peers, 5.0, lambda sentence: None, heads)
     with pytest.raises(ExchangeError, match=r"a: its ledger was rolled back: .* it does not know these terms"):
