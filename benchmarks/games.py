@@ -1,4 +1,4 @@
-"""How negotiation grows with the number of owners: the equilibrium of the collaboration game, checked, and a whole `negotiate`.
+"""How negotiation grows with the number of owners: the equilibrium of the budget game, checked, and a whole `negotiate`.
 
 python benchmarks/games.py
 """
@@ -10,30 +10,33 @@ from pathlib import Path
 import numpy as np
 
 import parley
+from parley.aggregation import EachOwnerNoise
 from parley.data import synthetic_lending
-from parley.games.collaboration import Collaboration
+from parley.forecasting.coalition import CoalitionCost
+from parley.games.budget_game import BudgetGame
 from parley.games.negotiate import negotiate
 from parley.games.payments import cheapest_contracts, free_deal, largest_gain
 from parley.games.privacy_cost import PrivacyCosts
+from parley.games.stakes import Stakes
 from parley.terms import PrivacyCost
 
 KINDS = ("linear", "exponential", "posterior")
 
 
-def random_collaboration(owners: int) -> Collaboration:
+def random_game(owners: int) -> BudgetGame:
     """Owners of 100 to 3,000 rows whose values and costs spread over three orders of magnitude, so that many stay out."""
     rng = np.random.default_rng(5)
     curves = [PrivacyCost(kind=str(rng.choice(KINDS)), weight=float(10 ** rng.uniform(-1, 2))) for _ in range(owners)]
-    return Collaboration(
-        rows=rng.integers(100, 3000, owners).astype(float),
-        noise=np.full(owners, 4.0),
-        unit_variance=lambda epsilon: 200 / epsilon**2,
+    rows = rng.integers(100, 3000, owners).astype(float)
+    return BudgetGame(
+        Stakes(
+            cost=CoalitionCost(estimation=50.0, bias=0.001, noise_price=1.0, nobody=10.0),
+            least_cost=1.0,
+            unit_noise=EachOwnerNoise(rows, (2 / rows) ** 2),
+            unit_variance=lambda epsilon: 200 / epsilon**2,
+        ),
         value=10 ** rng.uniform(1, 4, owners),
         privacy_cost=PrivacyCosts.of(curves),
-        estimation=50.0,
-        bias=0.001,
-        noise_price=1.0,
-        least_cost=1.0,
     )
 
 
@@ -61,16 +64,15 @@ def main() -> None:
     print(f"{'owners':>8} {'join':>6} {'equilibrium':>12} {'growth':>7} {'largest gain':>13}")
     before = None
     for owners in (125, 250, 500, 1000, 2000):
-        game = random_collaboration(owners)
+        game = random_game(owners)
         began = time.perf_counter()
         deal = free_deal(game)
         seconds = time.perf_counter() - began
         growth = "" if before is None else f"N^{np.log2(seconds / before):.1f}"
         print(f"{owners:8,} {deal.members.sum():6} {seconds:10.2f} s {growth:>7} {largest_gain(game, deal):13.1e}")
         before = seconds
-    game = random_collaboration(1000)
-    everyone = np.ones(1000, dtype=bool)
-    target = 1.5 * (game.fitness(np.full(1000, 10.0), everyone) or 1.0)
+    game = random_game(1000)
+    target = 1.5 * (game.fitness(np.full(1000, 10.0), game.everyone) or 1.0)
     began = time.perf_counter()
     paid = cheapest_contracts(game, target)
     print(

@@ -1,7 +1,7 @@
 """What one agreement may still cost: the arithmetic of promises, on which every ledger agrees."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from parley.errors import BudgetExhausted, OutOfOrder, UnknownTerms
@@ -21,7 +21,8 @@ class Account:
     """What one agreement may still cost. Budgets are exact fractions: no tolerance.
 
     `answered` is the last round answered, `answers` how many were. They differ only where the terms let rounds be skipped (`gaps`):
-    a round that the owner missed costs nothing, and is never answered later.
+    a round that the owner missed costs nothing, and is never answered later. `head` is where the ledger's chain ended at the moment at
+    which it says so; a study's ledger has no chain. `closed` terms are not answered any more.
     """
 
     terms: str
@@ -33,16 +34,38 @@ class Account:
     spent: Fraction = Fraction(0)
     answered: int = 0
     answers: int = 0
+    closed: bool = False
+    head: Head | None = field(default=None, compare=False)
 
     @property
     def used_up(self) -> bool:
         """Whether no round is left to ask."""
-        return self.answered >= self.rounds
+        return self.closed or self.answered >= self.rounds
+
+    @property
+    def delta_left(self) -> Fraction:
+        """The delta that the next answer would spend: the first one spends it all."""
+        return Fraction(0) if self.answers or self.closed else self.delta
+
+    @property
+    def left(self) -> tuple[Fraction, Fraction]:
+        """(epsilon, delta) that are reserved and not spent."""
+        return self.epsilon - self.spent, self.delta_left
+
+    def close(self) -> "Account":
+        """The account when nothing is answered any more and everything reserved counts as spent."""
+        return replace(self, spent=self.epsilon, closed=True)
+
+    def require_open(self) -> None:
+        """Refuse if the terms were closed."""
+        if self.closed:
+            raise BudgetExhausted("the owner closed these terms, and all that they reserved counts as spent; agree on new ones")
 
     def debit(self, query: Query, spent_after: Callable[[int], Fraction]) -> "Account":
         """The account after answering `query`, when `spent_after(k)` bounds k answers; or a refusal that changes nothing."""
         if query.learner != self.learner:
             raise UnknownTerms(f"these terms were not accepted for learner {query.learner!r}")
+        self.require_open()
         in_turn = query.round > self.answered if self.gaps else query.round == self.answered + 1
         if not in_turn or query.round > self.rounds:
             where = f"round {self.answered + 1} of {self.rounds}" if self.answered < self.rounds else "no further round"

@@ -51,6 +51,11 @@ class ExchangeError(ParleyError):
     """A run between machines cannot go on; what was reached so far is kept."""
 
 
+class ContradictionError(ExchangeError):
+    """What an owner says contradicts the terms, or what it said before. It is not a late owner: the run ends, whatever the terms say of
+    those."""
+
+
 class Refusal(ParleyError):  # noqa: N818 - a refusal is an answer, not a fault
     """The owner will not answer this query. Nothing was spent, nothing was stored."""
 

@@ -14,11 +14,13 @@ from parley.account import Account, Reservation
 from parley.accounting import Plan, exact, make_plan, mechanism_norm
 from parley.data import Design, Preparation, fit_preparation
 from parley.data.design import summation_slack
+from parley.data.digest import digested_table
 from parley.data.streamed import ParquetFolder, open_table
 from parley.data.table import Table, holds
 from parley.errors import DataError, GuaranteeError, Malformed, OutOfOrder, OutsideBox, TermsError, UnknownTerms
 from parley.ledger import AnyLedger, StudyLedger
 from parley.mechanisms import Bounded, FastNoise, Gaussian, Laplace, Noise, SafeNoise
+from parley.mechanisms.bounded import require
 from parley.objectives import MarginObjective, RecordBound
 from parley.objectives.local_update import local_update
 from parley.objectives.moments import bounded_moments, moments_bound, moments_sensitivity
@@ -108,14 +110,19 @@ class Owner:
     a mean gradient or the mean direction of a local walk (or the one answer the mean second moments) whose sensitivity is enforced
     by clipping or by bounds, with the noise of the agreement's plan (`accounting.plan`), queries chosen adaptively; where a score is
     agreed on, training has eps_l less the score's part, and the score's shares carry Laplace noise for that part. With records
-    shared by kappa owners the noise is that of eps_l/kappa, and the debit of eps_l covers the other copies.
+    shared by kappa owners the noise is that of eps_l/kappa, and the debit of eps_l covers the other copies. All answers under one
+    agreement are about one table.
     """
 
     def __init__(self, name: str, table: Table, ledger: AnyLedger | None = None, noise: Noise | None = None) -> None:
         self.name = name
-        self.table = open_table(table)
-        self.source = None if isinstance(table, pd.DataFrame) else Path(table).resolve()
         self.ledger: AnyLedger = StudyLedger() if ledger is None else ledger
+        self._digest: bytes | None = None  # of the table: studies have no use for it
+        if self.releases:
+            self.table, self._digest = digested_table(table)
+        else:
+            self.table = open_table(table)
+        self.source = None if isinstance(table, pd.DataFrame) else Path(table).resolve()
         self.noise: Noise = noise if noise is not None else (SafeNoise() if self.releases else FastNoise())
         if self.releases and not self.noise.safe:
             raise GuaranteeError(f"{name}: an owner with a durable ledger releases, so its noise must be safe; leave `noise` out")
@@ -132,24 +139,19 @@ class Owner:
         """Everything that acceptance would fix, checked against the table; nothing is reserved."""
         known = self._prepared.get(terms.hash)
         if known is None or known.terms.model.public != terms.model.public:
-            checked = Terms.from_dict(terms.model_dump())  # a changed copy of terms was never checked
-            if checked.hash != terms.hash:
-                raise TermsError("terms: a changed copy lacks what checked terms have; make it with Terms.from_dict")
             self._prepared[terms.hash] = known = self._prepare(terms)
         return known
 
     def accept(self, terms: Terms) -> Agreement:
-        """Prepare the table for these terms and reserve their budget. Repeating it changes nothing."""
+        """Prepare the table for these terms and reserve their budget. Repeating it changes nothing; with another table it is refused."""
         agreement = self.prepare(terms)
-        self.ledger.accept(self.reservation(agreement.terms))
+        self.ledger.accept(self.reservation(agreement.terms), self._digest)
         self._accepted.add(agreement.hash)
         return agreement
 
     def reservation(self, terms: Terms) -> Reservation:
         """What accepting these terms sets aside."""
-        budget = exact(terms.owner(self.name).epsilon), Fraction(str(terms.privacy.delta))
-        gaps = terms.learning.straggler == "skip"
-        return Reservation(terms.hash, self.name, terms.learning.learner, *budget, terms.rounds, gaps)
+        return reservation(terms, self.name)
 
     def answer(self, query: Query) -> Answer:
         """The noisy answer, or a `Refusal` that spends nothing."""
@@ -158,14 +160,16 @@ class Owner:
     def settle(self, query: Query) -> tuple[Answer, Account]:
         """The same, and where the agreement stands afterwards.
 
-        Check and bound; then, in one ledger transaction, add noise, debit and record. Only what was recorded is returned.
+        Check and bound; then add noise, and in one ledger transaction debit and record. Only what was recorded is returned. A value that
+        is not finite, which no table can cause, would end here, before the ledger is written to.
         """
         agreement = self.agreement(query.terms)
         agreement.check(query, self._worlds)
         mechanism, spent_after, records = agreement.terms_of_release(query)
 
         def release() -> Callable[[], Floats]:
-            return partial(mechanism.release, agreement.bounded(query, self._worlds), self.noise)
+            bounded = require(agreement.bounded(query, self._worlds), mechanism.norm, mechanism.sensitivity)
+            return partial(mechanism.release, bounded, self.noise)
 
         value, account = self.ledger.answer(query, spent_after, mechanism.event.to_dict(), release)
         return Answer(query.id, self.name, records, value), account
@@ -189,7 +193,7 @@ class Owner:
         copy = object.__new__(Owner)
         copy.name, copy.table, copy.source = self.name, self.table, self.source
         copy._prepared, copy._accepted = self._prepared, set()  # the table is prepared once for all studies
-        copy.ledger, copy._worlds = StudyLedger(), (replicates,)
+        copy.ledger, copy._worlds, copy._digest = StudyLedger(), (replicates,), None
         copy.noise = self.noise if self.noise.safe else FastNoise(seed)
         return copy
 
@@ -227,6 +231,12 @@ class Owner:
         )
 
 
+def reservation(terms: Terms, name: str) -> Reservation:
+    """What an owner of this name sets aside for these terms."""
+    budget = exact(terms.owner(name).epsilon), Fraction(str(terms.privacy.delta))
+    return Reservation(terms.hash, name, terms.learning.learner, *budget, terms.rounds, terms.learning.straggler == "skip")
+
+
 def owner_plan(terms: Terms, name: str, preparation: Preparation, objective: MarginObjective) -> tuple[RecordBound, Plan]:
     """How an owner's answers are bounded and noised: a function of the terms and public knowledge alone."""
     privacy, rows = terms.privacy, terms.train_rows(name)
@@ -240,6 +250,10 @@ def owner_plan(terms: Terms, name: str, preparation: Preparation, objective: Mar
         raise TermsError(
             "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public sample): "
             "without either nothing limits what one record can do"
+        )
+    if not bound.value > 0:
+        raise TermsError(
+            "model.bounds: no feature can differ from 0 within its bounds, declared or the public sample's: nothing to learn"
         )
     budget = terms.training_epsilon(name), Fraction(str(privacy.delta))
     sensitivity = sensitivity_of(bound, rows, slack, privacy.records_per_person)

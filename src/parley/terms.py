@@ -8,20 +8,41 @@ import difflib
 import hashlib
 import json
 import tomllib
+from collections.abc import Collection, Mapping
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NoReturn, Self
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from parley.errors import TermsError
+from parley.validate import LARGEST, SMALLEST
 
 FORMAT = 1  # goes into the hash: raised when a key changes its meaning
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
-Count = Annotated[int, Field(ge=1, strict=True)]
+RANGE = f"from {SMALLEST:g} to {LARGEST:g}"
+
+
+def _in_range(size: float) -> bool:
+    """Whether arithmetic can bear a number of this size: squares and products of a few such numbers neither vanish nor overflow."""
+    return size == 0 or SMALLEST <= abs(size) <= LARGEST
+
+
+def _bearable(expected: str) -> AfterValidator:
+    def check(size: float) -> float:
+        if not _in_range(size):
+            raise PydanticCustomError("magnitude", "{expected}", {"expected": expected})
+        return size
+
+    return AfterValidator(check)
+
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True), _bearable(f"a number {RANGE}")]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True), _bearable(f"0, or a number {RANGE}")]
+Count = Annotated[int, Field(ge=1, le=10**15, strict=True)]
 Name = Annotated[str, Field(min_length=1, max_length=200, strict=True)]
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 Interval = tuple[Finite, Finite]
@@ -35,6 +56,10 @@ LOCAL = {"data", "public"}  # where a party keeps its files: never hashed
 
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> NoReturn:
+        """Refused: a copy would not be checked, and would keep the hash of what it was copied from."""
+        raise TypeError("terms are changed with Terms.changed(...), which checks them")
 
 
 class Model(_Section):
@@ -87,6 +112,10 @@ class Model(_Section):
         for column, (low, high) in self.bounds.items():
             if not low < high:
                 raise ValueError(f"bounds.{column}|expected [low, high] with low < high")
+            if not (_in_range(low) and _in_range(high) and high - low >= SMALLEST):
+                raise ValueError(
+                    f"bounds.{column} = [{low}, {high}]|expected ends that are 0 or {RANGE} in size, at least {SMALLEST:g} apart"
+                )
         for column, names in self.categories.items():
             if len(set(names)) < max(len(names), 1):
                 raise ValueError(f"categories.{column}|expected a list of different names")
@@ -275,9 +304,41 @@ class Terms(_Section):
         try:
             return cls.model_validate(content)
         except pydantic.ValidationError as error:
-            raise TermsError(f"{source}: " + "; ".join(_explain(e) for e in error.errors())) from None
+            raise TermsError(f"{source}: " + "; ".join(dict.fromkeys(_explain(e) for e in error.errors()))) from None
 
-    @property
+    def changed(
+        self,
+        *,
+        title: str | None = None,
+        model: Mapping[str, Any] | None = None,
+        learning: Mapping[str, Any] | None = None,
+        privacy: Mapping[str, Any] | None = None,
+        everyone: Mapping[str, Any] | None = None,
+        owners: Mapping[str, Mapping[str, Any]] | None = None,
+        only: Collection[str] | None = None,
+    ) -> "Terms":
+        """These terms with some keys changed, checked like any others (`TermsError`).
+
+        `everyone` changes all owners alike, `owners` some by their names; with `only`, these owners remain.
+
+        >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "privacy": {"clip": 1.0},
+        ...                          "owners": [{"name": "a", "records": 10, "epsilon": 1.0}]})
+        >>> terms.changed(learning={"horizon": 5}, owners={"a": {"epsilon": 0.5}}).learning.horizon
+        5
+        """
+        sections = {"model": model, "learning": learning, "privacy": privacy}
+        content: dict[str, Any] = {"title": self.title if title is None else title}
+        for name, update in sections.items():
+            section = getattr(self, name)
+            content[name] = section if update is None else {**section.model_dump(), **update}
+        kept = [part for part in self.owners if only is None or part.name in only]
+        for name in (*(owners or ()), *(only or ())):
+            self.owner(name)  # refuses a name that nobody has
+        updates = {part.name: {**(everyone or {}), **(owners or {}).get(part.name, {})} for part in kept}
+        content["owners"] = tuple({**p.model_dump(), **updates[p.name]} if updates[p.name] else p for p in kept)
+        return self.from_dict(content)
+
+    @cached_property
     def hash(self) -> str:
         """SHA-256 of the canonical JSON: equal for all parties that agreed on the same thing."""
         return hashlib.sha256(self.canonical.encode()).hexdigest()
@@ -294,10 +355,13 @@ class Terms(_Section):
 
     def owner(self, name: str) -> OwnerTerms:
         """The part of the owner called `name`."""
-        for owner in self.owners:
-            if owner.name == name:
-                return owner
-        raise TermsError(f"owners: no owner is called {name!r}; expected one of {[o.name for o in self.owners]}")
+        if name not in self._by_name:
+            raise TermsError(f"owners: no owner is called {name!r}; expected one of {list(self._by_name)}")
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, OwnerTerms]:
+        return {part.name: part for part in self.owners}
 
     def train_rows(self, name: str) -> int:
         """n_l: how many of an owner's records are learned from. Public, like `records` and `holdout`."""
@@ -347,12 +411,8 @@ def load_terms(path: str | Path) -> Terms:
     def beside(local: str | None) -> str | None:
         return None if local is None else str(here / local)
 
-    return terms.model_copy(
-        update={
-            "model": terms.model.model_copy(update={"public": beside(terms.model.public)}),
-            "owners": tuple(o.model_copy(update={"data": beside(o.data)}) for o in terms.owners),
-        }
-    )
+    data = {part.name: {"data": beside(part.data)} for part in terms.owners if part.data is not None}
+    return terms.changed(model={"public": beside(terms.model.public)}, owners=data)
 
 
 _SECTIONS: dict[str, type[_Section]] = {
@@ -367,7 +427,7 @@ _SECTIONS: dict[str, type[_Section]] = {
 def _explain(error: Any) -> str:
     """One pydantic error as: key = value: what was expected."""
     if error["loc"][:2] == ("learning", "step"):
-        return f"learning.step = {error['input']!r}: expected a number > 0, or 'auto'"
+        return f"learning.step = {error['input']!r}: expected a number {RANGE}, or 'auto'"
     if error["loc"][:2] == ("model", "bounds") and len(error["loc"]) > 2:
         return f"model.bounds.{error['loc'][2]}: expected [low, high], two finite numbers"
     place = list(error["loc"])

@@ -11,9 +11,10 @@ from parley.errors import SettingError
 
 Floats = NDArray[np.float64]
 
-# No feature, target or parameter enters arithmetic beyond this size, so no product of two of them overflows and no answer turns
-# into NaN because of one record.
-LARGEST = 1e100
+# Whatever enters arithmetic - prepared features and targets, parameters, and every magnitude in the terms - is 0 or lies between
+# these in size (a parameter may be smaller). Why no sum of squares, product or quotient of them then vanishes or overflows in a way
+# that matters: `data.design`.
+SMALLEST, LARGEST = 1e-50, 1e50
 
 
 def _is_number(value: Any) -> bool:

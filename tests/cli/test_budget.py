@@ -65,6 +65,13 @@ def test_calibrate_goes_both_ways():
     assert "σ = " in budget("calibrate", "gaussian", "-e", 1, "-d", 1e-5)
 
 
+def test_calibrate_searches_past_noise_that_hides_nothing():
+    """On its way the search asks for multipliers whose losses no grid holds: other rules answer there."""
+    noise = json.loads(budget("calibrate", "gaussian", "-e", 1, "-d", 1e-6, "--rounds", 967, "--sampling", 0.00517171, "--json"))
+    release = f"gaussian:multiplier={noise['multiplier']},count=967,sampling=0.00517171"
+    assert 0.99 < json.loads(budget("compose", release, "-d", 1e-6, "--json"))["epsilon"] <= 1
+
+
 def test_compare_puts_the_honest_column_last():
     content = json.loads(budget("compare", "-e", 1, "--dimension", 4, "--json"))
     names = [entry["mechanism"] for entry in content["mechanisms"]]
@@ -109,6 +116,9 @@ def test_curves_are_drawn_and_told(tmp_path):
         (["explain", "-e", "1", "--people", "-4"], "people = -4"),
         (["curve"], "where should the curves go"),
         (["curve", "--figure", "9.9", "--json"], "figure = '9.9'"),
+        (["curve", "--alpha", "1.9", "--scale", "1e-190", "--json"], "scale = 1e-190"),
+        (["curve", "--alpha", "2", "--scale", "1e-9", "--json"], "hides nothing"),
+        (["curve", "--alpha", "2", "--compositions", "100000000000", "--json"], "too many"),
     ],
 )
 def test_mistakes_are_one_sentence(arguments, message):

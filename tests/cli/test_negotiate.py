@@ -140,6 +140,6 @@ def test_reproductions_print_and_say_what_disagrees(tmp_path):
 
 def test_terms_written_keep_every_character(tmp_path):
     """Names and titles in any script survive the way to a file and back."""
-    terms = make_terms(10).model_copy(update={"title": '😀 Größe\x7f "quoted" \\ 合意'})
+    terms = make_terms(10).changed(title='😀 Größe\x7f "quoted" \\ 合意')
     write_terms(terms, tmp_path / "terms.toml")
     assert load_terms(tmp_path / "terms.toml").title == terms.title

@@ -3,6 +3,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from parley.data import fit_preparation
 from parley.errors import BudgetExhausted, DataError, ExchangeError, LedgerError, Unavailable, UnknownTerms
 from parley.exchange.desk import _loggable
 from parley.exchange.federation import Federation
@@ -12,7 +13,7 @@ from samples import make_terms
 
 
 class Peer:
-    """An owner that answers at once, or always raises the same error."""
+    """An owner of an older version that answers every round at once, or always raises the same error."""
 
     def __init__(self, name, error=None):
         self.name, self._error = name, error
@@ -20,15 +21,19 @@ class Peer:
     def ask(self, query, records, size, timeout):
         if self._error is not None:
             raise self._error
-        return Told(Answer(query.id, self.name, records, np.ones(size)), Standing(Fraction(1), Fraction(1, 10), 1, 10))
+        return Told(Answer(query.id, self.name, records, np.ones(size)), standing(query.round))
 
     def close(self):
         pass
 
 
+def standing(answered, rounds=10):
+    return Standing(Fraction(1), Fraction(answered, rounds), answered, rounds)
+
+
 def federation(error, warnings, quorum=1):
     terms = make_terms(100, 100, learning__quorum=quorum, learning__straggler="skip")
-    return terms, Federation(terms, [Peer("a"), Peer("b", error)], 3, 5.0, warnings.append)
+    return terms, Federation(terms, fit_preparation(terms)[0], [Peer("a"), Peer("b", error)], 5.0, warnings.append)
 
 
 def test_an_owner_that_refuses_is_named_once_when_the_run_goes_on_without_it():
@@ -37,7 +42,10 @@ def test_an_owner_that_refuses_is_named_once_when_the_run_goes_on_without_it():
     for k in (1, 2):
         assert [answer.owner for answer in owners.ask(GradientQuery.ask(terms.hash, "learner", k, np.zeros(3)))] == ["a"]
     owners.close()
-    assert warnings == ["going on without an owner that refuses: b: nothing left"]
+    assert [sentence for sentence in warnings if "going on" in sentence] == [
+        "going on without an owner that refuses: b: nothing left"
+    ]
+    assert [sentence[:40] for sentence in warnings if "going on" not in sentence] == ["a: does not say how long its ledger is, "]
 
 
 @pytest.mark.parametrize(("error", "quorum"), [(UnknownTerms("b: nobody accepted"), 1), (BudgetExhausted("b: nothing left"), 2)])
@@ -56,10 +64,17 @@ def test_a_log_says_nothing_about_where_a_cell_is_bad():
 def test_a_score_has_its_own_size_and_weight():
     """Peers are told to expect the score's three numbers over held-out rows, where a gradient has p over training rows."""
     terms = make_terms(100, model__holdout=0.25, model__bounds={"y": [-3, 3]}, privacy__score_epsilon=0.5)
-    owners = Federation(terms, [Peer("a")], 7, 5.0, lambda sentence: None)
-    asked = [owners.ask(kind.ask(terms.hash, "learner", k, np.zeros(7)))[0] for kind, k in ((GradientQuery, 10), (ScoreQuery, 11))]
+
+    class Scored(Peer):
+        def ask(self, query, records, size, timeout):
+            spent = Fraction(1, 2) + Fraction(1, 2) * (query.round - 10)
+            told = super().ask(query, records, size, timeout)
+            return Told(told.answer, Standing(Fraction(1), spent, query.round, 11))
+
+    owners = Federation(terms, fit_preparation(terms)[0], [Scored("a")], 5.0, lambda sentence: None)
+    asked = [owners.ask(kind.ask(terms.hash, "learner", k, np.zeros(3)))[0] for kind, k in ((GradientQuery, 10), (ScoreQuery, 11))]
     owners.close()
-    assert [(answer.records, len(answer.value)) for answer in asked] == [(75, 7), (25, 3)]
+    assert [(answer.records, len(answer.value)) for answer in asked] == [(75, 3), (25, 3)]
 
 
 def test_owners_that_were_late_are_heard_once_more_and_who_cannot_be_reached_is_named():
@@ -69,13 +84,14 @@ def test_owners_that_were_late_are_heard_once_more_and_who_cannot_be_reached_is_
         def ask(self, query, records, size, timeout):
             raise Unavailable(f"{self.name}: computing")
 
-        def stand(self, terms, learner, timeout):
+        def stand(self, terms, learner, timeout, entries=0):
             if self.name == "c":
                 raise Unavailable("c: gone")
-            return Standing(Fraction(1), Fraction(2, 10), 2 if self.name == "b" else 0, 10)
+            return standing(2 if self.name == "b" else 0)
 
     terms = make_terms(100, 100, 100, 100, learning__quorum=1, learning__straggler="skip")
-    owners = Federation(terms, [Peer("a"), Late("b"), Late("c"), Late("d")], 3, 0.1, lambda sentence: None)
+    peers = [Peer("a"), Late("b"), Late("c"), Late("d")]
+    owners = Federation(terms, fit_preparation(terms)[0], peers, 0.1, lambda sentence: None)
     assert owners.catch_up() == []  # nothing was asked
     owners.ask(GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3)))
     assert owners.spent("b") is None

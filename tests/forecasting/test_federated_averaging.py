@@ -90,12 +90,5 @@ def test_plans_and_games_take_it_like_any_other(tmp_path):
         assert (choice.local_steps is None) is (choice.algorithm != "federated-averaging")
         assert np.isfinite(choice.relative_fitness)
     assert parley.Terms.from_dict(proposal.terms.model_dump()).hash == proposal.terms.hash  # terms that can be written down
-    priced = terms.model_copy(
-        update={
-            "owners": tuple(
-                o.model_copy(update={"value": 100.0, "privacy_cost": parley.terms.PrivacyCost(kind="linear", weight=0.1)})
-                for o in terms.owners
-            )
-        }
-    )
+    priced = terms.changed(everyone={"value": 100.0, "privacy_cost": {"kind": "linear", "weight": 0.1}})
     assert negotiate(priced, pilot=pilot) is not None

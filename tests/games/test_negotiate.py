@@ -15,10 +15,7 @@ def priced_terms(*sizes, value=1e5, weight=0.001, kind="linear", **overrides):
     """Small owners with unbound clips: exact moments, and joining pays."""
     settings = {"privacy__clip": 30.0, "learning__horizon": 20, "learning__step": 1.0, "model__radius": 50.0, **overrides}
     terms = make_terms(*sizes, epsilon=2.0, **settings)
-    cost = parley.terms.PrivacyCost(kind=kind, weight=weight)
-    return terms.model_copy(
-        update={"owners": tuple(part.model_copy(update={"value": value, "privacy_cost": cost}) for part in terms.owners)}
-    )
+    return terms.changed(everyone={"value": value, "privacy_cost": {"kind": kind, "weight": weight}})
 
 
 def test_the_object_that_programs_rely_on():
@@ -36,10 +33,8 @@ def test_the_reported_payoff_is_the_forecasts_gain_at_the_agreed_budgets():
     terms = priced_terms(300, 400, 500, value=1e6, **QUIET)
     result = negotiate(terms, PILOT)
     assert all(owner.participates for owner in result.owners)
-    owners = tuple(
-        part.model_copy(update={"epsilon": owner.epsilon}) for part, owner in zip(terms.owners, result.owners, strict=True)
-    )
-    there = parley.forecast(terms.model_copy(update={"owners": owners}), PILOT, resamples=2)
+    agreed = terms.changed(owners={owner.name: {"epsilon": owner.epsilon} for owner in result.owners})
+    there = parley.forecast(agreed, PILOT, resamples=2)
     assert there.method == "exact-moments"
     assert there.relative_fitness.mean == pytest.approx(result.relative_fitness, rel=1e-5)
     for expected, owner in zip(there.owners, result.owners, strict=True):
@@ -94,15 +89,11 @@ def test_a_score_is_paid_for_by_budgets_and_never_eats_them():
     terms = priced_terms(300, 400, 500, value=1e6, privacy__score_epsilon=0.3, **more)
     result = negotiate(terms, PILOT)
     assert all(owner.epsilon > 0.3 for owner in result.owners)
-    there = terms.model_copy(
-        update={
-            "owners": tuple(p.model_copy(update={"epsilon": o.epsilon}) for p, o in zip(terms.owners, result.owners, strict=True))
-        }
-    )
+    there = terms.changed(owners={owner.name: {"epsilon": owner.epsilon} for owner in result.owners})
     for owner, expected in zip(result.owners, parley.forecast(there, PILOT, resamples=2).owners, strict=True):
         assert owner.gain == pytest.approx(expected.gain, rel=1e-5)
     epsilons, _ = result.payoff_curves()
     assert epsilons[0] == pytest.approx(0.31)
-    greedy = terms.model_copy(update={"privacy": terms.privacy.model_copy(update={"score_epsilon": 9.99})})
+    greedy = terms.changed(privacy={"score_epsilon": 9.99}, everyone={"epsilon": 20.0})
     with pytest.raises(TermsError, match="budgets end at 10"):
         negotiate(greedy, PILOT)

@@ -1,9 +1,11 @@
+import hashlib
 import json
 
 import numpy as np
 import pytest
 
 import parley
+from parley.account import Head
 from parley.errors import SettingError
 from parley.learning.algorithm import State
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
@@ -21,7 +23,7 @@ TERMS = parley.Terms.from_dict(
 
 def kept(k, path):
     state = State(k, np.array([0.1, 1 / 3, -2e-300]), np.full(3, np.pi))
-    point = Checkpoint(TERMS.hash, state, {"a": k - 1, "b": k // 2}, {"a": 0.5, "b": 0.25})
+    point = Checkpoint(TERMS.hash, state, {"a": k - 1, "b": k // 2}, {"a": 0.5, "b": 0.25}, {"a": Head(k, "5" * 64)})
     point.save(path)
     return point
 
@@ -32,15 +34,76 @@ def test_a_checkpoint_reads_back_to_the_bit_and_does_not_grow_with_the_rounds(tm
     early, found = path.stat().st_size, load_checkpoint(path, TERMS, START)
     np.testing.assert_array_equal(found.state.theta, point.state.theta)
     np.testing.assert_array_equal(found.state.memory, point.state.memory)
-    assert (found.state.round, found.answers, found.spent) == (7, point.answers, point.spent)
+    assert (found.state.round, found.answers, found.spent, found.heads) == (7, point.answers, point.spent, point.heads)
     kept(700_001, path)  # after the last round
-    assert path.stat().st_size < early + 20
+    assert path.stat().st_size < early + 30
     assert load_checkpoint(path, TERMS, START).state.round == 700_001
+
+
+def rewrite(path, change, old=False):
+    """What somebody would write who means it: with a new checksum, or in the format that had none."""
+    content = json.loads(path.read_text()) | change
+    del content["checksum"]
+    if old:
+        content |= {"format": "parley-checkpoint-2"}
+        del content["heads"]
+    else:
+        text = json.dumps(content, sort_keys=True)
+        content["checksum"] = hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"theta": [0.1, 1 / 3, 2.0]},
+        {"round": 5},
+        {"heads": {}},
+        {"spent": {}},
+        {"checksum": None},
+        {"format": "parley-checkpoint-2"},
+    ],
+)
+def test_a_change_that_its_checksum_does_not_cover_is_noticed(tmp_path, change):
+    path = tmp_path / "run.checkpoint"
+    kept(7, path)
+    rewrite(path, {})
+    load_checkpoint(path, TERMS, START)  # the same content in another order is the same
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(SettingError, match="changed since it was written"):
+        load_checkpoint(path, TERMS, START)
+
+
+def test_any_digit_that_changes_is_noticed(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    kept(7, path)
+    text = path.read_text()
+    for place in [i for i, c in enumerate(text) if c.isdigit()][::7]:
+        path.write_text(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
+        with pytest.raises(SettingError, match="changed since it was written"):
+            load_checkpoint(path, TERMS, START)
+
+
+def test_a_checkpoint_of_the_format_before_is_still_read(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    point = kept(7, path)
+    rewrite(path, {}, old=True)
+    found = load_checkpoint(path, TERMS, START)
+    np.testing.assert_array_equal(found.state.theta, point.state.theta)
+    assert (found.state.round, found.answers, found.spent, found.heads) == (7, point.answers, point.spent, {})
 
 
 CHANGES = [
     {"format": "parley-checkpoint-1"},
-    {"format": "parley-checkpoint-3"},
+    {"format": "parley-checkpoint-4"},
+    {"heads": {"a": [0, "5" * 64]}},
+    {"heads": {"a": [True, "5" * 64]}},
+    {"heads": {"a": [7.0, "5" * 64]}},
+    {"heads": {"a": [7, "5" * 63]}},
+    {"heads": {"a": [7, None]}},
+    {"heads": {"a": [7]}},
+    {"heads": {"c": [7, "5" * 64]}},
+    {"heads": None},
     {"answers": {"a": 4}},
     {"answers": {"a": -1}},
     {"answers": {"a": 2.0}},
@@ -66,7 +129,7 @@ CHANGES = [
 def test_anything_else_is_refused(tmp_path, change):
     path = tmp_path / "run.checkpoint"
     kept(4, path)
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    rewrite(path, change)
     with pytest.raises(SettingError, match="not a checkpoint that Parley wrote"):
         load_checkpoint(path, TERMS, START)
 
@@ -81,6 +144,6 @@ def test_junk_is_refused(tmp_path, text):
 
 def test_a_checkpoint_of_other_terms_is_called_that(tmp_path):
     kept(4, tmp_path / "run.checkpoint")
-    other = TERMS.model_copy(update={"title": "Other"})
+    other = TERMS.changed(title="Other")
     with pytest.raises(SettingError, match="a checkpoint of other terms"):
         load_checkpoint(tmp_path / "run.checkpoint", other, START)

@@ -146,7 +146,7 @@ def test_a_learner_elsewhere_gets_the_same_updates_through_the_desk(tmp_path):
     for _ in range(3):
         query = plan.algorithm.query(state, terms.hash, "learner")
         reply = desk.ask(messages.write_query(query), Caller(("learner",)))
-        told = messages.read_answer(reply, query, "a", 200, plan.answer_size)
+        told = messages.read_answer(reply, query, "a", 200, plan.preparation.width)
         state = plan.algorithm.update(state, told.answer.value)
     assert told.standing.spent == Fraction(1, 2)
     np.testing.assert_array_equal(plan.algorithm.model(state), parley.train(terms, [owner]).theta[0])

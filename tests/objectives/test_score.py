@@ -10,6 +10,7 @@ from parley.data import Design, fit_preparation
 from parley.errors import TermsError
 from parley.learning.released_score import reader
 from parley.objectives.score import bounded_score, score_sensitivity, target_interval
+from parley.terms import Model
 from samples import BOUNDS, class_table, make_terms, regression_table
 
 
@@ -28,7 +29,7 @@ def score_of(preparation, X, y, theta, k=1):
 
 def largest_move(preparation, rows, m, k):
     """How far replacing k of m rows (x, y) by any others of the list moves the score at theta = 1, by trying them all."""
-    one = replace(preparation, model=preparation.model.model_copy(update={"intercept": False}))
+    one = replace(preparation, model=Model(**{**preparation.model.model_dump(), "intercept": False}))
     tables = [np.array([*[rows[0]] * (m - k), *part]) for part in itertools.combinations_with_replacement(rows, k)]
     scores = np.array([score_of(one, table[:, :1], table[:, 1], np.ones(1)).value for table in tables])
     return max(float(np.abs(scores - score).sum(axis=1).max()) for score in scores)

@@ -1,20 +1,78 @@
-"""The plain mean, weighted by the owners' public sizes (W eq. 4)."""
+"""The plain mean, weighted by the owners' public sizes (W eq. 4), and what noise it carries for any coalition of owners."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.queries import Answer
 from parley.validate import Floats
 
+Members = NDArray[np.bool_]  # which owners a coalition has [N]; many coalitions [..., N]
+
+
+@dataclass(frozen=True, eq=False)
+class EachOwnerNoise:
+    """The noise of a coalition's weighted mean where each owner draws its own: v_S = sum_{l in S} (n_l/n_S)^2 var_l.
+
+    This is the one place that knows how owners' noise adds up. A variance is that of one coordinate; a coalition of nobody has none: 0.
+    """
+
+    records: Floats  # n_l [N]
+    variances: Floats  # var_l of each owner's answers [..., N]
+
+    def size(self, members: Members) -> Floats:
+        """n_S of coalitions [..., N]."""
+        return np.asarray(members @ self.records)
+
+    def variance(self, members: Members) -> Floats:
+        """v_S of coalitions [..., N].
+
+        >>> noise = EachOwnerNoise(np.array([1.0, 3.0]), np.array([16.0, 4.0]))
+        >>> noise.variance(np.array([[False, False], [True, False], [False, True], [True, True]])).tolist()
+        [0.0, 16.0, 4.0, 3.25]
+        """
+        weight = members * self.records / _or_one(self.size(members))[..., None]
+        return np.asarray(np.vecdot(weight**2, self.variances))
+
+    def shares(self, size: Floats) -> Floats:
+        """What each owner's own noise adds to v in a coalition of `size` records [..., N]: (n_l/n_S)^2 var_l."""
+        return np.asarray((self.records / size) ** 2 * self.variances)
+
+    def prefixes(self, order: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """(n, v) of the coalitions of the first 1, 2, ..., N owners of an order, each [N], in O(N)."""
+        size = np.cumsum(self.records[order])
+        return size, np.cumsum((self.records**2 * self.variances)[order]) / size**2
+
+    def quietest_first(self) -> NDArray[np.int64]:
+        """The owners by n_l var_l: **the coalition of least cost is a prefix of this order** for any cost c/n + K v, c and K >= 0.
+
+        That cost is at most f where sum n^2 var <= (f n^2 - c n)/K, a parabola in n. The least f is that whose parabola touches the points
+        (sum n, sum n^2 var) of all coalitions from below, and it is strictly convex, so it touches at a corner of their lower convex
+        hull; the slopes there are the n_l var_l, ascending, and the corners are the prefixes.
+        """
+        return np.argsort(self.records * self.variances, kind="stable")
+
+    def without_each(self, members: Members) -> tuple[Floats, Floats]:
+        """(n, v) of the coalitions S less l, one for every owner l, each [..., N], in O(N) and without differences of large sums."""
+        size = _sums_of_others(members * self.records)
+        return size, _sums_of_others(members * self.records**2 * self.variances) / _or_one(size) ** 2
+
+    def with_each(self, members: Members, own: Floats) -> tuple[Floats, Floats]:
+        """(n, v) of the coalitions S and l, one for every owner l, whose own answers have variance own_l [..., N] there."""
+        others, variance = self.without_each(members)
+        size = others + self.records
+        return size, variance * (others / size) ** 2 + own * (self.records / size) ** 2
+
 
 def mean_variance(records: Floats, variances: Floats) -> float:
-    """v = sum_l (n_l/n)^2 var_l: the variance of one coordinate of the weighted mean.
+    """v = sum_l (n_l/n)^2 var_l: the variance of one coordinate of the weighted mean of all.
 
     >>> mean_variance(np.array([1.0, 3.0]), np.array([16.0, 0.0]))
     1.0
     """
-    return float((records / records.sum()) ** 2 @ variances)
+    return float(EachOwnerNoise(records, variances).variance(np.ones(len(records), dtype=bool)))
 
 
 def weighted_mean(answers: Sequence[Answer]) -> Floats:
@@ -29,3 +87,16 @@ def weighted_mean(answers: Sequence[Answer]) -> Floats:
     for answer in answers:
         combined += (answer.records / total) * answer.value
     return combined
+
+
+def _or_one(size: Floats) -> Floats:
+    """A size to divide by: nobody's sums are 0 anyway."""
+    return np.where(size > 0, size, 1.0)
+
+
+def _sums_of_others(x: Floats) -> Floats:
+    """The sum along the last axis of all entries but each one: those before it and those after it."""
+    nothing = np.zeros((*x.shape[:-1], 1))
+    before = np.cumsum(np.concatenate([nothing, x[..., :-1]], axis=-1), axis=-1)
+    after = np.cumsum(np.concatenate([nothing, x[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    return np.asarray(before + after)

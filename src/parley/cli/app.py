@@ -1,21 +1,96 @@
-"""`parley`: one command, its parts in files of their own. A user's mistake is one sentence and exit code 2, never a traceback."""
+"""`parley`: one command, its parts in files of their own, each loaded when it is typed. A user's mistake is one sentence and exit code
+2, never a traceback."""
 
 import sys
-from typing import Annotated
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, Any
 
+import click
 import typer
+from typer.core import TyperGroup
 
-from parley.cli import demo, forecast, negotiate, score, train
-from parley.cli.budget import budget_app
-from parley.cli.certs import certs_app
-from parley.cli.learner import learner_app
-from parley.cli.owner import owner_app
-from parley.cli.reproduce import reproduce_app
-from parley.cli.screen import errors_console
 from parley.errors import ParleyError
 from parley.version import __version__
 
+
+@dataclass(frozen=True)
+class Part:
+    """Where a command lives, and the line that `parley --help` shows for it."""
+
+    module: str
+    name: str  # of the function, or of the Typer app of a group
+    line: str
+
+    def load(self) -> click.Command:
+        """The command itself."""
+        found = getattr(import_module(f"parley.cli.{self.module}"), self.name)
+        if not isinstance(found, typer.Typer):
+            alone = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False)
+            alone.command()(found)
+            found = alone
+        return typer.main.get_command(found)
+
+
+PARTS = {
+    "demo": Part(
+        "demo",
+        "demo",
+        "Three synthetic banks: forecast the joint model, train it, train each alone, see what privacy costs, get a report.",
+    ),
+    "forecast": Part(
+        "forecast",
+        "forecast_command",
+        "Forecast the joint model from public knowledge: the terms and a pilot sample. No private record is looked at.",
+    ),
+    "negotiate": Part(
+        "negotiate",
+        "negotiate_command",
+        "Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.",
+    ),
+    "train": Part("train", "train_command", "Train one joint model by the terms, on this machine."),
+    "score": Part(
+        "score",
+        "score_command",
+        "Is the joint model better for us? Scored on the owner's own held-out rows, beside the model it can train alone.",
+    ),
+    "budget": Part("budget", "budget_app", "What an epsilon means, what releases cost together, how much noise a budget needs."),
+    "reproduce": Part("reproduce", "reproduce_app", "A source document's numbers again: published beside recomputed."),
+    "owner": Part(
+        "owner",
+        "owner_app",
+        "For an organisation that holds a private table: open its books, accept terms, serve, and look at what was spent.",
+    ),
+    "learner": Part("learner", "learner_app", "For the analyst who trains: run the rounds with owners that are elsewhere."),
+    "certs": Part("certs", "certs_app", "Certificates: who is who between organisations."),
+}
+
+
+class _Later(click.Command):
+    """A command that is loaded when somebody types it; until then it is a line in a list."""
+
+    def __init__(self, name: str, part: Part) -> None:
+        super().__init__(name, help=part.line)
+        self._part = part
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        return self._part.load().make_context(info_name, args, parent, **extra)
+
+
+class _Group(TyperGroup):
+    """All commands, none of them loaded."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(PARTS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return _Later(cmd_name, PARTS[cmd_name]) if cmd_name in PARTS else None
+
+
 app = typer.Typer(
+    cls=_Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -26,16 +101,6 @@ app = typer.Typer(
 
     Start with [bold]parley demo[/bold]; it writes three tables and a terms file to play with.""",
 )
-app.command("demo")(demo.demo)
-app.command("forecast")(forecast.forecast_command)
-app.command("negotiate")(negotiate.negotiate_command)
-app.command("train")(train.train_command)
-app.command("score")(score.score_command)
-app.add_typer(budget_app, name="budget")
-app.add_typer(reproduce_app, name="reproduce")
-app.add_typer(owner_app, name="owner")
-app.add_typer(learner_app, name="learner")
-app.add_typer(certs_app, name="certs")
 
 
 def _version(wanted: bool) -> None:
@@ -63,6 +128,8 @@ def main() -> None:
 
 def fail(sentence: str) -> None:
     """One sentence on stderr, exit code 2."""
+    from parley.cli.screen import errors_console
+
     errors_console.print("[bold red]parley:[/bold red] ", end="")
     errors_console.print(sentence, markup=False, highlight=False, soft_wrap=True)
     sys.exit(2)

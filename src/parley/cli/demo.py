@@ -151,7 +151,7 @@ def judge_alone(terms: Terms, owners: list[Owner]) -> tuple[dict[str, dict[str, 
 
 def with_budget(terms: Terms, epsilon: float) -> Terms:
     """The same terms with another epsilon for every owner."""
-    return terms.model_copy(update={"owners": tuple(o.model_copy(update={"epsilon": epsilon}) for o in terms.owners)})
+    return terms.changed(everyone={"epsilon": epsilon})
 
 
 def r_squared(owners: list[Owner], terms: Terms, replicates: int) -> Floats:

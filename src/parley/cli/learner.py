@@ -13,7 +13,7 @@ from rich.table import Table
 from parley.cli.extras import extras
 from parley.cli.owner import require_shared_sample
 from parley.cli.screen import console, errors_console, print_json
-from parley.cli.train import RELEASE, guarantee, show_scores
+from parley.cli.train import guarantee, show_scores
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.learning import Result
@@ -27,6 +27,12 @@ from parley.validate import positive
 if TYPE_CHECKING:
     from parley.exchange.federation import Federation, Heard
     from parley.exchange.remote import Peer
+
+BY_THEIR_WORD = (
+    "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger, at the cost that the terms "
+    "say, and no answer was larger than the agreed bound and noise can make it. What an owner computed it from, and with which noise, "
+    "only its own people can see."
+)
 
 learner_app = typer.Typer(no_args_is_help=True, help="For the analyst who trains: run the rounds with owners that are elsewhere.")
 
@@ -65,7 +71,8 @@ def run_command(
     peers, own = find_owners(terms, owners)
     if save_own is not None and own is None:
         raise SettingError(f"--save-own: expected an owner as the learner, with its own table in {owners}")
-    federation = Federation(terms, peers, plan.answer_size, positive(deadline, "--deadline"), warn)
+    patience = positive(deadline, "--deadline")
+    federation = Federation(terms, plan.preparation, peers, patience, warn, begin.heads, begin.answers)
     unheard: list[str] = []
     try:
         if not plan.finished(begin):  # a finished run needs nobody
@@ -73,7 +80,8 @@ def run_command(
         with watched(terms, federation) as progress:
             made = (lambda model: None) if save is None else (lambda model: model.save(save))
             last = lambda: unheard.extend(federation.catch_up())  # noqa: E731
-            result = learn(plan, federation, begin, lambda point: point.save(kept), federation.spent, own, progress, made, last)
+            keep, heads = (lambda point: point.save(kept)), (lambda: federation.heads)
+            result = learn(plan, federation, begin, keep, federation.spent, own, progress, made, last, heads)
     finally:
         federation.close()
     if save_own is not None and result.own_model is not None:
@@ -173,7 +181,7 @@ def standing_table(terms: Terms, heard: "dict[str, Heard]", done: int) -> Table:
 
 def show(result: Result, federation: "Federation", unheard: list[str]) -> None:
     """The report of a deployed run. Who was late in the end and could not be reached may have spent more than it is known to."""
-    console.print(RELEASE, style="italic")
+    console.print(BY_THEIR_WORD, style="italic")
     console.print()
     rows = [["owner", "records", "ε promised", "ε spent", "answers used", "mean latency"]]
     for o in result.owners:

@@ -9,7 +9,7 @@ from parley.cli.screen import console, print_json
 from parley.cli.terms_file import write_terms
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.games.collaboration import EXACT_UP_TO
+from parley.games.budget_game import EXACT_UP_TO
 from parley.games.negotiate import Negotiation, negotiate
 from parley.games.payments import spending_curves
 from parley.report import figures, game_figures
@@ -102,14 +102,13 @@ def agreed_terms(result: Negotiation) -> Terms:
     chosen = {owner.name: owner.epsilon for owner in result.owners if owner.epsilon is not None}
     if not chosen:
         raise SettingError("--write: nobody joins, so there is nothing to agree on; a --target may bring owners in by payments")
-    terms = result.terms
-    parts = [part.model_copy(update={"epsilon": float(f"{chosen[part.name]:.6g}")}) for part in terms.owners if part.name in chosen]
-    learning, privacy = terms.learning, terms.privacy
-    if learning.quorum is not None:  # neither may exceed the number of owners that remain
-        learning = learning.model_copy(update={"quorum": min(learning.quorum, len(parts))})
-    if privacy.shared_records > len(parts):
-        privacy = privacy.model_copy(update={"shared_records": len(parts)})
-    return terms.model_copy(update={"owners": tuple(parts), "learning": learning, "privacy": privacy})
+    quorum, shared = result.terms.learning.quorum, result.terms.privacy.shared_records
+    return result.terms.changed(
+        learning={"quorum": None if quorum is None else min(quorum, len(chosen))},  # neither may exceed the number of owners
+        privacy={"shared_records": min(shared, len(chosen))},
+        owners={name: {"epsilon": float(f"{epsilon:.6g}")} for name, epsilon in chosen.items()},
+        only=chosen,
+    )
 
 
 def draw(result: Negotiation, plot: Path) -> None:

@@ -5,11 +5,12 @@ import signal
 import threading
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from parley.cli.extras import extras
+from parley.cli.owner_books import backup_command, close_command, ledger_command, restore_command
 from parley.cli.screen import console, errors_console, print_json
 from parley.durable import create, exposed, make_folder
 from parley.errors import CertificateError, SettingError, TermsError
@@ -17,10 +18,9 @@ from parley.exchange.acceptance import Acceptance, Acceptances
 from parley.exchange.settings import load_owner
 from parley.ledger import Ledger
 from parley.promise import promise, require_books
-from parley.report.tables import number, terminal_table
+from parley.report.tables import number
 from parley.scrutiny import doubts, figures
 from parley.terms import Terms, load_terms
-from parley.validate import printable
 
 owner_app = typer.Typer(
     no_args_is_help=True,
@@ -33,10 +33,11 @@ SETTINGS = """\
 # An owner's things. Paths are relative to this file.
 name = {quoted}               # as in the terms
 table = {table}
-ledger = "{name}.ledger"      # what was promised and released: keep it with its -wal file, and never restore an old copy
+ledger = "{name}.ledger"      # what was promised and released: parley owner backup copies it, restore puts a copy back
 accepted = "accepted"         # the terms that a person here accepted
 listen = {listen}           # for learners with certificates; leave it out to stay off the network, [identity] is then not read
 # socket = "/run/parley/{name}.sock"   # for relays on this machine (its owner and group may ask by terms accepted with --relay)
+# metrics = "127.0.0.1:9464"           # for your own Prometheus: /metrics, /ready, /healthy
 # cluster = "tls://10.0.0.7:8786"      # your own Dask scheduler: its workers read the pieces of a table that is a folder
 
 [identity]                    # parley certs
@@ -118,7 +119,7 @@ def accept_command(
         if learner not in names(learner_certificate):
             raise CertificateError(f"{certificate}: it is for {names(learner_certificate)}; the terms name {learner!r} as learner")
         key = fingerprint(learner_certificate)
-    owner = open_owner(settings)
+    owner = open_owner(settings, accepting=terms.hash)
     warning = ledger_warning(settings.ledger)
     if warning is not None:
         errors_console.print(warning, style="yellow", markup=False, soft_wrap=True)
@@ -134,6 +135,7 @@ def accept_command(
     if agreed:
         owner.accept(terms)
         Acceptances(settings.accepted).store(Acceptance(terms, key, relay))
+        require_books(owner).remember()
         screen.print(f"Accepted: terms {terms.hash[:16]}…")
     else:
         errors_console.print("Nothing was accepted.")
@@ -153,81 +155,19 @@ def serve_command(settings_file: SettingsFile) -> None:
     """
     with extras():
         from parley.exchange.daemon import serve
-        from parley.exchange.log import Log
+        from parley.exchange.stderr import process_log
     stop = threading.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda number, frame: stop.set())
-    with Log() as log:
-        serve(load_owner(settings_file), stop, log)
-
-
-@owner_app.command("ledger")
-def ledger_command(
-    settings_file: SettingsFile,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """What was spent, by whom, for what. Checks the ledger's chain on the way.
-
-    Example:  parley owner ledger bank-a/owner.toml
-    """
     settings = load_owner(settings_file)
-    ledger, acceptances = Ledger(settings.ledger), Acceptances(settings.accepted)
-    rows = ledger.verify()
-    agreements = []
-    for entry in ledger.entries():
-        if entry["kind"] == "accept":
-            account, acceptance = ledger.account(entry["terms"]), acceptances.get(entry["terms"])
-            agreements.append(
-                {
-                    "terms": account.terms,
-                    "title": None if acceptance is None else acceptance.terms.title,
-                    "learner": account.learner,
-                    "key": None if acceptance is None else acceptance.fingerprint,
-                    "accepted": entry["time"],
-                    "epsilon": float(account.epsilon),
-                    "epsilon_spent": float(account.spent),
-                    "delta": float(account.delta),
-                    "answers": account.answers,
-                    "rounds": account.rounds,
-                }
-            )
-    lifetime, reserved = ledger.lifetime, ledger.reserved
-    content: dict[str, Any] = {
-        "owner": settings.name,
-        "lifetime": {"epsilon": float(lifetime[0]), "delta": float(lifetime[1])},
-        "reserved": {"epsilon": float(reserved[0]), "delta": float(reserved[1])},
-        "epsilon_spent": sum(a["epsilon_spent"] for a in agreements),
-        "agreements": agreements,
-        "rows": rows,
-    }
-    if as_json:
-        print_json(content)
-    else:
-        show_ledger(content)
+    with process_log() as log:
+        serve(settings, stop, log)
 
 
-def show_ledger(content: dict[str, Any]) -> None:
-    """The books as a table."""
-    table = [["agreement", "learner", "accepted", "ε promised", "ε spent", "answers"]]
-    for a in content["agreements"]:
-        title = printable(a["title"] or "", 40) or a["terms"][:16] + "…"
-        answers = f"{a['answers']} of {a['rounds']}"
-        table.append(
-            [
-                title,
-                a["learner"],
-                a["accepted"][:10],
-                *(number(a[key], side="above") for key in ("epsilon", "epsilon_spent")),
-                answers,
-            ]
-        )
-    console.print(terminal_table(table, f"Books of {content['owner']}"))
-    left = content["lifetime"]["epsilon"] - content["reserved"]["epsilon"]
-    console.print(
-        f"\nlifetime ε = {number(content['lifetime']['epsilon'])}: {number(content['reserved']['epsilon'], side='above')} reserved, "
-        f"{number(content['epsilon_spent'], side='above')} spent, {number(left, side='below')} left for further terms"
-    )
-    console.print(f"{content['rows']} rows, chain unbroken", style="dim")
+owner_app.command("ledger")(ledger_command)
+owner_app.command("backup")(backup_command)
+owner_app.command("restore")(restore_command)
+owner_app.command("close")(close_command)
 
 
 def require_sole_books(folder: Path, name: str, table: Path) -> None:

@@ -184,6 +184,8 @@ def guarantee(result: Result) -> str:
     privacy = result.terms.privacy
     people = "one person (one record)" if privacy.person is None else f"one person (at most {privacy.records_per_person} record(s))"
     subject = "Guarantee: each owner's answers together are" if result.released else "A release by these terms is"
+    if result.by_word:
+        subject = "What the terms promise, and each owner's own software keeps: each owner's answers together are"
     text = (
         f"{subject} ε-differentially private with the owner's ε and δ = {privacy.delta:g}; two tables are neighbours if they "
         f"differ in {people}, {result.adjacency}."

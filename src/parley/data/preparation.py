@@ -2,11 +2,16 @@
 
 Formal guarantee: a prepared row is a function of that row, the terms and the public sample. No other private row touches it, so
 replacing one record of the table replaces one row of the design.
+
+Formal guarantee: every prepared feature and target is 0 or from `SMALLEST` to `LARGEST` in size, whatever double the cell held, and
+not above `feature_bound` and `target_bound`. Subtracting the centre, dividing by the scale, clipping and rounding to the grid of
+`settle` each keep the order of numbers, in floating point too; so what holds of the ends of an interval holds of all within.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +24,13 @@ from parley.data.streamed import ParquetFolder, StreamedDesign
 from parley.data.table import Rows, codes, is_text, keep_per_person, names, numbers, read_table, require_columns
 from parley.errors import DataError
 from parley.terms import Model, Terms, training_records
-from parley.validate import LARGEST, Floats
+from parley.validate import LARGEST, SMALLEST, Floats
 
 PUBLIC = "public sample"
+
+GRID = 2.0**-166  # the least power of two above SMALLEST
+SHIFT = 1.5 * 2**52 * GRID  # around it neighbouring floats lie GRID apart, so adding and subtracting it rounds to the grid
+AT_ONCE = 1 << 16  # numbers prepared at a time: they stay in the cache from one step to the next
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +61,13 @@ class Preparation:
     def feature_bound(self) -> Floats | None:
         """The largest |x_j| any record can have after preparation [p]; None if some feature is unbounded."""
         if self.component_low is not None and self.component_high is not None:
-            low, high = self.component_low, self.component_high
+            ends = np.array([self.component_low, self.component_high])
+        elif np.isfinite([self.low, self.high]).all():
+            ends = np.array(self._interval)
         else:
-            low, high = (self.low - self.centre) / self.scale, (self.high - self.centre) / self.scale
-        bound = np.maximum(np.abs(low), np.abs(high))
-        if not np.isfinite(bound).all():
             return None
-        # A hair larger, so that rounding in the division cannot lift a value above it.
+        bound = np.abs(settle(ends, -LARGEST, LARGEST)).max(axis=0)
+        # A hair larger: sums and products of bounds are rounded too.
         return np.append(bound, 1.0)[: self.width] * (1 + 1e-12)
 
     @property
@@ -66,8 +75,26 @@ class Preparation:
         """The largest |y| any record can have after preparation; 1 for classes."""
         if self.model.classifies:
             return 1.0
-        extremes = (np.array(self.target_bounds) - self.target_centre) / self.target_scale
-        return float(np.abs(extremes).max()) * (1 + 1e-12)
+        if not np.isfinite(self.target_bounds).all():
+            return np.inf
+        return float(np.abs(self.target_interval).max()) * (1 + 1e-12)
+
+    @property
+    def target_interval(self) -> tuple[float, float]:
+        """The least and the largest target any record can have after preparation."""
+        low, high = settle(np.array(self._target_limits), -LARGEST, LARGEST)
+        return float(low), float(high)
+
+    @cached_property
+    def _interval(self) -> tuple[Floats, Floats]:
+        """What centred and scaled features are clipped to: their bounds, likewise, where arithmetic can bear them."""
+        return _standard(self.low, self.centre, self.scale), _standard(self.high, self.centre, self.scale)
+
+    @cached_property
+    def _target_limits(self) -> tuple[float, float]:
+        """The same for the target."""
+        low, high = _standard(np.array(self.target_bounds), self.target_centre, self.target_scale)
+        return float(low), float(high)
 
     def matrix(self, frame: Rows, name: str) -> Floats:
         """The design matrix [n, p] of a table that has the feature columns."""
@@ -87,15 +114,19 @@ class Preparation:
 
     def _prepared(self, raw: Floats) -> Floats:
         """Prepared columns [p, n] of coded raw ones [features, n] with a spare row for the constant; overwrites them."""
-        X = raw[:-1]
-        np.clip(X, np.maximum(self.low, -LARGEST)[:, None], np.minimum(self.high, LARGEST)[:, None], out=X)
-        if self.centre.any() or (self.scale != 1).any():
-            X -= self.centre[:, None]
-            X /= self.scale[:, None]
+        X, (low, high) = raw[:-1], self._interval
+        moved = bool(self.centre.any() or (self.scale != 1).any())
+        with np.errstate(over="ignore"):  # clipped next
+            for some in _groups(*X.shape):
+                x = X[some]
+                if moved:
+                    x -= self.centre[some, None]
+                    x /= self.scale[some, None]
+                settle(x, low[some, None], high[some, None])
         if self.rotation is not None and self.component_low is not None and self.component_high is not None:
             raw = np.empty((self.rotation.shape[1] + 1, X.shape[1]))
             X = np.matmul(self.rotation.T, X, out=raw[:-1])
-            np.clip(X, self.component_low[:, None], self.component_high[:, None], out=X)
+            settle(X, self.component_low[:, None], self.component_high[:, None])
         raw[-1] = 1.0
         return raw[: self.width]
 
@@ -105,7 +136,8 @@ class Preparation:
         require_columns(frame, [column], name)
         y = self._column(frame, column, name)
         if not self.model.classifies:
-            return (_capped(y, *self.target_bounds) - self.target_centre) / self.target_scale
+            with np.errstate(over="ignore"):  # clipped next
+                return settle((y - self.target_centre) / self.target_scale, *self._target_limits)
         wrong = np.flatnonzero(~np.isin(y, (-1.0, 0.0, 1.0)))
         if wrong.size:
             raise DataError(f"{name}: column {column!r}, row {wrong[0] + 1}: expected a class, 1 or 0 (or -1)")
@@ -226,12 +258,14 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame) -> Preparation:
     target_bounds, target_centre, target_scale = plain.target_bounds, 0.0, 1.0
     if not model.classifies and not np.isfinite(target_bounds).all():
         target_bounds = (float(y.min()), float(y.max()))
+        _require_bearable([model.target], np.array([target_bounds]).T)
     if not model.classifies and model.has_intercept:
         # With a constant among the features this only moves the origin: gradients start small, so a small clip will do.
         bounded = _capped(y, *target_bounds)
-        target_centre, target_scale = float(bounded.mean()), float(_spread(bounded))
+        target_centre, target_scale = float(bounded.mean()), float(_spread(bounded[:, None], [model.target])[0])
+    _require_bearable(plain.features, np.array([low, high]))
     clipped = _capped(raw, low, high)
-    centre, scale = clipped.mean(axis=0), _spread(clipped)
+    centre, scale = clipped.mean(axis=0), _spread(clipped, plain.features)
     fitted = replace(
         plain,
         low=low,
@@ -247,9 +281,39 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame) -> Preparation:
     if not model.components <= min(raw.shape):
         raise DataError(f"model.components = {model.components}: expected at most {min(raw.shape)}, the size of the public sample")
     standard = (clipped - centre) / scale
-    rotation = np.ascontiguousarray(PCA(model.components, svd_solver="full").fit(standard).components_.T)
+    with np.errstate(invalid="ignore"):  # shares of a variance that is 0, which nobody reads
+        rotation = np.ascontiguousarray(PCA(model.components, svd_solver="full").fit(standard).components_.T)
     scores = standard @ rotation
-    return replace(fitted, rotation=rotation, component_low=scores.min(axis=0), component_high=scores.max(axis=0))
+    low, high = (_capped(ends, -LARGEST, LARGEST) for ends in (scores.min(axis=0), scores.max(axis=0)))
+    return replace(fitted, rotation=rotation, component_low=low, component_high=high)
+
+
+def settle(values: Floats, low: Floats | float, high: Floats | float) -> Floats:
+    """Values clipped to [low, high], then rounded to the grid of `GRID` where they are small; overwrites them.
+
+    Formal guarantee: for limits within +-LARGEST the result is 0 or from SMALLEST to LARGEST in size, and larger values never become
+    smaller ones. With S = `SHIFT`, v + S - S is a multiple of GRID for |v| <= 2^51 GRID: v + S lies where floats are GRID apart, and
+    the subtraction is exact. Beyond, all floats in play are multiples of GRID/2 or coarser, and only |v| <= GRID/2 comes back as 0.
+    From 2^-60 on, 1e-18, a value returns as it was.
+
+    >>> settle(np.array([0.1, -3e-51, 1e-300, -1e300]), -1e50, 1e50)
+    array([ 1.e-01,  0.e+00,  0.e+00, -1.e+50])
+    """
+    np.clip(values, low, high, out=values)
+    values += SHIFT
+    values -= SHIFT
+    return values
+
+
+def _standard(ends: Floats, centre: Floats | float, scale: Floats | float) -> Floats:
+    with np.errstate(over="ignore"):  # clipped next
+        return np.clip((ends - centre) / scale, -LARGEST, LARGEST)
+
+
+def _groups(columns: int, rows: int) -> list[slice]:
+    """The columns in groups that fit the cache, or one by one."""
+    few = max(1, AT_ONCE // max(rows, 1))
+    return [slice(start, start + few) for start in range(0, columns, few)]
 
 
 def _capped(values: Floats, low: Floats | float, high: Floats | float) -> Floats:
@@ -257,10 +321,29 @@ def _capped(values: Floats, low: Floats | float, high: Floats | float) -> Floats
     return np.clip(values, np.maximum(low, -LARGEST), np.minimum(high, LARGEST))
 
 
-def _spread(values: Floats) -> Floats:
+def _spread(values: Floats, columns: Sequence[str]) -> Floats:
     """The standard deviation of each column; 1 for a constant one."""
     spread = values.std(axis=0)
-    return np.where(spread > 1e-12 * np.abs(values).max(axis=0), spread, 1.0)
+    spread = np.where(spread > 1e-12 * np.abs(values).max(axis=0), spread, 1.0)
+    small = np.flatnonzero(~(spread >= SMALLEST))
+    if small.size:
+        raise DataError(
+            f"{PUBLIC}: column {columns[small[0]]!r}: its standard deviation is {spread[small[0]]:g}; expected at least {SMALLEST:g}, "
+            "so give the column in larger units"
+        )
+    return spread
+
+
+def _require_bearable(columns: Sequence[str], ends: Floats) -> None:
+    """Refuse a public sample whose extremes [2, columns] are too large, or apart by too little, to compute with."""
+    wide = np.abs(ends).max(axis=0) > LARGEST
+    narrow = (ends[0] < ends[1]) & ~(ends[1] / 2 - ends[0] / 2 >= SMALLEST / 2)
+    wrong = np.flatnonzero(wide | narrow)
+    if wrong.size:
+        raise DataError(
+            f"{PUBLIC}: column {columns[wrong[0]]!r}: its values range from {ends[0, wrong[0]]:g} to {ends[1, wrong[0]]:g}; expected at "
+            f"most {LARGEST:g} in size and at least {SMALLEST:g} apart, so give the column in other units or declare model.bounds"
+        )
 
 
 def _read_public(model: Model) -> pd.DataFrame:

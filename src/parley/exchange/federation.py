@@ -3,20 +3,27 @@
 A retry carries the same query and gets the same stored answer, so no fault between learner and owner costs a second debit. Who is
 late when the deadline of a round has passed is waited for (`wait`), left out of this round if a quorum has answered (`skip`), or ends
 the run, which can be resumed (`stop`). Which owners answered is part of the run: the caller stores it before it asks the next round.
+
+Every word is held against the terms and against what the same owner said before (`scrutiny.py`); an owner that contradicts them is
+named and ends the run under any of the three rules. So does a ledger that was rolled back: where the end of its chain does not
+plainly follow from the one last seen, the owner is asked for the hash at that length.
 """
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from parley.errors import ExchangeError, ParleyError, Unavailable, UnknownTerms
+from parley.account import Head
+from parley.data import Preparation
+from parley.errors import ContradictionError, ExchangeError, ParleyError, Refusal, Unavailable, UnknownTerms
 from parley.exchange.messages import LARGEST_MESSAGE, Standing, Told
 from parley.exchange.remote import Peer
-from parley.objectives.score import score_size
-from parley.queries import Answer, Query, ScoreQuery
+from parley.exchange.scrutiny import scrutiny
+from parley.queries import Answer, Query
 from parley.terms import Terms
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts
@@ -42,46 +49,53 @@ class Heard:
 
 
 class Federation:
-    """An `Exchange` whose owners are elsewhere. `heard` holds the last word of every owner, with the round it belongs to."""
+    """An `Exchange` whose owners are elsewhere. `heard` holds the last word of every owner, with the round it belongs to.
 
-    def __init__(self, terms: Terms, peers: Sequence[Peer], size: int, deadline: float, warn: Warn) -> None:
-        self._terms, self._size, self._deadline, self._warn = terms, size, deadline, warn
+    `heads` are the ends of the owners' ledgers as last seen, `answers` how many answers of each were heard, before this run.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        preparation: Preparation,
+        peers: Sequence[Peer],
+        deadline: float,
+        warn: Warn,
+        heads: Mapping[str, Head] | None = None,
+        answers: Mapping[str, int] | None = None,
+    ) -> None:
+        self._terms, self._deadline, self._warn = terms, deadline, warn
         self._peers = {peer.name: peer for peer in peers}
         names = [part.name for part in terms.owners]
         if sorted(self._peers) != sorted(names):
             raise ExchangeError(f"addresses: the terms name {names}, the addresses {sorted(self._peers)}")
+        self._scrutiny = {name: scrutiny(terms, name, preparation) for name in names}
+        size = self._scrutiny[names[0]].size
         if 8 * size + 1024 > LARGEST_MESSAGE:
             raise ExchangeError(f"model: an answer of {size} numbers is longer than a message may be, {LARGEST_MESSAGE} bytes")
         self._quorum = terms.learning.quorum or len(names)
         self._pool = ThreadPoolExecutor(2 * len(names), thread_name_prefix="parley-owner")
         self._warned: set[str] = set()
         self._asked = 0
+        self._answers = Counter(answers)
+        self.heads = dict(heads or {})
         self.heard: dict[str, Heard] = {}
 
     def ask(self, query: Query) -> list[Answer]:
         """The answers of this round, in the order of the terms whatever order they came in."""
-
-        began = time.perf_counter()
-
-        def question(peer: Peer) -> tuple[float, Told]:
-            records, size = self._terms.train_rows(peer.name), self._size
-            if isinstance(query, ScoreQuery):
-                records, size = self._terms.held_out_rows(peer.name), score_size(self._terms.model)
-            told = peer.ask(query, records, size, self._deadline)
-            return time.perf_counter() - began, told
-
         self._asked = query.round
-        told = self._gather(question, f"round {query.round}")
+        began = time.perf_counter()
+        told = self._gather(lambda peer: self._answer(peer, query, began), f"round {query.round}")
         for name, (seconds, answer) in told.items():
             before = self.heard.get(name, Heard(answer.standing))
-            self.heard[name] = Heard(answer.standing, query.round, seconds, before.total_seconds + seconds, before.answers + 1)
+            self._answers[name] += 1
+            self._hear(name, Heard(answer.standing, query.round, seconds, before.total_seconds + seconds, before.answers + 1))
         return [told[part.name][1].answer for part in self._terms.owners if part.name in told]
 
     def greet(self) -> None:
         """Hear where the agreement stands from all owners (or a quorum, as the terms say), before anything is asked."""
-        terms, learner = self._terms.hash, self._terms.learning.learner
-        told = self._gather(lambda peer: peer.stand(terms, learner, self._deadline), "before the first round")
-        self.heard |= {name: Heard(standing) for name, standing in told.items()}
+        for name, standing in self._gather(lambda peer: self._stand(peer, self._deadline), "before the first round").items():
+            self._hear(name, Heard(standing))
 
     def spent(self, name: str) -> float | None:
         """What an owner has spent, by its own last word."""
@@ -95,20 +109,19 @@ class Federation:
         if not self._asked:
             return []
         behind = [name for name in self._peers if name not in self.heard or self.heard[name].round < self._asked]
-        terms, learner = self._terms.hash, self._terms.learning.learner
-        calls = {
-            name: self._pool.submit(self._peers[name].stand, terms, learner, min(self._deadline, LAST_WORD)) for name in behind
-        }
+        calls = {name: self._pool.submit(self._stand, self._peers[name], min(self._deadline, LAST_WORD)) for name in behind}
         unheard = []
         for name, call in calls.items():
             try:
                 standing = call.result()
+            except ContradictionError:
+                raise
             except ParleyError:
                 unheard.append(name)
                 continue
             if standing.answered < self._asked:
                 unheard.append(name)
-            self.heard[name] = replace(self.heard[name], standing=standing) if name in self.heard else Heard(standing)
+            self._hear(name, replace(self.heard[name], standing=standing) if name in self.heard else Heard(standing))
         return unheard
 
     def close(self) -> None:
@@ -116,6 +129,52 @@ class Federation:
         for peer in self._peers.values():
             peer.close()
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _answer(self, peer: Peer, query: Query, began: float) -> tuple[float, Told]:
+        """One owner's answer, and when it came, if it agrees with everything that is known."""
+        rules, before, known = self._scrutiny[peer.name], self.heads.get(peer.name), self.heard.get(peer.name)
+        try:
+            told = peer.ask(query, *rules.expected(query), self._deadline)
+        except Unavailable:
+            raise
+        except Refusal:
+            if before is not None:  # books that were rolled back expect an earlier round, or do not know the terms
+                self._stand(peer, self._deadline)
+            raise
+        seconds, standing = time.perf_counter() - began, told.standing
+        rules.check_value(query, told.answer.value)
+        rules.check_head(standing.head, before, grown=known is not None and standing.answered > known.standing.answered)
+        if before is not None and standing.head is not None:
+            follows = known is not None and known.round == query.round - 1 and standing.head.entries == before.entries + 1
+            if not follows and standing.head != before:
+                self._stand(peer, self._deadline)
+        rules.check_standing(standing, query.round, self._answers[peer.name] + 1, None if known is None else known.standing)
+        return seconds, told
+
+    def _stand(self, peer: Peer, timeout: float) -> Standing:
+        """Where the agreement stands at one owner, if its ledger still holds what it held when it was last seen."""
+        rules, before, known = self._scrutiny[peer.name], self.heads.get(peer.name), self.heard.get(peer.name)
+        try:
+            entries = 0 if before is None else before.entries
+            standing = peer.stand(self._terms.hash, self._terms.learning.learner, timeout, entries)
+        except UnknownTerms:
+            if before is not None:
+                raise rules.rolled_back(before, "it does not know these terms") from None
+            raise
+        rules.check_head(standing.head, before, grown=False)
+        rules.check_history(standing, before)
+        rules.check_standing(standing, 0, self._answers[peer.name], None if known is None else known.standing)
+        return standing
+
+    def _hear(self, name: str, word: Heard) -> None:
+        """Keep an owner's last word."""
+        self.heard[name] = word
+        if word.standing.head is not None:
+            self.heads[name] = word.standing.head
+        else:
+            self._warn_once(
+                f"{name}: does not say how long its ledger is, as older versions do not: one that is rolled back goes unseen"
+            )
 
     def _gather(self, question: Callable[[Peer], T], when: str) -> dict[str, T]:
         """What every owner says to `question`, as far as the terms want to wait."""
@@ -164,6 +223,8 @@ class Federation:
         for error in failed:
             if not isinstance(error, ParleyError):
                 raise error  # a mistake in this program, not of an owner
+            if isinstance(error, ContradictionError):
+                raise ContradictionError(f"{when}: {error}")
             if isinstance(error, UnknownTerms):  # not a straggler: it never agreed
                 raise ExchangeError(f"{when}: {error}; every owner that the terms name has to accept them")
         allowed = len(self._peers) - self._quorum if self._terms.learning.straggler == "skip" else 0

@@ -94,8 +94,8 @@ class FlowerOwner:
         reply = self._carrier.carry(self._node, "Ask", messages.write_query(query), timeout)
         return messages.read_answer(reply, query, self.name, records, size)
 
-    def stand(self, terms: str, learner: str, timeout: float) -> Standing:
-        reply = self._carrier.carry(self._node, "Stand", messages.write_agreement(terms, learner), timeout)
+    def stand(self, terms: str, learner: str, timeout: float, entries: int = 0) -> Standing:
+        reply = self._carrier.carry(self._node, "Stand", messages.write_agreement(terms, learner, entries), timeout)
         return messages.read_standing(reply, self.name)
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from parley.account import Account, Head
-from parley.errors import ExchangeError, Malformed, Refusal, Unavailable
+from parley.errors import ContradictionError, Malformed, Refusal, Unavailable
 from parley.exchange import wire_pb2 as wire
 from parley.queries import Answer, GradientQuery, Query, ScoreQuery, StatisticsQuery, UpdateQuery
 from parley.terms import PARTY
@@ -48,8 +48,8 @@ class Standing:
         return self.epsilon - self.spent
 
     @classmethod
-    def of(cls, account: Account) -> "Standing":
-        return cls(account.epsilon, account.spent, account.answered, account.rounds)
+    def of(cls, account: Account, head_then: str | None = None) -> "Standing":
+        return cls(account.epsilon, account.spent, account.answered, account.rounds, account.head, head_then)
 
 
 @dataclass(frozen=True)
@@ -140,15 +140,15 @@ def read_answer(content: bytes, query: Query, owner: str, records: int, size: in
     reply = _read_reply(content, owner)
     message = reply.answer
     if reply.WhichOneof("outcome") != "answer" or message.query != query.id or message.owner != owner:
-        raise ExchangeError(f"{owner}: sent something other than its answer to round {query.round}")
+        raise ContradictionError(f"{owner}: sent something other than its answer to round {query.round}")
     if message.records != records:
-        raise ExchangeError(f"{owner}: answers for {message.records} records, the terms say {records}")
+        raise ContradictionError(f"{owner}: answers for {message.records} records, the terms say {records}")
     try:
         value = _vector(message.value)
     except Malformed:
-        raise ExchangeError(f"{owner}: sent numbers that cannot be read") from None
+        raise ContradictionError(f"{owner}: sent numbers that cannot be read") from None
     if value.shape != (size,) or not np.isfinite(value).all():
-        raise ExchangeError(f"{owner}: expected {size} finite numbers as its answer to round {query.round}")
+        raise ContradictionError(f"{owner}: expected {size} finite numbers as its answer to round {query.round}")
     return Told(Answer(query.id, owner, records, value), _read_standing(message.standing, owner))
 
 
@@ -156,7 +156,7 @@ def read_standing(content: bytes, owner: str) -> Standing:
     """The standing in a reply, or its refusal, raised."""
     reply = _read_reply(content, owner)
     if reply.WhichOneof("outcome") != "standing":
-        raise ExchangeError(f"{owner}: sent something other than where the agreement stands")
+        raise ContradictionError(f"{owner}: sent something other than where the agreement stands")
     return _read_standing(reply.standing, owner)
 
 
@@ -227,7 +227,7 @@ def _read_standing(message: wire.Standing, owner: str) -> Standing:
     except ValueError:
         standing = None
     if message.owner != owner or standing is None:
-        raise ExchangeError(f"{owner}: where its agreement stands cannot be read")
+        raise ContradictionError(f"{owner}: where its agreement stands cannot be read")
     return standing
 
 

@@ -46,7 +46,7 @@ class Peer(Protocol):
     @property
     def name(self) -> str: ...
     def ask(self, query: Query, records: int, size: int, timeout: float) -> Told: ...
-    def stand(self, terms: str, learner: str, timeout: float) -> Standing: ...
+    def stand(self, terms: str, learner: str, timeout: float, entries: int = 0) -> Standing: ...
     def close(self) -> None: ...
 
 
@@ -85,9 +85,9 @@ class RemoteOwner:
         """Its answer; a `Refusal` if it will not, `Unavailable` if asking again may help."""
         return messages.read_answer(self._call("Ask", messages.write_query(query), timeout), query, self.name, records, size)
 
-    def stand(self, terms: str, learner: str, timeout: float) -> Standing:
-        """Where the agreement stands at this owner."""
-        return messages.read_standing(self._call("Stand", messages.write_agreement(terms, learner), timeout), self.name)
+    def stand(self, terms: str, learner: str, timeout: float, entries: int = 0) -> Standing:
+        """Where the agreement stands at this owner, and which hash its chain had with this many `entries` (0: not asked)."""
+        return messages.read_standing(self._call("Stand", messages.write_agreement(terms, learner, entries), timeout), self.name)
 
     def close(self) -> None:
         """Let go of the line; calls under way end."""
@@ -176,8 +176,9 @@ class OwnOwner:
             self._turn.release()
         return Told(answer, Standing.of(account))
 
-    def stand(self, terms: str, learner: str, timeout: float) -> Standing:
-        return Standing.of(self._owner.ledger.account(terms))
+    def stand(self, terms: str, learner: str, timeout: float, entries: int = 0) -> Standing:
+        ledger = self._owner.ledger
+        return Standing.of(ledger.account(terms), ledger.hash_at(entries) if entries else None)
 
     def close(self) -> None:
         """Its answers come from this process: there is no line to let go of."""

@@ -1,18 +1,19 @@
 """The forecast: what the joint model will be worth, and to whom, before any data moves. Exact where W has bounds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from parley.aggregation import EachOwnerNoise
 from parley.data.table import Table
 from parley.errors import DataError, SettingError
+from parley.forecasting.coalition import CoalitionCost
 from parley.forecasting.expectation import REPLICATES, Expectation, Method, expect
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.published import PublishedBounds, published_bounds
 from parley.forecasting.sources import Sample, Source
-from parley.forecasting.worth import Economy
 from parley.learning.metrics import Metrics, task_metrics
 from parley.learning.train import Progress
 from parley.owner import owner_plan
@@ -107,7 +108,7 @@ def forecast(
         fits["curvature-moments"] = float(expected.excess[-1]) / expected.unit
     interval, failed = _interval(expected, mean, seed, whole(resamples, "resamples"), progress)
     scale = expected.unit * known.preparation.target_scale**2
-    economy = economy_of(expected, mean)
+    cost, noise = coalition_cost(expected, mean)
     return Forecast(
         terms=terms,
         method=method,
@@ -119,8 +120,8 @@ def forecast(
         run_quartiles=_run_quartiles(expected, seed) if method == "exact-moments" else None,
         metrics=task_metrics(known.preparation, known.design, models[:SCORED]) if isinstance(known.source, Sample) else {},
         published_bounds=published_bounds(known, here, mean * expected.unit),
-        owners=_owners(expected, economy),
-        best_coalition=tuple(terms.owners[place].name for place in economy.best_coalition()),
+        owners=_owners(expected, cost, noise),
+        best_coalition=tuple(terms.owners[place].name for place in np.flatnonzero(cost.best_coalition(noise))),
         warnings=(*expected.warnings, *failed, *_worse_than_nothing(expected, mean)),
     )
 
@@ -164,26 +165,28 @@ def _run_quartiles(expected: Expectation, seed: int) -> tuple[float, float, floa
     return float(q25), float(median), float(q75)
 
 
-def economy_of(expected: Expectation, fitness: float) -> Economy:
-    """Estimation, bias and the price of noise. By moments the error is linear in the noise's variance; by a pilot run it is taken to be
-    so between none and the terms' own."""
+def coalition_cost(expected: Expectation, fitness: float) -> tuple[CoalitionCost, EachOwnerNoise]:
+    """Estimation, bias and the price of noise, beside the noise of the terms' own budgets. By moments the error is linear in the
+    noise's variance; by a pilot run it is taken to be so between none and the terms' own."""
     pilot, here = expected.pilot, expected.here
+    noise = EachOwnerNoise(pilot.rows, pilot.noise_variance())
     excess = fitness * expected.unit
     bias = min(expected.bias(), excess)
     price = (excess - bias) / pilot.combined_variance()
-    return Economy(pilot.rows, pilot.noise_variance(), here.estimation, bias, price, here.start_cost - here.least_cost)
+    return CoalitionCost(here.estimation, bias, price, here.start_cost - here.least_cost), noise
 
 
-def _owners(expected: Expectation, economy: Economy) -> tuple[OwnerForecast, ...]:
+def _owners(expected: Expectation, cost: CoalitionCost, noise: EachOwnerNoise) -> tuple[OwnerForecast, ...]:
     pilot, base = expected.pilot, expected.here.test_cost
     unit = pilot.preparation.target_scale**2
-    marginal, (shapley, error) = economy.leave_one_out(), economy.shapley()
-    together = base + economy.together()
+    marginal, (shapley, error) = cost.leave_one_out(noise), cost.shapley(noise)
+    together = base + float(cost.together(noise, np.ones(len(noise.records), dtype=bool)))
+    own = base + cost.alone(noise.records)
     result = []
     score = float(pilot.terms.score_epsilon)
     for place, part in enumerate(pilot.terms.owners):
-        even = economy.break_even(place, partial(_variance_at, pilot, part.name))
-        alone = base + economy.alone(place)
+        even = cost.break_even(place, partial(_noise_at, pilot, noise, place))
+        alone = float(own[place])
         result.append(
             OwnerForecast(
                 name=part.name,
@@ -199,9 +202,10 @@ def _owners(expected: Expectation, economy: Economy) -> tuple[OwnerForecast, ...
     return tuple(result)
 
 
-def _variance_at(pilot: Pilot, name: str, epsilon: float) -> float:
-    """The noise variance of an owner's answers if it chose to train with this epsilon."""
-    owners = tuple(o.model_copy(update={"epsilon": epsilon}) if o.name == name else o for o in pilot.terms.owners)
-    privacy = pilot.terms.privacy.model_copy(update={"score_epsilon": None})
-    terms = pilot.terms.model_copy(update={"owners": owners, "privacy": privacy})
-    return owner_plan(terms, name, pilot.preparation, pilot.objective)[1].mechanism.variance
+def _noise_at(pilot: Pilot, noise: EachOwnerNoise, place: int, epsilon: float) -> EachOwnerNoise:
+    """The owners' noise if the one at this place chose to train with this epsilon."""
+    name = pilot.terms.owners[place].name
+    terms = pilot.terms.changed(privacy={"score_epsilon": None}, owners={name: {"epsilon": epsilon}})
+    variances = noise.variances.copy()
+    variances[place] = owner_plan(terms, name, pilot.preparation, pilot.objective)[1].mechanism.variance
+    return replace(noise, variances=variances)

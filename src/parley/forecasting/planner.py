@@ -25,7 +25,7 @@ from parley.learning.step import step_unit
 from parley.learning.train import Progress
 from parley.mechanisms.gaussian import probability
 from parley.objectives.moments import moment_norms
-from parley.terms import Privacy, Terms
+from parley.terms import Terms
 from parley.validate import whole
 
 Mechanism = Literal["laplace", "gaussian"]
@@ -86,7 +86,7 @@ def plan(
     kinds = list(_kinds(terms, terms.privacy.delta if delta is None else probability(delta)))
     here, most = known.landscape(), max(MOST_STEPS, _steps(terms))
     choices = [_judged("as written", known, here, seed)]
-    published = _try(known, "learning", {"horizon": 100, "step": "auto"})
+    published = _try(known, learning={"horizon": 100, "step": "auto"})
     stepwise = not (terms.learning.asks_statistics or terms.learning.asks_updates)
     if published is not None and published.terms != terms and stepwise:
         choices.append(_judged("100 rounds, automatic step", published, here, seed))
@@ -108,8 +108,7 @@ def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, 
     for mechanism in ("laplace", "gaussian") if delta > 0 else ("laplace",):
         noisy = _with_mechanism(terms, mechanism, delta)
         if terms.learning.asks_statistics or terms.learning.asks_updates:
-            rounds = terms.learning.model_copy(update=ROUNDS)
-            yield f"{mechanism}, gradients in rounds", noisy.model_copy(update={"learning": rounds}), ("horizon", "step", "clip")
+            yield f"{mechanism}, gradients in rounds", noisy.changed(learning=ROUNDS), ("horizon", "step", "clip")
         if terms.learning.asks_updates:
             yield f"{mechanism}, best local steps too", noisy, ("local_steps", "horizon", "step", "clip")
         elif not terms.learning.asks_statistics:
@@ -117,31 +116,28 @@ def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, 
                 yield f"{mechanism}, best horizon and step", noisy, ("horizon", "step")
             yield f"{mechanism}, best horizon, step and clip", noisy, ("horizon", "step", "clip")
         if not terms.model.classifies:
-            once = terms.learning.model_copy(update=ONCE)
-            yield f"{mechanism}, one release of statistics", noisy.model_copy(update={"learning": once}), ("clip",)
+            yield f"{mechanism}, one release of statistics", noisy.changed(learning=ONCE), ("clip",)
 
 
 def _with_mechanism(terms: Terms, mechanism: str, delta: float) -> Terms:
-    update = {"mechanism": mechanism, "delta": delta if mechanism == "gaussian" else 0.0}
-    return terms.model_copy(update={"privacy": Privacy.model_validate(terms.privacy.model_dump() | update)})
+    return terms.changed(privacy={"mechanism": mechanism, "delta": delta if mechanism == "gaussian" else 0.0})
 
 
 def _starts(known: Pilot, here: Landscape, terms: Terms) -> Iterator[Terms]:
     """Where the climb begins: the terms as written, few rounds and many, from a step of 1/curvature and a fitting clip."""
     if terms.learning.asks_statistics:
         for size in _statistics_clips(known, terms):
-            yield terms.model_copy(update={"privacy": terms.privacy.model_copy(update={"clip": size})})
+            yield terms.changed(privacy={"clip": size})
         return
     if terms.privacy == known.terms.privacy and terms.learning == known.terms.learning:
         yield terms
-    privacy = terms.privacy.model_copy(update={"clip": _same_clip(known, here, terms)})
+    clip = _same_clip(known, here, terms)
     length = 1 / max(float(here.curvature.max()) + known.objective.regularisation, 1e-12)
     written = terms.learning.local_steps
     for horizon, local in itertools.product((8, 32, 100), (None,) if written is None else {1, written}):
-        learning = terms.learning.model_copy(update={"horizon": horizon, "local_steps": local})
         # Local steps have a longest length, below which the automatic one is.
-        step = "auto" if learning.asks_updates else float(f"{length * step_unit(learning):.4g}")
-        yield terms.model_copy(update={"learning": learning.model_copy(update={"step": step}), "privacy": privacy})
+        step = "auto" if terms.learning.asks_updates else float(f"{length * step_unit(terms.learning, horizon):.4g}")
+        yield terms.changed(learning={"horizon": horizon, "local_steps": local, "step": step}, privacy={"clip": clip})
 
 
 def _same_clip(known: Pilot, here: Landscape, terms: Terms) -> float | None:
@@ -212,18 +208,18 @@ class _Search:
             if not 0 <= place < len(HORIZONS) or not isinstance(pilot.algorithm, Descent):
                 return None
             learning = pilot.terms.learning
-            same_length = step_unit(learning.model_copy(update={"horizon": HORIZONS[place]})) / step_unit(learning)
-            return _try(pilot, "learning", {"horizon": HORIZONS[place], "step": pilot.algorithm.step * same_length})
+            same_length = step_unit(learning, HORIZONS[place]) / step_unit(learning, learning.horizon)
+            return _try(pilot, learning={"horizon": HORIZONS[place], "step": pilot.algorithm.step * same_length})
         local = pilot.terms.learning.local_steps
         if knob == "local_steps" and local is not None:
             local = local * 2 if direction > 0 else local // 2
-            return _try(pilot, "learning", {"local_steps": local}) if local else None
+            return _try(pilot, learning={"local_steps": local}) if local else None
         if knob == "step" and isinstance(pilot.algorithm, Descent):
-            return _try(pilot, "learning", {"step": float(f"{pilot.algorithm.step * factor:.4g}")})
+            return _try(pilot, learning={"step": float(f"{pilot.algorithm.step * factor:.4g}")})
         if knob == "clip" and pilot.bound.clips:
             if not isinstance(pilot.source, Sample):
                 return None  # nobody can tell how often it binds
-            there = _try(pilot, "privacy", {"clip": float(f"{pilot.bound.value * factor:.4g}")})
+            there = _try(pilot, privacy={"clip": float(f"{pilot.bound.value * factor:.4g}")})
             if there is None or direction > 0 or there.terms.learning.asks_statistics:
                 return there
             return there if clipped_share(there, on_the_way(self.here)) <= RARELY else None
@@ -234,10 +230,9 @@ def _steps(terms: Terms) -> int:
     return terms.learning.horizon * (terms.learning.local_steps or 1)
 
 
-def _try(pilot: Pilot, section: str, update: dict[str, Any]) -> Pilot | None:
-    changed = getattr(pilot.terms, section).model_copy(update=update)
+def _try(pilot: Pilot, learning: dict[str, Any] | None = None, privacy: dict[str, Any] | None = None) -> Pilot | None:
     try:
-        return pilot.under(pilot.terms.model_copy(update={section: changed}))
+        return pilot.under(pilot.terms.changed(learning=learning, privacy=privacy))
     except (TermsError, SettingError, DataError):
         return None
 
@@ -273,6 +268,4 @@ def _settled(terms: Terms, best: Choice) -> Terms:
     step: float | str = "auto" if best.step is None else best.step
     learning = {"algorithm": best.algorithm, "horizon": best.horizon, "step": step, "local_steps": best.local_steps}
     privacy = {"mechanism": best.mechanism, "delta": best.delta, "clip": best.clip if best.clip is not None else terms.privacy.clip}
-    return terms.model_copy(
-        update={"learning": terms.learning.model_copy(update=learning), "privacy": terms.privacy.model_copy(update=privacy)}
-    )
+    return terms.changed(learning=learning, privacy=privacy)

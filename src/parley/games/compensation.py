@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from parley.errors import SettingError
+from parley.games.best_response import best_responses
 from parley.games.game import Game
-from parley.games.response import best_responses
 from parley.validate import Floats, finite, positive, whole
 
 LOW, HIGH = 0.01, 5.0  # T says eps >= 0; at 0 the shares are 0/0, and without an upper end e^eps has no maximum

@@ -6,8 +6,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parley.games.best_response import best_responses
 from parley.games.game import Game
-from parley.games.response import best_responses
 from parley.validate import Floats, whole
 
 Order = Literal["sequential", "simultaneous"]

@@ -8,10 +8,10 @@ import numpy as np
 from scipy.optimize import root
 
 from parley.errors import NoEquilibriumError, SettingError
+from parley.games.best_response import all_best_responses, best_responses, gains, largest_gain
 from parley.games.checks import contraction
 from parley.games.dynamics import best_response_dynamics, walks
 from parley.games.game import Game
-from parley.games.response import all_best_responses, best_responses, gains, largest_gain
 from parley.validate import Floats
 
 TOLERANCE = 1e-7  # the largest gain, relative to the spread of payoffs, with which a profile counts as an equilibrium

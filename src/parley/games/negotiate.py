@@ -7,10 +7,10 @@ import numpy as np
 
 from parley.data.table import Table
 from parley.errors import TermsError
-from parley.forecasting.stakes import Stakes, stakes
-from parley.games.collaboration import BOX, Collaboration
+from parley.games.budget_game import BudgetGame
 from parley.games.payments import Deal, balanced, cheapest_contracts, free_deal, largest_gain, posted_price
 from parley.games.privacy_cost import PrivacyCosts
+from parley.games.stakes import BOX, Stakes, stakes
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -35,7 +35,7 @@ class Negotiation:
     """The equilibrium of the owners' game under these terms, with the payments that reach the target if one was given."""
 
     terms: Terms
-    game: Collaboration
+    game: BudgetGame
     deal: Deal
     owners: tuple[OwnerDeal, ...]
     target: float | None
@@ -64,8 +64,9 @@ class Negotiation:
         """(budgets, each owner's payoff before payments by its own budget, the others' as in the deal)."""
         game, deal = self.game, self.deal
         epsilon = np.geomspace(*game.box, CURVE)
-        curves = np.stack([game.joining(np.full(game.owners, e), deal.epsilon, deal.members) for e in epsilon], axis=1)
-        return epsilon, {part.name: curve for part, curve in zip(self.terms.owners, curves, strict=True)}
+        own = np.broadcast_to(epsilon[:, None], (CURVE, game.owners))
+        curves = game.joining(own, deal.epsilon, deal.members)
+        return epsilon, {part.name: curve for part, curve in zip(self.terms.owners, curves.T, strict=True)}
 
 
 def negotiate(
@@ -78,7 +79,7 @@ def negotiate(
     says its privacy costs more is paid more.
     """
     known = stakes(terms, pilot, budgets(terms), seed)
-    game = collaboration(terms, known)
+    game = budget_game(terms, known)
     deal = free_deal(game) if target is None else cheapest_contracts(game, target)
     posted = None if target is None or game.owners > POSTED_UP_TO else posted_price(game, target)
     if balance:
@@ -97,9 +98,9 @@ def negotiate(
     )
 
 
-def collaboration(terms: Terms, known: Stakes) -> Collaboration:
+def budget_game(terms: Terms, known: Stakes) -> BudgetGame:
     """The game of these terms' owners."""
-    economy, curves, values = known.economy, [], []
+    curves, values = [], []
     for owner in terms.owners:
         missing = [key for key in ("value", "privacy_cost") if getattr(owner, key) is None]
         if owner.value is None or owner.privacy_cost is None:
@@ -109,18 +110,7 @@ def collaboration(terms: Terms, known: Stakes) -> Collaboration:
             )
         values.append(owner.value)
         curves.append(owner.privacy_cost)
-    return Collaboration(
-        rows=economy.rows,
-        noise=(economy.rows * known.sensitivity) ** 2,
-        unit_variance=known.unit_variance,
-        value=np.array(values),
-        privacy_cost=PrivacyCosts.of(curves),
-        estimation=economy.estimation,
-        bias=economy.bias,
-        noise_price=economy.noise_price,
-        least_cost=known.least_cost,
-        box=budgets(terms),
-    )
+    return BudgetGame(known, np.array(values), PrivacyCosts.of(curves))
 
 
 def budgets(terms: Terms) -> tuple[float, float]:
@@ -131,12 +121,8 @@ def budgets(terms: Terms) -> tuple[float, float]:
     return low, high
 
 
-def _owners(terms: Terms, game: Collaboration, deal: Deal) -> tuple[OwnerDeal, ...]:
-    if deal.members.any():
-        inside = game.gain(game.rows[deal.members].sum(), game.noise_at(deal.epsilon)[deal.members].sum())
-        gains = np.where(deal.members, inside, 0.0)
-    else:
-        gains = np.zeros(game.owners)
+def _owners(terms: Terms, game: BudgetGame, deal: Deal) -> tuple[OwnerDeal, ...]:
+    gains = game.gains(deal.epsilon, deal.members)
     return tuple(
         OwnerDeal(
             name=part.name,

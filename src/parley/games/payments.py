@@ -17,9 +17,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from parley.aggregation import Members
 from parley.errors import NoEquilibriumError, SettingError
-from parley.games.collaboration import Collaboration, Members, settle
-from parley.games.response import GOLDEN
+from parley.forecasting.coalition import prefix
+from parley.games.best_response import GOLDEN
+from parley.games.budget_game import BudgetGame, stable_coalition
 from parley.validate import Floats, positive
 
 EXACT_UP_TO = 6  # owners for whom every coalition is priced
@@ -53,33 +55,27 @@ class Deal:
         return float(self.payment.sum())
 
 
-def free_deal(game: Collaboration, price: float = 0.0) -> Deal:
+def free_deal(game: BudgetGame, price: float = 0.0) -> Deal:
     """The equilibrium without payments, or at a posted price."""
-    settled = settle(game, price)
+    found = stable_coalition(game, price)
     nothing = np.zeros(game.owners)
-    return Deal(settled.epsilon, settled.members, nothing, nothing, price, settled.payoff)
+    return Deal(found.epsilon, found.members, nothing, nothing, price, found.payoff)
 
 
-def largest_gain(game: Collaboration, deal: Deal) -> float:
+def largest_gain(game: BudgetGame, deal: Deal) -> float:
     """The most that any owner could gain by another budget, by leaving or by joining uninvited; checked on a grid of its own."""
-    rows, noise = game.others(deal.epsilon, deal.members)
-    rows = (rows + game.rows)[:, None]
-    grid = np.broadcast_to(np.geomspace(*game.box, CHECK), (game.owners, CHECK))
-    excess = game.excess(rows, noise[:, None] + game.noise_at(grid))
-    gain = (game.estimation / game.rows)[:, None] - game.estimation / rows - excess
-    unpaid = (
-        game.value[:, None] * gain - game.privacy_cost(grid) + deal.price * grid - np.where(deal.members, deal.fee, 0.0)[:, None]
-    )
-    return float(np.max(np.maximum(unpaid.max(axis=1), 0.0) - deal.payoff, initial=0.0))
+    grid = np.broadcast_to(np.geomspace(*game.box, CHECK)[:, None], (CHECK, game.owners))
+    unpaid = game.joining(grid, deal.epsilon, deal.members, deal.price).max(axis=0) - np.where(deal.members, deal.fee, 0.0)
+    return float(np.max(np.maximum(unpaid, 0.0) - deal.payoff, initial=0.0))
 
 
-def reachable(game: Collaboration, members: Members) -> float:
+def reachable(game: BudgetGame, members: Members) -> float:
     """The least relative fitness that these members can reach: all at the largest budget."""
     fitness = game.fitness(np.full(game.owners, game.box[1]), members)
     return np.inf if fitness is None else fitness
 
 
-def cheapest_contracts(game: Collaboration, target: float) -> Deal:
+def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
     """The contracts of least total payment with which relative fitness `target` or better is an equilibrium.
 
     Up to six owners every coalition is priced; beyond, everyone, those who would join for nothing, and prefixes of the owners sorted by
@@ -105,48 +101,41 @@ def cheapest_contracts(game: Collaboration, target: float) -> Deal:
     return min(stable, key=lambda deal: deal.spend)
 
 
-def _coalitions(game: Collaboration) -> list[Members]:
+def _coalitions(game: BudgetGame) -> list[Members]:
     if game.owners <= EXACT_UP_TO:
         subsets = itertools.product((True, False), repeat=game.owners)
         return [np.array(subset) for subset in subsets if sum(subset) > 1]
-    order = _by_rows_per_noise(game)
-    sizes = np.unique(
-        np.append(np.geomspace(2, game.owners, PREFIXES).astype(int), 1 + int(np.argmin(_prefix_fitness(game, order))))
-    )
-    prefixes = [np.isin(np.arange(game.owners), order[:size]) for size in sizes]
-    return [members for members in (*prefixes, settle(game).members) if members.sum() > 1]
+    order, fitness = _prefixes(game)
+    sizes = np.unique(np.append(np.geomspace(2, game.owners, PREFIXES).astype(int), 1 + int(np.argmin(fitness))))
+    coalitions = [prefix(order, size) for size in sizes]
+    return [members for members in (*coalitions, stable_coalition(game).members) if members.sum() > 1]
 
 
-def best_reachable(game: Collaboration) -> float:
-    """The least relative fitness that any coalition of two or more can reach: a prefix by rows per noise, all at the largest budget."""
-    return float(_prefix_fitness(game, _by_rows_per_noise(game)).min())
+def best_reachable(game: BudgetGame) -> float:
+    """The least relative fitness that two or more of the quietest owners reach, all at the largest budget."""
+    return float(_prefixes(game)[1].min())
 
 
-def _by_rows_per_noise(game: Collaboration) -> NDArray[np.int64]:
-    return np.argsort(-game.rows / game.noise_at(np.full(game.owners, game.box[1])), kind="stable")
+def _prefixes(game: BudgetGame) -> tuple[NDArray[np.int64], Floats]:
+    """The owners by their noise at the largest budget, and the relative fitness of the first 1, 2, ... of them; infinite for one, who
+    has nobody to join."""
+    noise = game.stakes.noise(np.full(game.owners, game.box[1]))
+    order = noise.quietest_first()
+    return order, np.append(np.inf, game.stakes.fitness(noise.prefixes(order)[1])[1:])
 
 
-def _prefix_fitness(game: Collaboration, order: NDArray[np.int64]) -> Floats:
-    """Relative fitness of the first 1, 2, ... owners at the largest budget; infinite for one, who has nobody to join."""
-    noise = game.noise_at(np.full(game.owners, game.box[1]))[order]
-    fitness = game.excess(np.cumsum(game.rows[order]), np.cumsum(noise)) / game.least_cost
-    return np.append(np.inf, fitness[1:])
-
-
-def _outsiders_stay_out(game: Collaboration, deal: Deal) -> bool:
-    rows = game.others(deal.epsilon, deal.members)[0] + game.rows
-    joined = game.joining(game.best_budgets(rows), deal.epsilon, deal.members)
+def _outsiders_stay_out(game: BudgetGame, deal: Deal) -> bool:
+    joined = game.joining(game.best_budgets(deal.members), deal.epsilon, deal.members)
     return not (joined[~deal.members] > 0).any()
 
 
-def contracts(game: Collaboration, members: Members, target: float) -> Deal:
+def contracts(game: BudgetGame, members: Members, target: float) -> Deal:
     """The cheapest contracts with which exactly these members reach the target or better; the target must be reachable for them.
 
     A better model than asked for can be cheaper, because owners that lose by joining then lose less. Total payment is convex in the noise,
     so a step in that direction tells whether to go on, and golden section finds how far.
     """
-    total = float(game.rows[members].sum())
-    own = game.best_budgets(np.full(game.owners, total))
+    own = game.best_budgets(members)
     start = min(target, game.fitness(own, members) or target)
     deal, finer = _contracts_at(game, members, own, start), _contracts_at(game, members, own, 0.98 * start)
     if not finer.spend < deal.spend:
@@ -166,48 +155,44 @@ def contracts(game: Collaboration, members: Members, target: float) -> Deal:
     return min((deal, finer, coarser), key=lambda found: found.spend)
 
 
-def _contracts_at(game: Collaboration, members: Members, own: Floats, target: float) -> Deal:
+def _contracts_at(game: BudgetGame, members: Members, own: Floats, target: float) -> Deal:
     """The cheapest contracts at this very quality; `own` are the budgets that members would choose unpaid."""
-    total = float(game.rows[members].sum())
-    allowed = (target * game.least_cost - game.bias) * total**2 / game.noise_price if game.noise_price > 0 else np.inf
+    cost, noise = game.stakes.cost, game.stakes.noise(own)
+    allowed = (target * game.stakes.least_cost - cost.bias) / cost.noise_price if cost.noise_price > 0 else np.inf
     epsilon = own
-    if game.noise_at(own)[members].sum() > allowed:
-        ceiling = game.value * (game.estimation / game.rows - game.estimation / total - target * game.least_cost)
-        epsilon = _priced_budgets(game, members, total, own, ceiling, allowed)
-    payoff = game.payoffs(epsilon, members)
-    unpaid = np.where(members, _own_worth(game, total, own) - _own_worth(game, total, epsilon), 0.0)
+    if noise.variance(members) > allowed:
+        ceiling = game.value * (cost.alone(noise.records) - cost.at(noise.size(members), allowed))
+        epsilon = _priced_budgets(game, members, own, ceiling, allowed)
+    payoff, weight = game.payoffs(epsilon, members), game.noise_weight(members)
+    unpaid = np.where(members, game.own_worth(weight, own) - game.own_worth(weight, epsilon), 0.0)
     contract = np.where(members, np.maximum(0.0, np.maximum(unpaid, -payoff)), 0.0)
     return Deal(epsilon, members, contract, np.zeros(game.owners), 0.0, payoff + contract)
 
 
-def _own_worth(game: Collaboration, total: float, epsilon: Floats) -> Floats:
-    """The part of each member's payoff that its own budget decides."""
-    weight = game.value * game.noise_price / total**2
-    return np.asarray(-weight.reshape((-1,) + (1,) * (epsilon.ndim - 1)) * game.noise_at(epsilon) - game.privacy_cost(epsilon))
-
-
-def _priced_budgets(game: Collaboration, members: Members, total: float, own: Floats, ceiling: Floats, allowed: float) -> Floats:
+def _priced_budgets(game: BudgetGame, members: Members, own: Floats, ceiling: Floats, allowed: float) -> Floats:
     """Budgets that minimise payments + (price of noise) x noise, at the least price of noise with which the noise is allowed.
 
     Searched on a grid for every owner at once, then on finer grids around what was found.
     """
-    best = _own_worth(game, total, own)[:, None]
+    weight, unit = game.noise_weight(members), game.stakes.unit_noise
+    best, share = game.own_worth(weight, own), unit.shares(unit.size(members))
     low, high = (np.full(game.owners, np.log(end)) for end in game.box)
     width = high - low
     for _ in range(ZOOMS):
-        epsilon = np.clip(np.exp(low[:, None] + (high - low)[:, None] * np.linspace(0, 1, GRID)), *game.box)
-        unpaid, kept = best - _own_worth(game, total, epsilon), game.privacy_cost(epsilon) - ceiling[:, None]
-        payment, noise = np.maximum(np.maximum(unpaid, kept), 0.0)[members], game.noise_at(epsilon)[members]
-        place = _least_sum(payment, noise, allowed)
+        epsilon = np.clip(np.exp(np.linspace(low, high, GRID)), *game.box)  # [GRID, N]
+        unpaid, kept = best - game.own_worth(weight, epsilon), game.privacy_cost(epsilon) - ceiling
+        payment, noise = np.maximum(np.maximum(unpaid, kept), 0.0), share * game.stakes.unit_variance(epsilon)
+        place = _least_sum(payment[:, members], noise[:, members], allowed)
         centre = np.zeros(game.owners)
-        centre[members] = np.log(np.take_along_axis(epsilon[members], place[:, None], axis=1)[:, 0])
+        centre[members] = np.log(np.take_along_axis(epsilon[:, members], place[None], axis=0)[0])
         width = width * (4 / GRID)
         low, high = np.maximum(centre - width / 2, np.log(game.box[0])), np.minimum(centre + width / 2, np.log(game.box[1]))
     return np.where(members, np.clip(np.exp(centre), *game.box), own)
 
 
 def _least_sum(payment: Floats, noise: Floats, allowed: float) -> NDArray[np.int64]:
-    """Which column of each row to take so that payments sum to the least with noise of at most `allowed`: Lagrange, by bisection."""
+    """Which row of each column to take so that payments sum to the least with noise of at most `allowed`: Lagrange, by bisection."""
+    payment, noise = np.ascontiguousarray(payment.T), np.ascontiguousarray(noise.T)  # a search runs along an owner's own budgets
 
     def columns(price: float) -> NDArray[np.int64]:
         return np.asarray(np.argmin(payment + price * noise, axis=1))
@@ -223,7 +208,7 @@ def _least_sum(payment: Floats, noise: Floats, allowed: float) -> NDArray[np.int
     return columns(scale * np.exp(high)) if fits(scale * np.exp(high)) else np.asarray(np.argmin(noise, axis=1))
 
 
-def posted_price(game: Collaboration, target: float) -> Deal | None:
+def posted_price(game: BudgetGame, target: float) -> Deal | None:
     """The least posted price, to a thousandth, at whose equilibrium the target is reached; None if no price reaches it.
 
     Found by bisection, so it takes for granted that a higher price does not make the model worse.
@@ -267,7 +252,7 @@ def balanced(deal: Deal) -> Deal:
     return replace(deal, fee=fee, payoff=deal.payoff - fee)
 
 
-def spending_curves(game: Collaboration, points: int = 12) -> dict[str, tuple[Floats, Floats]]:
+def spending_curves(game: BudgetGame, points: int = 12) -> dict[str, tuple[Floats, Floats]]:
     """(money, relative fitness) of the cheapest contracts and of posted prices, from what is free to the best that is reachable."""
     free = free_deal(game)
     best = 1.02 * best_reachable(game)
@@ -283,10 +268,10 @@ def spending_curves(game: Collaboration, points: int = 12) -> dict[str, tuple[Fl
     return {"contracts": _curve(game, deals), "one posted price": _curve(game, [p for p in prices if p.members.any()])}
 
 
-def _fitness(game: Collaboration, deal: Deal) -> float:
+def _fitness(game: BudgetGame, deal: Deal) -> float:
     fitness = game.fitness(deal.epsilon, deal.members)
     return np.inf if fitness is None else fitness
 
 
-def _curve(game: Collaboration, deals: list[Deal]) -> tuple[Floats, Floats]:
+def _curve(game: BudgetGame, deals: list[Deal]) -> tuple[Floats, Floats]:
     return np.array([deal.spend for deal in deals]), np.array([_fitness(game, deal) for deal in deals])

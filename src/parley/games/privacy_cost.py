@@ -34,7 +34,5 @@ class PrivacyCosts:
         return cls(*(np.array([curve.weight if curve.kind == kind else 0.0 for curve in curves]) for kind in kinds))
 
     def __call__(self, epsilon: Floats) -> Floats:
-        """The cost of budgets [N] or [N, K], owner by owner."""
-        shape = (-1,) + (1,) * (epsilon.ndim - 1)
-        linear, exponential, posterior = (w.reshape(shape) for w in (self.linear, self.exponential, self.posterior))
-        return np.asarray(linear * epsilon + exponential * np.expm1(epsilon) + posterior * np.tanh(epsilon / 2))
+        """The cost of budgets [..., N], owner by owner."""
+        return np.asarray(self.linear * epsilon + self.exponential * np.expm1(epsilon) + self.posterior * np.tanh(epsilon / 2))

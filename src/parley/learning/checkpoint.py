@@ -4,36 +4,46 @@ The state before round k + 1 follows from the answers to round k and from who ga
 alone do not say who was in time, so the state that follows is stored, durably, before round k + 1 is asked. From then on the next
 question is fixed; a crash before that moment has asked nothing that depends on who was in time. A checkpoint is as long after the last
 round as after the first.
+
+It also keeps the end of every owner's ledger as last seen, by which an older copy of that ledger is told. Its own checksum tells
+accidents: a byte that changed on the disk, a number that somebody edited. Who means to forge a checkpoint can compute it anew.
 """
 
+import hashlib
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from parley.account import Head
 from parley.durable import replace_text
 from parley.errors import SettingError
 from parley.learning.algorithm import State
 from parley.terms import Terms
 from parley.validate import Floats
 
-FORMAT = "parley-checkpoint-2"
+FORMAT = "parley-checkpoint-3"
+WITHOUT_HEADS = "parley-checkpoint-2"  # nor a checksum
+HASH = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
     """The state before round `state.round` of the agreement `terms` (its hash).
 
-    `answers` says how many answers of each owner went into it, `spent` what the owner had spent by its own last word.
+    `answers` says how many answers of each owner went into it, `spent` what the owner had spent by its own last word, `heads` where its
+    ledger ended then.
     """
 
     terms: str
     state: State
     answers: Mapping[str, int]
     spent: Mapping[str, float]
+    heads: Mapping[str, Head] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
         """Durably, in the place of the one before. Numbers are written so that they read back to the bit."""
@@ -45,8 +55,10 @@ class Checkpoint:
             "memory": self.state.memory.tolist(),
             "answers": dict(self.answers),
             "spent": dict(self.spent),
+            "heads": {name: [head.entries, head.hash] for name, head in self.heads.items()},
         }
-        replace_text(path, json.dumps(content, allow_nan=False) + "\n")
+        text = _canonical(content)
+        replace_text(path, f'{text[:-1]}, "checksum": "{_checksum(text)}"}}\n')
 
 
 def load_checkpoint(path: Path, terms: Terms, start: State) -> Checkpoint:
@@ -54,11 +66,17 @@ def load_checkpoint(path: Path, terms: Terms, start: State) -> Checkpoint:
     expected = terms.hash
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        found = None if content["terms"] != expected else _read(content, terms, start)
+        checksum = content.pop("checksum", None)
+        whole = checksum == (None if content["format"] == WITHOUT_HEADS else _checksum(_canonical(content)))
+        found = None if not whole or content["terms"] != expected else _read(content, terms, start)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise SettingError(
             f"{path}: not a checkpoint that Parley wrote; put that of the run back, or move it away to begin again"
         ) from None
+    if not whole:
+        raise SettingError(
+            f"{path}: changed since it was written, its checksum differs; put that of the run back, or move it away to begin again"
+        )
     if found is None:
         raise SettingError(f"{path}: a checkpoint of other terms; expected one of the terms {expected[:16]}…")
     return found
@@ -68,17 +86,28 @@ def _read(content: dict[str, Any], terms: Terms, start: State) -> Checkpoint:
     """The checkpoint, if a run by these terms can have stood there (ValueError)."""
     state = State(content["round"], _numbers(content["theta"], start.theta), _numbers(content["memory"], start.memory))
     answers, spent = dict(content["answers"]), {name: float(epsilon) for name, epsilon in content["spent"].items()}
+    heads = {name: Head(entries, end) for name, (entries, end) in content.get("heads", {}).items()}
     sound = (
-        content["format"] == FORMAT
+        content["format"] in (FORMAT, WITHOUT_HEADS)
         and type(state.round) is int  # not true, which Python takes for 1
         and 1 <= state.round <= terms.learning.horizon + 1
         and all(type(count) is int and 0 <= count < state.round for count in answers.values())
         and all(0 <= epsilon < np.inf for epsilon in spent.values())
-        and answers.keys() | spent.keys() <= {part.name for part in terms.owners}
+        and all(type(h.entries) is int and h.entries > 0 and HASH.fullmatch(h.hash) for h in heads.values())
+        and answers.keys() | spent.keys() | heads.keys() <= {part.name for part in terms.owners}
     )
     if not sound:
         raise ValueError
-    return Checkpoint(terms.hash, state, answers, spent)
+    return Checkpoint(terms.hash, state, answers, spent, heads)
+
+
+def _canonical(content: dict[str, Any]) -> str:
+    """One text for one content: what the checksum is of."""
+    return json.dumps(content, sort_keys=True, allow_nan=False)
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _numbers(content: Any, like: Floats) -> Floats:

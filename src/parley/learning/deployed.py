@@ -6,11 +6,12 @@ the terms set a part of epsilon aside for it, owners also release a score, debit
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from parley import objectives
+from parley.account import Head
 from parley.accounting import shared_record_epsilon
 from parley.aggregation import weighted_mean
 from parley.data import Preparation, fit_preparation
@@ -37,11 +38,6 @@ class Plan:
     preparation: Preparation
     algorithm: Algorithm
     start: State
-
-    @property
-    def answer_size(self) -> int:
-        """How many numbers an answer has."""
-        return len(self.start.memory)
 
     def finished(self, begin: Checkpoint) -> bool:
         """Whether nobody has to be asked any more: all rounds are done, and no score was agreed on."""
@@ -76,13 +72,15 @@ def learn(
     progress: Callable[[State], None] = lambda state: None,
     made: Callable[[JointModel], None] = lambda model: None,
     catch_up: Callable[[], object] = lambda: None,
+    heads: Callable[[], Mapping[str, Head]] = dict,
 ) -> Result:
     """All rounds from `begin` on, then the score if one is agreed on. `save` is called after each round and must be durable when it
     returns: only then the next is asked. A run that was interrupted before its score asks the same question again.
 
     `spent` says what an owner has spent by its own word, None if it was not asked: then its last word in `begin` counts. `own` is the
     learner's own agreement if it owns a table too. `made` gets the model before its score is asked: whatever becomes of the score,
-    the model is not lost. `catch_up` is called when nothing more will be asked: owners that were late have spent, too.
+    the model is not lost. `catch_up` is called when nothing more will be asked: owners that were late have spent, too. `heads` says
+    where the ledgers of owners elsewhere ended when they were last heard.
     """
     began = time.perf_counter()
     terms, used = plan.terms, Counter(begin.answers)
@@ -95,8 +93,11 @@ def learn(
         heard = {o.name: spent(o.name) for o in terms.owners}
         return {**begin.spent, **{name: epsilon for name, epsilon in heard.items() if epsilon is not None}}
 
+    def keep(state: State) -> None:
+        save(Checkpoint(begin.terms, state, dict(used), last_word(), {**begin.heads, **heads()}))
+
     def after_round(state: State) -> None:
-        save(Checkpoint(begin.terms, state, dict(used), last_word()))
+        keep(state)
         progress(state)
 
     final = run(plan.algorithm, exchange, combine, begin.terms, terms.learning.learner, begin.state, after_round)
@@ -105,6 +106,8 @@ def learn(
     made(model)
     scores = ask_scores(terms, begin.terms, plan.preparation, exchange, theta)
     catch_up()
+    if not plan.finished(begin):  # somebody was asked since the last round: for a score, or why it was late
+        keep(final)
     return Result(
         terms=terms,
         model=model,
@@ -116,7 +119,8 @@ def learn(
         owners=tuple(OwnerOutcome(o.name, o.records, o.epsilon, last_word().get(o.name), None, used[o.name]) for o in terms.owners),
         adjacency=REPLACE_ONE,
         shared_record_epsilon=shared_record_epsilon([o.epsilon for o in terms.owners], terms.privacy.shared_records),
-        safe_noise=True,
+        safe_noise=None,
         released=True,
+        by_word=True,
         seconds=time.perf_counter() - began,
     )

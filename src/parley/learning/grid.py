@@ -8,6 +8,7 @@ are independent jobs for joblib, whose Dask or Ray backend spreads them over mac
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import joblib
 import pandas as pd
@@ -49,17 +50,19 @@ def with_settings(terms: Terms, settings: Mapping[str, float | Sequence[float]])
     """The terms with some settings changed; `records` and `epsilon` of every owner alike, or one for each."""
     sections = {"records": "owners", "epsilon": "owners", "horizon": "learning", "step": "learning", "clip": "privacy"}
     sections["local_steps"] = "learning"
-    content = terms.model_dump()
+    learning, privacy = dict[str, Any](), dict[str, Any]()
+    owners: dict[str, dict[str, Any]] = {part.name: {} for part in terms.owners}
+    homes = {"owners": list(owners.values()), "learning": [learning], "privacy": [privacy]}
     for name, value in settings.items():
         if name not in sections:
             raise SettingError(f"{name}: expected one of {', '.join(sections)}")
-        parts = content["owners"] if sections[name] == "owners" else [content[sections[name]]]
-        values = value if isinstance(value, Sequence) else [value] * len(parts)
-        if len(values) != len(parts):
-            raise SettingError(f"{name}: expected one number, or {len(parts)}")
-        for part, each in zip(parts, values, strict=True):
-            part[name] = each
-    return Terms.from_dict(content)
+        places = homes[sections[name]]
+        values = value if isinstance(value, Sequence) else [value] * len(places)
+        if len(values) != len(places):
+            raise SettingError(f"{name}: expected one number, or {len(places)}")
+        for place, each in zip(places, values, strict=True):
+            place[name] = each
+    return terms.changed(learning=learning, privacy=privacy, owners=owners)
 
 
 def study(

@@ -31,7 +31,8 @@ def main(grid: Grid, context: Context) -> None:
     plan = plan_run(terms)
     begin = open_checkpoint(plan, kept, resume=True)
     peers = find_owners(Carrier(grid), [part.name for part in terms.owners], deadline)
-    federation = Federation(terms, peers, plan.answer_size, deadline, logging.getLogger("parley").warning)
+    warn = logging.getLogger("parley").warning
+    federation = Federation(terms, plan.preparation, peers, deadline, warn, begin.heads, begin.answers)
     try:
         if not plan.finished(begin):
             federation.greet()
@@ -44,6 +45,7 @@ def main(grid: Grid, context: Context) -> None:
             federation.spent,
             made=lambda model: model.save(made),
             catch_up=federation.catch_up,
+            heads=lambda: federation.heads,
         )
     finally:
         federation.close()

@@ -39,9 +39,10 @@ class Result:
     owners: tuple[OwnerOutcome, ...]
     adjacency: str
     shared_record_epsilon: float
-    safe_noise: bool
+    safe_noise: bool | None  # None: owners elsewhere, whose noise nobody here sees
     released: bool
     seconds: float
+    by_word: bool = False  # whether the owners were elsewhere: what they spent, and that it was debited, is their own word
 
     @property
     def terms_hash(self) -> str:
@@ -101,6 +102,7 @@ class Result:
             "replicates": self.replicates,
             "safe_noise": self.safe_noise,
             "released": self.released,
+            "by_word": self.by_word,
             "theta": self.theta[0].tolist(),
             "moments": self.moments,
             "terms_hash": self.terms_hash,

@@ -34,9 +34,9 @@ def step_size(terms: Terms, objective: MarginObjective, preparation: Preparation
             "or give a number"
         )
     # Six digits: readable, and the same on machines whose linear algebra differs in the last bits.
-    return float(f"{length:.6g}") * step_unit(terms.learning)
+    return float(f"{length:.6g}") * step_unit(terms.learning, terms.learning.horizon)
 
 
-def step_unit(learning: Learning) -> float:
+def step_unit(learning: Learning, horizon: int) -> float:
     """The `step` whose first round moves by one gradient: Algorithm 1 divides its rho by T^2, Algorithm 2 its c by nothing."""
-    return float(learning.horizon**2) if learning.algorithm == "gradient-descent" else 1.0
+    return float(horizon**2) if learning.algorithm == "gradient-descent" else 1.0

@@ -2,6 +2,7 @@
 
 from parley.mechanisms.bounded import Bounded, Event, Norm
 from parley.mechanisms.exponential import Exponential
+from parley.mechanisms.extent import Extent
 from parley.mechanisms.gaussian import Gaussian
 from parley.mechanisms.geometric import Geometric
 from parley.mechanisms.laplace import Laplace
@@ -12,6 +13,7 @@ __all__ = [
     "Bounded",
     "Event",
     "Exponential",
+    "Extent",
     "FastNoise",
     "Gaussian",
     "Geometric",

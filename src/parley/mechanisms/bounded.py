@@ -1,9 +1,12 @@
 """What goes into a mechanism and what comes out beside the noise: a value that knows how far one person can move it, and the
 fact that the release was."""
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
+
+import numpy as np
 
 from parley.errors import GuaranteeError, SettingError
 from parley.validate import Floats, positive, whole
@@ -11,6 +14,8 @@ from parley.validate import Floats, positive, whole
 Norm = Literal["l1", "l2"]
 
 REPLACE_ONE = "replace-one"
+
+LOUDEST = 1e250  # no value and no noise scale beyond this: their sum stays finite but for once in e^(10^50) releases
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +34,21 @@ class Bounded:
 
 
 def require(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded:
-    """The value, if it is bounded as the mechanism was calibrated for."""
+    """The value, if it is finite and bounded as the mechanism was calibrated for.
+
+    Whether a value is finite may depend on a record, so refusing it would tell something. Prepared values are made such that it always
+    is (`data.design`); this is the last line, for what a person changes later.
+    """
     if bounded.norm != norm:
         raise GuaranteeError(
             f"this mechanism needs a value bounded in {norm.upper()}, this one is bounded in {bounded.norm.upper()}"
         )
     if not bounded.sensitivity <= sensitivity:
         raise GuaranteeError("the value's sensitivity exceeds the one this mechanism was calibrated for; calibrate it anew")
+    if not 0 < bounded.sensitivity < math.inf:
+        raise GuaranteeError("a value's sensitivity must be a finite number above 0: without one no noise covers it")
+    if not np.abs(bounded.value).max(initial=0) <= LOUDEST:
+        raise GuaranteeError("the value is not finite, or too large to carry noise; nothing was released")
     return bounded
 
 
@@ -78,6 +91,13 @@ class Event:
 def rounded_up(scale: Fraction) -> float:
     """A noise scale as a float above the exact one, by 2^-50: OpenDP's own rounded-up map then still stays below epsilon."""
     try:
-        return positive(float(scale * (1 + Fraction(1, 2**50))), "noise scale")
+        return audible(float(scale * (1 + Fraction(1, 2**50))))
     except OverflowError:
-        raise SettingError("epsilon: too small for this sensitivity; the noise would exceed the largest number") from None
+        return audible(math.inf)
+
+
+def audible(scale: float) -> float:
+    """The noise scale, if values with such noise are finite numbers."""
+    if scale > LOUDEST:
+        raise SettingError(f"epsilon: too small for this sensitivity; the noise would exceed {LOUDEST:g}")
+    return positive(scale, "noise scale")

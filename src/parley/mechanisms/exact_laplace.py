@@ -6,19 +6,16 @@ No floating-point number is involved before the result.
 """
 
 import math
-import os
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.errors import SettingError
+from parley.mechanisms.random_words import Integers, Words, random_words
 from parley.validate import Floats
 
 BITS = 46  # of the noise scale in grid units: its multiples up to 127 are exact floats
-
-Words = NDArray[np.uint64]
-Integers = NDArray[np.int64]
 
 
 def add_laplace(value: Floats, scale: float, sensitivity: float) -> Floats:
@@ -28,14 +25,8 @@ def add_laplace(value: Floats, scale: float, sensitivity: float) -> Floats:
     grid g moves two values apart by at most d g more, so the noise is scaled up by (sensitivity + d g)/sensitivity. Rounded value
     and noise are whole multiples of g, exact as floats; their correctly rounded sum depends on their exact sum only.
     """
-    exponent = math.frexp(scale)[1] - BITS
+    steps, exponent = widened(scale, sensitivity, value.size)
     grid = Fraction(2) ** exponent
-    widened = Fraction(scale) * (1 + value.size * grid / Fraction(sensitivity))
-    steps = math.ceil(widened / grid)
-    if not -1000 < exponent < 900 or steps >= 2 ** (BITS + 1):
-        raise SettingError(
-            "noise: the scale is too extreme, or too small for this many coordinates; use fewer rounds or coordinates"
-        )
     unit = math.ldexp(1.0, exponent)
     noise = discrete_laplace(steps, value.size)
     if np.abs(noise).max(initial=0) >= 2**53:  # beyond 63 scales: once in 10^27 draws; then add as integers of any size
@@ -43,6 +34,18 @@ def add_laplace(value: Floats, scale: float, sensitivity: float) -> Floats:
         summed = [float((v + int(k)) * grid) for v, k in zip(exact, noise, strict=True)]
         return np.array(summed).reshape(value.shape)
     return np.asarray((np.rint(value / unit) + noise.reshape(value.shape)) * unit)
+
+
+def widened(scale: float, sensitivity: float, size: int) -> tuple[int, int]:
+    """(k, e): the noise on `size` coordinates has the scale k 2^e, on a grid of 2^e; refused where that cannot be drawn."""
+    exponent = math.frexp(scale)[1] - BITS
+    grid = Fraction(2) ** exponent
+    steps = math.ceil(Fraction(scale) * (1 + size * grid / Fraction(sensitivity)) / grid)
+    if not -1000 < exponent < 900 or steps >= 2 ** (BITS + 1):
+        raise SettingError(
+            "noise: the scale is too extreme, or too small for this many coordinates; use fewer rounds or coordinates"
+        )
+    return steps, exponent
 
 
 def discrete_laplace(scale: int, size: int) -> Integers:
@@ -97,10 +100,10 @@ def _below(limit: int, size: int) -> Words:
     round of remainders drawn again."""
     if limit == 1:
         return np.zeros(size, dtype=np.uint64)
-    words = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+    words = random_words(size)
     incomplete = 2**64 % limit
     if incomplete:
         while (over := np.flatnonzero(words >= np.uint64(2**64 - incomplete))).size:
             words = words.copy()
-            words[over] = np.frombuffer(os.urandom(8 * over.size), dtype=np.uint64)
+            words[over] = random_words(over.size)
     return words % np.uint64(limit)

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import erfcx, log_ndtr, ndtr
+from scipy.special import erfcx, gammainccinv, log_ndtr, ndtr, ndtri
 
 from parley.errors import SettingError
-from parley.mechanisms.bounded import Bounded, Event, Norm, require
+from parley.mechanisms.bounded import Bounded, Event, Norm, audible, require
 from parley.mechanisms.noise import Noise
 from parley.validate import Floats, positive, whole
 
@@ -22,7 +22,8 @@ class Gaussian:
 
     Formal guarantee: `count` releases of values of L2 sensitivity at most `sensitivity` satisfy every (eps, delta) with
     delta >= gaussian_delta(eps, sqrt(count) sensitivity/sigma), queries chosen adaptively. The normal law is rotation invariant, so
-    this holds in any dimension.
+    this holds in any dimension. With `SafeNoise` the statement includes floating point: what is released is a function of the exact
+    sum of value and normal noise.
     """
 
     name: ClassVar[str] = "gaussian"
@@ -39,7 +40,7 @@ class Gaussian:
         3.7306
         """
         ratio = gaussian_ratio(float(epsilon), delta) * math.sqrt(whole(count, "count"))
-        return cls(positive(ratio * positive(sensitivity, "sensitivity"), "sigma"), sensitivity)
+        return cls(audible(ratio * positive(sensitivity, "sensitivity")), sensitivity)
 
     @classmethod
     def classical(cls, epsilon: Fraction, delta: float, sensitivity: float) -> "Gaussian":
@@ -62,6 +63,20 @@ class Gaussian:
     def expected_distortion(self) -> float:
         """E|Y| of one coordinate."""
         return self.sigma * math.sqrt(2 / math.pi)
+
+    def tail(self, probability: float, coordinates: int) -> float:
+        """How far the noise goes in the worst of so many coordinates, but for this probability.
+
+        Formal guarantee: P(|Y| > t) = 2 Phi(-t/sigma), at most `coordinates` times that for the worst of them.
+
+        >>> round(Gaussian(2.0, 1.0).tail(1e-12, 1), 2)
+        14.26
+        """
+        return -self.sigma * float(ndtri(probability / (2 * coordinates)))
+
+    def norm_tail(self, probability: float, coordinates: int) -> float:
+        """How much the noise of so many coordinates measures in L2, but for this probability: its square is chi-squared."""
+        return self.sigma * math.sqrt(2 * float(gammainccinv(coordinates / 2, probability)))
 
     @cached_property
     def event(self) -> Event:

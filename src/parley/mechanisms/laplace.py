@@ -6,8 +6,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
+from scipy.special import gammainccinv
+
 from parley.mechanisms.bounded import Bounded, Event, Norm, require, rounded_up
-from parley.mechanisms.noise import Noise
+from parley.mechanisms.exact_laplace import widened
+from parley.mechanisms.noise import LONG, Noise
 from parley.validate import Floats, positive
 
 
@@ -48,6 +51,27 @@ class Laplace:
     def expected_distortion(self) -> float:
         """E|Y| of one coordinate."""
         return self.scale
+
+    def tail(self, probability: float, coordinates: int) -> float:
+        """How far the noise goes in the worst of so many coordinates, but for this probability.
+
+        Formal guarantee: P(|Y| > t) = exp(-t/scale), at most `coordinates` times that for the worst of them.
+
+        >>> round(Laplace(2.0, 1.0).tail(1e-12, 1), 2)
+        55.26
+        """
+        return self._drawn(coordinates) * math.log(coordinates / probability)
+
+    def norm_tail(self, probability: float, coordinates: int) -> float:
+        """How much the noise of so many coordinates measures in L1, but for this probability: a sum of exponentials, gamma distributed."""
+        return self._drawn(coordinates) * float(gammainccinv(coordinates, probability))
+
+    def _drawn(self, coordinates: int) -> float:
+        """The scale that noise on so many coordinates is drawn with: for long vectors a little more than `scale`."""
+        if coordinates < LONG:
+            return self.scale
+        steps, exponent = widened(self.scale, self.sensitivity, coordinates)
+        return math.ldexp(steps, exponent)
 
     @property
     def epsilon(self) -> float:

@@ -22,7 +22,7 @@ from parley.accounting import mechanism_norm
 from parley.data import Design, Preparation
 from parley.data.design import UNIT
 from parley.errors import TermsError
-from parley.mechanisms import Bounded, Norm
+from parley.mechanisms import Bounded, Extent, Norm
 from parley.objectives.margin import MarginObjective, RecordBound
 from parley.terms import Terms
 from parley.validate import Floats
@@ -83,6 +83,20 @@ class LocalUpdate:
         reach = 2 * (self.share * bound.value * records_per_person / records + self._rounding(bound.value, slack))
         return reach * (1.0 if self.norm == "l2" else math.sqrt(self.width)) * (1 + 1e-12)
 
+    def extent(self, bound: RecordBound, slack: float) -> Extent:
+        """Where the computed mean direction of a walk from within the box lies, whatever the table holds.
+
+        Formal guarantee: a step goes from w in the box to the projection of w - rho (r w + g), which moves it by at most
+        rho (r |w| + |g|) in L2, |w| <= radius sqrt p and |g| <= Xi, and by rho `rounding` for the computation; s steps divided by rho s
+        are at most one. No coordinate moves further than across the box.
+        """
+        root = math.sqrt(self.width)
+        rounding = self._rounding(bound.value, slack)
+        step = self.regularisation * self.radius * root + bound.value + rounding
+        across = 2 * self.radius / (self.step * self.steps) + rounding
+        coordinate, largest = min(step, across), min(step, across * root)
+        return Extent(-coordinate, coordinate, largest * (1.0 if self.norm == "l2" else root), self.norm)
+
     @property
     def share(self) -> float:
         """(1 + q + ... + q^(s-1))/s: 1 without a penalty, less with one.
@@ -118,7 +132,7 @@ def local_update(terms: Terms, objective: MarginObjective, preparation: Preparat
     if radius is None or steps is None or features is None or curvature is None:
         raise TermsError("learning.algorithm: expected federated-averaging, with model.radius and bounds of every feature")
     bend = objective.largest_bend * terms.model.largest_weight
-    reach = bend * radius * float(features.sum()) * float(np.sqrt(features @ features))
+    reach = bend * radius * float(features.sum()) * float(np.sqrt(np.sum(features**2)))
     norm = mechanism_norm(terms.privacy.mechanism)
     return LocalUpdate(steps, step, objective.regularisation, radius, curvature, reach, preparation.width, norm)
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from parley.data import Design, Preparation
 from parley.data.design import UNIT
-from parley.mechanisms import Bounded, Norm
+from parley.mechanisms import Bounded, Extent, Norm
 from parley.terms import Terms
-from parley.validate import Floats
+from parley.validate import SMALLEST, Floats
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ class RecordBound:
         off by at most `slack` Xi (`Design.summation_slack`), which adds 2 slack Xi.
         """
         return 2 * self.value * (records_per_person / records + slack)
+
+    def extent(self, slack: float) -> Extent:
+        """Where the computed mean over any table lies: a mean of what measures at most Xi does too, but for its rounding, `slack` Xi."""
+        largest = self.value * (1 + slack)
+        return Extent(-largest, largest, largest, self.norm)
 
 
 @dataclass(frozen=True)
@@ -125,9 +130,7 @@ class MarginObjective(ABC):
         features = preparation.feature_bound
         if features is None:
             return None
-        with np.errstate(over="ignore"):  # infinite is an answer too
-            squares = float(np.sum(features**2))
-        return self.largest_bend * preparation.model.largest_weight * squares + self.regularisation
+        return self.largest_bend * preparation.model.largest_weight * float(np.sum(features**2)) + self.regularisation
 
     def record_bound(self, preparation: Preparation, terms: Terms, norm: Norm) -> RecordBound | None:
         """Xi: the smaller of the terms' clip and what the bounds of features, targets and parameters imply."""
@@ -137,16 +140,20 @@ class MarginObjective(ABC):
         if features is not None:
             total = float(features.sum())
             reach = total * terms.model.radius if terms.model.radius is not None else (np.inf if total > 0 else 0.0)
-            size = float(features.sum() if norm == "l1" else np.sqrt(features @ features))
-            implied = self.largest_slope(reach, preparation.target_bound) * terms.model.largest_weight * size * (1 + 1e-12)
+            size = total if norm == "l1" else float(np.sqrt(np.sum(features**2)))
+            steepest = self.largest_slope(reach, preparation.target_bound)
+            implied = steepest * terms.model.largest_weight * size * (1 + 1e-12) if size > 0 else 0.0
         if clip is not None and clip < implied:
             return RecordBound(clip, norm, clips=True)
         return RecordBound(implied, norm, clips=False) if np.isfinite(implied) else None
 
 
 def slope_limit(design: Design, bound: RecordBound) -> Floats:
-    """How large each record's slope may be, a hair below Xi/|x| so that rounding cannot lift the product above Xi."""
-    limit = bound.value / np.maximum(design.row_norms(bound.norm), 1e-300 * bound.value)  # never infinite
+    """How large each record's slope may be, a hair below Xi/|x| so that rounding cannot lift the product above Xi.
+
+    A row that measures less than SMALLEST is taken to measure that: its limit is below Xi/|x|, and finite.
+    """
+    limit = bound.value / np.maximum(design.row_norms(bound.norm), SMALLEST)
     return limit * (1 - (design.width + 8) * UNIT)
 
 

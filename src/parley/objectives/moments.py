@@ -15,7 +15,7 @@ from parley.data.design import UNIT
 from parley.mechanisms import Bounded, Norm
 from parley.objectives.margin import RecordBound
 from parley.terms import Terms
-from parley.validate import Floats
+from parley.validate import SMALLEST, Floats
 
 
 def moments_length(width: int) -> int:
@@ -91,5 +91,5 @@ def _norms(z: Floats, norm: Norm) -> Floats:
 
 def _share(z: Floats, bound: RecordBound) -> Floats:
     """How much each row counts, a hair below Xi/norm so that rounding cannot lift it above Xi."""
-    limit = bound.value / np.maximum(_norms(z, bound.norm), 1e-300 * bound.value)
+    limit = bound.value / np.maximum(_norms(z, bound.norm), SMALLEST**2)
     return np.asarray(np.minimum(1.0, limit * (1 - (4 * z.shape[1] + 16) * UNIT)))

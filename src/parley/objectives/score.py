@@ -9,9 +9,9 @@ import numpy as np
 
 from parley.data import Design, Preparation
 from parley.errors import TermsError
-from parley.mechanisms import Bounded
+from parley.mechanisms import Bounded, Extent
 from parley.terms import Model
-from parley.validate import LARGEST, Floats
+from parley.validate import Floats
 
 CONFUSION = ("true positive", "false positive", "false negative", "true negative")
 ERRORS = ("squared residual/range", "target", "squared target")  # the target u in [-1, 1]
@@ -45,10 +45,17 @@ def score_sensitivity(model: Model, records: int, slack: float, records_per_pers
     return REACH * records_per_person / records + 2 * len(ERRORS) * slack
 
 
+def score_extent(model: Model, slack: float) -> Extent:
+    """Where the computed score of any rows lies: shares that add up to 1, or means of numbers from 0 (the target: -1) to 1."""
+    if model.classifies:
+        return Extent(0.0, 1 + slack, 1 + slack, "l1")
+    return Extent(np.array([0.0, -1 - slack, 0.0]), 1 + slack, len(ERRORS) * (1 + slack), "l1")
+
+
 def target_interval(preparation: Preparation) -> tuple[float, float]:
     """The target's public bounds as prepared; refused where there are none."""
-    low, high = ((bound - preparation.target_centre) / preparation.target_scale for bound in preparation.target_bounds)
-    if not -LARGEST <= low < high <= LARGEST:
+    low, high = preparation.target_interval
+    if not (np.isfinite(preparation.target_bounds).all() and low < high):
         column = preparation.model.target
         raise TermsError(
             f"privacy.score_epsilon: expected public bounds of the target, model.bounds.{column} with low < high: without them one row "

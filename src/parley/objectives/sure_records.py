@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from parley.data import Design
 from parley.data.blocks import sum_blocks
 from parley.data.design import BLOCK
-from parley.validate import Floats
+from parley.validate import SMALLEST, Floats
 
 FINE = 128  # rows after which another sum is kept
 LEVELS = 8  # how many different prefixes one call distinguishes
@@ -24,9 +24,8 @@ class SureRecords:
     def __init__(self, design: Design, limit: Floats) -> None:
         self.centre = design.best_fit[0]
         residual = np.abs(design.X @ self.centre - design.y)
-        room = limit / np.maximum(2 * design.weight, 1e-300) - residual
-        with np.errstate(over="ignore"):  # a row of zeros never clips: its radius is infinite
-            radius = room / np.maximum(design.row_norms("l2"), 1e-300) * (1 - 1e-9)
+        room = limit / np.maximum(2 * design.weight, SMALLEST) - residual
+        radius = room / np.maximum(design.row_norms("l2"), SMALLEST) * (1 - 1e-9)
         radius = np.where(room > 0, radius, -1.0)  # -1: clips at theta0 itself
         order = np.argsort(-radius, kind="stable")
         self._X, self._y, self._limit = design.X[order], design.y[order], limit[order]

@@ -3,7 +3,7 @@ import pytest
 
 from parley.forecasting import forecast
 from parley.forecasting.pilot import open_pilot
-from parley.forecasting.stakes import noise_law, stakes
+from parley.games.stakes import noise_law, stakes
 from parley.owner import owner_plan
 from samples import make_terms, regression_table
 
@@ -17,29 +17,30 @@ def test_the_noise_of_any_budget_is_that_of_the_owners_plan(privacy):
     pilot = open_pilot(terms, PILOT)
     rng = np.random.default_rng(0)
     for epsilon in np.exp(rng.uniform(np.log(0.01), np.log(10), 20)).round(6):
-        owners = tuple(part.model_copy(update={"epsilon": float(epsilon)}) for part in terms.owners)
-        there = terms.model_copy(update={"owners": owners})
+        there = terms.changed(everyone={"epsilon": float(epsilon)})
         for place, part in enumerate(terms.owners):
             expected = owner_plan(there, part.name, pilot.preparation, pilot.objective)[1].mechanism.variance
-            ours = known.sensitivity[place] ** 2 * known.unit_variance(np.array([epsilon]))[0]
-            assert ours == pytest.approx(expected, rel=1e-6)
+            assert known.variances(np.full(2, epsilon))[place] == pytest.approx(expected, rel=1e-6)
 
 
-def test_the_economy_is_the_forecasts():
+def test_the_cost_is_the_forecasts():
     terms = make_terms(6000, 4000, privacy__clip=50.0)
     known, expected = stakes(terms, PILOT), forecast(terms, PILOT, resamples=2)
     assert expected.method == "exact-moments"
+    noise = known.noise(np.array([part.epsilon for part in terms.owners]))
+    everyone = np.ones(2, dtype=bool)
+    together = float(known.cost.together(noise, everyone))
     for place, owner in enumerate(expected.owners):
-        assert known.economy.alone(place) - known.economy.together() == pytest.approx(owner.gain, rel=1e-9)
-    economy = known.economy
-    excess = economy.together() - economy.estimation / economy.rows.sum()
+        assert known.cost.alone(known.records)[place] - together == pytest.approx(owner.gain, rel=1e-9)
+    excess = together - known.cost.estimation / known.records.sum()
     assert excess / known.least_cost == pytest.approx(expected.relative_fitness.mean, rel=1e-9)
+    assert float(known.fitness(noise.variance(everyone))) == pytest.approx(expected.relative_fitness.mean, rel=1e-9)
 
 
 def test_noise_is_never_free_where_the_clip_binds():
     """With so many rows a pilot run cannot tell the noise from none; the curvature still can."""
     known = stakes(make_terms(10**8, 10**8, privacy__clip=0.5), PILOT)
-    assert known.economy.noise_price > 0.01
+    assert known.cost.noise_price > 0.01
     assert any("guess" in warning for warning in known.warnings)
 
 

@@ -1,4 +1,4 @@
-"""What a negotiation is about: the forecast's economy, and the noise of any budget, from public knowledge alone."""
+"""What a negotiation is about: what coalitions cost, and the noise of any budgets, from public knowledge alone."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,30 +8,54 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 
 from parley.accounting import exact, make_plan
+from parley.aggregation import EachOwnerNoise
 from parley.data.table import Table
+from parley.forecasting.coalition import CoalitionCost
 from parley.forecasting.expectation import expect
-from parley.forecasting.forecast import economy_of
+from parley.forecasting.forecast import coalition_cost
 from parley.forecasting.pilot import open_pilot
 from parley.forecasting.sources import Source
-from parley.forecasting.worth import Economy
 from parley.terms import Terms
 from parley.validate import Floats
 
+# Budgets need an upper end: an owner without a privacy cost would ask for infinity. At eps = 10 an even chance can become 0.99995.
+BOX = (0.01, 10.0)
 KNOTS = 161  # of the noise law between the ends of the box of budgets
 
 
 @dataclass(frozen=True, eq=False)
 class Stakes:
-    """The economy in the target's own units, and each owner's noise: its variance is sensitivity^2 times `unit_variance`(epsilon)."""
+    """What any coalition with any budgets in the box costs, in the target's own units.
 
-    economy: Economy
+    An owner's noise at epsilon has `unit_variance`(epsilon) times the variance that `unit_noise` gives it, its squared sensitivity.
+    """
+
+    cost: CoalitionCost
     least_cost: float  # of the best model on the pilot; relative fitness is measured in it
-    sensitivity: Floats  # of each owner's answers
+    unit_noise: EachOwnerNoise
     unit_variance: Callable[[Floats], Floats]
-    warnings: tuple[str, ...]
+    box: tuple[float, float] = BOX
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def records(self) -> Floats:
+        """n_l of every owner."""
+        return self.unit_noise.records
+
+    def variances(self, epsilon: Floats) -> Floats:
+        """Of each owner's answers at budgets [..., N]."""
+        return np.asarray(self.unit_noise.variances * self.unit_variance(epsilon))
+
+    def noise(self, epsilon: Floats) -> EachOwnerNoise:
+        """The owners' noise at budgets [..., N]."""
+        return EachOwnerNoise(self.records, self.variances(epsilon))
+
+    def fitness(self, variance: Floats) -> Floats:
+        """Expected relative fitness of models whose combined answers have this variance."""
+        return np.asarray(self.cost.privacy_error(variance) / self.least_cost)
 
 
-def stakes(terms: Terms, pilot: Table | Source | None = None, box: tuple[float, float] = (0.01, 10.0), seed: int = 0) -> Stakes:
+def stakes(terms: Terms, pilot: Table | Source | None = None, box: tuple[float, float] = BOX, seed: int = 0) -> Stakes:
     """Forecast what any coalition with any budgets in the box (all above the score's part) would cost. No private record is looked at.
 
     Where the moments are not exact, a pilot run at the terms' budgets tells bias and price of noise; a few runs cannot tell little noise
@@ -40,26 +64,21 @@ def stakes(terms: Terms, pilot: Table | Source | None = None, box: tuple[float, 
     known = open_pilot(terms, pilot)
     expected = expect(known)
     warnings = expected.warnings
-    economy = economy_of(expected, expected.fitness(seed))
+    cost, noise = coalition_cost(expected, expected.fitness(seed))
     if expected.method == "pilot-run" and expected.response is not None:
         curvature_price = float(expected.excess_at(1.0)[-1] - expected.excess_at(0.0)[-1])
-        economy = replace(economy, noise_price=max(economy.noise_price, curvature_price))
+        cost = replace(cost, noise_price=max(cost.noise_price, curvature_price))
         warnings = (
             *warnings,
             "the price of noise is the larger of a pilot run's at the terms' own budgets and the curvature's: a guess",
         )
     unit = known.preparation.target_scale**2
     return Stakes(
-        economy=replace(
-            economy,
-            estimation=economy.estimation * unit,
-            bias=economy.bias * unit,
-            noise_price=economy.noise_price * unit,
-            nobody=economy.nobody * unit,
-        ),
+        cost=cost.in_units(unit),
         least_cost=expected.unit * unit,
-        sensitivity=np.array([plan.mechanism.sensitivity for plan in known.plans]),
+        unit_noise=replace(noise, variances=np.array([plan.mechanism.sensitivity for plan in known.plans]) ** 2),
         unit_variance=noise_law(terms, box),
+        box=box,
         warnings=warnings,
     )
 

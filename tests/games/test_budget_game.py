@@ -6,9 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.accounting.meaning import posterior_bounds
+from parley.aggregation import EachOwnerNoise
 from parley.errors import NoEquilibriumError, SettingError
+from parley.forecasting.coalition import CoalitionCost
 from parley.games import Game, best_responses
-from parley.games.collaboration import Collaboration, _best_of_all, settle
+from parley.games.budget_game import BudgetGame, _best_of_all, stable_coalition
 from parley.games.payments import (
     balanced,
     best_reachable,
@@ -21,31 +23,34 @@ from parley.games.payments import (
     spending_curves,
 )
 from parley.games.privacy_cost import PrivacyCosts
+from parley.games.stakes import Stakes
 from parley.terms import PrivacyCost
 
 KINDS = ("linear", "exponential", "posterior")
 
 
-def collaboration(rows, value, costs, bias=0.0, noise_price=1.0, estimation=50.0, least_cost=1.0):
+NOISE = 4.0 * 200  # n^2 var at eps = 1
+
+
+def budget_game(rows, value, costs, bias=0.0, noise_price=1.0, estimation=50.0, least_cost=1.0):
     """Laplace noise over 10 rounds of answers with sensitivity 2/n: n^2 var = 4 x 200/eps^2."""
     rows = np.array(rows, dtype=float)
-    return Collaboration(
-        rows=rows,
-        noise=np.full(len(rows), 4.0),
-        unit_variance=lambda epsilon: 200 / epsilon**2,
+    return BudgetGame(
+        Stakes(
+            cost=CoalitionCost(estimation, bias, noise_price, nobody=10.0),
+            least_cost=least_cost,
+            unit_noise=EachOwnerNoise(rows, (2 / rows) ** 2),
+            unit_variance=lambda epsilon: 200 / epsilon**2,
+        ),
         value=np.array(value, dtype=float),
         privacy_cost=PrivacyCosts.of([PrivacyCost(kind=kind, weight=weight) for kind, weight in costs]),
-        estimation=estimation,
-        bias=bias,
-        noise_price=noise_price,
-        least_cost=least_cost,
     )
 
 
-def random_collaboration(seed, owners=None, kinds=KINDS):
+def random_game(seed, owners=None, kinds=KINDS):
     rng = np.random.default_rng(seed)
     count = owners or int(rng.integers(2, 5))
-    return collaboration(
+    return budget_game(
         rng.integers(100, 3000, count),
         10 ** rng.uniform(1, 4, count),
         [(str(rng.choice(kinds)), float(10 ** rng.uniform(-1, 2))) for _ in range(count)],
@@ -55,6 +60,7 @@ def random_collaboration(seed, owners=None, kinds=KINDS):
 
 def as_game(c):
     """The same as a plain game of the core: budget 0 means staying out. Written again, without the module's shortcuts."""
+    rows, cost = c.stakes.records, c.stakes.cost
 
     def payoff(profiles):
         flat = profiles.reshape(-1, c.owners)
@@ -63,12 +69,12 @@ def as_game(c):
             members = epsilon >= c.box[0]
             if members.sum() < 2:
                 continue
-            n = c.rows[members].sum()
-            noise = sum(c.noise[i] * 200 / epsilon[i] ** 2 for i in np.flatnonzero(members))
-            together = c.estimation / n + c.bias + c.noise_price * noise / n**2
+            n = rows[members].sum()
+            noise = sum(NOISE / epsilon[i] ** 2 for i in np.flatnonzero(members))
+            together = cost.estimation / n + cost.bias + cost.noise_price * noise / n**2
             for i in np.flatnonzero(members):
-                cost = c.privacy_cost(np.where(members, epsilon, 1.0))[i]
-                result[row, i] = c.value[i] * (c.estimation / c.rows[i] - together) - cost
+                lost = c.privacy_cost(np.where(members, epsilon, 1.0))[i]
+                result[row, i] = c.value[i] * (cost.estimation / rows[i] - together) - lost
         return result.reshape(profiles.shape)
 
     return Game(payoff, np.zeros(c.owners), np.full(c.owners, c.box[1]))
@@ -76,12 +82,12 @@ def as_game(c):
 
 @pytest.mark.parametrize("seed", range(30))
 def test_nobody_gains_by_leaving_joining_or_another_budget(seed):
-    c = random_collaboration(seed)
-    settled = settle(c)
+    c = random_game(seed)
+    stable = stable_coalition(c)
     game = as_game(c)
-    profile = np.where(settled.members, settled.epsilon, 0.0)
+    profile = np.where(stable.members, stable.epsilon, 0.0)
     here = game.payoff(profile)
-    np.testing.assert_allclose(here, settled.payoff, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(here, stable.payoff, rtol=1e-9, atol=1e-9)
     for i in range(c.owners):
         tried = np.repeat(profile[None], 801, axis=0)
         tried[:, i] = np.concatenate([[0.0], np.geomspace(*c.box, 800)])
@@ -93,15 +99,15 @@ def test_nobody_gains_by_leaving_joining_or_another_budget(seed):
 @settings(max_examples=30, deadline=None)
 def test_given_who_joins_budgets_do_not_depend_on_each_other(seed):
     """The core's best response, found by search, against different budgets of the others: always the dominant one."""
-    c = random_collaboration(seed, owners=3, kinds=("linear", "exponential"))
+    c = random_game(seed, owners=3, kinds=("linear", "exponential"))
     rng = np.random.default_rng(seed + 1)
-    expected = c.best_budgets(np.full(3, c.rows.sum()))
+    rows, cost = c.stakes.records, c.stakes.cost
+    expected = c.best_budgets(c.everyone)
 
     def joined(profiles):
-        n = c.rows.sum()
-        together = c.estimation / n + c.bias + c.noise_price * (c.noise * 200 / profiles**2).sum(-1, keepdims=True) / n**2
-        cost = np.apply_along_axis(c.privacy_cost, -1, profiles)
-        return c.value * (c.estimation / c.rows - together) - cost
+        n = rows.sum()
+        together = cost.estimation / n + cost.bias + cost.noise_price * (NOISE / profiles**2).sum(-1, keepdims=True) / n**2
+        return c.value * (cost.estimation / rows - together) - np.apply_along_axis(c.privacy_cost, -1, profiles)
 
     game = Game(joined, np.full(3, c.box[0]), np.full(3, c.box[1]))
     found = best_responses(game, 0, rng.uniform(0.1, 9, (4, 3)))
@@ -111,26 +117,26 @@ def test_given_who_joins_budgets_do_not_depend_on_each_other(seed):
 
 def test_a_linear_cost_has_the_budget_of_the_cube_root():
     """-2 A w eps^-3 = -c: eps = (2 v K w/(n^2 c))^(1/3)."""
-    c = collaboration([1000, 1000], [500, 500], [("linear", 3.0), ("linear", 3.0)])
+    c = budget_game([1000, 1000], [500, 500], [("linear", 3.0), ("linear", 3.0)])
     expected = (2 * 500 * 1.0 * 800 / 2000**2 / 3.0) ** (1 / 3)
-    np.testing.assert_allclose(c.best_budgets(np.full(2, 2000.0)), expected, rtol=1e-6)
+    np.testing.assert_allclose(c.best_budgets(c.everyone), expected, rtol=1e-6)
 
 
 def test_owners_without_a_cost_spend_all_and_owners_without_value_stay_out():
-    free = settle(collaboration([500, 500, 500], [1000, 1000, 0], [("linear", 0.0)] * 3))
+    free = stable_coalition(budget_game([500, 500, 500], [1000, 1000, 0], [("linear", 0.0)] * 3))
     assert free.members.tolist() == [True, True, False]
     np.testing.assert_allclose(free.epsilon[:2], 10.0)
 
 
 def test_one_owner_that_fears_for_its_people_stays_out():
-    shy = settle(collaboration([800, 800, 800], [1000] * 3, [("linear", 1.0), ("linear", 1.0), ("exponential", 1e4)]))
+    shy = stable_coalition(budget_game([800, 800, 800], [1000] * 3, [("linear", 1.0), ("linear", 1.0), ("exponential", 1e4)]))
     assert shy.members.tolist() == [True, True, False]
     assert (shy.payoff[:2] > 0).all()
     assert shy.payoff[2] == 0
 
 
 def test_nobody_joining_is_reported_and_has_a_price_of_one():
-    c = collaboration([5000, 5000], [1.0, 1.0], [("linear", 100.0)] * 2)
+    c = budget_game([5000, 5000], [1.0, 1.0], [("linear", 100.0)] * 2)
     alone = free_deal(c)
     assert not alone.members.any()
     assert c.fitness(alone.epsilon, alone.members) is None
@@ -139,12 +145,12 @@ def test_nobody_joining_is_reported_and_has_a_price_of_one():
 
 
 def test_the_price_of_privacy_is_the_share_of_gains_lost():
-    c = collaboration([1000, 3000], [100.0, 100.0], [("linear", 0.1)] * 2)
+    c = budget_game([1000, 3000], [100.0, 100.0], [("linear", 0.1)] * 2)
     everyone, epsilon = np.ones(2, dtype=bool), np.array([2.0, 2.0])
-    gains = 50 / c.rows - 50 / 4000 - 2 * 200 / 4000**2
-    best = 50 / c.rows - 50 / 4000
+    gains = 50 / c.stakes.records - 50 / 4000 - 2 * 200 / 4000**2
+    best = 50 / c.stakes.records - 50 / 4000
     assert c.price_of_privacy(epsilon, everyone) == pytest.approx(1 - np.maximum(gains, 0).sum() / best.sum())
-    hopeless = collaboration([1000, 3000], [1, 1], [("linear", 1.0)] * 2, bias=1.0)
+    hopeless = budget_game([1000, 3000], [1, 1], [("linear", 1.0)] * 2, bias=1.0)
     assert hopeless.price_of_privacy(epsilon, everyone) is None
 
 
@@ -156,7 +162,7 @@ def test_the_posterior_cost_is_that_of_the_accounting():
 
 @pytest.mark.parametrize("seed", range(12))
 def test_contracts_hold_and_reach_the_target(seed):
-    c = random_collaboration(seed)
+    c = random_game(seed)
     everyone = np.ones(c.owners, dtype=bool)
     floor = c.fitness(np.full(c.owners, 10.0), everyone)
     deal = cheapest_contracts(c, 2 * floor + 1e-4)
@@ -169,18 +175,18 @@ def test_contracts_hold_and_reach_the_target(seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_no_contracts_on_a_grid_are_cheaper(seed):
     """Two owners with convex costs: brute force over 300 x 300 budgets, each with the least payments that hold."""
-    c = random_collaboration(seed, owners=2, kinds=("linear", "exponential"))
+    c = random_game(seed, owners=2, kinds=("linear", "exponential"))
     everyone = np.ones(2, dtype=bool)
     target = 3 * c.fitness(np.full(2, 10.0), everyone)
     grid = np.geomspace(*c.box, 300)
     pairs = np.array(list(itertools.product(grid, grid)))
-    n = c.rows.sum()
-    noise = c.noise * 200 / pairs**2
-    fits = (c.bias + noise.sum(axis=1) / n**2) / c.least_cost <= target
-    own = np.stack([-c.value[i] * c.noise[i] * 200 / grid**2 / n**2 - c.privacy_cost(np.tile(grid, (2, 1)))[i] for i in range(2)])
+    rows, bias = c.stakes.records, c.stakes.cost.bias
+    n = rows.sum()
+    noise = NOISE / pairs**2
+    fits = (bias + noise.sum(axis=1) / n**2) / c.stakes.least_cost <= target
+    own = (-c.value * NOISE / grid[:, None] ** 2 / n**2 - c.privacy_cost(np.tile(grid[:, None], 2))).T
     own_here = np.stack([np.interp(np.log(pairs[:, i]), np.log(grid), own[i]) for i in range(2)], axis=1)
-    payoff = c.value * (50 / c.rows - 50 / n - c.bias - noise.sum(axis=1, keepdims=True) / n**2)
-    payoff -= np.stack([c.privacy_cost(np.tile(pairs[:, i], (2, 1)))[i] for i in range(2)], axis=1)
+    payoff = c.value * (50 / rows - 50 / n - bias - noise.sum(axis=1, keepdims=True) / n**2) - c.privacy_cost(pairs)
     paid = np.maximum(0, np.maximum(own.max(axis=1) - own_here, -payoff)).sum(axis=1)
     brute = paid[fits].min()
     ours = contracts(c, everyone, target).spend
@@ -189,7 +195,7 @@ def test_no_contracts_on_a_grid_are_cheaper(seed):
 
 
 def test_a_posted_price_holds_and_is_no_cheaper():
-    c = collaboration([800, 1000, 1200], [300, 400, 500], [("linear", 1.0), ("linear", 2.0), ("exponential", 0.2)])
+    c = budget_game([800, 1000, 1200], [300, 400, 500], [("linear", 1.0), ("linear", 2.0), ("exponential", 0.2)])
     free = free_deal(c)
     target = 0.5 * c.fitness(free.epsilon, free.members)
     posted, contract = posted_price(c, target), cheapest_contracts(c, target)
@@ -203,7 +209,7 @@ def test_a_posted_price_holds_and_is_no_cheaper():
 
 def test_payments_that_are_too_small_do_not_hold():
     """The check can fail: a tenth off every contract, and somebody gains by breaking it."""
-    c = collaboration([800, 1000], [300, 400], [("linear", 1.0), ("linear", 2.0)])
+    c = budget_game([800, 1000], [300, 400], [("linear", 1.0), ("linear", 2.0)])
     free = free_deal(c)
     deal = cheapest_contracts(c, 0.5 * c.fitness(free.epsilon, free.members))
     short = type(deal)(deal.epsilon, deal.members, 0.9 * deal.contract, deal.fee, 0.0, deal.payoff - 0.1 * deal.contract)
@@ -212,7 +218,7 @@ def test_payments_that_are_too_small_do_not_hold():
 
 
 def test_a_balanced_deal_costs_the_learner_nothing_and_still_holds():
-    c = collaboration([800, 1000], [3000, 4000], [("linear", 1.0), ("linear", 2.0)])
+    c = budget_game([800, 1000], [3000, 4000], [("linear", 1.0), ("linear", 2.0)])
     free = free_deal(c)
     deal = cheapest_contracts(c, 0.7 * c.fitness(free.epsilon, free.members))
     shared = balanced(deal)
@@ -220,19 +226,19 @@ def test_a_balanced_deal_costs_the_learner_nothing_and_still_holds():
     assert shared.spend == pytest.approx(0, abs=1e-9)
     assert (shared.payoff >= 0).all()
     assert largest_gain(c, shared) < 1e-6
-    lossy = collaboration([800, 1000], [10, 10], [("linear", 10.0)] * 2)
+    lossy = budget_game([800, 1000], [10, 10], [("linear", 10.0)] * 2)
     with pytest.raises(NoEquilibriumError, match="the learner must bring"):
         balanced(cheapest_contracts(lossy, 2 * lossy.fitness(np.full(2, 10.0), np.ones(2, dtype=bool))))
 
 
 def test_an_unreachable_target_says_what_is_reachable():
-    c = collaboration([800, 1000], [10, 10], [("linear", 1.0)] * 2, bias=0.5)
+    c = budget_game([800, 1000], [10, 10], [("linear", 1.0)] * 2, bias=0.5)
     with pytest.raises(SettingError, match=r"reach 0\.5 at best"):
         cheapest_contracts(c, 0.1)
 
 
 def test_quality_falls_with_spend():
-    c = collaboration([800, 1000, 1200], [300, 400, 500], [("linear", 1.0), ("linear", 2.0), ("exponential", 0.2)])
+    c = budget_game([800, 1000, 1200], [300, 400, 500], [("linear", 1.0), ("linear", 2.0), ("exponential", 0.2)])
     for money, fitness in spending_curves(c, points=6).values():
         assert len(money) > 3
         order = np.argsort(money)
@@ -243,11 +249,11 @@ def test_all_coalitions_and_the_walks_agree(monkeypatch):
     """Where a walk ends at a coalition, it is an equilibrium that the full search knows, and never a better one."""
     ended = 0
     for seed in range(60):
-        c = random_collaboration(seed)
-        best = settle(c)
+        c = random_game(seed)
+        best = stable_coalition(c)
         with monkeypatch.context() as patch:
-            patch.setattr("parley.games.collaboration.EXACT_UP_TO", 0)
-            walked = settle(c)
+            patch.setattr("parley.games.budget_game.EXACT_UP_TO", 0)
+            walked = stable_coalition(c)
         assert walked.payoff.sum() <= best.payoff.sum() + 1e-9
         ended += np.array_equal(walked.members, best.members)
     assert ended > 50
@@ -256,13 +262,13 @@ def test_all_coalitions_and_the_walks_agree(monkeypatch):
 @pytest.mark.parametrize("seed", [83, 128, 137])
 def test_owners_that_join_and_leave_for_ever_end_at_nobody(monkeypatch, seed):
     """Walks on which coalitions repeat; what is returned is an equilibrium all the same."""
-    c = random_collaboration(seed)
-    monkeypatch.setattr("parley.games.collaboration.EXACT_UP_TO", 0)
+    c = random_game(seed)
+    monkeypatch.setattr("parley.games.budget_game.EXACT_UP_TO", 0)
     assert largest_gain(c, free_deal(c)) < 1e-9
 
 
 def test_a_thousand_owners_are_at_rest():
-    c = random_collaboration(5, owners=1000)
+    c = random_game(5, owners=1000)
     deal = free_deal(c)
     assert deal.members.sum() > 100
     assert largest_gain(c, deal) < 1e-6 * float(deal.payoff.max())
@@ -275,17 +281,17 @@ def test_walks_of_nine_owners_find_what_a_full_search_finds():
         rng = np.random.default_rng(seed)
         costs = [(str(rng.choice(KINDS)), float(10 ** rng.uniform(-1, 1))) for _ in range(9)]
         settings = {"bias": float(rng.choice([0, 0.005, 0.02])), "noise_price": float(10 ** rng.uniform(0, 2))}
-        game = collaboration(rng.integers(50, 1500, 9), 10 ** rng.uniform(0, 3, 9), costs, **settings)
+        game = budget_game(rng.integers(50, 1500, 9), 10 ** rng.uniform(0, 3, 9), costs, **settings)
         exact = _best_of_all(game, 0.0)
         joined += exact.members.any()
-        missed += exact.members.any() and not settle(game).members.any()
+        missed += exact.members.any() and not stable_coalition(game).members.any()
     assert joined >= 10
     assert missed <= 1
 
 
 def test_a_few_large_owners_among_many_small_ones_are_found():
     """Everyone together is noisier than the two large ones: the best quality is theirs, and so are the cheap contracts."""
-    game = collaboration([5000, 5000] + [2] * 5, [1, 1] + [0] * 5, [("linear", 10.0)] * 7)
+    game = budget_game([5000, 5000] + [2] * 5, [1, 1] + [0] * 5, [("linear", 10.0)] * 7)
     pair = np.array([True, True] + [False] * 5)
     everyone = reachable(game, np.ones(7, dtype=bool))
     assert best_reachable(game) == pytest.approx(reachable(game, pair))
@@ -297,7 +303,7 @@ def test_a_few_large_owners_among_many_small_ones_are_found():
 
 
 def test_owners_who_ask_for_nothing_are_had_for_nothing():
-    game = collaboration([500, 500, 500], [0.0] * 3, [("linear", 0.0)] * 3)
+    game = budget_game([500, 500, 500], [0.0] * 3, [("linear", 0.0)] * 3)
     deal = posted_price(game, 3 * reachable(game, np.ones(3, dtype=bool)))
     assert deal is not None
     assert deal.spend < 1e-6

@@ -1,0 +1,290 @@
+"""The durable ledger: promises and answers in one SQLite file."""
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from parley.account import Account, Head, Reservation
+from parley.accounting import exact
+from parley.durable import create
+from parley.errors import BrokenChainError, LedgerError
+from parley.ledger import rows, schema
+from parley.ledger.chain import COLUMNS, append, head
+from parley.ledger.contract import Budget, Cost, Facts, Release
+from parley.ledger.lines import Drawing, Line, Place
+from parley.ledger.verification import FULLY, PAGE, Verification, recall
+from parley.queries import Query
+from parley.validate import Floats
+
+
+class Ledger:
+    """A durable ledger in one SQLite file: one lifetime budget for one table of one owner.
+
+    Formal guarantee: over the file's whole life the reservations of all accepted terms add up to at most the lifetime budget
+    (epsilon and delta, by simple composition), and the answers under each stay within its reservation, across threads, processes,
+    forks, crashes, retries and restarts; at most one answer ever exists for a query id and for a round of an agreement; all answers
+    under an agreement come from the table with which it was accepted. What no file can notice is being put back together with all that
+    lies beside it: a learner that keeps the chain's end does.
+
+    `lifetime` (and `lifetime_delta`) are needed when the file is new and must be left out or equal afterwards. A file of an earlier
+    version is upgraded (`schema`); every opening verifies the chain (`verification`).
+
+    >>> import tempfile
+    >>> ledger = Ledger(Path(tempfile.mkdtemp()) / "bank-a.ledger", lifetime=3.0)
+    >>> float(ledger.lifetime[0]), float(ledger.reserved[0])
+    (3.0, 0.0)
+    """
+
+    durable = True
+
+    def __init__(
+        self, path: str | Path, lifetime: float | str | Fraction | None = None, lifetime_delta: float | str | None = None
+    ) -> None:
+        self.path = Path(path)
+        named = self.path.name not in ("", ":memory:") and not str(self.path).startswith("file:")  # "./:memory:" is one too
+        if not named or (self.path.exists() and not self.path.is_file()):
+            raise LedgerError(f"{str(path)!r}: a ledger is a file; give its path")
+        if lifetime is None and not self.path.exists():
+            raise LedgerError(f"{self.path}: no such ledger; to make one, give its lifetime budget (epsilon)")
+        wanted = None if lifetime is None else exact(lifetime)
+        wanted_delta = None if lifetime_delta is None else _delta(lifetime_delta)
+        with contextlib.suppress(OSError):  # what cannot be made, SQLite says below; its -wal file gets the same permissions
+            create(self.path, b"")
+        place = Place(self.path)
+        self._writer, self._reader = Line(place, writes=True), Line(place)
+        self._archivist = Line(place)  # for what takes longer, so that nobody waits for it
+        self._drawing = Drawing(beside(self.path, "drawing"))
+        self._begin(wanted, wanted_delta)
+        self._kept: Head | None = None
+        self._verified = self._recalled()
+        self.remember()
+
+    @property
+    def lifetime(self) -> Budget:
+        """(epsilon, delta): the most that all agreements together may ever cost."""
+        with self._reader.transaction() as db:
+            return rows.lifetime(db)
+
+    @property
+    def reserved(self) -> Budget:
+        """(epsilon, delta) that the accepted terms may cost together, and what counts as spent since a restore."""
+        with self._reader.transaction() as db:
+            return rows.reserved(db)
+
+    @property
+    def head(self) -> Head:
+        """The end of the chain."""
+        with self._reader.transaction() as db:
+            return head(db)
+
+    def hash_at(self, entries: int) -> str | None:
+        """The hash that the chain had with this many rows; None if it never had so many, or not since the file has a version."""
+        with self._reader.transaction() as db:
+            row = db.execute("SELECT hash FROM entries WHERE seq=?", (entries,)).fetchone()
+            return None if row is None or entries < (rows.upgraded(db) or 0) else str(row[0])
+
+    def accept(self, reservation: Reservation, table: bytes | None = None) -> None:
+        """Reserve for these terms. Accepting the same terms again changes nothing; terms are never un-accepted.
+
+        `table` is the table's digest. It is kept with the terms, sealed, and terms that were accepted with another table are refused;
+        where none was kept yet, this one is.
+        """
+        with self._writer.transaction() as db:
+            rows.accept(db, self.path, reservation, table)
+
+    def require_room(self, reservation: Reservation) -> None:
+        """Raise what `accept` would raise, and change nothing."""
+        with self._reader.transaction() as db:
+            rows.room(db, self.path, reservation)
+
+    def knows_table(self, terms: str) -> bool:
+        """Whether the table with which these terms were accepted is known."""
+        with self._reader.transaction() as db:
+            return rows.table(db, terms) is not None
+
+    def close_terms(self, terms: str, why: str) -> None:
+        """Answer nothing more under these terms; everything that they reserved counts as spent. Repeating it changes nothing."""
+        with self._writer.transaction() as db:
+            rows.close(db, terms, why)
+
+    def assume_spent(self, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
+        """Close all agreements, those `lost` to the ledger too, and count the whole lifetime budget as spent if so wanted (`backup`)."""
+        with self._writer.transaction() as db:
+            rows.assume_spent(db, self.path, owner, lost, everything)
+
+    def account(self, terms: str) -> Account:
+        """Where the agreement stands."""
+        with self._reader.transaction() as db:
+            return rows.account(db, terms)
+
+    def accounts(self) -> list[tuple[str, Account]]:
+        """All agreements with the time of their acceptance, oldest first."""
+        with self._reader.transaction() as db:
+            return [(time, rows.account(db, terms)) for time, terms in rows.accepted(db)]
+
+    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]:
+        """The stored answer if there is one; else check, release, and commit debit and answer together. With it, the account.
+
+        `release` computes under no lock: however long it takes, others read and write meanwhile. The noise is then drawn under the
+        drawing lock, for a question that is still unanswered, and stored in a short transaction before the lock is given up. Formal
+        guarantee: for each answer that is ever stored one draw was made among all who hold that lock, so no race chooses among several;
+        a crash between draw and commit released nothing, and nobody saw that draw. (Should a disk that cannot lock let a second one in,
+        the transaction looks once more: who comes late throws its draw away unseen, whatever it was.)
+        """
+        known = self._answerable(query, spent_after)
+        if known is not None:
+            return known
+        draw = release()
+        with self._drawing:
+            known = self._answerable(query, spent_after)
+            if known is not None:
+                return known
+            value = np.ascontiguousarray(draw(), dtype="<f8")
+            with self._writer.transaction() as db:
+                known = rows.stored(db, query)
+                if known is not None:
+                    return known
+                before = rows.account(db, query.terms)
+                after = before.debit(query, spent_after)
+                end = append(
+                    db,
+                    kind="answer",
+                    terms=query.terms,
+                    learner=query.learner,
+                    round=query.round,
+                    query=query.id,
+                    content=query.content,
+                    event=json.dumps(event, sort_keys=True),
+                    epsilon=str(after.spent - before.spent),
+                    delta=str(before.delta_left),
+                    balance=str(after.spent),
+                    shape=json.dumps(value.shape),
+                    answer=value.tobytes(),
+                )
+        return value, replace(after, head=end)
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """Every row, oldest first, without the answers themselves; read in pages, so that nobody waits for it."""
+        last = 0
+        while True:
+            with self._archivist.transaction() as db:
+                page = db.execute(
+                    f"SELECT {', '.join(COLUMNS[:-2])} FROM entries WHERE seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
+                    (last, PAGE),
+                ).fetchall()
+            if not page:
+                return
+            for row in page:
+                yield dict(zip(COLUMNS, row, strict=False))
+            last = page[-1][0]
+
+    def verify(self) -> int:
+        """Recompute the whole chain and every balance; the number of rows, or a `BrokenChainError` that names the first bad one."""
+        whole = Verification()
+        self._follow(whole)
+        return whole.head.entries
+
+    def remember(self) -> None:
+        """Verify what was added since, and keep how far the chain is known to be sound; bring the file up to date with its -wal file.
+
+        For whoever holds a ledger for long, now and then: an older copy of the file is then noticed.
+        """
+        with self._archivist.lock:
+            self._follow(self._verified)
+            if self._verified.head == self._kept:
+                return
+            path = beside(self.path, "verified")
+            others = recall(path)  # another process may be further
+            if others is None or others.head.entries < self._verified.head.entries:
+                with contextlib.suppress(OSError):  # a memory only
+                    self._verified.remember(path)
+            if self._kept is not None:
+                self._archivist.checkpoint()
+            self._kept = self._verified.head
+
+    def close(self) -> None:
+        """Let go of the file."""
+        for line in (self._drawing, self._writer, self._reader, self._archivist):
+            line.close()
+
+    def _begin(self, lifetime: Fraction | None, lifetime_delta: Fraction | None) -> None:
+        """Make the ledger, or upgrade it; or refuse a file that is none, or has another budget."""
+        with self._reader.transaction() as db:
+            ready = schema.version(db, self.path) == schema.VERSION
+        if not ready:
+            with self._writer.transaction() as db:
+                found = schema.version(db, self.path)
+                if found == 0:
+                    schema.move(db)
+                    Verification().follow(lambda: nullcontext(db), self.path, upgraded=head(db).entries + 1)
+                    schema.mark(db)
+                elif found != schema.VERSION:
+                    if lifetime is None:
+                        raise LedgerError(f"{self.path}: not a ledger; to make it one, give its lifetime budget (epsilon)")
+                    self._require_known(db)
+                    schema.make(db)
+                    append(db, kind="open", epsilon=str(lifetime), delta=str(lifetime_delta or 0), balance="0")
+        known = self.lifetime
+        if lifetime not in (None, known[0]) or lifetime_delta not in (None, known[1]):
+            raise LedgerError(f"{self.path}: its lifetime budget is {rows.written(known)}, and a lifetime budget never changes")
+
+    def _recalled(self) -> Verification:
+        """The verification to go on from; a ledger that is not the remembered one, or that one at an earlier time, is refused."""
+        kept = recall(beside(self.path, "verified"))
+        begin = Verification() if kept is None or kept.head.entries <= FULLY else kept
+        if begin is not kept:
+            self._follow(begin)
+        with self._reader.transaction() as db:
+            self._require_known(db)
+        return begin
+
+    def _require_known(self, db: sqlite3.Connection) -> None:
+        kept = recall(beside(self.path, "verified"))
+        if kept is None:
+            return
+        made = schema.version(db, self.path) is not None
+        row = db.execute("SELECT hash FROM entries WHERE seq=?", (kept.head.entries,)).fetchone() if made else None
+        if row != (kept.head.hash,):
+            raise BrokenChainError(
+                f"{self.path}: the ledger was rolled back or replaced: {kept.head.entries} rows were there, now there are "
+                f"{head(db).entries if made else 0}, and they do not go on from those. Put the latest one back with its -wal file; "
+                "if it is lost: parley owner restore"
+            )
+
+    def _follow(self, verification: Verification) -> None:
+        with self._archivist.transaction() as db:
+            upgraded = rows.upgraded(db)
+        verification.follow(self._archivist.transaction, self.path, upgraded)
+
+    def _answerable(self, query: Query, spent_after: Cost) -> tuple[Floats, Account] | None:
+        """The stored answer; None if there is none and this question may have one, else a refusal."""
+        with self._reader.transaction() as db:
+            known = rows.stored(db, query)
+            if known is None:
+                rows.account(db, query.terms).debit(query, spent_after)
+            return known
+
+
+def beside(ledger: Path, what: str) -> Path:
+    """A file that belongs to a ledger, by whatever links that is named."""
+    ledger = ledger.resolve()
+    return ledger.with_name(f"{ledger.name}.{what}")
+
+
+def _delta(value: float | str) -> Fraction:
+    """A lifetime delta as people mean it."""
+    try:
+        delta = Fraction(str(value))
+    except ValueError:
+        delta = Fraction(-1)
+    if not 0 <= delta < 1:
+        raise LedgerError(f"lifetime_delta = {value}: expected a number from 0 to below 1")
+    return delta

@@ -1,0 +1,33 @@
+"""What an owner needs of a ledger, durable or for a study."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Protocol
+
+from parley.account import Account, Reservation
+from parley.errors import ContentMismatch
+from parley.queries import Query
+from parley.validate import Floats
+
+Budget = tuple[Fraction, Fraction]  # epsilon, delta
+Release = Callable[[], Callable[[], Floats]]  # computes, and returns what then draws the noise
+Facts = dict[str, Any]
+Cost = Callable[[int], Fraction]  # what this many answers cost together
+
+
+class AnyLedger(Protocol):
+    """Promises kept: terms are accepted once, answered within what they reserve, and every answer is stored."""
+
+    @property
+    def durable(self) -> bool: ...
+    def accept(self, reservation: Reservation, table: bytes | None = None) -> None: ...
+    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]: ...
+    def account(self, terms: str) -> Account: ...
+    def hash_at(self, entries: int) -> str | None: ...
+
+
+def same_question(query: Query, content: str, value: Floats) -> Floats:
+    """The stored answer, if this is the question that it answers."""
+    if query.content != content:
+        raise ContentMismatch(f"query id {query.id!r} was already used for another question: choose a new id")
+    return value

@@ -1,0 +1,42 @@
+"""The same rules in memory, for studies."""
+
+import numpy as np
+
+from parley.account import Account, Reservation
+from parley.errors import UnknownTerms
+from parley.ledger.contract import Cost, Facts, Release, same_question
+from parley.queries import Query
+from parley.validate import Floats
+
+
+class StudyLedger:
+    """Every study starts a fresh one, and only the latest answer is kept."""
+
+    durable = False
+
+    def __init__(self) -> None:
+        self._accounts: dict[str, Account] = {}
+        self._latest: dict[str, tuple[str, str, Floats]] = {}
+
+    def accept(self, reservation: Reservation, table: bytes | None = None) -> None:
+        self._accounts.setdefault(reservation.terms, reservation.account())
+
+    def account(self, terms: str) -> Account:
+        if terms not in self._accounts:
+            raise UnknownTerms("nobody at this owner accepted these terms")
+        return self._accounts[terms]
+
+    def hash_at(self, entries: int) -> str | None:
+        """A study keeps no chain."""
+        return None
+
+    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]:
+        account = self.account(query.terms)
+        known, content, value = self._latest.get(query.terms, ("", "", np.empty(0)))
+        if query.id == known:
+            return same_question(query, content, value), account
+        after = account.debit(query, spent_after)
+        value = release()()
+        self._accounts[query.terms] = after
+        self._latest[query.terms] = (query.id, query.content, value)
+        return value, after

@@ -1,0 +1,168 @@
+"""The chain recomputed row by row, with every balance; and what was verified remembered, so that nobody starts at the first row again.
+
+What was verified lies in a file of its own beside the ledger (`NAME.ledger.verified`): how many rows, the hash of the last one, and
+every account as it then stood. Formal guarantee: a ledger that was opened follows, row by row, from what was remembered; and it is the
+one that was remembered, or goes on from it. So a ledger alone that was put back to an older state, or replaced, is refused. The rows
+before are believed, unless there are at most `FULLY` of them: somebody's edit there is found by `Ledger.verify` (`parley owner ledger
+--verify`). Who may write to the folder can forge the two files, as the chain itself (`chain`).
+"""
+
+import hashlib
+import json
+import re
+import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from fractions import Fraction
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from parley.account import Account, Head
+from parley.durable import replace_text
+from parley.errors import BrokenChainError, BudgetExhausted, OutOfOrder, UnknownTerms
+from parley.ledger.chain import COLUMNS, START, first_row_hash, row_hash
+from parley.ledger.contract import Budget
+from parley.queries import StatisticsQuery
+
+FORMAT = "parley-verified-1"
+FULLY = 10_000  # rows that every opening verifies from the first one on: a fraction of a second
+PAGE = 2_000  # rows looked at in one transaction
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+Reading = Callable[[], AbstractContextManager[sqlite3.Connection]]
+
+
+class Verification:
+    """Follows the chain from its start, or from what was remembered."""
+
+    def __init__(self) -> None:
+        self.head = Head(0, START)
+        self.lifetime: Budget | None = None
+        self.reserved: Budget = (Fraction(0), Fraction(0))
+        self.accounts: dict[str, Account] = {}
+        self.tables: set[str] = set()  # terms whose table is known
+
+    def follow(self, read: Reading, path: Path, upgraded: int | None) -> None:
+        """Verify the rows after those that were; a `BrokenChainError` names the first that does not follow.
+
+        Read in pages: rows are only ever added, so a later page belongs to the same chain. `upgraded` is the row up to which files
+        had no version.
+        """
+        while rows := self._page(read):
+            for row in rows:
+                try:
+                    link = (
+                        first_row_hash(row[-2], row[:-3])
+                        if upgraded is not None and row[0] < upgraded
+                        else row_hash(row[-2], row[:-3], row[-3])
+                    )
+                    sound = row[0] == self.head.entries + 1 and row[-2] == self.head.hash and row[-1] == link
+                    sound = sound and self._adds_up(dict(zip(COLUMNS, row, strict=False)))
+                except (KeyError, ValueError, TypeError, OutOfOrder, BudgetExhausted, UnknownTerms):
+                    sound = False
+                if not sound:
+                    raise BrokenChainError(
+                        f"{path}: row {self.head.entries + 1} does not follow from the rows before it; do not use this ledger"
+                    )
+                self.head = Head(row[0], row[-1])
+        if self.lifetime is None:
+            raise BrokenChainError(f"{path}: the row with its lifetime budget is missing; do not use this ledger")
+
+    def _page(self, read: Reading) -> list[tuple[Any, ...]]:
+        with read() as db:
+            return db.execute(
+                f"SELECT {', '.join(COLUMNS)}, pad, previous, hash FROM entries WHERE seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
+                (self.head.entries, PAGE),
+            ).fetchall()
+
+    def _adds_up(self, entry: dict[str, Any]) -> bool:
+        """Whether the row says what its kind must say after the rows before; if so it is taken into account."""
+        kind, terms = entry["kind"], entry["terms"]
+        epsilon, delta, balance = _fraction(entry["epsilon"]), _fraction(entry["delta"]), _fraction(entry["balance"])
+        if kind == "answer":
+            account = self.accounts[terms]
+            question = StatisticsQuery(entry["query"], terms, entry["learner"], entry["round"])
+            self.accounts[terms] = account.debit(question, partial(_stored, balance))
+            return epsilon == balance - account.spent and delta == account.delta_left
+        if kind == "open":
+            sound, self.lifetime = self.lifetime is None and epsilon > 0 and 0 <= delta < 1, (epsilon, delta)
+            return sound
+        if kind in ("accept", "restore"):
+            self.reserved = self.reserved[0] + epsilon, self.reserved[1] + delta
+            sound = epsilon >= 0 and delta >= 0 and balance == self.reserved[0] and self._within_lifetime()
+            return sound and (kind == "restore" or self._accept(entry, epsilon, delta))
+        if kind == "close":
+            account = self.accounts[terms]
+            self.accounts[terms] = account.close()
+            return not account.closed and (epsilon, delta, balance) == (*account.left, account.epsilon)
+        if kind == "table":
+            new = terms in self.accounts and terms not in self.tables
+            self.tables.add(terms)
+            return new and _DIGEST.fullmatch(entry["content"]) is not None
+        return bool(kind == "upgrade")
+
+    def _accept(self, entry: dict[str, Any], epsilon: Fraction, delta: Fraction) -> bool:
+        terms, sealed = entry["terms"], entry["content"]
+        new = terms not in self.accounts
+        gaps = entry["event"] is not None
+        self.accounts[terms] = Account(terms, entry["learner"], epsilon, delta, entry["round"], gaps)
+        if sealed is not None:
+            self.tables.add(terms)
+        return new and (sealed is None or _DIGEST.fullmatch(sealed) is not None)
+
+    def _within_lifetime(self) -> bool:
+        lifetime = self.lifetime
+        return lifetime is not None and self.reserved[0] <= lifetime[0] and self.reserved[1] <= lifetime[1]
+
+    def remember(self, path: Path) -> None:
+        """Keep it for `recall`. A crash of the machine may lose it: then the next opening starts at the first row."""
+        content = {
+            "format": FORMAT,
+            "entries": self.head.entries,
+            "hash": self.head.hash,
+            "lifetime": None if self.lifetime is None else [str(part) for part in self.lifetime],
+            "reserved": [str(part) for part in self.reserved],
+            "accounts": [_written(account) for account in self.accounts.values()],
+            "tables": sorted(self.tables),
+        }
+        replace_text(path, json.dumps({**content, "sha256": _digest(content)}, indent=1) + "\n", lasting=False)
+
+
+def recall(path: Path) -> Verification | None:
+    """What was remembered; None if nothing was, or the file is damaged."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content.pop("sha256") != _digest(content) or content["format"] != FORMAT:
+            return None
+        known = Verification()
+        known.head = Head(content["entries"], content["hash"])
+        known.lifetime = Fraction(content["lifetime"][0]), Fraction(content["lifetime"][1])
+        known.reserved = Fraction(content["reserved"][0]), Fraction(content["reserved"][1])
+        known.accounts = {account["terms"]: _read(account) for account in content["accounts"]}
+        known.tables = set(content["tables"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return known
+
+
+_fraction = lru_cache(maxsize=4096)(Fraction)  # the same few over and over, and each takes as long as a hash
+
+
+def _written(account: Account) -> dict[str, Any]:
+    budgets = {"epsilon": str(account.epsilon), "delta": str(account.delta), "spent": str(account.spent)}
+    plain = ("terms", "learner", "rounds", "gaps", "answered", "answers", "closed")
+    return {name: getattr(account, name) for name in plain} | budgets
+
+
+def _read(content: dict[str, Any]) -> Account:
+    return Account(**content | {name: Fraction(content[name]) for name in ("epsilon", "delta", "spent")})
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _stored(balance: Fraction, answers: int) -> Fraction:
+    """What a row says its agreement had cost by then."""
+    return balance

@@ -1,0 +1,23 @@
+import subprocess
+import sys
+
+import pytest
+
+from parley.cli.app import PARTS
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_line_in_the_list_is_what_the_command_says_of_itself(name):
+    paragraph = (PARTS[name].load().help or "").split("\n\n")[0]
+    assert PARTS[name].line == " ".join(paragraph.split())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
+def test_help_and_version_load_no_command(arguments):
+    code = (
+        "import sys; from typer.testing import CliRunner; from parley.cli.app import app\n"
+        f"assert CliRunner().invoke(app, {arguments}).exit_code == 0\n"
+        "print(sorted({'numpy', 'pandas', 'pydantic', 'sklearn'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

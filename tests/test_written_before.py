@@ -1,0 +1,81 @@
+"""What an earlier version wrote - terms, ledgers, acceptances, checkpoints, models - opens, verifies, and a run goes on where it stood."""
+
+import json
+import shutil
+from fractions import Fraction
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import parley
+from parley.exchange import InProcess
+from parley.exchange.acceptance import Acceptances
+from parley.learning.deployed import learn, open_checkpoint, plan_run
+
+BEFORE = Path(__file__).parent / "fixtures" / "written_before"
+EXPECTED = json.loads((BEFORE / "expected.json").read_text())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    place = tmp_path / "before"
+    shutil.copytree(BEFORE, place)
+    for file in place.glob("*.ledger"):
+        file.chmod(0o600)
+    return place
+
+
+def owners(folder, terms, group):
+    made = [
+        parley.Owner(name, str(folder / f"{name}{group}.csv"), ledger=parley.Ledger(folder / f"{name}{group}.ledger"))
+        for name in "ab"
+    ]
+    for owner in made:
+        owner.accept(terms)
+    return made
+
+
+@pytest.mark.parametrize("run", EXPECTED)
+def test_terms_hashes_and_acceptances_are_what_they_were(run, folder):
+    terms, group = parley.load_terms(folder / f"{run}.toml"), "-classes" if run == "svm" else ""
+    assert terms.hash == EXPECTED[run]["hash"]
+    for name in "ab":
+        kept = Acceptances(folder / f"accepted-{name}{group}").get(terms.hash)
+        assert kept is not None
+        assert kept.terms.canonical == terms.canonical
+
+
+@pytest.mark.parametrize("run", EXPECTED)
+def test_ledgers_verify_and_stand_where_they_stood(run, folder):
+    terms, group = parley.load_terms(folder / f"{run}.toml"), "-classes" if run == "svm" else ""
+    for owner in owners(folder, terms, group):
+        owner.ledger.verify()
+        account = owner.ledger.account(terms.hash)
+        assert account.spent == Fraction(EXPECTED[run]["spent"][owner.name])
+        assert account.answered == EXPECTED[run]["answered"][owner.name]
+        owner.ledger.close()
+
+
+@pytest.mark.parametrize("run", ["gradients", "updates"])
+def test_a_run_that_was_interrupted_goes_on(run, folder):
+    terms = parley.load_terms(folder / f"{run}.toml")
+    parties = owners(folder, terms, "")
+    plan = plan_run(terms)
+    begin = open_checkpoint(plan, folder / f"{run}.checkpoint", resume=True)
+    assert begin.state.round == EXPECTED[run]["answered"]["a"] + 1
+    result = learn(plan, InProcess(parties), begin, lambda point: point.save(folder / f"{run}.checkpoint"), lambda name: None)
+    assert [o.answers for o in result.owners] == [terms.learning.horizon] * 2
+    for owner in parties:
+        assert owner.ledger.account(terms.hash).spent == Fraction(str(terms.owner(owner.name).epsilon))
+        owner.ledger.verify()
+        owner.ledger.close()
+
+
+@pytest.mark.parametrize("run", ["statistics", "svm"])
+def test_models_predict_what_they_predicted(run, folder):
+    model = parley.load_model(folder / f"{run}.json")
+    table = pd.read_csv(folder / ("a-classes.csv" if run == "svm" else "a.csv"))
+    assert model.predict(table.head(5)).tolist() == EXPECTED[run]["predictions"]
+    assert model.theta_.tolist() == EXPECTED[run]["theta"]
+    assert model.terms_hash_ == EXPECTED[run]["hash"]
