@@ -198,6 +198,17 @@ def test_the_file_remembers(tmp_path):
         Ledger(path, lifetime=2.0)
 
 
+@pytest.mark.parametrize(
+    "path", [":memory:", "./:memory:", "", ".", "file:a.ledger", "./file:a.ledger", "file::memory:?cache=shared", "/dev/null"]
+)
+def test_what_is_no_file_keeps_no_books(tmp_path, monkeypatch, path):
+    """SQLite takes these for a database in memory, a passing one, or none at all: gone after a crash, and the budget is whole again."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LedgerError, match="a ledger is a file; give its path"):
+        Ledger(path, lifetime=1.0)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_new_file_needs_a_lifetime_budget_and_a_strange_file_is_refused(tmp_path):
     with pytest.raises(LedgerError, match="give its lifetime budget"):
         Ledger(tmp_path / "none.ledger")

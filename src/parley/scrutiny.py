@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 
 from parley.data import Design
 from parley.data.ranges import Range, ranges
-from parley.data.streamed import StreamedDesign
 from parley.data.table import keep_per_person
-from parley.errors import TermsError
 from parley.mechanisms import Laplace
-from parley.objectives.moments import moment_norms, moments_bound
+from parley.objectives.moments import moment_norms
 from parley.owner import Agreement, Owner
 from parley.report.tables import number, percent
 from parley.terms import Terms
-from parley.validate import printable
+from parley.validate import Floats, printable
 
 NARROW = 100.0  # a table that spans this many times the agreed range was not meant by it
 CUT = 0.1  # nor was one of which this share of the rows lies beyond it
@@ -143,7 +141,7 @@ def weight_doubts(class_weight: Any) -> list[Doubt]:
 def clip_doubts(agreement: Agreement) -> list[Doubt]:
     """A clip far from what records measure."""
     clip, usual = agreement.terms.privacy.clip, usual_size(agreement)
-    if clip is None or usual is None or not usual > 0 or usual / CLIP <= clip <= usual * CLIP:
+    if clip is None or not usual > 0 or usual / CLIP <= clip <= usual * CLIP:
         return []
     if clip < usual:
         said = (
@@ -155,21 +153,16 @@ def clip_doubts(agreement: Agreement) -> list[Doubt]:
     return [Doubt("privacy.clip", f"The clip, {number(clip)}, {said}")]
 
 
-def usual_size(agreement: Agreement) -> float | None:
-    """What a record in the middle measures where training starts; of a streamed table, the most that the ranges allow; None: not known."""
-    terms, design, norm = agreement.terms, agreement.train, agreement.bound.norm
-    statistics = terms.learning.asks_statistics
-    if not isinstance(design, StreamedDesign):
-        start = np.zeros(design.width)
-        norms = moment_norms(design, norm) if statistics else agreement.objective.record_norms(design, start, norm)
-        return float(np.median(norms))
-    try:
-        free = terms.changed(privacy={"clip": None})
-    except TermsError:
-        return None
-    bound_of = moments_bound if statistics else agreement.objective.record_bound
-    bound = bound_of(agreement.preparation, free, norm)
-    return None if bound is None else bound.value
+def usual_size(agreement: Agreement) -> float:
+    """What a record measures on average where training starts; NaN without records."""
+    design, norm, start = agreement.train, agreement.bound.norm, np.zeros(agreement.train.width)
+
+    def part(block: Design) -> Floats:
+        if agreement.terms.learning.asks_statistics:
+            return np.array([moment_norms(block, norm).sum()])
+        return np.array([agreement.objective.record_norms(block, start, norm).sum()])
+
+    return float(design.sum(part)[0] / len(design)) if len(design) else np.nan
 
 
 def person_doubts(frame: pd.DataFrame, terms: Terms) -> list[Doubt]:
@@ -225,7 +218,8 @@ def _range_words(agreement: Agreement) -> list[str]:
 
 def _times(large: float, small: float) -> str:
     """How many times `small` goes into `large`, in words."""
-    return f"{number(large / small, 2)} times" if small > 0 and np.isfinite(large / small) else "beyond measure"
+    ratio = large / small if small > 0 else np.inf
+    return "beyond measure" if not np.isfinite(ratio) else f"{ratio:.2g} times" if ratio > 1e6 else f"{number(ratio, 3)} times"
 
 
 def _known(value: float) -> float | None:

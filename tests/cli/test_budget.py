@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -34,6 +35,18 @@ def test_compose_shows_every_rule_and_the_best():
     assert content["epsilon"] == pytest.approx(2.84, rel=0.01)
     assert content["low"] <= content["high"]
     assert content["adjacency"] == "replace-one"
+
+
+@pytest.mark.parametrize("multiplier", [0.7, 1.3, 2, 7, 11, 13])
+def test_a_printed_epsilon_is_never_below_the_bound_and_a_printed_scale_never_below_the_noise(multiplier):
+    """Of six bounds, rounding to the nearest would have put some below."""
+    release = [f"laplace:multiplier={multiplier},count=7"]
+    bound, text = json.loads(budget("compose", *release, "--json"))["epsilon"], budget("compose", *release)
+    assert bound <= float(re.search(r"ε ≤ ([0-9.]+)", text)[1]) <= bound * 1.00001
+    assert bound <= float(re.search(r"simple +([0-9.]+)", text)[1])
+    asked = ["calibrate", "gaussian", "-e", 1 / multiplier, "-d", 1e-6]
+    scale, text = json.loads(budget(*asked, "--json"))["scale"], budget(*asked)
+    assert scale <= float(re.search(r"σ = ([0-9.]+)", text)[1]) <= scale * 1.00001
 
 
 def test_large_compositions_do_not_exhaust_the_machine():

@@ -81,7 +81,7 @@ def columns(cells):
     except (TypeError, ValueError, OverflowError):
         return  # pandas itself does not take them
     try:
-        yield pd.DataFrame({"a": pd.Series(cells)}).convert_dtypes(convert_integer=False)
+        yield pd.DataFrame({"a": pd.array(cells)})
     except (TypeError, ValueError, OverflowError, ArithmeticError):
         return
 

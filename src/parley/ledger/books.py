@@ -49,7 +49,7 @@ class Ledger:
         self, path: str | Path, lifetime: float | str | Fraction | None = None, lifetime_delta: float | str | None = None
     ) -> None:
         self.path = Path(path)
-        named = str(path) not in ("", ":memory:") and not str(path).startswith("file:")
+        named = self.path.name not in ("", ":memory:") and not str(self.path).startswith("file:")  # "./:memory:" is one too
         if not named or (self.path.exists() and not self.path.is_file()):
             raise LedgerError(f"{str(path)!r}: a ledger is a file; give its path")
         if lifetime is None and not self.path.exists():
