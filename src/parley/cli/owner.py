@@ -6,11 +6,10 @@ import threading
 import tomllib
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.accounting.meaning import approximate_posterior, posterior_bounds
 from parley.cli.extras import extras
 from parley.cli.owner_books import backup_command, close_command, ledger_command, restore_command
 from parley.cli.screen import console, errors_console
@@ -19,11 +18,12 @@ from parley.errors import CertificateError, SettingError, TermsError, UnknownTer
 from parley.exchange.acceptance import Acceptance, Acceptances
 from parley.exchange.settings import load_owner
 from parley.ledger import Ledger
-from parley.objectives.score import score_size
-from parley.owner import Agreement, Owner
 from parley.report.tables import number, percent
 from parley.terms import Terms, load_terms
 from parley.validate import printable
+
+if TYPE_CHECKING:
+    from parley.owner import Agreement, Owner
 
 owner_app = typer.Typer(
     no_args_is_help=True,
@@ -159,8 +159,11 @@ owner_app.command("restore")(restore_command)
 owner_app.command("close")(close_command)
 
 
-def promise(owner: Owner, agreement: Agreement, key: str | None, relay: bool) -> list[str]:
+def promise(owner: "Owner", agreement: "Agreement", key: str | None, relay: bool) -> list[str]:
     """What accepting means, in words."""
+    from parley.accounting.meaning import approximate_posterior, posterior_bounds
+    from parley.objectives.score import score_size
+
     terms, reservation = agreement.terms, owner.reservation(agreement.terms)
     model, learner = terms.model, printable(terms.learning.learner)
     lifetime, reserved = require_books(owner).lifetime, require_books(owner).reserved
@@ -191,7 +194,7 @@ def promise(owner: Owner, agreement: Agreement, key: str | None, relay: bool) ->
     ]
 
 
-def _what_leaves(agreement: Agreement) -> str:
+def _what_leaves(agreement: "Agreement") -> str:
     """One answer in words."""
     learning, rows, numbers = agreement.terms.learning, f"{len(agreement.train):,} records", f"{agreement.train.width} numbers"
     if learning.asks_statistics:
@@ -201,7 +204,7 @@ def _what_leaves(agreement: Agreement) -> str:
     return f"a mean over {rows} as vectors of {numbers}"
 
 
-def accepted(owner: Owner, terms: Terms) -> bool:
+def accepted(owner: "Owner", terms: Terms) -> bool:
     """Whether the books hold these terms: accepting again changes only who may ask."""
     try:
         owner.ledger.account(terms.hash)
@@ -240,7 +243,7 @@ def require_shared_sample(terms: Terms) -> None:
         )
 
 
-def require_books(owner: Owner) -> Ledger:
+def require_books(owner: "Owner") -> Ledger:
     """The durable ledger of an owner that serves."""
     if not isinstance(owner.ledger, Ledger):
         raise SettingError(f"{owner.name}: expected an owner with a durable ledger")

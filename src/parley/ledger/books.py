@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from parley.account import Account, Head, Reservation
-from parley.accounting import exact
 from parley.durable import create
 from parley.errors import BrokenChainError, LedgerError
 from parley.ledger import rows, schema
@@ -22,7 +21,7 @@ from parley.ledger.contract import Budget, Cost, Facts, Release
 from parley.ledger.lines import Drawing, Line, Place
 from parley.ledger.verification import FULLY, PAGE, Verification, recall
 from parley.queries import Query
-from parley.validate import Floats
+from parley.validate import Floats, exact
 
 
 class Ledger:
