@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -24,6 +25,7 @@ from parley.ledger.verification import Verification
 from parley.queries import GradientQuery
 
 ROUNDS = 1000  # of each agreement
+FREE = 40  # agreements for the answers that are timed
 VALUE = np.linspace(-1, 1, 10)
 COST = Fraction(1, ROUNDS)
 
@@ -35,13 +37,13 @@ def terms(k: int) -> str:
 def fill(ledger: Ledger, rows: int) -> None:
     """As many answers as are missing, in one transaction: the rows that `answer` would write one by one."""
     agreements = rows // (ROUNDS + 1) + 1
-    for k in range(agreements + 1):  # the last one stays free
+    for k in range(agreements + FREE):
         ledger.accept(Reservation(terms(k), "a", "learner", Fraction(1), Fraction(0), ROUNDS))
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     entries, last = ledger.head.entries, ledger.head.hash
     values = []
     while entries < rows:
-        agreement, round_ = divmod(entries - agreements - 2, ROUNDS)
+        agreement, round_ = divmod(entries - agreements - FREE - 1, ROUNDS)
         entries += 1
         facts = (entries, now, "answer", None, terms(agreement), "learner", round_ + 1, f"{entries:032x}", f"{entries:064x}")
         event = json.dumps({"mechanism": "laplace", "noise_multiplier": 1000.0})
@@ -65,27 +67,27 @@ def timed(work: Callable[[], object]) -> float:
 class Asker(threading.Thread):
     """Answers one question after the other and remembers how long each took."""
 
-    def __init__(self, ledger: Ledger, agreement: str) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         super().__init__()
-        self._ledger, self._terms, self._over, self.seconds = ledger, agreement, threading.Event(), [0.0]
+        self._ledger, self._over, self.seconds = ledger, threading.Event(), list[float]()
 
     def run(self) -> None:
-        first = self._ledger.account(self._terms).answered + 1
-        for k in range(first, ROUNDS + 1):
-            query = GradientQuery.ask(self._terms, "learner", k, VALUE + k)
-            self.seconds.append(timed(lambda q=query: self._ledger.answer(q, lambda n: COST * n, {}, lambda: lambda: VALUE)))
-            if self._over.wait(0.002):
-                return
+        for account in [account for _, account in self._ledger.accounts() if not account.used_up]:
+            for k in range(account.answered + 1, ROUNDS + 1):
+                query = GradientQuery.ask(account.terms, "learner", k, VALUE + k)
+                self.seconds.append(timed(lambda q=query: self._ledger.answer(q, lambda n: COST * n, {}, lambda: lambda: VALUE)))
+                if self._over.wait(0.002):
+                    return
 
     def stop(self) -> str:
         self._over.set()
         self.join()
-        times = np.array(self.seconds[1:] or [0.0]) * 1e3
+        times = np.array(self.seconds) * 1e3
         return f"answers meanwhile: median {np.median(times):.1f} ms, longest {times.max():.1f} ms ({len(times)})"
 
 
-def meanwhile(ledger: Ledger, agreement: str, work: Callable[[], object]) -> tuple[float, str]:
-    asker = Asker(ledger, agreement)
+def meanwhile(ledger: Ledger, work: Callable[[], object]) -> tuple[float, str]:
+    asker = Asker(ledger)
     asker.start()
     seconds = timed(work)
     return seconds, asker.stop()
@@ -105,23 +107,21 @@ def main() -> None:
         print(f"{rows:,} rows, {path.stat().st_size / 1e6:.0f} MB")
         print(f"open, verified from the first row on       {full:8.3f} s")
         print(f"open, from where it was verified last      {again:8.3f} s   ratio {full / again:.0f}")
-        ledger, free = Ledger(path), terms(rows // (ROUNDS + 1) + 1)
-        nothing = meanwhile(ledger, free, lambda: time.sleep(2))[1]
+        ledger = Ledger(path)
+        nothing = meanwhile(ledger, lambda: time.sleep(2))[1]
         print(f"nobody looks                                 2.000 s   {nothing}")
         command = [sys.executable, "-m", "parley", "owner", "ledger", str(settings), "--json"]
-        for words in (["owner", "ledger", "--json"], ["owner", "ledger", "--json", "--verify"]):
-            arguments = [*command, *words[3:]]
-            seconds, told = meanwhile(ledger, free, lambda a=arguments: subprocess.run(a, check=True, stdout=subprocess.DEVNULL))
-            print(f"{'parley ' + ' '.join(words):42} {seconds:8.3f} s   {told}")
+        for more in ([], ["--verify"]):
+            arguments = [*command, *more]
+            seconds, told = meanwhile(ledger, lambda a=arguments: subprocess.run(a, check=True, stdout=subprocess.DEVNULL))
+            print(f"{' '.join(['parley owner ledger --json', *more]):42} {seconds:8.3f} s   {told}")
 
         def locked() -> None:
             with other._writer.transaction() as db:  # as it once was: one long transaction that nobody else writes beside
-                from contextlib import nullcontext
-
                 Verification().follow(lambda: nullcontext(db), path, None)
 
         other = Ledger(path)
-        seconds, told = meanwhile(ledger, free, locked)
+        seconds, told = meanwhile(ledger, locked)
         print(f"verified under the write lock, the old way {seconds:8.3f} s   {told}")
         other.close()
         ledger.close()

@@ -87,15 +87,15 @@ def test_who_dies_with_a_draw_in_hand_released_nothing_and_blocks_nobody(tmp_pat
 
 def test_a_plain_copy_of_the_file_lacks_little(tmp_path):
     """What waits in the -wal file is brought into the file often: a copy of the file alone once had 1 of 163 rows."""
-    path = filled(tmp_path, answers=0, rounds=30)
+    path = filled(tmp_path, answers=0, rounds=161)
     ledger = Ledger(path)
     lacking = []
-    for k in range(1, 31):
+    for k in range(1, 162):
         ledger.answer(query(k), each, {}, value())
         shutil.copy(path, tmp_path / "copy")
         with sqlite3.connect(tmp_path / "copy") as db:
             lacking.append(ledger.head.entries - db.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
-    assert max(lacking) <= 20
+    assert max(lacking) < 80
     ledger.remember()
     shutil.copy(path, tmp_path / "copy")
     with sqlite3.connect(tmp_path / "copy") as db:

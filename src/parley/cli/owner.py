@@ -17,9 +17,7 @@ from parley.errors import CertificateError, SettingError, TermsError
 from parley.exchange.acceptance import Acceptance, Acceptances
 from parley.exchange.settings import load_owner
 from parley.ledger import Ledger
-from parley.promise import promise, require_books
 from parley.report.tables import number
-from parley.scrutiny import doubts, figures
 from parley.terms import Terms, load_terms
 
 owner_app = typer.Typer(
@@ -108,6 +106,9 @@ def accept_command(
         from parley.exchange.certificates import fingerprint, names, read_certificate, require_private, trusted_certificate
         from parley.exchange.daemon import open_owner
         from parley.exchange.reminders import ledger_warning
+    from parley.promise import promise, require_books
+    from parley.scrutiny import doubts, figures
+
     settings, terms = load_owner(settings_file), load_terms(terms_file)
     if settings.identity is not None and settings.identity.key.exists():
         require_private(settings.identity.key)

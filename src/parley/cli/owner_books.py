@@ -14,7 +14,6 @@ from parley.exchange.settings import OwnerSettings, load_owner
 from parley.exchange.sole import sole_daemon
 from parley.ledger import Ledger
 from parley.ledger.backup import back_up, restore
-from parley.owner import reservation
 from parley.report.tables import number, terminal_table
 from parley.validate import printable
 
@@ -160,6 +159,8 @@ def restore_command(
 
 
 def _accepted(settings: OwnerSettings) -> list[Any]:
+    from parley.owner import reservation
+
     acceptances = Acceptances(settings.accepted)
     found = []
     for terms in acceptances.hashes():

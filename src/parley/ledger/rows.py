@@ -42,12 +42,14 @@ def upgraded(db: sqlite3.Connection) -> int | None:
 def account(db: sqlite3.Connection, terms: str) -> Account:
     """Where an agreement stands."""
     accepted = db.execute(
-        "SELECT learner, epsilon, delta, round, event FROM entries WHERE kind='accept' AND terms=?", (terms,)
+        "SELECT learner, epsilon, delta, round, event, EXISTS(SELECT 1 FROM entries WHERE kind='close' AND terms=?1) "
+        "FROM entries WHERE kind='accept' AND terms=?1",
+        (terms,),
     ).fetchone()
     if accepted is None:
         raise UnknownTerms("nobody at this owner accepted these terms")
-    learner, epsilon, delta, rounds, facts = accepted
-    found = Account(terms, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=facts is not None, head=head(db))
+    learner, epsilon, delta, rounds, facts, closed = accepted
+    found = Account(terms, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=facts is not None)
     last = db.execute(
         "SELECT balance, round FROM entries WHERE kind='answer' AND terms=? ORDER BY round DESC LIMIT 1", (terms,)
     ).fetchone()
@@ -56,7 +58,6 @@ def account(db: sqlite3.Connection, terms: str) -> Account:
         if found.gaps:
             answers = db.execute("SELECT COUNT(*) FROM entries WHERE kind='answer' AND terms=?", (terms,)).fetchone()[0]
         found = replace(found, spent=Fraction(last[0]), answered=last[1], answers=answers)
-    closed = db.execute("SELECT 1 FROM entries WHERE kind='close' AND terms=?", (terms,)).fetchone() is not None
     return found.close() if closed else found
 
 
@@ -74,7 +75,7 @@ def stored(db: sqlite3.Connection, query: Query) -> tuple[Floats, Account] | Non
         return None
     content, shape, blob = row
     value = np.frombuffer(blob, dtype="<f8").reshape(json.loads(shape))
-    return same_question(query, content, value), account(db, query.terms)
+    return same_question(query, content, value), replace(account(db, query.terms), head=head(db))
 
 
 def room(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | None:
