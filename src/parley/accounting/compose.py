@@ -221,8 +221,8 @@ def multiplier_for(
     if delta == 0:
         if sampling < 1:
             raise SettingError("sampling: amplification of pure noise is computed with a delta; give one above 0")
-        unit = pure_event_epsilon(Event(mechanism, 1.0, norm, alpha))
-        return unit * rounds / epsilon * (1 + 1e-12)
+        unit = pure_event_epsilon(Event(mechanism, 1.0, norm, alpha, count=rounds))
+        return positive(unit * rounds / epsilon * (1 + 1e-12), "multiplier")
     low, high = 1e-6, 1.0
     while not fits(high):
         low, high = high, 2 * high

@@ -195,7 +195,7 @@ def calibrate(
         sentence = f"{content['rounds']:,} rounds fit into the budget."
     else:
         ratio = multiplier_for(kind, epsilon, delta, rounds, sampling_rate(sampling), alpha)
-        content |= {"multiplier": ratio, "scale": ratio * sensitivity, "rounds": whole(rounds, "rounds")}
+        content |= {"multiplier": ratio, "scale": positive(ratio * sensitivity, "noise scale"), "rounds": whole(rounds, "rounds")}
         noise = {"gaussian": "σ", "stable": "γ"}.get(kind, "b")
         sentence = (
             f"{noise} = {number(content['scale'], 6, 'above')}   ({number(ratio, 6, 'above')} times the {norm.upper()} sensitivity)"
