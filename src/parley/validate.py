@@ -1,6 +1,7 @@
 """Checks of arguments, written once. Comparisons are `not x > 0`, so that NaN fails them."""
 
 import math
+from fractions import Fraction
 from numbers import Real
 from typing import Any
 
@@ -47,6 +48,24 @@ def whole(value: Any, name: str, least: int = 1) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or not int(value) >= least:
         raise SettingError(f"{name} = {value!r}: expected a whole number >= {least}")
     return int(value)
+
+
+def exact(epsilon: float | int | str | Fraction) -> Fraction:
+    """The budget that a person meant by writing this number: 0.1 is one tenth, not the nearest binary number.
+
+    >>> exact(0.1) + exact(0.2) == exact(0.3)
+    True
+    >>> exact(float("inf"))
+    Traceback (most recent call last):
+    parley.errors.SettingError: epsilon = inf: expected a finite number > 0
+    """
+    try:
+        value = epsilon if isinstance(epsilon, Fraction) else Fraction(str(epsilon))
+    except (ValueError, ZeroDivisionError):
+        raise SettingError(f"epsilon = {epsilon}: expected a finite number > 0") from None
+    if not value > 0 or not math.isfinite(float(value)):
+        raise SettingError(f"epsilon = {epsilon}: expected a finite number > 0")
+    return value
 
 
 def finite(values: ArrayLike, name: str) -> Floats:

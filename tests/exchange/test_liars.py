@@ -90,6 +90,7 @@ LIES = {
     "nothing spent": (lambda reply: account(reply, spent="0"), "says that it has spent 0 by round 1"),
     "too much spent": (lambda reply: account(reply, spent="1"), "says that it has spent 1 by round 1"),
     "never answered": (lambda reply: account(reply, answered=0), "the last round it answered is 0, after round 1"),
+    "all answered": (lambda reply: account(reply, answered=8, spent="1"), "the last round it answered is 8, after round 1"),
     "another budget": (lambda reply: account(reply, epsilon="2"), "speaks of epsilon 2 and 8 rounds"),
     "no ledger": (lambda reply: account(reply, entries=0, head=""), "says it no longer"),
     "shorter ledger": (shrunk, "its ledger was rolled back"),
@@ -157,8 +158,9 @@ def copy_ledger(source, target):
 
 
 def put_back(banks, name, copy):
-    for suffix in ("-wal", "-shm"):
-        (banks.folder / f"{name}.ledger{suffix}").unlink(missing_ok=True)
+    """With everything that lay beside the ledger gone: its owner cannot know."""
+    for file in banks.folder.glob(f"{name}.ledger*"):
+        file.unlink()
     os.replace(copy, banks.folder / f"{name}.ledger")  # noqa: PTH105
 
 
@@ -182,7 +184,9 @@ def running(banks, request):
     copy_ledger(banks.folder / "a.ledger", banks.folder / "a.old")
     banks.process = banks.learner("--deadline", "20")
     wait_for_checkpoint(banks)
-    return banks
+    yield banks
+    if banks.process.exitcode is None:
+        os.kill(banks.process.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("running", RULES, indirect=True)
@@ -194,7 +198,7 @@ def test_a_ledger_put_back_under_a_run_ends_it(running):
     assert running.process.exitcode == 2, running.said()
     said = " ".join(running.said().split())
     assert "a: its ledger was rolled back: it had" in said
-    assert "parley owner restore --assume-spent" in said
+    assert "parley owner restore, which with --assume-spent counts them as spent; these terms are over" in said
     ledger = running.ledger("a")  # at most the one answer with which it showed itself
     assert ledger.account(running.terms.hash).answers <= 1
 
@@ -303,6 +307,20 @@ def test_a_ledger_that_outgrew_what_it_had_while_its_owner_was_away_is_told_in_t
     run.close()
 
 
+def test_a_late_owner_that_is_heard_once_more_must_still_have_its_books(machine, banks):
+    copy_ledger(banks.folder / "a.ledger", banks.folder / "a.old")
+    run = machine.federation(deadline=0.3)
+    run.greet()
+    run.ask(machine.ask(1))
+    machine.peers["a"].reachable = False
+    run.ask(machine.ask(2))
+    assert run.catch_up() == ["a"]
+    grow(machine, banks, ())
+    with pytest.raises(ContradictionError, match="a: its ledger was rolled back"):
+        run.catch_up()
+    run.close()
+
+
 def test_an_owner_that_was_away_with_its_ledger_intact_is_believed(machine, banks):
     run = machine.federation(deadline=0.3)
     run.greet()
@@ -324,10 +342,9 @@ def test_a_ledger_from_before_the_acceptance_is_a_rolled_back_one_too(machine, b
     run.ask(machine.ask(1))
     heads = dict(run.heads)
     run.close()
-    for suffix in ("", "-wal", "-shm"):
-        (banks.folder / f"a.ledger{suffix}").unlink(missing_ok=True)
-    parley.Ledger(banks.folder / "a.ledger", lifetime=2.0).close()
-    owner = open_owner(load_owner(banks.folder / "a.toml"))
+    for file in banks.folder.glob("a.ledger*"):
+        file.unlink()
+    owner = parley.Owner("a", banks.folder / "a.csv", ledger=parley.Ledger(banks.folder / "a.ledger", lifetime=2.0))
     peers = [OwnOwner(owner), machine.open("b")]
     late = Federation(machine._terms, machine.plan.preparation, peers, 5.0, lambda sentence: None, heads)
     with pytest.raises(ExchangeError, match=r"a: its ledger was rolled back: .* it does not know these terms"):

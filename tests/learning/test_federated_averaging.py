@@ -7,7 +7,6 @@ import pytest
 
 import parley
 from parley import objectives
-from parley.cli.owner import promise
 from parley.data import fit_preparation
 from parley.errors import Malformed, OutOfOrder, OutsideBox, TermsError
 from parley.exchange import messages
@@ -19,6 +18,7 @@ from parley.learning.step import step_size
 from parley.ledger import Ledger
 from parley.mechanisms.gaussian import gaussian_ratio
 from parley.objectives.local_update import local_update
+from parley.promise import promise
 from parley.queries import GradientQuery, StatisticsQuery, UpdateQuery
 from samples import BOUNDS, class_table, make_terms, regression_table
 

@@ -171,7 +171,7 @@ def standing_table(terms: Terms, heard: "dict[str, Heard]", done: int) -> Table:
             rows.append([part.name, "–", "–", "–"])
         else:
             latency = f"{1e3 * word.seconds:.0f} ms" if word.answers else "–"
-            rows.append([part.name, str(word.round or "–"), latency, number(float(word.standing.left))])
+            rows.append([part.name, str(word.round or "–"), latency, number(float(word.standing.left), side="below")])
     return terminal_table(rows, f"round {done} of {terms.learning.horizon}")
 
 
@@ -183,8 +183,9 @@ def show(result: Result, federation: "Federation", unheard: list[str]) -> None:
     for o in result.owners:
         word = federation.heard.get(o.name)
         latency = None if word is None else word.mean_seconds
-        spent = f"{'≥ ' if o.name in unheard and o.epsilon_spent is not None else ''}{number(o.epsilon_spent)}"
-        figures = [f"{o.records:,}", number(o.epsilon), spent, f"{o.answers} of {result.terms.learning.horizon}"]
+        at_least = o.name in unheard and o.epsilon_spent is not None
+        spent = f"{'≥ ' if at_least else ''}{number(o.epsilon_spent, side='below' if at_least else 'above')}"
+        figures = [f"{o.records:,}", number(o.epsilon, side="above"), spent, f"{o.answers} of {result.terms.learning.horizon}"]
         rows.append([o.name, *figures, "–" if latency is None else f"{1e3 * latency:.1f} ms"])
     console.print(terminal_table(rows, result.terms.title or "Owners"))
     console.print()

@@ -318,7 +318,8 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame) -> Preparation:
     if not model.components <= min(raw.shape):
         raise DataError(f"model.components = {model.components}: expected at most {min(raw.shape)}, the size of the public sample")
     standard = (clipped - centre) / scale
-    rotation = np.ascontiguousarray(PCA(model.components, svd_solver="full").fit(standard).components_.T)
+    with np.errstate(invalid="ignore"):  # shares of a variance that is 0, which nobody reads
+        rotation = np.ascontiguousarray(PCA(model.components, svd_solver="full").fit(standard).components_.T)
     scores = standard @ rotation
     low, high = (_capped(ends, -LARGEST, LARGEST) for ends in (scores.min(axis=0), scores.max(axis=0)))
     return replace(fitted, rotation=rotation, component_low=low, component_high=high)
@@ -373,7 +374,7 @@ def _spread(values: Floats, columns: Sequence[str]) -> Floats:
 def _require_bearable(columns: Sequence[str], ends: Floats) -> None:
     """Refuse a public sample whose extremes [2, columns] are too large, or apart by too little, to compute with."""
     wide = np.abs(ends).max(axis=0) > LARGEST
-    narrow = (ends[0] < ends[1]) & ~(ends[1] - ends[0] >= SMALLEST)
+    narrow = (ends[0] < ends[1]) & ~(ends[1] / 2 - ends[0] / 2 >= SMALLEST / 2)
     wrong = np.flatnonzero(wide | narrow)
     if wrong.size:
         raise DataError(

@@ -3,6 +3,9 @@
 For people who want a private linear model of one table, and for everything in scikit-learn that takes an estimator.
 """
 
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,8 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import validate_data
 
 from parley.learning.train import train
-from parley.mechanisms import FastNoise, SafeNoise
+from parley.ledger import Ledger
 from parley.outcome.model import JointClassifier, JointLogisticClassifier, JointModel, JointRegressor, discreet
+from parley.outcome.result import Result
 from parley.owner import Owner
 from parley.terms import Terms
 from parley.validate import Floats
@@ -21,8 +25,13 @@ from parley.validate import Floats
 class _Fits(JointModel):
     """Training on one table.
 
-    Formal guarantee: the fitted model is epsilon-DP (replace-one, the number of rows public; the set of class labels too) if
-    `random_state` is None: then the noise is exact (`SafeNoise`). With a seed the noise is fast and the run is a study.
+    Formal guarantee: if `random_state` is None, `theta_` is epsilon-DP (replace-one; the number of rows and the set of class labels are
+    public). The fit is then a release like an owner's between organisations: exact noise (`SafeNoise`), every answer debited from a
+    ledger before it is used, and `released_` is true. That ledger lasts as long as the fit: each further fit costs epsilon again, and
+    nobody counts them. Where they must be counted, use `Owner` with a `Ledger` that is kept, and `train`.
+
+    With a seed the run is a study: its noise can be drawn again by whoever knows the seed, so its model guarantees nothing, and
+    `released_` is false.
     """
 
     kind: Literal["linear-regression", "linear-svm", "logistic-regression"]
@@ -64,12 +73,23 @@ class _Fits(JointModel):
             },
             source=type(self).__name__,
         )
-        noise = SafeNoise() if self.random_state is None else FastNoise()
-        result = train(terms, [Owner("owner", table, noise=noise)], seed=self.random_state, measure=False)
-        return self._take(result.model.preparation_, result.theta[0], result.terms_hash, released=False)
+        result = _study(terms, table, self.random_state) if self.random_state is not None else _release(terms, table)
+        return self._take(result.model.preparation_, result.theta[0], result.terms_hash, result.released)
 
     def _rows(self, X: Any) -> Floats:
         return self._positional_rows(X)
+
+
+def _study(terms: Terms, table: pd.DataFrame, seed: int) -> Result:
+    return train(terms, [Owner("owner", table)], seed=seed, measure=False)
+
+
+def _release(terms: Terms, table: pd.DataFrame) -> Result:
+    """The walk of a release, with books that are closed when it is over."""
+    with TemporaryDirectory() as folder, closing(Ledger(Path(folder) / "fit.ledger", terms.owners[0].epsilon)) as ledger:
+        owner = Owner("owner", table, ledger=ledger)
+        owner.accept(terms)
+        return train(terms, [owner], measure=False)
 
 
 class PrivateLinearRegression(_Fits, JointRegressor):

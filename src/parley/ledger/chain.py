@@ -24,6 +24,7 @@ COLUMNS = (
 )  # fmt: skip
 START = "0" * 64
 PAD = 32  # bytes, as long as a digest
+_INSERT = f"INSERT INTO entries ({', '.join(COLUMNS)}, pad, previous, hash) VALUES ({', '.join('?' * (len(COLUMNS) + 3))})"  # noqa: S608
 _encode = json.JSONEncoder().encode
 
 
@@ -57,15 +58,11 @@ def head(db: sqlite3.Connection) -> Head:
     return Head(0, START) if row is None else Head(*row)
 
 
-def append(db: sqlite3.Connection, pad: bytes | None = None, **entry: Any) -> Head:
-    """Add a row to the end of the chain, in the transaction under way; the new end."""
-    last, pad = head(db), pad or secrets.token_bytes(PAD)
+def append(db: sqlite3.Connection, pad: bytes | None = None, last: Head | None = None, **entry: Any) -> Head:
+    """Add a row to the end of the chain (`last`, if the caller has looked), in the transaction under way; the new end."""
+    last, pad = last or head(db), pad or secrets.token_bytes(PAD)
     entry |= {"seq": last.entries + 1, "time": datetime.now(UTC).isoformat(timespec="milliseconds")}
     row = tuple(entry.get(column) for column in COLUMNS)
     end = Head(last.entries + 1, row_hash(last.hash, row, pad))
-    marks = ", ".join("?" * (len(COLUMNS) + 3))
-    db.execute(
-        f"INSERT INTO entries ({', '.join(COLUMNS)}, pad, previous, hash) VALUES ({marks})",  # noqa: S608
-        (*row, pad, last.hash, end.hash),
-    )
+    db.execute(_INSERT, (*row, pad, last.hash, end.hash))
     return end

@@ -13,7 +13,7 @@ from typing import Self
 from parley.durable import PRIVATE
 from parley.errors import LedgerError
 
-WAL_PAGES = 64  # after so many the file itself is brought up to date (SQLite's default: 1000), so that a plain copy lacks little
+WAL_PAGES = 250  # after so many the file itself is brought up to date (SQLite's default: 1000), so that a plain copy lacks little
 
 
 class Place:

@@ -14,6 +14,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ class Verification:
     def _adds_up(self, entry: dict[str, Any]) -> bool:
         """Whether the row says what its kind must say after the rows before; if so it is taken into account."""
         kind, terms = entry["kind"], entry["terms"]
-        epsilon, delta, balance = (Fraction(entry[name]) for name in ("epsilon", "delta", "balance"))
+        epsilon, delta, balance = _fraction(entry["epsilon"]), _fraction(entry["delta"]), _fraction(entry["balance"])
         if kind == "answer":
             account = self.accounts[terms]
             self.accounts[terms] = account.debit(entry["learner"], entry["round"], lambda answers: balance)
@@ -113,7 +114,7 @@ class Verification:
         return lifetime is not None and self.reserved[0] <= lifetime[0] and self.reserved[1] <= lifetime[1]
 
     def remember(self, path: Path) -> None:
-        """Keep it durably, for `recall`."""
+        """Keep it for `recall`. A crash of the machine may lose it: then the next opening starts at the first row."""
         content = {
             "format": FORMAT,
             "entries": self.head.entries,
@@ -123,7 +124,7 @@ class Verification:
             "accounts": [_written(account) for account in self.accounts.values()],
             "tables": sorted(self.tables),
         }
-        replace_text(path, json.dumps({**content, "sha256": _digest(content)}, indent=1) + "\n")
+        replace_text(path, json.dumps({**content, "sha256": _digest(content)}, indent=1) + "\n", lasting=False)
 
 
 def recall(path: Path) -> Verification | None:
@@ -141,6 +142,9 @@ def recall(path: Path) -> Verification | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return known
+
+
+_fraction = lru_cache(maxsize=4096)(Fraction)  # the same few over and over, and each takes as long as a hash
 
 
 def _written(account: Account) -> dict[str, Any]:
