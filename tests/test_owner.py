@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import parley
-from parley import objectives
 from parley.errors import (
     BudgetExhausted,
     DataError,
@@ -23,6 +22,7 @@ from parley.errors import (
 from parley.ledger import Ledger
 from parley.mechanisms import FastNoise, SafeNoise
 from parley.mechanisms.gaussian import gaussian_ratio
+from parley.objectives import LinearSVM
 from parley.objectives.local_update import local_update
 from parley.queries import GradientQuery, ScoreQuery, UpdateQuery
 from samples import BOUNDS, class_table, make_terms, regression_table
@@ -38,6 +38,10 @@ def ask(terms, k, theta=(0.0, 0.0, 0.0), **changes):
     return GradientQuery.ask(changes.get("hash", terms.hash), "learner", k, np.array(theta, dtype=changes.get("dtype", np.float64)))
 
 
+def exact_gradient(agreement, theta):
+    return agreement.setup.objective.mean_gradient(agreement.tables.train, theta, agreement.part.training.question.bound)
+
+
 def test_an_answer_is_the_clipped_mean_gradient_plus_noise_of_theorem_1():
     """Noise scale 2 Xi T/(n eps), from 1e6 samples within 1 %; half of it would be noticed."""
     n, clip, horizon, epsilon = 200, 4.0, 10, 0.5
@@ -46,7 +50,7 @@ def test_an_answer_is_the_clipped_mean_gradient_plus_noise_of_theorem_1():
     agreement = study.accept(terms)
     theta = np.broadcast_to(np.array([0.3, -0.2, 0.1]), (350_000, 3))
     answer = study.answer(GradientQuery.ask(terms.hash, "learner", 1, theta)).value
-    exact = agreement.objective.mean_gradient(agreement.train, theta[0], agreement.bound)
+    exact = exact_gradient(agreement, theta[0])
     scale = 2 * clip * horizon / (n * epsilon)
     noise = (answer - exact).ravel()
     assert noise.size >= 10**6
@@ -59,7 +63,7 @@ def test_safe_noise_of_a_release_has_the_same_scale(tmp_path):
     terms = make_terms(200, epsilon=1.0, learning__horizon=400)
     owner = releasing(tmp_path, terms)
     agreement = owner.agreement(terms.hash)
-    exact = agreement.objective.mean_gradient(agreement.train, np.zeros(3), agreement.bound)
+    exact = exact_gradient(agreement, np.zeros(3))
     noise = np.array([owner.answer(ask(terms, k)).value - exact for k in range(1, 401)])
     scale = 2 * 4.0 * 400 / 200
     assert np.abs(noise).mean() == pytest.approx(scale, rel=4 / np.sqrt(noise.size))
@@ -69,8 +73,8 @@ def test_safe_noise_of_a_release_has_the_same_scale(tmp_path):
 def test_shared_records_divide_the_budget_of_the_noise(shared):
     terms = make_terms(200, 200, privacy__shared_records=shared)
     agreement = parley.Owner("a", regression_table(200)).accept(terms)
-    assert agreement.plan.mechanism.scale == pytest.approx(shared * 2 * 4.0 * 10 / 200, rel=1e-6)
-    assert agreement.plan.spent_after(1) == Fraction(1, 10)
+    assert agreement.part.training.series.mechanism.scale == pytest.approx(shared * 2 * 4.0 * 10 / 200, rel=1e-6)
+    assert agreement.part.cost(1, 1) == Fraction(1, 10)
 
 
 def test_records_per_person_multiply_the_noise_of_local_updates_and_scores():
@@ -91,11 +95,12 @@ def test_records_per_person_multiply_the_noise_of_local_updates_and_scores():
     )
     agreement = parley.Owner("a", table).prepare(terms)
     direction = np.sqrt(3) * 2 * 2 * 0.5 / 100
-    assert agreement.plan.mechanism.scale == pytest.approx(4 / 0.8 * direction, rel=1e-6)
-    assert agreement.score.scale == pytest.approx(13 / 4 * 2 / 25 / 0.2, rel=1e-6)
+    assert agreement.part.training.series.mechanism.scale == pytest.approx(4 / 0.8 * direction, rel=1e-6)
+    training, score = agreement.part.stages
+    assert score.series.mechanism.scale == pytest.approx(13 / 4 * 2 / 25 / 0.2, rel=1e-6)
     at = np.full(3, 0.1)
-    walked = agreement.bounded(UpdateQuery.ask(terms.hash, "learner", 1, at, 3), ())
-    judged = agreement.bounded(ScoreQuery.ask(terms.hash, "learner", 5, at), ())
+    walked = training.question.bounded(UpdateQuery.ask(terms.hash, "learner", 1, at, 3), agreement.tables)
+    judged = score.question.bounded(ScoreQuery.ask(terms.hash, "learner", 5, at), agreement.tables)
     assert walked.sensitivity == pytest.approx(direction, rel=1e-6)
     assert judged.sensitivity == pytest.approx(13 / 4 * 2 / 25, rel=1e-6)
 
@@ -117,9 +122,9 @@ def test_terms_cannot_be_copied_past_their_checks(tmp_path):
         terms.changed(model={"kind": "linear-svm"})
     owner = parley.Owner("a", class_table(100), ledger=parley.Ledger(tmp_path / "a.ledger", lifetime=3.0))
     owner.accept(terms)
-    preparation = owner.agreement(terms.hash).preparation
+    setup = owner.agreement(terms.hash).setup
     with pytest.raises(TermsError, match="smooth"):
-        local_update(terms, objectives.LinearSVM(), preparation)
+        local_update(terms, LinearSVM(), setup.preparation, setup.limits, setup.norm)
     with pytest.raises(TermsError, match="nobody"):
         terms.changed(owners={"nobody": {"epsilon": 1.0}})
     assert terms.changed(everyone={"epsilon": 1.0}).hash == terms.hash  # nothing changed
@@ -130,7 +135,7 @@ def test_records_per_person_multiply_the_noise():
     table = regression_table(300).assign(who=np.repeat(range(100), 3))
     terms = make_terms(300, privacy__person="who", privacy__records_per_person=3)
     agreement = parley.Owner("a", table).accept(terms)
-    assert agreement.plan.mechanism.scale == pytest.approx(3 * 2 * 4.0 * 10 / 300, rel=1e-6)
+    assert agreement.part.training.series.mechanism.scale == pytest.approx(3 * 2 * 4.0 * 10 / 300, rel=1e-6)
 
 
 def test_debits_add_up_to_epsilon_and_round_t_plus_1_is_refused(tmp_path):
@@ -197,7 +202,7 @@ def test_no_record_turns_an_answer_into_nan(row, size, kind):
     terms = make_terms(20, model__kind=kind, model__radius=None, learning__horizon=1)
     study = parley.Owner("a", table).rehearse(seed=0, replicates=1)
     agreement = study.accept(terms)
-    theta = np.full((1, agreement.train.width), size) * np.resize([1, -1], agreement.train.width)
+    theta = np.full((1, agreement.setup.parameters), size) * np.resize([1, -1], agreement.setup.parameters)
     assert np.isfinite(study.answer(GradientQuery.ask(terms.hash, "learner", 1, theta)).value).all()
 
 
@@ -214,9 +219,9 @@ def test_a_query_with_an_odd_round_or_id_is_refused_and_leaves_the_ledger_sound(
 def test_gaussian_noise_is_calibrated_for_all_rounds_and_ends_exactly_spent(tmp_path):
     terms = make_terms(200, epsilon=0.8, privacy__mechanism="gaussian", privacy__delta=1e-6, learning__horizon=40)
     owner = parley.Owner("a", regression_table(200), ledger=Ledger(tmp_path / "a.ledger", 0.8, 1e-6))
-    plan = owner.accept(terms).plan
-    assert plan.mechanism.sigma == pytest.approx(math.sqrt(40) * 8.0 / 200 * gaussian_ratio(0.8, 1e-6), rel=1e-6)
-    spent = [plan.spent_after(k) for k in range(41)]
+    series = owner.accept(terms).part.training.series
+    assert series.mechanism.sigma == pytest.approx(math.sqrt(40) * 8.0 / 200 * gaussian_ratio(0.8, 1e-6), rel=1e-6)
+    spent = [series.spent_after(k) for k in range(41)]
     assert all(a < b for a, b in itertools.pairwise(spent))
     for k in range(1, 41):
         owner.answer(ask(terms, k))

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 import parley
-from parley.exchange import InProcess
 from parley.exchange.acceptance import Acceptances
-from parley.learning.deployed import learn, open_checkpoint, plan_run
+from parley.exchange.federation import Federation
+from parley.exchange.remote import OwnOwner
+from parley.learning.deployed import learn, plan_run
 
 BEFORE = Path(__file__).parent / "fixtures" / "written_before"
 EXPECTED = json.loads((BEFORE / "expected.json").read_text())
@@ -61,10 +62,14 @@ def test_ledgers_verify_and_stand_where_they_stood(run, folder):
 def test_a_run_that_was_interrupted_goes_on(run, folder):
     terms = parley.load_terms(folder / f"{run}.toml")
     parties = owners(folder, terms, "")
-    plan = plan_run(terms)
-    begin = open_checkpoint(plan, folder / f"{run}.checkpoint", resume=True)
+    plan = plan_run(terms, folder / f"{run}.checkpoint")
+    begin = plan.begin(resume=True)
     assert begin.state.round == EXPECTED[run]["answered"]["a"] + 1
-    result = learn(plan, InProcess(parties), begin, lambda point: point.save(folder / f"{run}.checkpoint"), lambda name: None)
+    federation = Federation(plan.setup, [OwnOwner(party) for party in parties], 20.0, lambda sentence: None, begin.heads, begin.answers)
+    federation.greet()
+    result, unheard = learn(plan, federation, begin)
+    federation.close()
+    assert unheard == []
     assert [o.answers for o in result.owners] == [terms.learning.horizon] * 2
     for owner in parties:
         assert owner.ledger.account(terms.hash).spent == Fraction(str(terms.owner(owner.name).epsilon))

@@ -10,7 +10,7 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.accounting import METHODS, compose, make_plan, multiplier_for, rounds_for
+from parley.accounting import METHODS, compose, make_series, multiplier_for, rounds_for
 from parley.accounting.compose import gaussian_epsilon
 from parley.errors import SettingError
 from parley.mechanisms import Event
@@ -138,22 +138,22 @@ def test_inverse_problems_end_on_the_private_side():
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
-def test_a_plan_spends_its_budget_round_by_round(mechanism):
+def test_a_series_spends_its_budget_round_by_round(mechanism):
     delta = Fraction(0) if mechanism == "laplace" else Fraction("1e-6")
-    plan = make_plan(mechanism, Fraction(7, 10), delta, 30, sensitivity=0.2)
+    series = make_series(mechanism, Fraction(7, 10), delta, 30, sensitivity=0.2)
     for k in (1, 2, 10, 29):
-        event = Event(mechanism, plan.mechanism.event.multiplier, plan.mechanism.norm, count=k)
+        event = Event(mechanism, series.mechanism.event.multiplier, series.mechanism.norm, count=k)
         exact = compose([event], float(delta), "simple" if mechanism == "laplace" else "pld").high
-        assert float(plan.spent_after(k)) == pytest.approx(exact, rel=1e-6)
-    assert plan.spent_after(0) == 0
-    assert plan.spent_after(30) == Fraction(7, 10)
-    assert plan.spent_after(31) > Fraction(7, 10)
-    shared = make_plan(mechanism, Fraction(7, 10), delta, 30, 0.2, shared_records=2)
+        assert float(series.spent_after(k)) == pytest.approx(exact, rel=1e-6)
+    assert series.spent_after(0) == 0
+    assert series.spent_after(30) == Fraction(7, 10)
+    assert series.spent_after(31) > Fraction(7, 10)
+    shared = make_series(mechanism, Fraction(7, 10), delta, 30, 0.2, shared_records=2)
     for k in (1, 10, 30):  # all copies of a record together
         event = Event(mechanism, shared.mechanism.event.multiplier, shared.mechanism.norm, count=k)
         one = compose([event], float(delta) / 2, "simple" if mechanism == "laplace" else "pld").high
         assert float(shared.spent_after(k)) >= 2 * one * (1 - 1e-6) - 1e-9
-    assert shared.mechanism.event.multiplier > 1.9 * plan.mechanism.event.multiplier
+    assert shared.mechanism.event.multiplier > 1.9 * series.mechanism.event.multiplier
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 
 import parley
 from consortium import Consortium, toml_terms
-from parley.aggregation import weighted_mean
+from parley.aggregation import aggregation_of
 from parley.cli.app import app
 from parley.errors import BudgetExhausted
 from parley.exchange import certificates
-from parley.learning.algorithm import run
+from parley.learning.algorithm import Asker, run
 from parley.learning.checkpoint import load_checkpoint
 from parley.learning.deployed import plan_run
 from parley.queries import Answer
@@ -118,7 +118,7 @@ def test_a_skipped_owner_costs_nothing_and_the_run_follows_from_who_answered(ban
     learner.join(60)
     assert learner.exitcode == 0, banks.said()
     assert "going on without late owners: c:" in banks.said()
-    plan = plan_run(terms)
+    plan = plan_run(terms, checkpoint)
     kept = load_checkpoint(checkpoint, terms, plan.start)
     late = {int(k) for k in re.findall(r"round (\d+): going on without late owners: c:", banks.said())}
     assert kept.answers == {"a": 6, "b": 6} | ({"c": 6 - len(late)} if len(late) < 6 else {})
@@ -129,10 +129,11 @@ def test_a_skipped_owner_costs_nothing_and_the_run_follows_from_who_answered(ban
     assert 1 in late
 
     class Replay:
-        def ask(self, query):
-            return [stored_answer(banks, name, terms, query.round) for name in ("ab" if query.round in late else "abc")]
+        def ask(self, questions):
+            there = [name for name, query in questions.items() if name != "c" or query.round not in late]
+            return [stored_answer(banks, name, terms, questions[name].round) for name in there]
 
-    final = run(plan.algorithm, Replay(), weighted_mean, terms.hash, "learner", plan.start)
+    final = run(plan.algorithm, Replay(), aggregation_of(terms), Asker.of(plan.setup), plan.start)
     np.testing.assert_array_equal(final.theta, kept.state.theta)
 
 

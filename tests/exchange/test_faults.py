@@ -42,8 +42,7 @@ from parley.exchange.desk import Desk
 from parley.exchange.log import Log
 from parley.exchange.remote import RemoteOwner, channel_credentials
 from parley.exchange.settings import load_owner
-from parley.owner import Agreement
-from parley.queries import GradientQuery
+from parley.queries import GradientQuery, GradientQuestion
 
 LEARNER = Caller(("learner",), "key")
 
@@ -330,7 +329,7 @@ def test_a_certificate_that_ends_on_an_open_line_is_turned_away(bank):
 def test_a_question_repeated_while_it_is_computed_is_computed_once(desk, monkeypatch):
     monkeypatch.setattr("parley.exchange.desk.PATIENCE", 0.05)
     began, go, computed = threading.Event(), threading.Event(), []
-    bounded = Agreement.bounded
+    bounded = GradientQuestion.bounded
 
     def slow(self, *arguments):
         computed.append(1)
@@ -338,7 +337,7 @@ def test_a_question_repeated_while_it_is_computed_is_computed_once(desk, monkeyp
         assert go.wait(30)
         return bounded(self, *arguments)
 
-    monkeypatch.setattr(Agreement, "bounded", slow)
+    monkeypatch.setattr(GradientQuestion, "bounded", slow)
     content, replies = messages.write_query(ask(desk.terms)), []
     first = threading.Thread(target=lambda: replies.append(desk.ask(content, LEARNER)))
     first.start()
@@ -496,7 +495,7 @@ def test_fuzzed_messages_crash_nothing_and_cost_nothing(desk, bank):
         elif live.hash.encode() in content and reply.answer.value.data not in stored:
             question = messages.read_query(content)
             answered += 1
-            assert (question.terms, question.learner, question.round) == (live.hash, "learner", answered)
+            assert (question.terms_hash, question.learner, question.round) == (live.hash, "learner", answered)
             assert question.theta.shape == (3,)
             assert np.abs(question.theta).max() <= 5.0
             assert reply.answer.standing.answered == answered
@@ -581,7 +580,7 @@ def test_an_error_inside_never_travels(desk, monkeypatch):
     def fail(*arguments):
         raise ValueError("salary 123456")
 
-    monkeypatch.setattr(desk.owner, "settle", fail)
+    monkeypatch.setattr(desk.owner, "answer_with_account", fail)
     reply = desk.ask(messages.write_query(ask(desk.terms)), LEARNER)
     assert b"salary" not in reply
     assert messages.wire.Reply.FromString(reply).refusal.code == "unavailable"

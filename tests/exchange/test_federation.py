@@ -3,12 +3,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from parley.data import fit_preparation
 from parley.errors import BudgetExhausted, DataError, ExchangeError, LedgerError, Unavailable, UnknownTerms
 from parley.exchange.desk import _loggable
 from parley.exchange.federation import Federation
 from parley.exchange.messages import Standing, Told
 from parley.queries import Answer, GradientQuery, ScoreQuery
+from parley.setup import resolve
 from samples import make_terms
 
 
@@ -31,16 +31,21 @@ def standing(answered, rounds=10):
     return Standing(Fraction(1), Fraction(answered, rounds), answered, rounds)
 
 
+def everybody(terms, kind, k):
+    """The same question for all owners."""
+    return dict.fromkeys([part.name for part in terms.owners], kind.ask(terms.hash, "learner", k, np.zeros(3)))
+
+
 def federation(error, warnings, quorum=1):
     terms = make_terms(100, 100, learning__quorum=quorum, learning__straggler="skip")
-    return terms, Federation(terms, fit_preparation(terms)[0], [Peer("a"), Peer("b", error)], 5.0, warnings.append)
+    return terms, Federation(resolve(terms), [Peer("a"), Peer("b", error)], 5.0, warnings.append)
 
 
 def test_an_owner_that_refuses_is_named_once_when_the_run_goes_on_without_it():
     warnings = []
     terms, owners = federation(BudgetExhausted("b: nothing left"), warnings)
     for k in (1, 2):
-        assert [answer.owner for answer in owners.ask(GradientQuery.ask(terms.hash, "learner", k, np.zeros(3)))] == ["a"]
+        assert [answer.owner for answer in owners.ask(everybody(terms, GradientQuery, k))] == ["a"]
     owners.close()
     assert [sentence for sentence in warnings if "going on" in sentence] == [
         "going on without an owner that refuses: b: nothing left"
@@ -52,7 +57,7 @@ def test_an_owner_that_refuses_is_named_once_when_the_run_goes_on_without_it():
 def test_an_owner_that_never_agreed_or_that_the_quorum_needs_ends_the_run(error, quorum):
     terms, owners = federation(error, [], quorum)
     with pytest.raises(ExchangeError, match="b: n"):
-        owners.ask(GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3)))
+        owners.ask(everybody(terms, GradientQuery, 1))
     owners.close()
 
 
@@ -71,8 +76,8 @@ def test_a_score_has_its_own_size_and_weight():
             told = super().ask(query, records, size, timeout)
             return Told(told.answer, Standing(Fraction(1), spent, query.round, 11))
 
-    owners = Federation(terms, fit_preparation(terms)[0], [Scored("a")], 5.0, lambda sentence: None)
-    asked = [owners.ask(kind.ask(terms.hash, "learner", k, np.zeros(3)))[0] for kind, k in ((GradientQuery, 10), (ScoreQuery, 11))]
+    owners = Federation(resolve(terms), [Scored("a")], 5.0, lambda sentence: None)
+    asked = [owners.ask(everybody(terms, kind, k))[0] for kind, k in ((GradientQuery, 10), (ScoreQuery, 11))]
     owners.close()
     assert [(answer.records, len(answer.value)) for answer in asked] == [(75, 3), (25, 3)]
 
@@ -91,9 +96,9 @@ def test_owners_that_were_late_are_heard_once_more_and_who_cannot_be_reached_is_
 
     terms = make_terms(100, 100, 100, 100, learning__quorum=1, learning__straggler="skip")
     peers = [Peer("a"), Late("b"), Late("c"), Late("d")]
-    owners = Federation(terms, fit_preparation(terms)[0], peers, 0.1, lambda sentence: None)
+    owners = Federation(resolve(terms), peers, 0.1, lambda sentence: None)
     assert owners.catch_up() == []  # nothing was asked
-    owners.ask(GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3)))
+    owners.ask(everybody(terms, GradientQuery, 1))
     assert owners.spent("b") is None
     assert owners.catch_up() == ["c", "d"]  # d may still be at work
     assert (owners.spent("a"), owners.spent("b"), owners.spent("c")) == (0.1, 0.2, None)

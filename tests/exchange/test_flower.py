@@ -57,7 +57,7 @@ def steal(message, context):
             peer = RemoteOwner("a", f"unix:{context.node_config['socket']}", None)
             for k in (1, asked.round, 3, 4):
                 try:
-                    told = peer.ask(GradientQuery.ask(asked.terms, "learner", k, np.full(3, 0.1)), 60, 3, 10)
+                    told = peer.ask(GradientQuery.ask(asked.terms_hash, "learner", k, np.full(3, 0.1)), 60, 3, 10)
                     diary.write(f"got {told.answer.value}\\n")
                 except ParleyError as refusal:
                     diary.write(f"{type(refusal).__name__}\\n")

@@ -201,9 +201,9 @@ def test_a_file_whose_folder_is_missing_is_refused_before_anybody_is_asked(setti
 
 
 def test_a_finished_run_asks_no_owner_where_it_stands(settings):
-    plan = plan_run(parley.load_terms(settings["terms"]))
+    plan = plan_run(parley.load_terms(settings["terms"]), Path(settings["checkpoint"]))
     state = State(3, plan.start.theta, plan.start.memory)
-    Checkpoint(plan.terms.hash, state, {"a": 2, "b": 2}, {"a": 1.0, "b": 1.0}).save(Path(settings["checkpoint"]))
+    Checkpoint(plan.setup.hash, state, {"a": 2, "b": 2}, {"a": 1.0, "b": 1.0}).save(plan.checkpoint)
     grid = Federation(ALIVE["a"], ALIVE["b"])
     over_flower.main(grid, run_context(settings))
     assert {message.content["parley"]["method"] for message in grid.sent.values()} == {"Health"}

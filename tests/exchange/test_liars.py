@@ -23,8 +23,9 @@ from parley.exchange.messages import SERVICE
 from parley.exchange.remote import OwnOwner, RemoteOwner
 from parley.exchange.settings import load_owner
 from parley.learning.checkpoint import load_checkpoint
-from parley.learning.deployed import learn, open_checkpoint, plan_run
+from parley.learning.deployed import learn, plan_run
 from parley.queries import GradientQuery
+from parley.setup import resolve
 
 RULES = {"wait": "", "skip": 'quorum = 1\nstraggler = "skip"'}
 HUGE = "its answer to round {} is larger than the agreed bound and noise can make it"
@@ -104,19 +105,19 @@ def test_an_owner_that_lies_is_named_and_ends_the_run(banks, lie, rule):
     banks.accept(terms)
     rewrite, sentence = LIES[lie]
     hosts = [Host(banks, "a", rewrite), Host(banks, "b")]
-    plan, points = plan_run(terms), []
+    plan, rounds = plan_run(terms, banks.folder / "kept"), []
     peers = [RemoteOwner(name, f"127.0.0.1:{banks.ports[name]}", banks.identity()) for name in "ab"]
-    federation = Federation(terms, plan.preparation, peers, 20.0, lambda sentence: None)
-    begin = open_checkpoint(plan, banks.folder / "none", resume=False)
+    federation = Federation(plan.setup, peers, 20.0, lambda sentence: None)
     federation.greet()
     try:
         with pytest.raises(ContradictionError, match=f"round . ?: a: .*{sentence}"):
-            learn(plan, federation, begin, points.append, federation.spent, heads=lambda: federation.heads)
+            learn(plan, federation, plan.begin(resume=False), progress=rounds.append)
     finally:
         federation.close()
         for host in hosts:
             host.close()
-    assert len(points) == (1 if rewrite is shrunk else 0)  # refused in the first round in which it lies
+    assert len(rounds) == (1 if rewrite is shrunk else 0)  # refused in the first round in which it lies
+    assert plan.checkpoint.exists() is (rewrite is shrunk)
 
 
 def test_the_command_ends_without_a_model_and_names_the_liar(banks):
@@ -166,10 +167,11 @@ def put_back(banks, name, copy):
 
 def wait_for_checkpoint(banks, after=3):
     """Until a run stands behind this many rounds."""
-    path, plan = banks.folder / "terms.checkpoint", plan_run(banks.terms)
+    path = banks.folder / "terms.checkpoint"
+    start = plan_run(banks.terms, path).start
     until = time.monotonic() + 60
     while time.monotonic() < until:
-        if path.exists() and load_checkpoint(path, banks.terms, plan.start).state.round > after:
+        if path.exists() and load_checkpoint(path, banks.terms, start).state.round > after:
             return
         time.sleep(0.01)
     raise AssertionError(banks.said())
@@ -220,13 +222,11 @@ class Machine:
 
     def __init__(self, banks, terms):
         self._banks, self._terms, self._owners = banks, terms, []
-        self.plan = plan_run(terms)
+        self.setup = resolve(terms)
 
     def federation(self, heads=None, answers=None, deadline=20.0):
         self.peers = {name: Away(self.open(name)) for name in "ab"}
-        return Federation(
-            self._terms, self.plan.preparation, list(self.peers.values()), deadline, lambda sentence: None, heads, answers
-        )
+        return Federation(self.setup, list(self.peers.values()), deadline, lambda sentence: None, heads, answers)
 
     def open(self, name):
         owner = open_owner(load_owner(self._banks.folder / f"{name}.toml"))
@@ -235,6 +235,10 @@ class Machine:
 
     def ask(self, k, shift=0.0):
         return GradientQuery.ask(self._terms.hash, "learner", k, np.full(3, shift))
+
+    def round(self, k):
+        """The same question for both."""
+        return dict.fromkeys("ab", self.ask(k))
 
 
 class Away:
@@ -276,7 +280,7 @@ def test_a_ledger_that_outgrew_what_it_had_is_told_by_its_hash_when_a_run_is_res
     first = machine.federation()
     first.greet()
     for k in (1, 2):
-        first.ask(machine.ask(k))
+        first.ask(machine.round(k))
     heads = dict(first.heads)
     assert heads["a"].entries == 4  # opened, accepted, two answers
     grow(machine, banks, (1, 2, 3, 4))
@@ -296,14 +300,14 @@ def test_a_ledger_that_outgrew_what_it_had_while_its_owner_was_away_is_told_in_t
     run = machine.federation(deadline=0.3)
     run.greet()
     for k in (1, 2):
-        assert len(run.ask(machine.ask(k))) == 2
+        assert len(run.ask(machine.round(k))) == 2
     machine.peers["a"].reachable = False
     for k in (3, 4):
-        assert [answer.owner for answer in run.ask(machine.ask(k))] == ["b"]
+        assert [answer.owner for answer in run.ask(machine.round(k))] == ["b"]
     grow(machine, banks, (3, 4))
     machine.peers["a"].reachable = True
     with pytest.raises(ContradictionError, match="round 5: a: its ledger was rolled back"):
-        run.ask(machine.ask(5))
+        run.ask(machine.round(5))
     run.close()
 
 
@@ -326,11 +330,11 @@ def test_an_owner_that_was_away_with_its_ledger_intact_is_believed(machine, bank
     run.greet()
     for k in range(1, 6):
         machine.peers["a"].reachable = k not in (2, 3)
-        assert len(run.ask(machine.ask(k))) == (2 if machine.peers["a"].reachable else 1)
+        assert len(run.ask(machine.round(k))) == (2 if machine.peers["a"].reachable else 1)
     assert run.heads["a"].entries == 5
     again = machine.federation(run.heads, {"a": 2, "b": 4})  # as a checkpoint before round 5 says
     again.greet()
-    assert len(again.ask(machine.ask(5))) == 2  # asked before: the stored answer, and the ledger is as long as it was
+    assert len(again.ask(machine.round(5))) == 2  # asked before: the stored answer, and the ledger is as long as it was
     for each in (run, again):
         each.close()
 
@@ -339,14 +343,14 @@ def test_an_owner_that_was_away_with_its_ledger_intact_is_believed(machine, bank
 def test_a_ledger_from_before_the_acceptance_is_a_rolled_back_one_too(machine, banks):
     run = machine.federation()
     run.greet()
-    run.ask(machine.ask(1))
+    run.ask(machine.round(1))
     heads = dict(run.heads)
     run.close()
     for file in banks.folder.glob("a.ledger*"):
         file.unlink()
     owner = parley.Owner("a", banks.folder / "a.csv", ledger=parley.Ledger(banks.folder / "a.ledger", lifetime=2.0))
     peers = [OwnOwner(owner), machine.open("b")]
-    late = Federation(machine._terms, machine.plan.preparation, peers, 5.0, lambda sentence: None, heads)
+    late = Federation(machine.setup, peers, 5.0, lambda sentence: None, heads)
     with pytest.raises(ExchangeError, match=r"a: its ledger was rolled back: .* it does not know these terms"):
         late.greet()
     late.close()

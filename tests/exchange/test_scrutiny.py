@@ -9,13 +9,12 @@ import pytest
 
 import parley
 from parley.account import Head
-from parley.data import fit_preparation
 from parley.errors import ContradictionError
 from parley.exchange.messages import Standing
-from parley.exchange.scrutiny import UNLIKELY, scrutiny
+from parley.exchange.scrutiny import UNLIKELY, Scrutiny
 from parley.mechanisms import Gaussian
-from parley.owner import score_noise
 from parley.queries import GradientQuery, ScoreQuery, StatisticsQuery, UpdateQuery
+from parley.setup import resolve
 from samples import BOUNDS, make_terms
 
 N = 60
@@ -64,22 +63,28 @@ def answers(kind, terms, replicates):
     owner = parley.Owner("a", extreme_table(terms.model.classifies)).rehearse(3, replicates)
     agreement = owner.accept(terms)
     query = ask(kind, terms, (replicates,))
-    agreement.check(query, (replicates,))
-    exact = agreement.bounded(query, (replicates,))
-    return exact.value, agreement.terms_of_release(query)[0].release(exact, owner.noise)
+    stage = agreement.part.check(query, (replicates,))
+    exact = stage.question.bounded(query, agreement.tables, (replicates,))
+    return exact.value, stage.series.mechanism.release(exact, owner.noise)
+
+
+def rules_of(**settings):
+    """What a learner holds against owner a, and the owner's part that it follows from."""
+    terms = make_terms(N, **settings)
+    part = resolve(terms).part("a")
+    return Scrutiny(part, terms.learning.straggler == "skip"), part
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_honest_answers_at_the_edge_are_believed_and_one_just_beyond_is_not(name):
     kind, settings = KINDS[name]
-    terms = make_terms(N, **settings)
-    preparation = fit_preparation(terms)[0]
-    rules = scrutiny(terms, "a", preparation)
+    terms, (rules, part) = make_terms(N, **settings), rules_of(**settings)
     query = ask(kind, terms)
+    stage = part.stage(query.round)
+    mechanism, extent = stage.series.mechanism, stage.question.extent.noisy(stage.series.mechanism, stage.question.size, UNLIKELY)
     exact, noisy = answers(kind, terms, 3000)
     for value in noisy:
         rules.check_value(query, value)
-    extent = rules.scores if kind is ScoreQuery else rules.answers
     assert rules.expected(query)[1] == noisy.shape[1]
     at_edge = np.zeros(noisy.shape[1])
     at_edge[0] = float(np.min(extent.high))
@@ -88,7 +93,6 @@ def test_honest_answers_at_the_edge_are_believed_and_one_just_beyond_is_not(name
         with pytest.raises(ContradictionError, match=rf"a: its answer to round {query.round} is larger than"):
             rules.check_value(query, lie)
     sizes = np.abs(exact).sum(axis=1) if extent.norm == "l1" else np.sqrt((exact**2).sum(axis=1))
-    mechanism = score_noise(terms, "a", preparation) if kind is ScoreQuery else rules.plan.mechanism
     bound = extent.size / (1 + 1e-6) - mechanism.norm_tail(UNLIKELY / 2, noisy.shape[1])
     assert sizes.max() <= bound * (1 + 1e-9)
     if name not in ("update", "update, gaussian", "score"):  # there a looser bound is taken than a table reaches
@@ -99,19 +103,13 @@ def test_honest_answers_at_the_edge_are_believed_and_one_just_beyond_is_not(name
 def test_a_bound_without_its_noise_would_refuse_honest_answers(name):
     """The mutant: if the test above passed for it too, it would show nothing."""
     kind, settings = KINDS[name]
-    terms = make_terms(N, **settings)
-    rules = scrutiny(terms, "a", fit_preparation(terms)[0])
+    terms, (rules, _) = make_terms(N, **settings), rules_of(**settings)
     _, noisy = answers(kind, terms, 3000)
-    which = "scores" if kind is ScoreQuery else "answers"
-    extent = getattr(rules, which)
-    thin = replace(rules, **{which: replace(extent, low=extent.low * 0.1, high=extent.high * 0.1, size=extent.size * 0.1)})
+    largest = max(noisy, key=lambda value: np.abs(value).max())
+    rules.check_value(ask(kind, terms), largest)
+    rules._extents = [replace(e, low=e.low * 0.1, high=e.high * 0.1, size=e.size * 0.1) for e in rules._extents]
     with pytest.raises(ContradictionError):
-        thin.check_value(ask(kind, terms), max(noisy, key=lambda value: np.abs(value).max()))
-
-
-def rules_of(**settings):
-    terms = make_terms(N, **settings)
-    return scrutiny(terms, "a", fit_preparation(terms)[0])
+        rules.check_value(ask(kind, terms), largest)
 
 
 def said(spent, answered, epsilon=1, rounds=10, head=None, then=None):
@@ -132,7 +130,7 @@ LIES = {
 
 @pytest.mark.parametrize("lie", LIES)
 def test_accounts_follow_from_the_plan(lie):
-    rules = rules_of()
+    rules, _ = rules_of()
     rules.check_standing(said("3/10", 3), 3, 3, None)
     for before in (None, said("4/5", 8)):
         rules.check_standing(said("4/5", 8), 3, 3, before)  # a round answered before: it stands further on
@@ -143,7 +141,7 @@ def test_accounts_follow_from_the_plan(lie):
 
 
 def test_where_rounds_may_be_missed_no_fewer_answers_than_were_heard_are_booked():
-    rules = rules_of(learning__straggler="skip", learning__quorum=1)
+    rules, _ = rules_of(learning__straggler="skip", learning__quorum=1)
     for k in (4, 5, 7):
         rules.check_standing(said(Fraction(k, 10), 7), 7, 4, None)
     for spent in (0, "3/10", "8/10", "9/20"):
@@ -155,13 +153,14 @@ def test_where_rounds_may_be_missed_no_fewer_answers_than_were_heard_are_booked(
 
 @pytest.mark.parametrize("gaps", [{}, {"learning__straggler": "skip", "learning__quorum": 1}])
 def test_gaussian_accounts_are_compared_as_far_as_machines_agree(gaps):
-    rules = rules_of(**GAUSSIAN, **gaps)
-    assert isinstance(rules.plan.mechanism, Gaussian)
+    rules, part = rules_of(**GAUSSIAN, **gaps)
+    spent_after = part.training.series.spent_after
+    assert isinstance(part.training.series.mechanism, Gaussian)
     for k in (1, 5, 9, 10):
-        spent = rules.plan.spent_after(k)
+        spent = spent_after(k)
         for off in (0, Fraction(1, 10**9), -Fraction(1, 10**9)):
             rules.check_standing(said(spent + off, k), k, k, None)
-    for wrong in (0, rules.plan.spent_after(5) * Fraction(99, 100), rules.plan.spent_after(4)):
+    for wrong in (0, spent_after(5) * Fraction(99, 100), spent_after(4)):
         with pytest.raises(ContradictionError, match="has spent"):
             rules.check_standing(said(wrong, 5), 5, 5, None)
 
@@ -175,19 +174,19 @@ def test_an_account_that_was_closed_is_spent_whole_and_gives_no_further_answer()
 
 
 def test_a_score_costs_its_own_part_on_top():
-    rules = rules_of(**SCORED)
+    rules, _ = rules_of(**SCORED)
     rules.check_standing(said(1, 11, rounds=11), 11, 11, None)
     rules.check_standing(said("1/2", 10, rounds=11), 10, 10, None)
     with pytest.raises(ContradictionError):
         rules.check_standing(said("11/20", 11, rounds=11), 11, 11, None)
-    missing = rules_of(**SCORED, learning__straggler="skip", learning__quorum=1)
+    missing, _ = rules_of(**SCORED, learning__straggler="skip", learning__quorum=1)
     missing.check_standing(said("11/20", 11, rounds=11), 11, 2, None)  # one round of training, and the score
     with pytest.raises(ContradictionError):
         missing.check_standing(said("1/10", 11, rounds=11), 11, 2, None)
 
 
 def test_a_ledger_only_grows():
-    rules, before = rules_of(), Head(7, "7" * 64)
+    (rules, _), before = rules_of(), Head(7, "7" * 64)
     rules.check_head(None, None, grown=True)
     rules.check_head(before, before, grown=False)
     rules.check_head(Head(8, "8" * 64), before, grown=True)

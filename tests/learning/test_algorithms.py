@@ -3,9 +3,11 @@ import pytest
 
 import parley
 from parley.errors import SettingError
+from parley.learning.algorithm import Asker
 from parley.learning.averaged_subgradient import AveragedSubgradient
 from parley.learning.gradient_descent import GradientDescent
 from parley.objectives import LinearRegression, LinearSVM
+from parley.schedule import Schedule
 from samples import make_terms, regression_table
 
 
@@ -24,9 +26,13 @@ def test_algorithm_2_is_the_published_recursion_with_all_rounds_and_one_more_ave
     bar[T + 2] = T / (s + T + 1) * bar[T + 1] + (s + 1) / (s + T + 1) * theta[T + 1]
 
     algorithm = AveragedSubgradient(LinearSVM(r), T, radius, c)
-    state = algorithm.start(3)
+    state, asker = algorithm.start(np.zeros(3)), Asker("t", "l", Schedule(("a", "b"), T))
     for k in range(1, T + 1):
-        np.testing.assert_allclose(algorithm.query(state, "t", "l").theta, theta[k])
+        questions = algorithm.questions(state, asker)
+        assert list(questions) == ["a", "b"]
+        for query in questions.values():
+            np.testing.assert_allclose(query.theta, theta[k])
+            assert query.round == k
         state = algorithm.update(state, noise[k - 1])
     np.testing.assert_allclose(algorithm.model(state), bar[T + 2])
     assert np.abs(state.theta).max() <= radius
@@ -39,7 +45,7 @@ def test_algorithm_1_is_the_published_recursion_with_all_rounds():
     for k in range(1, T + 1):
         theta = theta - rho / (T**2 * k) * (0.1 * theta + noise[k - 1])
     algorithm = GradientDescent(LinearRegression(0.1), T, None, rho)
-    state = algorithm.start(2)
+    state = algorithm.start(np.zeros(2))
     for k in range(T):
         state = algorithm.update(state, noise[k])
     np.testing.assert_allclose(algorithm.model(state), theta)
@@ -54,7 +60,7 @@ def test_every_answer_reaches_the_model():
             for bump in (0.0, 1.0):
                 noise = answers(4, 2)
                 noise[changed] += bump
-                state = algorithm.start(2)
+                state = algorithm.start(np.zeros(2))
                 for row in noise:
                     state = algorithm.update(state, row)
                 models.append(algorithm.model(state))
@@ -72,6 +78,6 @@ def test_without_noise_both_algorithms_approach_the_optimum():
 
 
 def test_a_run_that_diverges_says_so():
-    terms = make_terms(100, model__radius=None, learning__step=1e60, learning__horizon=50, privacy__clip=1e40)
+    terms = make_terms(100, model__radius=None, learning__step=1e50, learning__horizon=50, privacy__clip=1e40)
     with pytest.raises(SettingError, match="the run diverged in round"):
         parley.train(terms, [parley.Owner("a", regression_table(100))], seed=0)

@@ -10,7 +10,7 @@ from parley.errors import SettingError
 from parley.learning.algorithm import State
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
 
-START = State(1, np.zeros(3), np.zeros(3))
+START = State(1, np.zeros(3), {"average": np.zeros(3)})
 TERMS = parley.Terms.from_dict(
     {
         "model": {"kind": "linear-regression", "target": "y", "features": ["x0", "x1", "x2"]},
@@ -22,7 +22,7 @@ TERMS = parley.Terms.from_dict(
 
 
 def kept(k, path):
-    state = State(k, np.array([0.1, 1 / 3, -2e-300]), np.full(3, np.pi))
+    state = State(k, np.array([0.1, 1 / 3, -2e-300]), {"average": np.full(3, np.pi)})
     point = Checkpoint(TERMS.hash, state, {"a": k - 1, "b": k // 2}, {"a": 0.5, "b": 0.25}, {"a": Head(k, "5" * 64)})
     point.save(path)
     return point
@@ -33,21 +33,19 @@ def test_a_checkpoint_reads_back_to_the_bit_and_does_not_grow_with_the_rounds(tm
     point = kept(7, path)
     early, found = path.stat().st_size, load_checkpoint(path, TERMS, START)
     np.testing.assert_array_equal(found.state.theta, point.state.theta)
-    np.testing.assert_array_equal(found.state.memory, point.state.memory)
+    np.testing.assert_array_equal(found.state.memory["average"], point.state.memory["average"])
+    assert found.state.memory.keys() == {"average"}
     assert (found.state.round, found.answers, found.spent, found.heads) == (7, point.answers, point.spent, point.heads)
     kept(700_001, path)  # after the last round
     assert path.stat().st_size < early + 30
     assert load_checkpoint(path, TERMS, START).state.round == 700_001
 
 
-def rewrite(path, change, old=False):
-    """What somebody would write who means it: with a new checksum, or in the format that had none."""
+def rewrite(path, change, checksum=True):
+    """What somebody would write who means it: with a new checksum, or without any."""
     content = json.loads(path.read_text()) | change
     del content["checksum"]
-    if old:
-        content |= {"format": "parley-checkpoint-2"}
-        del content["heads"]
-    else:
+    if checksum:
         text = json.dumps(content, sort_keys=True)
         content["checksum"] = hashlib.sha256(text.encode()).hexdigest()
     path.write_text(json.dumps(content))
@@ -84,13 +82,30 @@ def test_any_digit_that_changes_is_noticed(tmp_path):
             load_checkpoint(path, TERMS, START)
 
 
-def test_a_checkpoint_of_the_format_before_is_still_read(tmp_path):
+NAMELESS = [np.pi] * 3  # what is remembered, when it was one array without a name
+
+
+@pytest.mark.parametrize("heads", [False, True])
+def test_checkpoints_of_the_formats_before_are_still_read(tmp_path, heads):
+    """The first format had neither heads nor a checksum; one after it had both."""
     path = tmp_path / "run.checkpoint"
     point = kept(7, path)
-    rewrite(path, {}, old=True)
+    if heads:
+        rewrite(path, {"memory": NAMELESS})
+    else:
+        rewrite(path, {"memory": NAMELESS, "format": "parley-checkpoint-2", "heads": {}}, checksum=False)
     found = load_checkpoint(path, TERMS, START)
     np.testing.assert_array_equal(found.state.theta, point.state.theta)
-    assert (found.state.round, found.answers, found.spent, found.heads) == (7, point.answers, point.spent, {})
+    np.testing.assert_array_equal(found.state.memory["average"], NAMELESS)
+    assert (found.state.round, found.answers, found.spent) == (7, point.answers, point.spent)
+    assert found.heads == (point.heads if heads else {})
+
+
+def test_an_algorithm_that_remembers_nothing_reads_what_it_once_kept_twice(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    kept(7, path)
+    rewrite(path, {"memory": NAMELESS})
+    assert load_checkpoint(path, TERMS, State(1, np.zeros(3))).state.memory == {}
 
 
 CHANGES = [
@@ -119,8 +134,15 @@ CHANGES = [
     {"theta": [0.0, float("nan"), 0.0]},
     {"theta": [0.0, 10**400, 0.0]},
     {"theta": ["0", "0", "0"]},
-    {"memory": [0.0, float("inf"), 0.0]},
-    {"memory": [0.0, None, 0.0]},
+    *(
+        {"memory": memory}
+        for array in ([0.0, float("inf"), 0.0], [0.0, None, 0.0], [0.0], ["0", "0", "0"])
+        for memory in (array, {"average": array})
+    ),
+    {"memory": {}},
+    {"memory": {"mean": [0.0, 0.0, 0.0]}},
+    {"memory": {"average": [0.0, 0.0, 0.0], "moments": [0.0, 0.0, 0.0]}},
+    {"memory": None},
     *({"round": k, "answers": {}} for k in (-3, 0, 2.7, True, "4", None, 700_002, 10**9, 10**400)),
 ]
 

@@ -1,22 +1,18 @@
 import numpy as np
 import pytest
 
-from parley import objectives
-from parley.data import fit_preparation
 from parley.errors import TermsError
 from parley.learning.step import step_size
+from parley.setup import resolve
 from samples import BOUNDS, make_terms, regression_table
 
 
 def auto(**overrides):
-    terms = make_terms(50, learning__step="auto", **overrides)
-    preparation, public = fit_preparation(terms)
-    return step_size(terms, objectives.make(terms.model), preparation, public)
+    return step_size(resolve(make_terms(50, learning__step="auto", **overrides)))
 
 
 def test_a_number_in_the_terms_is_taken_as_it_is():
-    terms = make_terms(50, learning__step=0.123)
-    assert step_size(terms, objectives.make(terms.model), *fit_preparation(terms)) == 0.123
+    assert step_size(resolve(make_terms(50, learning__step=0.123))) == 0.123
 
 
 def test_with_a_public_sample_it_is_one_over_its_curvature(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 import parley
 from parley.aggregation import weighted_mean
 from parley.errors import BudgetExhausted, Malformed, TermsError
-from parley.learning.train import make_algorithm
+from parley.learning.algorithms import make_algorithm
 from parley.ledger import Ledger
 from parley.queries import GradientQuery, StatisticsQuery
 from samples import BOUNDS, make_terms, regression_table
@@ -30,8 +30,7 @@ def test_the_noise_is_that_of_the_plan(privacy):
     owners = [parley.Owner("a", regression_table(400, 1)), parley.Owner("b", regression_table(100, 2))]
     parties = [owner.rehearse(seed, 100_000) for seed, owner in enumerate(owners)]
     agreements = [party.accept(terms) for party in parties]
-    first = agreements[0]
-    algorithm = make_algorithm(terms, first.objective, first.preparation, None)
+    algorithm = make_algorithm(agreements[0].setup)
     answers = [party.answer(StatisticsQuery.ask(terms.hash, "learner", 1)) for party in parties]
     combined = weighted_mean(answers)
     assert combined.std(axis=0) == pytest.approx(np.full(10, algorithm.deviation), rel=0.02)
@@ -57,7 +56,7 @@ def test_a_gradient_agreement_answers_no_statistics(tmp_path):
     terms = make_terms(200)
     owner = parley.Owner("a", regression_table(200), ledger=Ledger(tmp_path / "a.ledger", lifetime=1.0))
     owner.accept(terms)
-    with pytest.raises(Malformed, match="averaged-subgradient"):
+    with pytest.raises(Malformed, match="expected the kind that the agreed algorithm asks in this round, gradient"):
         owner.answer(StatisticsQuery.ask(terms.hash, "learner", 1))
     assert float(owner.ledger.account(terms.hash).spent) == 0
 

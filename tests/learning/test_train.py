@@ -3,7 +3,7 @@ import pytest
 
 import parley
 from parley.errors import DataError, SettingError, TermsError, UnknownTerms
-from parley.learning.train import make_algorithm
+from parley.learning.algorithms import make_algorithm
 from parley.ledger import Ledger
 from samples import BOUNDS, class_table, make_terms, real_data, regression_table
 
@@ -139,9 +139,8 @@ def test_a_release_equals_the_learner_that_replays_the_stored_answers(tmp_path):
         with sqlite3.connect(tmp_path / name) as db:
             rows = db.execute("SELECT answer FROM entries WHERE kind='answer' ORDER BY round").fetchall()
         stored[name] = [np.frombuffer(row[0]) for row in rows]
-    first = parties[0].agreement(terms.hash)
-    algorithm = make_algorithm(terms, first.objective, first.preparation, first.public)
-    state = algorithm.start(3)
+    algorithm = make_algorithm(parties[0].agreement(terms.hash).setup)
+    state = algorithm.start(np.zeros(3))
     for a, b in zip(stored["a"], stored["b"], strict=True):
         state = algorithm.update(state, (60 / 105) * a + (45 / 105) * b)
     np.testing.assert_allclose(algorithm.model(state), result.theta[0], rtol=1e-14)
@@ -161,13 +160,13 @@ def test_the_learning_owner_adds_noise_to_its_own_answers_and_refines_locally():
     """W's variant with own eps = inf would send a noiseless gradient; here the learner's scale is that of its own eps."""
     terms = make_terms(400, 400, epsilon=0.05, learning__learner="a", model__holdout=0.25)
     parties = [parley.Owner("a", regression_table(400, seed=1)), parley.Owner("b", regression_table(400, seed=2))]
-    assert parties[0].accept(terms).plan == parties[1].accept(terms).plan
+    assert parties[0].accept(terms).part.training.series == parties[1].accept(terms).part.training.series
     result = parley.train(terms, parties, seed=1)
     assert [o.epsilon_spent for o in result.owners] == [0.05, 0.05]
-    held_out = parties[0].accept(terms).held_out
+    agreement = parties[0].accept(terms)
 
     def cost(model):
-        return float(parties[0].accept(terms).objective.cost(held_out, model.theta_))
+        return float(agreement.setup.objective.cost(agreement.tables.held_out, model.theta_))
 
     assert cost(result.own_model) < 0.5 * cost(result.model)  # at eps = 0.05 the joint model is mostly noise
     assert parley.train(make_terms(400, 400), parties, seed=1).own_model is None
@@ -220,10 +219,10 @@ def test_clipping_that_binds_is_reported():
 def test_bounds_instead_of_clipping_go_through_statistics_and_agree_with_records():
     settings = {"model__bounds": BOUNDS, "learning__horizon": 20}
     by_bounds = make_terms(300, privacy__clip=None, **settings)
-    bound = parley.Owner("a", regression_table(300)).accept(by_bounds).bound
+    bound = parley.Owner("a", regression_table(300)).accept(by_bounds).part.training.question.bound
     assert not bound.clips
     by_clip = make_terms(300, privacy__clip=bound.value * (1 - 1e-9), **settings)
-    assert parley.Owner("a", regression_table(300)).accept(by_clip).bound.clips
+    assert parley.Owner("a", regression_table(300)).accept(by_clip).part.training.question.bound.clips
     one, two = (parley.train(t, owners(300), replicates=4, seed=2) for t in (by_bounds, by_clip))
     np.testing.assert_allclose(one.theta, two.theta, rtol=1e-6)
 

@@ -7,9 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley import objectives
-from parley.data import Design, fit_preparation
+from parley.data import Design
+from parley.mechanisms import Bounded
 from parley.objectives import LogisticRegression, RecordBound
-from parley.objectives.local_update import local_update, walk
+from parley.objectives.local_update import walk
+from parley.objectives.objective import slope_limit
+from parley.setup import resolve
 from samples import BOUNDS, make_terms
 
 CLASS_BOUNDS = {name: BOUNDS[name] for name in ("x0", "x1", "x2")}
@@ -30,13 +33,15 @@ def local_case(kind="linear-regression", steps=5, step="auto", clip=1.0, penalty
         privacy__clip=clip,
         **{"privacy__mechanism": "gaussian", "privacy__delta": 1e-6} | overrides,
     )
-    objective, (preparation, _) = objectives.make(terms.model), fit_preparation(terms)
-    bound = objective.record_bound(preparation, terms, "l2")
-    return objective, bound, local_update(terms, objective, preparation), 2 / objective.largest_curvature(preparation)
+    setup = resolve(terms)
+    objective, bound = setup.objective, setup.part("a").training.question.bound
+    return objective, bound, setup.walk, 2 / objective.largest_curvature(setup.preparation)
 
 
 def direction(objective, bound, local, design, start, k=1):
-    return local.bounded(objective, design, start, bound, k)
+    """An answer about any table, and what is claimed of it: as `UpdateQuestion` puts them together for a table of the agreed size."""
+    value = local.direction(lambda w: objective.walk_gradient(design, w, bound), start)
+    return Bounded(value, local.sensitivity(bound, len(design), design.summation_slack, k), local.norm)
 
 
 def corner_rows(kind, weight=1.0):
@@ -181,8 +186,6 @@ def test_random_neighbours_stay_close(seed, kind, length, clips):
 
 def exact_walk(objective, bound, local, design, start):
     """The same walk in extended precision, with the limits that the owner computed."""
-    from parley.objectives.margin import slope_limit
-
     wide = np.longdouble
     X, y, weight, w = (wide(a) for a in (design.X, design.y, design.weight, start))
     for _ in range(local.steps):
@@ -215,7 +218,7 @@ def test_the_rounding_of_the_whole_walk_is_within_its_bound(kind, clip, penalty,
     allowed = local._rounding(bound.value, design.summation_slack)
     assert 0 < worst <= allowed
     if shorter == 1e-6:
-        assert worst > replace(local, radius=0.0, reach=0.0)._rounding(bound.value, design.summation_slack)
+        assert worst > replace(local, radius=0.0, record_rounding=32 * 2.0**-53 * bound.value)._rounding(bound.value, design.summation_slack)
 
 
 def test_replicates_are_an_axis_and_laplace_noise_pays_for_the_dimension():

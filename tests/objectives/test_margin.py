@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley import objectives
-from parley.data import Design, fit_preparation
+from parley.data import Design
 from parley.data.design import BLOCK
 from parley.objectives import LinearRegression, LinearSVM, LogisticRegression, RecordBound
+from parley.setup import resolve
 from samples import BOUNDS, class_table, make_terms, regression_table
 
 KINDS = [LinearRegression(0.3), LinearSVM(1.0), LinearSVM(0.5, smoothing=0.3), LogisticRegression(0.1)]
@@ -101,11 +101,11 @@ def test_no_record_within_the_bounds_exceeds_the_implied_bound(kind, norm):
     bounds = BOUNDS if kind == "linear-regression" else {k: v for k, v in BOUNDS.items() if k != "y"}
     terms = make_terms(400, model__kind=kind, model__bounds=bounds, privacy__clip=None, **weight)
     table = regression_table(400) if kind == "linear-regression" else class_table(400)
-    preparation, _ = fit_preparation(terms)
-    objective = objectives.make(terms.model)
-    bound = objective.record_bound(preparation, terms, norm)
+    setup = resolve(terms)
+    objective = setup.objective
+    bound = objective.record_bound(setup.preparation, setup.limits, norm)
     assert not bound.clips
-    design, _ = preparation.designs(table * 100 if kind == "linear-regression" else table.assign(x0=table.x0 * 99), terms, "a")
+    design, _ = setup.preparation.designs(table * 100 if kind == "linear-regression" else table.assign(x0=table.x0 * 99), terms, "a")
     rng = np.random.default_rng(0)
     corners = rng.choice([-5.0, 5.0], size=(20, design.width))
     largest = max(objective.record_norms(design, corner, norm).max() for corner in corners)
@@ -114,14 +114,13 @@ def test_no_record_within_the_bounds_exceeds_the_implied_bound(kind, norm):
 
 
 def test_the_smaller_of_clip_and_bounds_counts():
-    tight = make_terms(10, model__bounds=BOUNDS, privacy__clip=1e9)
-    preparation, _ = fit_preparation(tight)
-    assert not LinearRegression().record_bound(preparation, tight, "l1").clips
-    clipped = make_terms(10, model__bounds=BOUNDS, privacy__clip=1.0)
-    assert LinearRegression().record_bound(preparation, clipped, "l1") == RecordBound(1.0, "l1", clips=True)
-    free = make_terms(10)
-    preparation, _ = fit_preparation(free)
-    assert LinearRegression().record_bound(preparation, free, "l1").clips
+    def bound(**overrides):
+        setup = resolve(make_terms(10, **overrides))
+        return setup.objective.record_bound(setup.preparation, setup.limits, "l1")
+
+    assert not bound(model__bounds=BOUNDS, privacy__clip=1e9).clips
+    assert bound(model__bounds=BOUNDS, privacy__clip=1.0) == RecordBound(1.0, "l1", clips=True)
+    assert bound().clips
 
 
 def adversarial_pairs(count, n=20_000, p=3):

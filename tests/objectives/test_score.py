@@ -6,10 +6,11 @@ import pytest
 from sklearn.metrics import confusion_matrix, mean_squared_error, r2_score
 
 import parley
+from parley import objectives
 from parley.data import Design, fit_preparation
 from parley.errors import TermsError
-from parley.objectives.score import bounded_score, score_sensitivity, target_interval
-from parley.outcome.scores import reader
+from parley.mechanisms import Bounded
+from parley.objectives.score import scoring
 from parley.terms import Model
 from samples import BOUNDS, class_table, make_terms, regression_table
 
@@ -24,7 +25,14 @@ def preparation_of(terms):
 
 
 def score_of(preparation, X, y, theta, k=1):
-    return bounded_score(preparation, Design(X, y, np.ones(len(y))), theta, k)
+    return score_of_design(preparation, Design(X, y, np.ones(len(y))), theta, k)
+
+
+def score_of_design(preparation, design, theta, k=1):
+    """The score of any rows, and what is claimed of it: as `ScoreQuestion` puts them together for the agreed number of rows."""
+    rule = scoring(preparation)
+    value = rule.mean(objectives.make(preparation.model), design, theta)
+    return Bounded(value, rule.sensitivity(len(design), design.summation_slack, k), "l1")
 
 
 def largest_move(preparation, rows, m, k):
@@ -39,9 +47,9 @@ def largest_move(preparation, rows, m, k):
 def test_no_replaced_rows_move_a_regressions_score_beyond_its_sensitivity_and_some_reach_it(m, k, points):
     """Predictions and targets on a grid that holds the worst case (1, -1) -> (-1/2, -1/2); with 3 instead of 13/4 this fails."""
     grid = np.linspace(-1, 1, points)
-    terms = scored_terms()
-    moved = largest_move(preparation_of(terms), list(itertools.product(grid, grid)), m, k)
-    sensitivity = score_sensitivity(terms.model, m, 0.0, k)
+    preparation = preparation_of(scored_terms())
+    moved = largest_move(preparation, list(itertools.product(grid, grid)), m, k)
+    sensitivity = scoring(preparation).sensitivity(m, 0.0, k)
     assert moved <= sensitivity * (1 + 1e-12)
     assert moved > 0.999 * sensitivity
     assert moved > 3 * k / m  # the mutant that forgets how the three means move together
@@ -49,9 +57,9 @@ def test_no_replaced_rows_move_a_regressions_score_beyond_its_sensitivity_and_so
 
 @pytest.mark.parametrize(("m", "k"), [(1, 1), (6, 1), (6, 3)])
 def test_no_replaced_rows_move_more_than_two_cells(m, k):
-    terms = scored_terms("linear-svm")
-    moved = largest_move(preparation_of(terms), list(itertools.product((-1.0, 1.0), repeat=2)), m, k)
-    assert moved == pytest.approx(score_sensitivity(terms.model, m, 0.0, k), rel=1e-12)
+    preparation = preparation_of(scored_terms("linear-svm"))
+    moved = largest_move(preparation, list(itertools.product((-1.0, 1.0), repeat=2)), m, k)
+    assert moved == pytest.approx(scoring(preparation).sensitivity(m, 0.0, k), rel=1e-12)
     assert moved > k / m  # the mutant that counts one cell
 
 
@@ -81,7 +89,7 @@ def test_without_noise_the_figures_are_those_of_the_field():
     shares = score_of(preparation, X, y, theta).value
     tn, fp, fn, tp = confusion_matrix(y > 0, X @ theta > 0).ravel() / 400
     np.testing.assert_allclose(shares, [tp, fp, fn, tn], rtol=1e-12)
-    figures = {name: float(value) for name, (value, _) in reader(preparation)(shares, 0.0).items()}
+    figures = {name: float(value) for name, (value, _) in scoring(preparation).figures(shares, 0.0).items()}
     expected = {
         "accuracy": tp + tn,
         "balanced_accuracy": (tp / (tp + fn) + tn / (tn + fp)) / 2,
@@ -95,7 +103,7 @@ def test_without_noise_the_figures_are_those_of_the_field():
     preparation = preparation_of(scored_terms(model__bounds={"y": [-3.0, 5.0]}))
     kept = np.clip(y, -3, 5)
     shares = score_of(preparation, X, kept, 3 * theta).value
-    figures = {name: float(value) for name, (value, _) in reader(preparation)(shares, 0.0).items()}
+    figures = {name: float(value) for name, (value, _) in scoring(preparation).figures(shares, 0.0).items()}
     said = np.clip(X @ (3 * theta), -3, 5)
     assert (np.abs(X @ theta * 3) > 5).any()
     assert figures == pytest.approx({"mean_squared_error": mean_squared_error(kept, said), "r2": r2_score(kept, said)})
@@ -110,9 +118,9 @@ def test_scaled_targets_come_back_in_their_own_units(tmp_path):
     assert preparation.target_scale > 2
     design = preparation.design(public, "public")
     theta = np.array([0.2, -0.1, 0.0, 0.3])
-    shares = bounded_score(preparation, design, theta).value
+    shares = score_of_design(preparation, design, theta).value
     said = np.clip((design.X @ theta) * preparation.target_scale + preparation.target_centre, public["y"].min(), public["y"].max())
-    error = reader(preparation)(shares, 0.0)["mean_squared_error"][0]
+    error = scoring(preparation).figures(shares, 0.0)["mean_squared_error"][0]
     assert float(error) == pytest.approx(mean_squared_error(public["y"], said))
 
 
@@ -125,12 +133,14 @@ def test_replicates_are_an_axis_and_a_streamed_table_gives_the_same(kind, tmp_pa
     bounds = {"model__bounds": BOUNDS} if kind == "linear-regression" else {}
     terms = make_terms(9000, model__kind=kind, model__holdout=0.5, privacy__score_epsilon=0.1, **bounds)
     memory, disk = (parley.Owner("a", source).prepare(terms) for source in (table, tmp_path / "rows"))
-    theta = np.random.default_rng(1).normal(size=(4, 2, memory.train.width))
-    here, there = (bounded_score(a.preparation, a.held_out, theta) for a in (memory, disk))
+    preparation, held_out = memory.setup.preparation, memory.tables.held_out
+    theta = np.random.default_rng(1).normal(size=(4, 2, held_out.width))
+    here, there = (score_of_design(preparation, a.tables.held_out, theta) for a in (memory, disk))
     assert here.value.shape == (4, 2, 4 if kind != "linear-regression" else 3)
     np.testing.assert_allclose(there.value, here.value, rtol=1e-12)
-    assert there.sensitivity == here.sensitivity == memory.score.sensitivity
-    np.testing.assert_allclose(bounded_score(memory.preparation, memory.held_out, theta[2, 1]).value, here.value[2, 1], rtol=1e-12)
+    assert there.sensitivity == here.sensitivity == memory.part.stages[1].series.mechanism.sensitivity
+    assert there.sensitivity == disk.part.stages[1].question.sensitivity
+    np.testing.assert_allclose(score_of_design(preparation, held_out, theta[2, 1]).value, here.value[2, 1], rtol=1e-12)
 
 
 def test_a_target_without_public_bounds_cannot_be_scored():
@@ -138,6 +148,6 @@ def test_a_target_without_public_bounds_cannot_be_scored():
         scored_terms(model__bounds={"x0": [0, 1]})
     bare = preparation_of(make_terms(100))
     with pytest.raises(TermsError, match="could move a score at will"):
-        target_interval(bare)
+        scoring(bare)
     with pytest.raises(TermsError, match="low < high"):  # a public sample whose target never changes
-        target_interval(replace(bare, target_bounds=(2.0, 2.0)))
+        scoring(replace(bare, target_bounds=(2.0, 2.0)))

@@ -2,27 +2,27 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, mean_absolute_error, r2_score, roc_auc_score
 
-from parley.data import fit_preparation
 from parley.outcome.metrics import task_metrics
+from parley.setup import resolve
 from samples import class_table, make_terms, regression_table
 
 
 def test_regression_metrics_equal_scikit_learns_and_average_over_runs():
     terms = make_terms(100, model__holdout=0.5)
-    preparation, _ = fit_preparation(terms)
-    _, held = preparation.designs(regression_table(100), terms, "a")
+    setup = resolve(terms)
+    _, held = setup.preparation.designs(regression_table(100), terms, "a")
     theta = np.random.default_rng(0).normal(size=(3, 3))
-    got = task_metrics(preparation, held, theta)
+    got = task_metrics(setup.objective, setup.preparation, held, theta)
     assert got["r2"] == pytest.approx(np.mean([r2_score(held.y, held.X @ t) for t in theta]))
     assert got["mean_absolute_error"] == pytest.approx(np.mean([mean_absolute_error(held.y, held.X @ t) for t in theta]))
 
 
 def test_classification_metrics_equal_scikit_learns():
     terms = make_terms(400, model__kind="logistic-regression", model__holdout=0.5)
-    preparation, _ = fit_preparation(terms)
-    _, held = preparation.designs(class_table(400), terms, "a")
+    setup = resolve(terms)
+    _, held = setup.preparation.designs(class_table(400), terms, "a")
     theta = np.array([1.0, 0.5, 1.0, 0.1])
-    got = task_metrics(preparation, held, theta)
+    got = task_metrics(setup.objective, setup.preparation, held, theta)
     score = held.X @ theta
     assert got["auc"] == pytest.approx(roc_auc_score(held.y, score))
     assert got["average_precision"] == pytest.approx(average_precision_score(held.y, score))
@@ -33,9 +33,9 @@ def test_classification_metrics_equal_scikit_learns():
 
 def test_what_the_rows_do_not_define_is_none():
     terms = make_terms(50, model__kind="linear-svm")
-    preparation, _ = fit_preparation(terms)
-    train, held = preparation.designs(class_table(50).assign(y=0), terms, "a")
-    assert set(task_metrics(preparation, held, np.zeros((1, 4))).values()) == {None}
-    single = task_metrics(preparation, train, np.zeros((1, 4)))
+    setup = resolve(terms)
+    train, held = setup.preparation.designs(class_table(50).assign(y=0), terms, "a")
+    assert set(task_metrics(setup.objective, setup.preparation, held, np.zeros((1, 4))).values()) == {None}
+    single = task_metrics(setup.objective, setup.preparation, train, np.zeros((1, 4)))
     assert single["auc"] is None
     assert single["accuracy"] == 1.0

@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 import parley
 from parley.data import synthetic_lending
 from parley.errors import DataError, ModelError
-from parley.learning import JointClassifier, JointLogisticClassifier, JointRegressor
+from parley.outcome import JointClassifier, JointLogisticClassifier, JointRegressor
 from parley.terms import Terms
 from samples import class_table, make_terms, regression_table
 

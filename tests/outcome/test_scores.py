@@ -6,11 +6,12 @@ import pytest
 
 import parley
 from parley.errors import ContentMismatch, ExchangeError, Malformed, OutOfOrder
-from parley.exchange import InProcess
-from parley.learning.deployed import learn, open_checkpoint, plan_run
+from parley.exchange.federation import Federation
+from parley.exchange.remote import OwnOwner
+from parley.learning.deployed import learn, plan_run
 from parley.ledger import Ledger
-from parley.objectives.score import bounded_score
-from parley.outcome.scores import reader, regression_figures
+from parley.objectives.score import scoring
+from parley.objectives.score_figures import error_figures
 from parley.queries import GradientQuery, ScoreQuery, StatisticsQuery
 from samples import class_table, make_terms, regression_table
 
@@ -55,13 +56,13 @@ def test_figures_are_unbiased_and_their_standard_errors_are_those_of_the_noise(k
     agreement = party.accept(terms)
     theta = np.array([-0.2, 0.0, 0.1] if kind == "linear-regression" else [0.7, 0.2, 0.1, -0.3])
     shares = party.answer(score_query(terms, np.broadcast_to(theta, (runs, len(theta))))).value
-    exact = bounded_score(agreement.preparation, agreement.held_out, theta).value
+    stage, rule = agreement.part.stages[1], scoring(agreement.setup.preparation)
+    exact = stage.question.exact(score_query(terms, theta), agreement.tables)
     m = 500
     scale = (2 / m if kind == "linear-svm" else 13 / 4 / m) / 2.0
-    assert agreement.score.scale == pytest.approx(scale, rel=1e-6)
+    assert stage.series.mechanism.scale == pytest.approx(scale, rel=1e-6)
     assert np.abs(shares - exact).mean() == pytest.approx(scale, rel=5 / np.sqrt(shares.size))
-    read, deviation = reader(agreement.preparation), agreement.score.variance**0.5
-    truth, seen = read(exact, 0.0), read(shares, deviation)
+    truth, seen = rule.figures(exact, 0.0), rule.figures(shares, stage.series.mechanism.variance**0.5)
     for name, (values, errors) in seen.items():
         spread = values.std(ddof=1)
         assert abs(values.mean() - float(truth[name][0])) < 5 * spread / np.sqrt(runs), name
@@ -73,7 +74,7 @@ def test_the_square_of_a_noisy_mean_is_not_taken_for_variance():
     draws, deviation, r, a, b = 200_000, 0.02, 0.02, 0.2, 0.5
     noisy = a + np.random.default_rng(0).laplace(scale=deviation / np.sqrt(2), size=draws)
     shares = np.stack([np.full(draws, r), noisy, np.full(draws, b)], axis=-1)
-    variance = 4 * r / (1 - regression_figures(shares, deviation, 1.0)["r2"][0])
+    variance = 4 * r / (1 - error_figures(shares, deviation, 1.0)["r2"][0])
     error = variance.std() / np.sqrt(draws)
     assert abs(variance.mean() - (b - a**2)) < 5 * error
     assert abs(variance.mean() - deviation**2 - (b - a**2)) > 5 * error
@@ -125,7 +126,8 @@ def test_the_pooled_score_is_the_mean_by_held_out_rows():
     assert (a.name, a.rows, b.rows, pooled.rows) == ("a", 800, 200, 1000)
     np.testing.assert_allclose(pooled.shares, 0.8 * a.shares + 0.2 * b.shares)
     assert pooled.deviation == pytest.approx(np.sqrt(0.64 * a.deviation**2 + 0.04 * b.deviation**2))
-    true = np.mean([(row.held_out.X @ result.theta[0] - row.held_out.y) ** 2 for row in [owners[0].prepare(terms)]])
+    held_out = owners[0].prepare(terms).tables.held_out
+    true = np.mean((held_out.X @ result.theta[0] - held_out.y) ** 2)
     error = a.figures["mean_squared_error"]
     assert abs(error.value - true) < 5 * error.standard_error
 
@@ -159,8 +161,9 @@ def test_a_score_is_answered_once_at_its_time_and_only_if_agreed_on(tmp_path):
     (owner,) = books(tmp_path, terms)
     refused = [
         (score_query(terms), OutOfOrder),  # before training is done
-        (score_query(terms, k=1), OutOfOrder),
-        (gradient(terms, 3), OutOfOrder),
+        (score_query(terms, k=1), Malformed),  # training has this round, and asks another kind
+        (gradient(terms, 3), Malformed),  # the score has this one
+        (gradient(terms, 4), OutOfOrder),  # nobody has
         (StatisticsQuery.ask(terms.hash, "learner", 1), Malformed),
         (score_query(terms, theta=(0.1, 0.2)), Malformed),
         (score_query(terms, theta=(0.1, np.nan, 0.2)), Malformed),
@@ -170,7 +173,7 @@ def test_a_score_is_answered_once_at_its_time_and_only_if_agreed_on(tmp_path):
             owner.answer(query)
     for k in (1, 2):
         owner.answer(gradient(terms, k))
-    with pytest.raises(OutOfOrder, match="at most 2 rounds of training"):
+    with pytest.raises(Malformed, match="asks in this round, score"):
         owner.answer(gradient(terms, 3))
     assert owner.ledger.account(terms.hash).spent == Fraction(3, 4)
     first = owner.answer(score_query(terms, theta=(5.0, -5.0000000001, 9.0)))  # the box is no matter of a score
@@ -180,13 +183,15 @@ def test_a_score_is_answered_once_at_its_time_and_only_if_agreed_on(tmp_path):
         owner.answer(score_query(terms, theta=(0.0, 0.0, 0.0)))
     other = score_query(terms, theta=(0.0, 0.0, 0.0))
     with pytest.raises(ContentMismatch):
-        owner.answer(ScoreQuery(first.query, other.terms, other.learner, other.round, other.theta))
+        owner.answer(ScoreQuery(first.query, other.terms_hash, other.learner, other.round, other.theta))
     assert owner.ledger.verify() == 5
     bare = make_terms(300, epsilon=0.5, learning__horizon=1)
     owner.accept(bare)
     owner.answer(gradient(bare, 1))
-    with pytest.raises(Malformed, match="these terms agree on none"):
+    with pytest.raises(OutOfOrder, match="up to round 1"):
         owner.answer(score_query(bare, k=2))
+    with pytest.raises(Malformed, match="asks in this round, gradient"):
+        owner.answer(score_query(bare, k=1))
     assert owner.ledger.account(bare.hash).spent == Fraction(1, 2)
 
 
@@ -207,37 +212,46 @@ def test_with_skipped_rounds_a_score_costs_its_part_on_top_of_what_was_answered(
     assert idle.ledger.verify() == 3
 
 
-class Interrupted:
+class Interrupted(Federation):
     """Loses the line when the score is asked; the owners have answered by then if `late`."""
 
-    def __init__(self, exchange, late):
-        self._exchange, self._late = exchange, late
+    late: bool
 
-    def ask(self, query):
-        if isinstance(query, ScoreQuery):
-            if self._late:
-                self._exchange.ask(query)
+    def ask(self, questions):
+        if any(isinstance(query, ScoreQuery) for query in questions.values()):
+            if self.late:
+                super().ask(questions)
             raise ExchangeError("the line broke")
-        return self._exchange.ask(query)
+        return super().ask(questions)
 
 
 @pytest.mark.parametrize("late", [False, True])
 def test_a_run_that_lacks_only_its_score_goes_on(tmp_path, late):
     terms = scored(300, 200, learning__horizon=4)
-    owners, plan, kept = books(tmp_path, terms), plan_run(terms), tmp_path / "checkpoint"
+    owners, run = books(tmp_path, terms), plan_run(terms, tmp_path / "checkpoint", tmp_path / "model.json")
 
-    def save(point):
-        point.save(kept)
+    def learned(kind, begin):
+        peers = [OwnOwner(owner) for owner in owners]
+        federation = kind(run.setup, peers, 20.0, lambda sentence: None, begin.heads, begin.answers)
+        federation.late = late
+        try:
+            result, unheard = learn(run, federation, begin)
+        finally:
+            federation.close()
+        assert unheard == []
+        return result
 
-    begin, models = open_checkpoint(plan, kept, resume=False), []
     with pytest.raises(ExchangeError, match="the line broke"):
-        learn(plan, Interrupted(InProcess(owners), late), begin, save, lambda name: None, made=models.append)
-    begin = open_checkpoint(plan, kept, resume=True)
+        learned(Interrupted, run.begin(resume=False))
+    model = parley.load_model(tmp_path / "model.json")  # it did not wait for its score
+    begin = run.begin(resume=True)
     assert begin.state.round == 5
-    assert not plan.finished(begin)  # its owners have to be there for the score
-    first = learn(plan, InProcess(owners), begin, save, lambda name: None)
-    second = learn(plan, InProcess(owners), begin, save, lambda name: None)
-    np.testing.assert_array_equal(models[0].theta_, first.theta[0])  # the model did not wait for its score
+    assert not run.finished(begin)  # its owners have to be there for the score
+    first, second = learned(Federation, begin), learned(Federation, begin)
+    third = learned(Federation, run.begin(resume=True))
+    np.testing.assert_array_equal(third.scores.pooled.shares, first.scores.pooled.shares)
+    np.testing.assert_array_equal(model.theta_, first.theta[0])
+    np.testing.assert_array_equal(second.theta, first.theta)
     np.testing.assert_array_equal(first.scores.pooled.shares, second.scores.pooled.shares)
     assert [outcome.answers for outcome in first.owners] == [4, 4]
     for owner in owners:

@@ -12,7 +12,7 @@ def test_the_verdict_is_about_the_owners_own_held_out_rows():
     big, small = parley.Owner("a", regression_table(4000, seed=1)), parley.Owner("b", regression_table(400, seed=2))
     model = parley.train(terms, [big, small], seed=1).model
     verdict = score(terms, small, model)
-    held = small.prepare(terms).held_out
+    held = small.prepare(terms).tables.held_out
     assert verdict.rows == len(held) == 100
     assert verdict.cost_together == pytest.approx(float(np.mean((held.X @ model.theta_ - held.y) ** 2)))
     own = parley.alone(terms, small)
@@ -34,7 +34,7 @@ def test_the_penalty_is_not_counted_on_new_rows():
     terms = make_terms(800, epsilon=50.0, model__kind="linear-svm", model__holdout=0.25, privacy__clip=6.0)
     owner = parley.Owner("a", class_table(800))
     model = parley.train(terms, [owner], seed=1).model
-    held = owner.prepare(terms).held_out
+    held = owner.prepare(terms).tables.held_out
     hinge = np.maximum(0, 1 - held.y * (held.X @ model.theta_)).mean()
     assert score(terms, owner, model).cost_together == pytest.approx(float(hinge))
 

@@ -27,7 +27,7 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 FORMAT = "parley-checkpoint-3"
-EARLIER = "parley-checkpoint-2"  # without heads, checksum and names of what is remembered
+EARLIER = "parley-checkpoint-2"  # without heads and checksum
 HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -85,7 +85,7 @@ def load_checkpoint(path: Path, terms: Terms, start: State) -> Checkpoint:
 def _read(content: dict[str, Any], terms: Terms, start: State) -> Checkpoint:
     """The checkpoint, if a run by these terms can have stood there (ValueError)."""
     memory = content["memory"]
-    if content["format"] == EARLIER:  # one array, without a name; algorithms that need none kept a second copy of theta
+    if isinstance(memory, list):  # as it once was: one array without a name; algorithms that need none kept a second copy of theta
         memory = dict.fromkeys(start.memory, memory)
     if memory.keys() != start.memory.keys():
         raise ValueError

@@ -44,19 +44,20 @@ class Query:
     ) -> Self:
         """The query of a message that brings these fields, exactly those of its kind."""
         own = cls._own()
-        if {*arrays, *counts} != {*own} or len(arrays) + len(counts) != len(own):
-            raise Malformed(f"query: expected {', '.join(own) or 'nothing'} to be sent along")
-        return cls(id, terms_hash, learner, round, *(arrays[name] if name in arrays else counts[name] for name in own))
+        if arrays.keys() != {n for n, whole in own.items() if not whole} or counts.keys() != {n for n, whole in own.items() if whole}:
+            said = [f"{name} as {'a whole number' if whole else 'numbers'}" for name, whole in own.items()]
+            raise Malformed(f"query: expected {' and '.join(said) or 'nothing'} to be sent along")
+        return cls(id, terms_hash, learner, round, *(counts[name] if whole else arrays[name] for name, whole in own.items()))
 
     @property
     def arrays(self) -> dict[str, Floats]:
         """Its arrays, by name."""
-        return {name: value for name in self._own() if isinstance(value := getattr(self, name), np.ndarray)}
+        return {name: getattr(self, name) for name, whole in self._own().items() if not whole}
 
     @property
     def counts(self) -> dict[str, int]:
         """Its whole numbers, by name."""
-        return {name: value for name in self._own() if not isinstance(value := getattr(self, name), np.ndarray)}
+        return {name: getattr(self, name) for name, whole in self._own().items() if whole}
 
     @cached_property
     def content(self) -> str:
@@ -70,8 +71,9 @@ class Query:
         return digest.hexdigest()
 
     @classmethod
-    def _own(cls) -> list[str]:
-        return [field.name for field in fields(cls)][4:]
+    def _own(cls) -> dict[str, bool]:
+        """The fields of its kind, and whether each is declared as a whole number; else it is an array."""
+        return {field.name: field.type is int for field in fields(cls)[4:]}
 
 
 @dataclass(frozen=True, eq=False)
