@@ -1,9 +1,9 @@
 """Neighbouring tables over the whole range of doubles: does any pair of answers differ by more than the sensitivity that the noise is for?
 
-A setting is a set of hostile terms (magnitudes drawn over the whole allowed range, sometimes far outside it, which must be refused), with or
-without a hostile public sample, for each kind of query and both kinds of noise. In a setting one row of the table is replaced by several
-others, and any two of these tables are neighbours: one case each, at one parameter. The worst pair is then climbed from: rows, other rows
-and parameters are changed in exponent, mantissa and sign, and what moves the answer further is kept. Random pairs alone would prove nothing.
+A setting is a set of hostile terms (magnitudes over the whole allowed range, or far outside it, which must be refused), with or without
+a hostile public sample, for each kind of query and both kinds of noise. In a setting one row of the table is replaced by several others,
+and any two of these tables are neighbours: one case each, at one parameter. The worst pair is then climbed from: rows, other rows and
+parameters are changed in exponent, mantissa and sign, and what moves the answer further is kept. Random pairs alone would prove nothing.
 Distances are taken in extended precision.
 
     python benchmarks/magnitudes.py [--cases 1000000] [--seed 0] [--jobs 2]

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.data.ranges import Range, ranges
-from parley.promise import promise
 from parley.doubts import doubts, figures
+from parley.promise import promise
 from samples import BOUNDS, class_table, make_terms, regression_table
 
 

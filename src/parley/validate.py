@@ -18,6 +18,11 @@ Floats = NDArray[np.float64]
 SMALLEST, LARGEST = 1e-50, 1e50
 
 
+def in_range(size: float) -> bool:
+    """Whether arithmetic can bear a number of this size."""
+    return size == 0 or SMALLEST <= abs(size) <= LARGEST
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
