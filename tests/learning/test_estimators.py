@@ -6,11 +6,16 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import parley
 from parley.learning import estimators
-from parley.learning.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
+from parley.learning.estimators import (
+    PrivateLinearRegression,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivateSoftmaxRegression,
+)
 from parley.learning.train import train
 from samples import class_table
 
-KINDS = [PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression]
+KINDS = [PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, PrivateSoftmaxRegression]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,7 +6,7 @@ For people who want a private linear model of one table, and for everything in s
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,14 @@ from sklearn.utils.validation import validate_data
 
 from parley.learning.train import train
 from parley.ledger import Ledger
-from parley.outcome.model import JointClassifier, JointLogisticClassifier, JointModel, JointRegressor, discreet
+from parley.outcome.model import (
+    JointClassifier,
+    JointLogisticClassifier,
+    JointModel,
+    JointRegressor,
+    JointSoftmaxClassifier,
+    discreet,
+)
 from parley.outcome.result import Result
 from parley.owner import Owner
 from parley.terms import Terms
@@ -34,7 +41,7 @@ class _Fits(JointModel):
     `released_` is false.
     """
 
-    kind: Literal["linear-regression", "linear-svm", "logistic-regression"]
+    kind: ClassVar[str]
 
     def __init__(
         self,
@@ -54,7 +61,7 @@ class _Fits(JointModel):
         self.regularisation = regularisation
         self.random_state = random_state
 
-    def _train(self, X: Floats, y: Floats) -> Self:
+    def _train(self, X: Floats, y: Any, **model: Any) -> Self:
         columns = [f"x{j}" for j in range(X.shape[1])]
         table = pd.DataFrame(X, columns=columns).assign(y=y)
         terms = Terms.from_dict(
@@ -66,6 +73,7 @@ class _Fits(JointModel):
                     "intercept": True,
                     "radius": self.radius,
                     "regularisation": self.regularisation,
+                    **model,
                 },
                 "learning": {"horizon": self.horizon, "step": self.step},
                 "privacy": {"clip": self.clip},
@@ -116,15 +124,20 @@ class _FitsClasses(_Fits):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows X [n, features] and two classes y [n]."""
+        X, y = self._checked(X, y)
+        if len(self.classes_) > 2:
+            raise ValueError(f"Only binary classification is supported. The type of the target is {type_of_target(y)}.")
+        return self._train(X, (y == self.classes_[1]).astype(np.float64))
+
+    def _checked(self, X: Any, y: Any) -> tuple[Floats, Any]:
+        """Rows and classes as scikit-learn wants them; `classes_` is set."""
         with discreet():
             X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
-        if len(self.classes_) > 2:
-            raise ValueError(f"Only binary classification is supported. The type of the target is {type_of_target(y)}.")
         if len(self.classes_) < 2:
             raise ValueError("Classifier can't train when only one class is present.")
-        return self._train(X, (y == self.classes_[1]).astype(np.float64))
+        return X, y
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -142,3 +155,20 @@ class PrivateLogisticRegression(_FitsClasses, JointLogisticClassifier):
     """Logistic regression of one table under differential privacy."""
 
     kind = "logistic-regression"
+
+
+class PrivateSoftmaxRegression(_FitsClasses, JointSoftmaxClassifier):
+    """Softmax regression of one table, with any number of classes, under differential privacy."""
+
+    kind = "softmax-regression"
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train on rows X [n, features] and classes y [n]."""
+        X, y = self._checked(X, y)
+        places = [str(place) for place in range(len(self.classes_))]
+        return self._train(X, np.array(places)[np.searchsorted(self.classes_, y)], categories={"y": places})
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = True
+        return tags

@@ -137,7 +137,8 @@ class JointSoftmaxClassifier(JointClassifier):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predicted classes [n]."""
-        return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
+        best = self._scores(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities [n, classes]."""
