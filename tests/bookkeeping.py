@@ -51,6 +51,12 @@ def filled(tmp_path, answers=4, rounds=10):
     return path
 
 
+def forget(path):
+    """Remove what remembers where the ledger ended."""
+    for what in ("verified", "drawing"):
+        path.with_name(f"{path.name}.{what}").unlink(missing_ok=True)
+
+
 def old_ledger(tmp_path):
     """A copy of a ledger without a version."""
     return Path(shutil.copy(OLD, tmp_path / "old.ledger"))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import parley
-from bookkeeping import COST, costing, filled, never, query, reserve, value
+from bookkeeping import COST, costing, filled, forget, never, query, reserve, value
 from parley.account import Reservation
 from parley.errors import (
     BrokenChainError,
@@ -171,7 +171,7 @@ def test_rows_cut_off_the_end_are_noticed_by_who_remembers_them(tmp_path):
         db.execute("DELETE FROM entries WHERE seq=6")
     with pytest.raises(BrokenChainError, match="rolled back"):
         Ledger(path)
-    (tmp_path / "a.ledger.verified").unlink()
+    forget(path)
     assert Ledger(path).account("t").answered == 3
 
 

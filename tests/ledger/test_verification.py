@@ -7,7 +7,7 @@ import pytest
 
 import parley.ledger.books
 import parley.ledger.verification
-from bookkeeping import COST, each, filled, query, reserve, value
+from bookkeeping import COST, each, filled, forget, query, reserve, value
 from parley.errors import BrokenChainError, LedgerError
 from parley.ledger import Ledger
 from parley.ledger.chain import row_hash
@@ -105,7 +105,8 @@ def test_a_short_ledger_is_verified_in_full_at_every_opening(tmp_path):
 
 @pytest.mark.parametrize("fully", [0, 10_000])
 @pytest.mark.parametrize("later", [0, 1, 5])
-def test_a_ledger_that_went_back_in_time_is_refused(tmp_path, monkeypatch, fully, later):
+@pytest.mark.parametrize("remembers", ["a.ledger.verified", "a.ledger.drawing"])
+def test_a_ledger_that_went_back_in_time_is_refused(tmp_path, monkeypatch, fully, later, remembers):
     """Put back alone, also when it has outgrown the one that it was a copy of."""
     monkeypatch.setattr(parley.ledger.books, "FULLY", fully)
     path = filled(tmp_path, answers=2)
@@ -117,14 +118,15 @@ def test_a_ledger_that_went_back_in_time_is_refused(tmp_path, monkeypatch, fully
     ledger.remember()
     ledger.close()
     shutil.copy(tmp_path / "copy", path)
-    memory = (tmp_path / "a.ledger.verified").read_bytes()
+    memory = (tmp_path / remembers).read_bytes()
+    forget(path)
     if later:
-        (tmp_path / "a.ledger.verified").unlink()
         ledger = Ledger(path)
         for k in range(3, 3 + later):
             ledger.answer(query(k, theta=7.0), each, {}, value())
         ledger.close()
-        (tmp_path / "a.ledger.verified").write_bytes(memory)
+        forget(path)
+    (tmp_path / remembers).write_bytes(memory)
     with pytest.raises(BrokenChainError, match=f"rolled back or replaced: 6 rows were there, now there are {4 + later}"):
         Ledger(path)
 

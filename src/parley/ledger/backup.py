@@ -121,6 +121,8 @@ def _set_aside(ledger: Path) -> Path | None:
     for end in moved:
         Path(f"{ledger}{end}").rename(f"{aside}{end}")
     beside(ledger, "verified").unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        os.truncate(beside(ledger, "drawing"), 0)  # it is a lock too, and stays
     return aside if moved else None
 
 

@@ -16,7 +16,7 @@ from parley.account import Account, Head, Reservation
 from parley.durable import create
 from parley.errors import BrokenChainError, LedgerError
 from parley.ledger import rows, schema
-from parley.ledger.chain import COLUMNS, append, head
+from parley.ledger.chain import COLUMNS, START, append, head
 from parley.ledger.contract import Budget, Cost, Facts, Release
 from parley.ledger.lines import Drawing, Line, Place
 from parley.ledger.verification import FULLY, PAGE, Verification, recall
@@ -87,8 +87,7 @@ class Ledger:
     def hash_at(self, entries: int) -> str | None:
         """The hash that the chain had with this many rows; None if it never had so many, or not since the file has a version."""
         with self._reader.transaction() as db:
-            row = db.execute("SELECT hash FROM entries WHERE seq=?", (entries,)).fetchone()
-            return None if row is None or entries < (rows.upgraded(db) or 0) else str(row[0])
+            return None if entries < (rows.upgraded(db) or 0) else _hash_at(db, entries)
 
     def accept(self, reservation: Reservation, table: bytes | None = None) -> None:
         """Reserve for these terms. Accepting the same terms again changes nothing; terms are never un-accepted.
@@ -170,6 +169,7 @@ class Ledger:
                     shape=json.dumps(value.shape),
                     answer=value.tobytes(),
                 )
+            self._drawing.note(end)
         return value, replace(after, head=end)
 
     def entries(self) -> Iterator[dict[str, Any]]:
@@ -248,16 +248,15 @@ class Ledger:
         return begin
 
     def _require_known(self, db: sqlite3.Connection) -> None:
+        """Memories are read before the ledger: it may grow meanwhile, and they with it."""
         kept = recall(beside(self.path, "verified"))
-        if kept is None:
-            return
-        made = schema.version(db, self.path) is not None
-        row = db.execute("SELECT hash FROM entries WHERE seq=?", (kept.head.entries,)).fetchone() if made else None
-        if row != (kept.head.hash,):
+        for known in (None if kept is None else kept.head, self._drawing.noted()):
+            end = Head(0, START) if schema.version(db, self.path) is None else head(db)
+            if known is None or (known.entries <= end.entries and _hash_at(db, known.entries) == known.hash):
+                continue
             raise BrokenChainError(
-                f"{self.path}: the ledger was rolled back or replaced: {kept.head.entries} rows were there, now there are "
-                f"{head(db).entries if made else 0}, and they do not go on from those. Put the latest one back with its -wal file; "
-                "if it is lost: parley owner restore"
+                f"{self.path}: the ledger was rolled back or replaced: {known.entries} rows were there, now there are {end.entries}, and "
+                "they do not go on from those. Put the latest one back with its -wal file; if it is lost: parley owner restore"
             )
 
     def _follow(self, verification: Verification) -> None:
@@ -285,6 +284,11 @@ def _look(db: sqlite3.Connection, query: Query, spent_after: Cost, known: _Open 
         return stored
     account = rows.account(db, query.terms_hash)
     return _Open(end, account, account.debit(query.learner, query.round, spent_after))
+
+
+def _hash_at(db: sqlite3.Connection, entries: int) -> str | None:
+    row = db.execute("SELECT hash FROM entries WHERE seq=?", (entries,)).fetchone()
+    return None if row is None else str(row[0])
 
 
 def beside(ledger: Path, what: str) -> Path:
