@@ -30,7 +30,8 @@ class Ledger:
     Formal guarantee: over the file's whole life the reservations of all accepted terms add up to at most the lifetime budget
     (epsilon and delta, by simple composition), and the answers under each stay within its reservation, across threads, processes,
     forks, crashes, retries and restarts; at most one answer ever exists for a query id and for a round of an agreement; all answers
-    under an agreement come from the table with which it was accepted. What no file can notice is being put back together with all that
+    under an agreement come from the table with which it was accepted. What was promised and released stays in it for ever; of the answers
+    themselves the latest, up to `rows.KEPT` bytes for each agreement. What no file can notice is being put back together with all that
     lies beside it: a learner that keeps the chain's end does.
 
     `lifetime` (and `lifetime_delta`) are needed when the file is new and must be left out or equal afterwards. A file of an earlier
@@ -169,6 +170,7 @@ class Ledger:
                     shape=json.dumps(value.shape),
                     answer=value.tobytes(),
                 )
+                rows.prune(db, query.terms_hash, after.answers, value.nbytes)
             self._drawing.note(end)
         return value, replace(after, head=end)
 

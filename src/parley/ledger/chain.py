@@ -33,23 +33,25 @@ def seal(digest: bytes, pad: bytes) -> str:
     return (int.from_bytes(digest) ^ int.from_bytes(pad)).to_bytes(PAD).hex()
 
 
-def row_hash(previous: str, row: tuple[Any, ...], pad: bytes) -> str:
-    """The link of the chain: a hash of everything in the row and of the row before.
+def row_hash(previous: str, row: tuple[Any, ...], pad: bytes, pruned: bytes | None = None) -> str:
+    """The link of the chain: a hash of everything in the row and of the row before. Of an answer that is no longer kept, `pruned` is the
+    digest.
 
     The row that says that the file was upgraded seals the hash before it: until then hashes covered the answers as they are.
     """
     *facts, answer = row
     if facts[2] == "upgrade":
         previous = seal(bytes.fromhex(previous), pad)
-    sealed = None if answer is None else seal(hashlib.sha256(answer).digest(), pad)
+    digest = pruned if answer is None else hashlib.sha256(answer).digest()
+    sealed = None if digest is None else seal(digest, pad)
     return hashlib.sha256(_encode(["parley-ledger-1", previous, *facts, sealed]).encode()).hexdigest()
 
 
-def first_row_hash(previous: str, row: tuple[Any, ...]) -> str:
+def first_row_hash(previous: str, row: tuple[Any, ...], pruned: bytes | None = None) -> str:
     """The link as it was before files had a version."""
     *facts, answer = row
-    digest = None if answer is None else hashlib.sha256(answer).hexdigest()
-    return hashlib.sha256(_encode([previous, *facts, digest]).encode()).hexdigest()
+    digest = pruned if answer is None else hashlib.sha256(answer).digest()
+    return hashlib.sha256(_encode([previous, *facts, None if digest is None else digest.hex()]).encode()).hexdigest()
 
 
 def head(db: sqlite3.Connection) -> Head:

@@ -1,5 +1,6 @@
 """What the rows of a ledger say, and the rows that promises make: functions of the transaction under way."""
 
+import hashlib
 import json
 import secrets
 import sqlite3
@@ -11,11 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from parley.account import Account, Reservation
-from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, UnknownTerms
+from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, OutOfOrder, UnknownTerms
 from parley.ledger.chain import PAD, append, head, seal
 from parley.ledger.contract import Budget, same_question
 from parley.queries import Query
 from parley.validate import Floats
+
+
+KEPT = 1 << 23  # bytes of answers that are kept for each agreement
 
 
 def lifetime(db: sqlite3.Connection) -> Budget:
@@ -74,8 +78,24 @@ def stored(db: sqlite3.Connection, query: Query) -> tuple[Floats, Account] | Non
     if row is None:
         return None
     content, shape, blob = row
+    if blob is None:
+        raise OutOfOrder(
+            f"query id {query.id!r} was answered long ago: of many long answers the latest are kept, and none is made anew"
+        )
     value = np.frombuffer(blob, dtype="<f8").reshape(json.loads(shape))
     return same_question(query, content, value), replace(account(db, query.terms_hash), head=head(db))
+
+
+def prune(db: sqlite3.Connection, terms: str, answers: int, size: int) -> None:
+    """After an agreement's answer number `answers`, of `size` bytes: let go of the oldest one that is still here, if those before it already
+    fill `KEPT`. Its digest and what it cost stay. The last one always stays: it alone may be asked for again by a learner that follows
+    the rounds."""
+    if answers <= max(1, KEPT // size):
+        return
+    seq, answer = db.execute(
+        "SELECT seq, answer FROM entries WHERE kind='answer' AND answer IS NOT NULL AND terms=? ORDER BY round LIMIT 1", (terms,)
+    ).fetchone()
+    db.execute("UPDATE entries SET answer=NULL, pruned=? WHERE seq=?", (hashlib.sha256(answer).digest(), seq))
 
 
 def room(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | None:

@@ -52,10 +52,11 @@ class Verification:
         while rows := self._page(read):
             for row in rows:
                 try:
+                    *_, pruned, pad, previous, _ = row
                     link = (
-                        first_row_hash(row[-2], row[:-3])
+                        first_row_hash(previous, row[:-4], pruned)
                         if upgraded is not None and row[0] < upgraded
-                        else row_hash(row[-2], row[:-3], row[-3])
+                        else row_hash(previous, row[:-4], pad, pruned)
                     )
                     sound = row[0] == self.head.entries + 1 and row[-2] == self.head.hash and row[-1] == link
                     sound = sound and self._adds_up(dict(zip(COLUMNS, row, strict=False)))
@@ -72,7 +73,7 @@ class Verification:
     def _page(self, read: Reading) -> list[tuple[Any, ...]]:
         with read() as db:
             return db.execute(
-                f"SELECT {', '.join(COLUMNS)}, pad, previous, hash FROM entries WHERE seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
+                f"SELECT {', '.join(COLUMNS)}, pruned, pad, previous, hash FROM entries WHERE seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
                 (self.head.entries, PAGE),
             ).fetchall()
 
