@@ -242,7 +242,7 @@ def test_what_an_owner_makes_is_for_its_account_alone(tmp_path):
         assert "Accepted" in accepted.output
         assert "chmod" not in accepted.output
         files = [path for path in shared.rglob("*") if path.is_file()]
-        assert len(files) == 5  # settings, ledger, its -wal and -shm, an acceptance
+        assert len(files) == 6  # settings, ledger, its -wal and -shm, how far it was verified, an acceptance
         assert {mode(path) for path in files} == {0o600}
     assert mode(shared / "accepted") == 0o700
     (shared / "a.ledger").chmod(0o640)

@@ -158,8 +158,9 @@ def copy_ledger(source, target):
 
 
 def put_back(banks, name, copy):
-    for suffix in ("-wal", "-shm"):
-        (banks.folder / f"{name}.ledger{suffix}").unlink(missing_ok=True)
+    """With everything that lay beside the ledger gone: its owner cannot know."""
+    for file in banks.folder.glob(f"{name}.ledger*"):
+        file.unlink()
     os.replace(copy, banks.folder / f"{name}.ledger")  # noqa: PTH105
 
 
@@ -328,10 +329,9 @@ def test_a_ledger_from_before_the_acceptance_is_a_rolled_back_one_too(machine, b
     run.ask(machine.round(1))
     heads = dict(run.heads)
     run.close()
-    for suffix in ("", "-wal", "-shm"):
-        (banks.folder / f"a.ledger{suffix}").unlink(missing_ok=True)
-    parley.Ledger(banks.folder / "a.ledger", lifetime=2.0).close()
-    owner = open_owner(load_owner(banks.folder / "a.toml"))
+    for file in banks.folder.glob("a.ledger*"):
+        file.unlink()
+    owner = parley.Owner("a", banks.folder / "a.csv", ledger=parley.Ledger(banks.folder / "a.ledger", lifetime=2.0))
     peers = [OwnOwner(owner), machine.open("b")]
     late = Federation(machine.setup, peers, 5.0, lambda sentence: None, heads)
     with pytest.raises(ExchangeError, match=r"a: its ledger was rolled back: .* it does not know these terms"):
