@@ -18,7 +18,8 @@ from parley.data.streamed import ParquetFolder, StreamedDesign, open_table
 from parley.data.table import _words
 from parley.errors import DataError, SettingError, Unavailable
 from parley.ledger import Ledger
-from parley.objectives.moments import bounded_moments
+from parley.objectives import RecordBound
+from parley.objectives.moments import mean_moments
 from parley.queries import GradientQuery, UpdateQuery
 from samples import BOUNDS, class_table, make_terms, regression_table
 
@@ -44,10 +45,15 @@ def write_folder(folder, table, sizes=(5000, 1, 3000, 10**9), group=1100):
     return folder
 
 
+def bounded(agreement, query):
+    """The exact answer to a training question, and what is claimed of it."""
+    return agreement.part.training.question.bounded(query, agreement.tables)
+
+
 def designs(tmp_path, table, terms):
     memory = parley.Owner("a", table).prepare(terms)
     disk = parley.Owner("a", write_folder(tmp_path / "table", table)).prepare(terms)
-    assert isinstance(disk.train, StreamedDesign)
+    assert isinstance(disk.tables.train, StreamedDesign)
     return memory, disk
 
 
@@ -57,14 +63,14 @@ def test_gradients_and_moments_are_those_of_the_table_in_memory(tmp_path, kind, 
     table = regression_table(ROWS) if kind == "linear-regression" else class_table(ROWS)
     terms = make_terms(ROWS, model__kind=kind, model__holdout=holdout, privacy__clip=0.7)
     memory, disk = designs(tmp_path, table, terms)
-    theta = np.linspace(-1, 1, memory.train.width)
-    exact, streamed_value = (a.bounded(GradientQuery.ask("t", "l", 1, theta), ()) for a in (memory, disk))
+    theta = np.linspace(-1, 1, memory.setup.parameters)
+    exact, streamed_value = (bounded(a, GradientQuery.ask("t", "l", 1, theta)) for a in (memory, disk))
     np.testing.assert_allclose(streamed_value.value, exact.value, rtol=1e-9, atol=1e-12)
     assert streamed_value.sensitivity == exact.sensitivity
-    moments = [bounded_moments(a.train, a.bound).value for a in (memory, disk)]
+    moments = [mean_moments(a.tables.train, RecordBound(0.7, "l1", clips=True)) for a in (memory, disk)]
     np.testing.assert_allclose(moments[1], moments[0], rtol=1e-9)
-    assert len(disk.train) == len(memory.train)
-    assert len(disk.held_out) == len(memory.held_out)
+    assert len(disk.tables.train) == len(memory.tables.train)
+    assert len(disk.tables.held_out) == len(memory.tables.held_out)
 
 
 @pytest.mark.parametrize("kind", ["linear-regression", "logistic-regression"])
@@ -75,8 +81,8 @@ def test_local_updates_are_those_of_the_table_in_memory(tmp_path, kind):
     settings = {"learning__algorithm": "federated-averaging", "learning__local_steps": 6, "learning__step": "auto"}
     terms = make_terms(ROWS, model__kind=kind, model__bounds=bounds, privacy__clip=0.7, **settings)
     memory, disk = designs(tmp_path, table, terms)
-    start = np.linspace(-1, 1, memory.train.width)
-    exact, streamed_value = (a.bounded(UpdateQuery.ask("t", "l", 1, start, 6), ()) for a in (memory, disk))
+    start = np.linspace(-1, 1, memory.setup.parameters)
+    exact, streamed_value = (bounded(a, UpdateQuery.ask("t", "l", 1, start, 6)) for a in (memory, disk))
     np.testing.assert_allclose(streamed_value.value, exact.value, rtol=1e-9, atol=1e-12)
     assert streamed_value.sensitivity == exact.sensitivity
     assert np.abs(exact.value).min() > 1e-3
@@ -89,11 +95,11 @@ def test_names_scales_and_components_are_those_of_the_table_in_memory(tmp_path):
     features = ["fico", "dti", "home_ownership", "purpose", "annual_inc"]
     public = {"model__public": str(tmp_path / "public.parquet"), "model__components": 4, "model__intercept": True}
     terms = make_terms(ROWS, model__target="int_rate", model__features=features, privacy__clip=2.0, **public)
-    memory, disk = designs(tmp_path, table, terms)
-    blocks = [block for piece in disk.train.places for block in disk.train._blocks(piece)]
-    np.testing.assert_allclose(np.concatenate([block.X for block in blocks]), memory.train.X, rtol=1e-9, atol=1e-9)
-    np.testing.assert_array_equal(np.concatenate([block.y for block in blocks]), memory.train.y)
-    assert len(np.unique(memory.train.X[:, 0])) > ROWS / 2
+    memory, disk = (agreement.tables.train for agreement in designs(tmp_path, table, terms))
+    blocks = [block for piece in disk.places for block in disk._blocks(piece)]
+    np.testing.assert_allclose(np.concatenate([block.X for block in blocks]), memory.X, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(np.concatenate([block.y for block in blocks]), memory.y)
+    assert len(np.unique(memory.X[:, 0])) > ROWS / 2
 
 
 def test_a_sum_is_the_same_to_the_bit_whatever_the_number_of_threads(tmp_path, monkeypatch):
@@ -102,7 +108,7 @@ def test_a_sum_is_the_same_to_the_bit_whatever_the_number_of_threads(tmp_path, m
     values = []
     for cores in (0, 1, 4):
         monkeypatch.setattr(blocks, "_cores", lambda cores=cores: cores)
-        values.append(disk.bounded(query, ()).value)
+        values.append(bounded(disk, query).value)
     np.testing.assert_array_equal(values[0], values[1])
     np.testing.assert_array_equal(values[0], values[2])
 
@@ -153,14 +159,14 @@ def test_text_that_cannot_be_decoded_is_not_quoted(tmp_path):
 def test_a_regression_bounded_by_its_columns_needs_the_statistics_once(tmp_path):
     terms = make_terms(ROWS, privacy__clip=None, model__bounds=BOUNDS)
     memory, disk = designs(tmp_path, regression_table(ROWS), terms)
-    for a, b in zip(memory.train.statistics, disk.train.statistics, strict=True):
+    for a, b in zip(memory.tables.train.statistics, disk.tables.train.statistics, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-9)
 
 
 def test_no_sum_is_longer_than_its_rounding_bound_allows(tmp_path):
     """Additions on the longest path: within a block, over the blocks of a piece, over the pieces - at most BLOCK + blocks in all."""
     folder = write_folder(tmp_path / "table", regression_table(ROWS), sizes=(1,) * 50 + (4096, 1, 10**9), group=300)
-    design = parley.Owner("a", folder).prepare(make_terms(ROWS)).train
+    design = parley.Owner("a", folder).prepare(make_terms(ROWS)).tables.train
     sizes = [[len(block) for block in design._blocks(piece)] for piece in design.places]
     assert sum(map(sum, sizes)) == ROWS
     assert all(size == BLOCK for piece in sizes for size in piece[:-1])
@@ -190,7 +196,7 @@ def test_what_cannot_be_streamed_is_refused_in_one_sentence(tmp_path):
     with pytest.raises(DataError, match="column 'x9' is missing"):
         parley.Owner("a", folder).prepare(make_terms(ROWS, model__features=["x9"]))
     with pytest.raises(DataError, match="sums over its rows only"):
-        _ = parley.Owner("a", folder).prepare(make_terms(ROWS)).train.X
+        _ = parley.Owner("a", folder).prepare(make_terms(ROWS)).tables.train.X
     table.loc[9000, "x1"] = np.nan
     with pytest.raises(DataError, match="counted from row 8002 on: column 'x1', row 1000: a missing value"):
         parley.Owner("a", write_folder(tmp_path / "holes", table)).prepare(make_terms(ROWS))
@@ -226,9 +232,9 @@ def test_blocks_are_summed_on_a_cluster(tmp_path, monkeypatch):
     client = distributed.Client(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
     with client:
         with joblib.parallel_config(backend="dask"):
-            afar = disk.objective.mean_gradient(disk.train, theta, disk.bound)
-        np.testing.assert_allclose(afar, memory.objective.mean_gradient(memory.train, theta, memory.bound), rtol=1e-9)
-        assert len(disk.train.places) > 1
+            afar = bounded(disk, GradientQuery.ask("t", "l", 1, theta)).value
+        np.testing.assert_allclose(afar, bounded(memory, GradientQuery.ask("t", "l", 1, theta)).value, rtol=1e-9)
+        assert len(disk.tables.train.places) > 1
 
         place = {name: tmp_path / name for name in ("table", "ledger", "accepted", "socket")}
         settings = OwnerSettings(name="a", cluster=client.scheduler.address, **place)
@@ -289,7 +295,7 @@ def test_a_folder_that_changes_is_not_answered_from_and_costs_nothing(tmp_path, 
 def test_a_row_group_of_another_length_is_noticed_in_the_middle_of_a_pass(tmp_path, monkeypatch):
     table = regression_table(400)
     folder = write_folder(tmp_path / "table", table, sizes=(200, 200), group=100)
-    design = parley.Owner("a", folder).prepare(make_terms(400)).train
+    design = parley.Owner("a", folder).prepare(make_terms(400)).tables.train
     another(folder / "part-1.parquet", pd.concat([table.iloc[:1]] * 5000))
     monkeypatch.setattr(ParquetFolder, "require_unchanged", lambda self: None)  # as if it happened after the look
     with pytest.raises(DataError, match="more rows"):

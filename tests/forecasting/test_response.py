@@ -38,7 +38,7 @@ def test_the_moments_are_those_of_the_algorithm_itself(kind):
     algorithm = kind(LinearSVM(0.2), T, None, step)
     response = linear_response(algorithm, curvature, start)
     rng = np.random.default_rng(0)
-    state = algorithm.start(2, (4000,))
+    state = algorithm.start(np.zeros(2), (4000,))
     state = type(state)(1, state.theta + start, state.memory)
     for k in range(1, T + 1):
         noise = rng.laplace(scale=0.7, size=state.theta.shape)

@@ -4,7 +4,6 @@ import pytest
 from parley.forecasting import forecast
 from parley.forecasting.pilot import open_pilot
 from parley.games.stakes import noise_law, stakes
-from parley.owner import owner_plan
 from samples import make_terms, regression_table
 
 PILOT = regression_table(3000, seed=9)
@@ -19,7 +18,7 @@ def test_the_noise_of_any_budget_is_that_of_the_owners_plan(privacy):
     for epsilon in np.exp(rng.uniform(np.log(0.01), np.log(10), 20)).round(6):
         there = terms.changed(everyone={"epsilon": float(epsilon)})
         for place, part in enumerate(terms.owners):
-            expected = owner_plan(there, part.name, pilot.preparation, pilot.objective)[1].mechanism.variance
+            expected = pilot.setup.under(there).part(part.name).training.series.mechanism.variance
             assert known.variances(np.full(2, epsilon))[place] == pytest.approx(expected, rel=1e-6)
 
 
