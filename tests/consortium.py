@@ -25,7 +25,8 @@ from parley.exchange.settings import Identity, load_owner
 from samples import regression_table
 
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["parley.cli", "parley.exchange.daemon", "parley.exchange.federation", "opendp.prelude"])
+COMMANDS = ["parley.cli.learner", "parley.cli.owner", "parley.learning.deployed"]  # loaded when they are typed
+SERVER.set_forkserver_preload([*COMMANDS, "parley.exchange.daemon", "parley.exchange.federation", "opendp.prelude"])
 SIZES = {"a": 60, "b": 40, "c": 50}
 
 
