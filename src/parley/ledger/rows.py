@@ -18,7 +18,6 @@ from parley.ledger.contract import Budget, same_question
 from parley.queries import Query
 from parley.validate import Floats
 
-
 KEPT = 1 << 23  # bytes of answers that are kept for each agreement
 
 
@@ -87,8 +86,8 @@ def stored(db: sqlite3.Connection, query: Query) -> tuple[Floats, Account] | Non
 
 
 def prune(db: sqlite3.Connection, terms: str, answers: int, size: int) -> None:
-    """After an agreement's answer number `answers`, of `size` bytes: let go of the oldest one that is still here, if those before it already
-    fill `KEPT`. Its digest and what it cost stay. The last one always stays: it alone may be asked for again by a learner that follows
+    """After an agreement's answer number `answers`, of `size` bytes: let go of the oldest one that is still here, if those before it
+    already fill `KEPT`. Its digest and what it cost stay. The last one always stays: it alone may be asked for again by a learner that follows
     the rounds."""
     if answers <= max(1, KEPT // size):
         return
