@@ -30,7 +30,7 @@ from parley.owner import Agreement
 from parley.queries import GradientQuery, Query, ScoreQuery, StatisticsQuery, UpdateQuery
 from parley.validate import LARGEST, SMALLEST, Floats
 
-KINDS = ("linear-regression", "linear-svm", "logistic-regression")
+KINDS = ("linear-regression", "linear-svm", "logistic-regression", "softmax-regression")
 QUERIES = [
     *((asked, kind) for asked in ("gradient", "score") for kind in KINDS),
     *(("update", kind) for kind in KINDS if kind != "linear-svm"),
@@ -107,6 +107,8 @@ def draw_terms(numbers: Magnitudes, asked: str, kind: str, folder: Path) -> dict
     if rng.random() < 0.3:  # one size for all: sums of many squares
         size = numbers.size()
         model["bounds"] = {c: [-size, size] for c in bounded}
+    if kind == "softmax-regression":
+        model["categories"] = {"y": ["0", "1", "2"]}
     if not regression and rng.random() < 0.7:
         model["class_weight"] = {"1": numbers.size()} | ({"0": numbers.size()} if rng.random() < 0.5 else {})
     if asked == "update" or rng.random() < 0.7:
@@ -159,7 +161,7 @@ def draw_rows(numbers: Magnitudes, agreement: Agreement, rows: int) -> pd.DataFr
     """Records over all doubles, in the range alone, at the ends of their bounds, and where the public sample has its centre."""
     rng = numbers.rng
     numbers = replace(numbers, wild=numbers.wild or bool(rng.random() < 0.4))
-    p = agreement.preparation
+    p = agreement.setup.preparation
     table = {}
     ends = zip(p.features, p.low, p.high, p.centre, p.scale, strict=True)
     target = (p.model.target, *p.target_bounds, p.target_centre, p.target_scale)
@@ -175,11 +177,11 @@ def draw_rows(numbers: Magnitudes, agreement: Agreement, rows: int) -> pd.DataFr
     for j, column in enumerate(p.features):
         table[column] = np.where((lone >= 0) & (lone != j), 0.0, table[column] * whole)
     if p.model.classifies:
-        table[p.model.target] = rng.integers(0, 2, rows)
+        table[p.model.target] = rng.integers(0, 3 if p.model.task == "classes" else 2, rows)
     return pd.DataFrame(table)
 
 
-def changed_rows(rng: np.random.Generator, frame: pd.DataFrame, classifies: bool) -> pd.DataFrame:
+def changed_rows(rng: np.random.Generator, frame: pd.DataFrame, classes: int) -> pd.DataFrame:
     """Rows a step away: another exponent, mantissa or sign in some cells, or a zero."""
     values = frame.to_numpy(dtype=np.float64)
     with np.errstate(over="ignore"):
@@ -198,8 +200,8 @@ def changed_rows(rng: np.random.Generator, frame: pd.DataFrame, classifies: bool
         moved[:, :-1] *= whole[:, None]  # all features, not the target
     moved = np.nan_to_num(moved)
     other = pd.DataFrame(moved, columns=frame.columns)
-    if classifies:
-        other["y"] = np.where(rng.random(len(frame)) < 0.3, 1 - frame["y"], frame["y"])
+    if classes:
+        other["y"] = np.where(rng.random(len(frame)) < 0.3, (frame["y"] + 1) % classes, frame["y"]).astype(int)
     return other
 
 
@@ -207,7 +209,7 @@ def draw_parameters(numbers: Magnitudes, agreement: Agreement) -> Floats:
     """Parameters in the box: its corners, the middle, any size."""
     rng, numbers = numbers.rng, replace(numbers, wild=bool(numbers.rng.random() < 0.3))
     limit = box(agreement)[1]
-    shape = (PARAMETERS, agreement.train.width)
+    shape = (PARAMETERS, agreement.setup.parameters)
     some = np.clip(numbers.signed(shape), -limit, limit)
     return np.where(rng.random((PARAMETERS, 1)) < 0.4, rng.choice([-limit, limit], shape), some)
 
@@ -218,22 +220,21 @@ def ask(agreement: Agreement, asked: str, theta: Floats) -> Query:
     if asked == "score":
         return ScoreQuery.ask(agreement.hash, "learner", 2, theta)
     if asked == "update":
-        return UpdateQuery.ask(agreement.hash, "learner", 1, theta, agreement.terms.learning.local_steps or 1)
+        return UpdateQuery.ask(agreement.hash, "learner", 1, theta, agreement.setup.terms.learning.local_steps or 1)
     return StatisticsQuery.ask(agreement.hash, "learner", 1)
 
 
 def answers(agreement: Agreement, asked: str, part: str, rows: Design, place: int, parameters: Floats) -> list[list[Bounded]]:
     """For each parameter the bounded values of all tables that have one of `rows` at `place`."""
-    base: Design = getattr(agreement, part)
+    base: Design = getattr(agreement.tables, part)
     found: list[list[Bounded]] = [[] for _ in parameters]
     for v in range(len(rows)):
         table = Design(base.X.copy(), base.y.copy(), base.weight.copy())
         table.X[place], table.y[place], table.weight[place] = rows.X[v], rows.y[v], rows.weight[v]
-        other = replace(agreement, **{part: table})
+        tables = replace(agreement.tables, **{part: table})
         for q, theta in enumerate(parameters):
             query = ask(agreement, asked, theta)
-            other.check(query, ())
-            found[q].append(other.bounded(query, ()))
+            found[q].append(agreement.part.check(query, ()).question.bounded(query, tables))
     return found
 
 
@@ -255,19 +256,20 @@ def explore(rng: np.random.Generator, folder: Path, asked: str, kind: str) -> Fi
         agreement = parley.Owner("a", blank).prepare(terms)
         table = draw_rows(numbers, agreement, terms.owners[0].records)
         agreement = parley.Owner("a", table).prepare(terms)
-        mechanism = agreement.terms_of_release(ask(agreement, asked, np.zeros(agreement.train.width)))[0]
+        mechanism = agreement.part.stages[asked == "score"].series.mechanism
         mechanism.event  # noqa: B018 - refuses noise of an impossible size
     except ParleyError:
         return Findings(refused=1)
     name = f"{asked} {kind} {mechanism.norm}{' public' if terms.model.public else ''}"
     part = "held_out" if asked == "score" else "train"
-    place = int(rng.integers(len(getattr(agreement, part))))
+    place = int(rng.integers(len(getattr(agreement.tables, part))))
     variants, parameters = draw_rows(numbers, agreement, VARIANTS), draw_parameters(numbers, agreement)
     if asked == "statistics":
         parameters = parameters[:1]
+    classes = {"number": 0, "two classes": 2, "classes": 3}[terms.model.task]
     cases, worst, unbounded = 0, 0.0, 0
     for _ in range(GENERATIONS):
-        rows = agreement.preparation.design(variants, "a")
+        rows = agreement.setup.preparation.design(variants, "a")
         pairs = []
         for bounded in answers(agreement, asked, part, rows, place, parameters):
             values = np.array([b.value for b in bounded])
@@ -280,12 +282,12 @@ def explore(rng: np.random.Generator, folder: Path, asked: str, kind: str) -> Fi
         best, first, second = max(pairs)
         worst = max(worst, best)
         kept = variants.iloc[[first, second]]
-        children = changed_rows(rng, kept.iloc[rng.integers(0, 2, VARIANTS - 2)], terms.model.classifies)
+        children = changed_rows(rng, kept.iloc[rng.integers(0, 2, VARIANTS - 2)], classes)
         variants = pd.concat([kept, children], ignore_index=True)
         if rng.random() < 0.3:
-            table = changed_rows(rng, table, terms.model.classifies)
-            others = agreement.preparation.designs(table, terms, "a")[part == "held_out"]
-            agreement = replace(agreement, **{part: others})
+            table = changed_rows(rng, table, classes)
+            others = agreement.setup.preparation.designs(table, terms, "a")[part == "held_out"]
+            agreement = replace(agreement, tables=replace(agreement.tables, **{part: others}))
         if rng.random() < 0.5:
             parameters = np.clip(parameters * rng.choice([-1.0, 1.0, 1e3, 1e-3], parameters.shape), *box(agreement))
     noisy = mechanism.release(bounded[first], SafeNoise())
@@ -294,7 +296,7 @@ def explore(rng: np.random.Generator, folder: Path, asked: str, kind: str) -> Fi
 
 
 def box(agreement: Agreement) -> tuple[float, float]:
-    limit = min(agreement.terms.model.radius or LARGEST, LARGEST)
+    limit = min(agreement.setup.terms.model.radius or LARGEST, LARGEST)
     return -limit, limit
 
 

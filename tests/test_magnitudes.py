@@ -22,8 +22,8 @@ from parley.exchange.desk import TROUBLE, Desk
 from parley.exchange.log import Log
 from parley.ledger import Ledger
 from parley.mechanisms import Bounded, Gaussian, Laplace, SafeNoise
-from parley.objectives import LinearRegression, LinearSVM, LogisticRegression, RecordBound, margin
-from parley.objectives.moments import bounded_moments
+from parley.objectives import Limits, LinearRegression, LinearSVM, LogisticRegression, RecordBound, margin
+from parley.objectives.moments import mean_moments, moments_sensitivity
 from parley.queries import GradientQuery
 from parley.validate import LARGEST, SMALLEST
 from samples import make_terms, regression_table
@@ -132,7 +132,11 @@ def test_no_row_is_too_small_to_be_clipped(norm, size, clip):
     pair = list(tables(((size, 0.0), 1.0, 1e250), ((-size, 0.0), 1.0, 1e250)))
     for objective in (LinearSVM(1.0), LogisticRegression(), LinearRegression()):
         assert moved(*(objective.gradient(design, np.zeros(2), bound) for design in pair)) <= 1
-    assert moved(*(bounded_moments(design, bound) for design in pair)) <= 1
+    moments = [
+        Bounded(mean_moments(design, bound), moments_sensitivity(bound, len(design), design.summation_slack), norm)
+        for design in pair
+    ]
+    assert moved(*moments) <= 1
 
 
 def test_bounds_whose_squares_vanish_together_still_bound():
@@ -144,7 +148,7 @@ def test_bounds_whose_squares_vanish_together_still_bound():
     narrow.low[0], narrow.high[0] = -6e-162, 6e-162
     records = [np.concatenate([np.full((1, 1000), value), np.zeros((9, 1000))]) for value in (1.0, -1.0)]
     pair = [narrow.design(pd.DataFrame(X, columns=names).assign(y=1), "a") for X in records]
-    bound = LinearSVM(1.0).record_bound(narrow, terms, "l2")
+    bound = LinearSVM(1.0).record_bound(narrow, Limits(None, 1.0, terms.model.radius), "l2")
     one, other = (LinearSVM(1.0).gradient(design, np.zeros(1000), bound) for design in pair)
     assert BENCHMARK.distances(np.array([one.value, other.value]), "l2").max() <= one.sensitivity
 
@@ -185,8 +189,9 @@ def test_infinity_less_infinity_does_not_reach_an_answer(tmp_path):
     )
     table = pd.DataFrame({name: [1.7e308, 0.0, 1e-300] for name in names} | {"y": [1.0, 0.0, 1.0]})
     agreement = parley.Owner("a", table).prepare(terms)
-    assert np.abs(agreement.train.X).max() == LARGEST
-    bounded = agreement.bounded(GradientQuery.ask(terms.hash, "learner", 1, np.tile([1e50, -1e50], 8)), ())
+    assert np.abs(agreement.tables.train.X).max() == LARGEST
+    query = GradientQuery.ask(terms.hash, "learner", 1, np.tile([1e50, -1e50], 8))
+    bounded = agreement.part.training.question.bounded(query, agreement.tables)
     assert np.isfinite(bounded.value).all()
 
 
@@ -230,7 +235,9 @@ def test_prepared_values_lie_in_the_range_and_within_their_bounds(tmp_path_facto
     table = pd.DataFrame(records, columns=["x0", "x1", "y"])
     (folder / "table").mkdir()
     table.to_parquet(folder / "table" / "part.parquet")
-    design = parley.Owner("a", table).prepare(terms).train if preparation.feature_bound.any() else preparation.design(table, "a")
+    design = (
+        parley.Owner("a", table).prepare(terms).tables.train if preparation.feature_bound.any() else preparation.design(table, "a")
+    )
     for values, bound in ((design.X, preparation.feature_bound), (design.y, preparation.target_bound)):
         assert (np.abs(values) <= bound).all()
         assert ((values == 0) | ((np.abs(values) >= SMALLEST) & (np.abs(values) <= LARGEST))).all()
@@ -298,7 +305,7 @@ def spoiled(tmp_path, terms):
     """An owner whose table was damaged in memory after it was prepared: no table that is read can be so."""
     owner = parley.Owner("a", regression_table(200), ledger=Ledger(tmp_path / "a.ledger", lifetime=1.0))
     agreement = owner.accept(terms)
-    agreement.train.X[3, 1] = np.inf
+    agreement.tables.train.X[3, 1] = np.inf
     return owner
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.aggregation import EachOwnerNoise, mean_variance, weighted_mean
+from parley.aggregation import EachOwnerNoise, weighted_mean
 from parley.queries import Answer
 
 OWNERS = st.lists(st.tuples(st.integers(1, 10**6), st.floats(0, 1e6)), min_size=1, max_size=8)
@@ -52,7 +52,7 @@ def test_all_coalitions_at_once_are_each_one_by_hand(parts):
     np.testing.assert_allclose(noise.size(coalitions), [n for n, _ in expected])
     np.testing.assert_allclose(noise.variance(coalitions), [v for _, v in expected], rtol=1e-12)
     assert noise.variance(coalitions.reshape(2, -1, count)).shape == (2, len(coalitions) // 2)
-    assert mean_variance(records, variances) == pytest.approx(expected[-1][1], rel=1e-12)
+    assert EachOwnerNoise(records, variances).all_together == pytest.approx(expected[-1][1], rel=1e-12)
     np.testing.assert_allclose(noise.shares(records.sum()).sum(), expected[-1][1], rtol=1e-12)
 
 
