@@ -168,7 +168,9 @@ class Owner:
         mechanism, spent_after, records = agreement.terms_of_release(query)
 
         def release() -> Callable[[], Floats]:
-            bounded = require(agreement.bounded(query, self._worlds), mechanism.norm, mechanism.sensitivity)
+            bounded = agreement.bounded(query, self._worlds)
+            if self.releases:  # now rather than when the ledger is being written to; a study's mechanism does the same
+                require(bounded, mechanism.norm, mechanism.sensitivity)
             return partial(mechanism.release, bounded, self.noise)
 
         value, account = self.ledger.answer(query, spent_after, mechanism.event.to_dict(), release)
