@@ -36,6 +36,7 @@ class Desk:
     def __init__(self, owner: Owner, acceptances: Acceptances, log: Log) -> None:
         self._owner, self._acceptances, self._log = owner, acceptances, log
         self._adopting = threading.Lock()
+        self.longest_question = 0  # bytes of numbers that a question may have, by the terms in use
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def turned_away(self, caller: Caller) -> bytes | None:
@@ -110,7 +111,8 @@ class Desk:
 
     def _adopt(self, terms: str) -> None:
         with self._adopting:
-            adopt(self._owner, self._acceptances, terms)
+            width = adopt(self._owner, self._acceptances, terms).train.width
+            self.longest_question = max(self.longest_question, 8 * width)
 
     def _reply(self, event: str, caller: Caller, work: Callable[[dict[str, Any]], bytes]) -> bytes:
         began, facts = time.perf_counter(), _called(caller)
