@@ -24,10 +24,12 @@ import parley
 from parley.account import Account
 from parley.exchange import certificates, messages
 from parley.exchange.acceptance import Acceptance, Acceptances
-from parley.exchange.daemon import OPTIONS, open_owner, serve, server_credentials
+from parley.exchange.credentials import Credentials
+from parley.exchange.daemon import open_owner, serve
 from parley.exchange.log import Log
 from parley.exchange.remote import OPTIONS as CLIENT_OPTIONS
 from parley.exchange.remote import RemoteOwner, channel_credentials
+from parley.exchange.server import OPTIONS
 from parley.exchange.settings import Identity, OwnerSettings
 from parley.ledger import Cost, Facts, Release
 from parley.mechanisms import SafeNoise
@@ -51,7 +53,7 @@ def echo(folder: Path, port: Any) -> None:
     server = grpc.server(ThreadPoolExecutor(8), options=OPTIONS)
     handler = grpc.unary_unary_rpc_method_handler(lambda content, context: content)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("Echo", {"Echo": handler}),))
-    port.value = server.add_secure_port("127.0.0.1:0", server_credentials(identity(folder, "a")))
+    port.value = server.add_secure_port("127.0.0.1:0", Credentials(identity(folder, "a"), "a", Log()).of_server())
     server.start()
     server.wait_for_termination()
 

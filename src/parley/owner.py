@@ -122,7 +122,9 @@ class Owner:
 
         def release() -> Callable[[], Floats]:
             bounded = stage.question.bounded(query, agreement.tables, self._worlds)
-            return partial(mechanism.release, require(bounded, mechanism.norm, mechanism.sensitivity), self.noise)
+            if self.releases:  # now rather than when the ledger is being written to; a study's mechanism does the same
+                require(bounded, mechanism.norm, mechanism.sensitivity)
+            return partial(mechanism.release, bounded, self.noise)
 
         cost = partial(agreement.part.cost, query.round)
         value, account = self.ledger.answer(query, cost, mechanism.event.to_dict(), release)

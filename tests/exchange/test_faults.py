@@ -37,10 +37,12 @@ from parley.errors import (
 )
 from parley.exchange import certificates, messages
 from parley.exchange.acceptance import Acceptance, Acceptances, Caller
-from parley.exchange.daemon import PLACES, Places, _certified, open_owner
+from parley.exchange.daemon import PLACES, open_owner
 from parley.exchange.desk import Desk
 from parley.exchange.log import Log
+from parley.exchange.places import Places
 from parley.exchange.remote import RemoteOwner, channel_credentials
+from parley.exchange.server import certified
 from parley.exchange.settings import load_owner
 from parley.queries import GradientQuery, GradientQuestion
 
@@ -245,6 +247,7 @@ def test_of_a_stranger_not_even_the_message_is_read_and_the_log_says_it_once(ban
     bank.kill("a", signal.SIGTERM)
     said = [line for line in bank.log("a") if line["event"] == "stranger"]
     assert [line["caller"] for line in said] == ["stranger"]
+    assert said[0]["peer"].startswith("127.0.0.1:")
 
 
 def test_a_call_whose_message_never_comes_is_ended():
@@ -314,16 +317,20 @@ def test_a_certificate_that_ends_on_an_open_line_is_turned_away(bank):
         def auth_context(self):
             return {"x509_pem_cert": [pem]}
 
+        def peer(self):
+            return "ipv4:10.0.0.7:51000"
+
         def abort(self, code, sentence):
             raise PermissionError(sentence)
 
     revocations = types.SimpleNamespace(hold=lambda certificate: False)
-    assert _certified(Context(), revocations, None).names == ("brief",)
+    caller = certified(Context(), revocations, None)
+    assert (caller.names, caller.peer) == (("brief",), "10.0.0.7:51000")
     later = brief.not_valid_after_utc.timestamp() + 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("parley.exchange.daemon.time", types.SimpleNamespace(time=lambda: later))
-        with pytest.raises(PermissionError, match="expired"):
-            _certified(Context(), revocations, None)
+        patch.setattr("parley.exchange.server.time", types.SimpleNamespace(time=lambda: later))
+        with Log(StringIO()) as log, pytest.raises(PermissionError, match="expired"):
+            certified(Context(), revocations, log)
 
 
 def test_a_question_repeated_while_it_is_computed_is_computed_once(desk, monkeypatch):

@@ -1,6 +1,7 @@
 """The certificate and key that a running daemon shows: read again when their files change, so that a renewal needs no restart."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,12 +46,13 @@ class Credentials:
         """The owner's, as it is shown now."""
         return self._shown.certificate
 
-    def of_server(self) -> Any:
-        """For gRPC, which asks at every handshake whether there is something new."""
+    def of_server(self, knock: Callable[[], None] = lambda: None) -> Any:
+        """For gRPC, which asks at every handshake whether there is something new; `knock` hears of each."""
         given = self._shown
 
         def fetch() -> Any:
             nonlocal given
+            knock()
             self.follow()
             before, given = given, self._shown
             return None if given is before else given.configuration
@@ -82,10 +84,9 @@ class Credentials:
 
     def _read(self) -> _Shown:
         """What the files hold, checked."""
-        authority, certificate, key = (
-            file.read_bytes() for file in (self._identity.authority, self._identity.certificate, self._identity.key)
-        )
         check_identity(self._identity, self._name)
+        files = self._identity.authority, self._identity.certificate, self._identity.key
+        authority, certificate, key = (file.read_bytes() for file in files)
         configuration = grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=authority)
         return _Shown((authority, certificate, key), read_certificate(self._identity.certificate), configuration)
 

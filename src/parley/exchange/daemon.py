@@ -57,11 +57,11 @@ def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
 def _serve(settings: OwnerSettings, begin: Begin, stop: threading.Event, log: Log) -> None:
     opened = stamp(settings.table)
     owner, acceptances = open_owner(settings), Acceptances(settings.accepted)
-    network = None if settings.identity is None else Network(settings.identity, settings.name, log)
+    desk, places = Desk(owner, acceptances, log), Places(PLACES, SENDING)
+    network = None if settings.identity is None else Network(settings.identity, settings.name, log, lambda: desk.longest_question)
     readiness = Readiness(owner, acceptances, settings.table, opened, lambda: None if network is None else network.ends)
     instruments = Instruments(settings.name, _facts(owner, acceptances, readiness, network))
     log.listeners += [readiness.hear, instruments.hear]
-    desk, places = Desk(owner, acceptances, log), Places(PLACES, SENDING)
     desk.open()
     with ExitStack() as after:
         after.callback(_close, owner, desk, log)
@@ -119,7 +119,7 @@ def _facts(owner: Owner, acceptances: Acceptances, readiness: Readiness, network
 
     if network is None:
         return Facts(books, readiness.why_not, dict, lambda: 0)
-    return Facts(books, readiness.why_not, network.days_left, lambda: len(network.lines))
+    return Facts(books, readiness.why_not, network.time_left, lambda: len(network.lines))
 
 
 def _stop(servers: list[Any], log: Log) -> None:

@@ -39,6 +39,7 @@ class Desk:
     def __init__(self, owner: Owner, acceptances: Acceptances, log: Log) -> None:
         self._owner, self._acceptances, self._log = owner, acceptances, log
         self._adopting = threading.Lock()
+        self.longest_question = 0  # bytes of numbers that a question may have, by the terms in use
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def turned_away(self, caller: Caller) -> bytes | None:
@@ -131,7 +132,8 @@ class Desk:
         ledger = self._owner.ledger
         with self._adopting:
             known = not isinstance(ledger, Ledger) or ledger.knows_table(terms)
-            adopt(self._owner, self._acceptances, terms)
+            numbers = adopt(self._owner, self._acceptances, terms).setup.parameters
+            self.longest_question = max(self.longest_question, 8 * numbers)
         if not known:
             self._log(
                 "table",

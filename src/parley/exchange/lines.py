@@ -1,13 +1,18 @@
 """The lines (TCP connections) to a daemon's port, watched from beside gRPC, which bounds neither their number nor their headers.
 
-A header block may be continued without end before any call comes of it; gRPC throws it away, but reads it, and holds what it has not
-thrown away yet. No setting of its stops that, so lines are looked at from outside: the kernel knows what each has received.
+A block of headers may be continued without end before any call comes of it. gRPC refuses such a call, but reads on, and holds twenty
+bytes for each that came in small fields; no setting of its stops that. So lines are looked at from outside: the kernel knows how many
+bytes each has received.
 
-Formal guarantee: at every look (`LOOK` seconds apart) a line is cut that has received `FREE` bytes more than the calls that were taken
-on account for, or has brought no call in `SILENT` seconds; of one certificate the `EACH` newest stay, of one address that brought no call
-yet the `NAMELESS` newest. What a line that is cut was sending is lost; nothing is answered twice or debited for it.
+Formal guarantee: at every look (`LOOK` seconds apart, `QUICK` while a line has brought no call yet) a line is cut that has received more
+than `FREE` bytes that no message of an admitted caller accounts for, or has brought no call in `SILENT` seconds; of one certificate the
+`EACH` newest stay, of one address those `NAMELESS` newest that brought no call yet. A message accounts for its length, and while it is on
+its way for that of the longest question that accepted terms can ask. Whose line was cut for its bytes, certificate or address, gets no new
+one for a while (`PENANCE`, twice as long each time); lines of an address that brought calls are not touched for that. What a line that is
+cut was sending is lost; nothing is answered twice or debited for it.
 """
 
+import ctypes
 import ipaddress
 import os
 import socket
@@ -17,36 +22,42 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 from parley.exchange.acceptance import Caller
 from parley.exchange.log import Log
-from parley.exchange.messages import LARGEST_MESSAGE
 
 LOOK = 0.1  # seconds between two looks
+QUICK = 0.01  # the same while somebody is at the door
 EACH = 8  # lines of one certificate
-NAMELESS = 8  # lines from one address that brought no call yet
+NAMELESS = 4  # lines from one address that brought no call yet
 SILENT = 10.0  # seconds in which a line brings its first call
-FREE = 1 << 22  # bytes that no call accounts for: headers, pings, TLS, and windows' worth of messages that are refused unread
-AROUND = 4096  # bytes around a message that was read: its headers and frames
+FREE = (1 << 18) + (1 << 16)  # bytes that no message accounts for: a window's worth of one not read yet, TLS, headers, pings
+PENANCE = (1.0, 10.0)  # seconds, at first and at most
+AROUND = 4096  # bytes around a message: its headers and frames
+_LIBC = ctypes.CDLL(None)
 _RECEIVED = 128  # where Linux's tcp_info has the number of bytes received
 
+FLOOD = "more bytes than its messages account for"
+
 Address = tuple[str, int]
+Whose = Caller | str  # a certificate, or the host of lines that brought no call yet
 
 
 @dataclass
 class Line:
-    """One of them: since when, whose, and how many bytes its calls account for."""
+    """One of them: since when, whose, and what its messages account for since `base` bytes had come."""
 
     since: float
     caller: Caller | None = None
+    base: int = 0
     counted: int = 0
-    expected: int = 0  # messages that are on their way
+    expected: int = 0  # messages on their way
 
-    @property
-    def allowed(self) -> int:
-        return FREE + self.counted + self.expected * LARGEST_MESSAGE
+    def allowed(self, longest: int) -> int:
+        return self.base + FREE + self.counted + self.expected * (longest + AROUND)
 
 
 def address(host: str, port: int) -> Address:
@@ -73,18 +84,30 @@ def spoken_address(peer: str) -> Address:
     return address(host.strip("[]"), int(port)) if kind in ("ipv4", "ipv6") and port.isdigit() else ("", 0)
 
 
-def surplus(lines: Mapping[Address, Line], received: Mapping[Address, int], now: float) -> dict[Address, str]:
-    """The lines to cut, and why."""
+def whose(place: Address, line: Line) -> Whose:
+    return place[0] if line.caller is None else line.caller
+
+
+def surplus(
+    lines: Mapping[Address, Line],
+    received: Mapping[Address, int],
+    now: float,
+    longest: int = 0,
+    barred: Mapping[Whose, float] | None = None,
+) -> dict[Address, str]:
+    """The lines to cut, and why; `barred` says until when somebody has to wait."""
     why: dict[Address, str] = {}
-    groups: defaultdict[object, list[Address]] = defaultdict(list)
+    groups: defaultdict[Whose, list[Address]] = defaultdict(list)
     for place, line in lines.items():
-        groups[place[0] if line.caller is None else line.caller].append(place)
-        if received[place] > line.allowed:
-            why[place] = "more bytes than its calls account for"
+        groups[whose(place, line)].append(place)
+        if received[place] > line.allowed(longest):
+            why[place] = FLOOD
         elif line.caller is None and now - line.since > SILENT:
             why[place] = "no call"
-    for whose, places in groups.items():
-        most, reason = (EACH, "too many of one certificate") if isinstance(whose, Caller) else (NAMELESS, "too many without a call")
+    for who, places in groups.items():
+        most, reason = (EACH, "too many of one certificate") if isinstance(who, Caller) else (NAMELESS, "too many without a call")
+        if (barred or {}).get(who, now) > now:
+            most, reason = 0, "flooded before"
         for place in sorted(places, key=lambda place: lines[place].since, reverse=True)[most:]:
             why.setdefault(place, reason)
     return why
@@ -93,9 +116,13 @@ def surplus(lines: Mapping[Address, Line], received: Mapping[Address, int], now:
 class Lines:
     """The lines to one port of this process."""
 
-    def __init__(self, log: Log) -> None:
-        self._log, self._lock = log, threading.Lock()
+    def __init__(self, log: Log, longest: Callable[[], int]) -> None:
+        """`longest` is the length of the longest question that anybody may ask at the moment."""
+        self._log, self._longest, self._lock = log, longest, threading.Lock()
         self._lines: dict[Address, Line] = {}
+        self._barred: dict[Whose, float] = {}
+        self._penances: dict[Whose, float] = {}
+        self._knock = threading.Event()
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -106,7 +133,7 @@ class Lines:
             self._lines.setdefault(place, Line(time.monotonic())).caller = caller
 
     def message(self, place: Address, read: Callable[[], bytes]) -> bytes:
-        """A message that is read for a call which was taken on: it may be as large as messages are."""
+        """A message that is read for the call of an admitted caller."""
         with self._lock:
             line = self._lines.setdefault(place, Line(time.monotonic()))
             line.expected += 1
@@ -119,13 +146,20 @@ class Lines:
                 line.counted += 2 * len(content) + AROUND if content else 0
         return content
 
+    def knock(self) -> None:
+        """Somebody opens a line."""
+        self._knock.set()
+
     def watch(self, port: int, over: threading.Event) -> None:
         """Look until it is over."""
-        while not over.wait(LOOK):
-            self.look(port)
+        while not over.is_set():
+            self._knock.wait(LOOK)
+            self._knock.clear()
+            while self.look(port) and not over.wait(QUICK):
+                pass
 
-    def look(self, port: int) -> None:
-        """Cut what is too much."""
+    def look(self, port: int) -> bool:
+        """Cut what is too much; whether a line has brought no call yet."""
         began = time.monotonic()
         received = {place: count for _, place, count in _open_lines(port)}
         with self._lock:
@@ -135,14 +169,34 @@ class Lines:
             for place in gone:
                 del self._lines[place]
             known = {place: self._lines[place] for place in received}
-            why = surplus(known, received, began)
-        if not why:
-            return
-        for line, place, _ in _open_lines(port):
+            why = surplus(known, received, began, self._longest(), self._barred)
+            for place, line in known.items():
+                if line.counted:  # nothing is saved up for later
+                    line.base, line.counted = received[place], 0
+        if why:
+            self._cut(port, {place: (reason, known[place]) for place, reason in why.items()}, began)
+        return any(line.caller is None for line in known.values())
+
+    def _cut(self, port: int, why: Mapping[Address, tuple[str, Line]], now: float) -> None:
+        for open_line, place, _ in _open_lines(port):
             if place in why:
-                caller = known[place].caller
-                self._log.seldom("line-cut", caller=",".join(caller.names) if caller else None, reason=why[place], peer=place[0])
-                line.shutdown(socket.SHUT_RDWR)
+                reason, line = why[place]
+                who = whose(place, line)
+                if reason == FLOOD:
+                    self._bar(who, now)
+                name = ",".join(who.names) if isinstance(who, Caller) else None
+                self._log.seldom("line-cut", caller=name, reason=reason, peer=place[0])
+                _abort(open_line)
+
+    def _bar(self, who: Whose, now: float) -> None:
+        """No new lines for a while; for twice as long as the last time, if that was lately."""
+        if self._barred.get(who, now) > now:
+            return
+        for other, until in list(self._barred.items()):
+            if now - until > PENANCE[1]:  # it has behaved since
+                del self._barred[other], self._penances[other]
+        length = min(2 * self._penances.get(who, PENANCE[0] / 2), PENANCE[1])
+        self._barred[who], self._penances[who] = now + length, length
 
 
 def _open_lines(port: int) -> Iterator[tuple[socket.socket, Address, int]]:
@@ -166,6 +220,13 @@ def _open_lines(port: int) -> Iterator[tuple[socket.socket, Address, int]]:
             continue  # it listens, or was closed meanwhile
         finally:
             line.detach()
+
+
+def _abort(line: socket.socket) -> None:
+    """End it, with a reset where the system can (Linux): what came and was not read yet is then thrown away unread."""
+    if _LIBC.connect(line.fileno(), bytes(16), 16) != 0:  # an address of no family
+        with suppress(OSError):
+            line.shutdown(socket.SHUT_RDWR)
 
 
 def _bytes_received(line: socket.socket) -> int:

@@ -42,11 +42,11 @@ class Books:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the page asks for when it is looked at. `books` may raise; `days_left` is by name of a certificate or list."""
+    """What the page asks for when it is looked at. `books` may raise; `time_left`, in seconds, is by name of a certificate or list."""
 
     books: Callable[[], Books]
     why_not_ready: Callable[[], list[str]]
-    days_left: Callable[[], dict[str, float]]
+    time_left: Callable[[], dict[str, float]]
     lines: Callable[[], int]
 
 
@@ -96,10 +96,10 @@ class _Now(Collector):
         yield InfoMetricFamily("parley_build", "Which Parley serves whom.", {"version": __version__, "owner": self._owner})
         yield GaugeMetricFamily("parley_ready", "Whether the owner could answer (1).", value=not self._facts.why_not_ready())
         yield GaugeMetricFamily("parley_lines", "TCP connections of learners.", value=self._facts.lines())
-        days = GaugeMetricFamily("parley_days_left", "Days until it ends: a certificate, the revocation list.", labels=["of"])
-        for of, left in self._facts.days_left().items():
-            days.add_metric([of], left)
-        yield days
+        left = GaugeMetricFamily("parley_time_left_seconds", "Until it ends: a certificate, the revocation list.", labels=["of"])
+        for of, seconds in self._facts.time_left().items():
+            left.add_metric([of], seconds)
+        yield left
         try:
             books = self._facts.books()
         except (ParleyError, OSError):

@@ -1,7 +1,7 @@
 """What a daemon on a network keeps an eye on while it runs: its certificate, the authority's list, and the lines to its port."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -15,25 +15,26 @@ from parley.exchange.settings import Identity
 class Network:
     """An identity that is followed, and lines that are bounded."""
 
-    def __init__(self, identity: Identity, name: str, log: Log) -> None:
+    def __init__(self, identity: Identity, name: str, log: Log, longest: Callable[[], int]) -> None:
+        """`longest` is the length of the longest question that anybody may ask at the moment."""
         self.credentials = Credentials(identity, name, log)
         self.revocations = Revocations(identity, lambda sentence: log("warning", reason=sentence))
-        self.lines = Lines(log)
+        self.lines = Lines(log, longest)
 
     @property
     def ends(self) -> datetime:
         """When nobody can connect any more: the certificate's end, or its authority's."""
         return min(self.credentials.certificate.not_valid_after_utc, self.credentials.authority.not_valid_after_utc)
 
-    def days_left(self) -> dict[str, float]:
-        """Days until each thing ends."""
+    def time_left(self) -> dict[str, float]:
+        """Seconds until each thing ends."""
         ends = {
             "certificate": self.credentials.certificate.not_valid_after_utc,
             "authority": self.credentials.authority.not_valid_after_utc,
             "revocation-list": self.revocations.until,
         }
         now = datetime.now(UTC)
-        return {of: (end - now).total_seconds() / 86400 for of, end in ends.items() if end is not None}
+        return {of: (end - now).total_seconds() for of, end in ends.items() if end is not None}
 
     @contextmanager
     def watched(self, port: int) -> Iterator[None]:

@@ -39,6 +39,10 @@ OPTIONS = (
     ("grpc.absolute_max_metadata_size", 8192),
     ("grpc.http2.hpack_table_size.decoder", 4096),
     ("grpc.http2.max_frame_size", 16_384),
+    (
+        "grpc.tcp_receive_buffer_size",
+        1 << 17,
+    ),  # of the kernel, which doubles it: a line that is cut leaves no more than this to read
     ("grpc.per_message_decompression", 0),  # a small message could unpack to a large one
     ("grpc.http2.bdp_probe", 0),  # windows of a fixed size: what is buffered of messages that nobody reads stays small
     ("grpc.http2.lookahead_bytes", 1 << 18),
@@ -64,7 +68,7 @@ def make_server(pool: ThreadPoolExecutor) -> Any:
 def on_network(server: Any, reception: Reception, network: Network, address: str) -> int:
     """Let certified learners call; the port."""
     _lead(server, reception, lambda context: certified(context, network.revocations, reception.log), network.lines)
-    return _bound(address, lambda: server.add_secure_port(address, network.credentials.of_server()))
+    return _bound(address, lambda: server.add_secure_port(address, network.credentials.of_server(network.lines.knock)))
 
 
 def on_socket(server: Any, reception: Reception, path: Path) -> None:
