@@ -22,18 +22,19 @@ import pandas as pd
 
 import parley
 from parley.account import Account
-from parley.exchange import certificates, messages
-from parley.exchange.acceptance import Acceptance, Acceptances
-from parley.exchange.credentials import Credentials
-from parley.exchange.daemon import open_owner, serve
-from parley.exchange.log import Log
+from parley.exchange import messages
 from parley.exchange.remote import OPTIONS as CLIENT_OPTIONS
 from parley.exchange.remote import RemoteOwner, channel_credentials
-from parley.exchange.server import OPTIONS
-from parley.exchange.settings import Identity, OwnerSettings
+from parley.identity import certificates
+from parley.identity.settings import Identity, OwnerSettings
 from parley.ledger import Cost, Facts, Release
 from parley.mechanisms import SafeNoise
 from parley.queries import GradientQuery, Query
+from parley.serving.acceptance import Acceptance, Acceptances
+from parley.serving.credentials import Credentials
+from parley.serving.daemon import open_owner, serve
+from parley.serving.log import Log
+from parley.serving.server import OPTIONS
 from parley.validate import Floats
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -111,7 +112,7 @@ def daemon(settings: OwnerSettings, parts: Any) -> None:
         ledger.report = report
         return parley.Owner(settings.name, str(settings.table), ledger=ledger, noise=noise)
 
-    parley.exchange.daemon.open_owner = timed_owner
+    parley.serving.daemon.open_owner = timed_owner
     with Path(os.devnull).open("w") as stream, Log(stream) as log:
         serve(settings, threading.Event(), log)
 

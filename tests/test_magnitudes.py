@@ -17,14 +17,14 @@ from parley.data import Design, fit_preparation
 from parley.data.preparation import settle
 from parley.errors import DataError, GuaranteeError, SettingError, TermsError
 from parley.exchange import messages
-from parley.exchange.acceptance import Acceptance, Acceptances, Caller
-from parley.exchange.desk import TROUBLE, Desk
-from parley.exchange.log import Log
 from parley.ledger import Ledger
 from parley.mechanisms import Bounded, Gaussian, Laplace, SafeNoise
 from parley.objectives import Limits, LinearRegression, LinearSVM, LogisticRegression, RecordBound, margin
 from parley.objectives.moments import mean_moments, moments_sensitivity
 from parley.queries import GradientQuery
+from parley.serving.acceptance import Acceptance, Acceptances, Caller
+from parley.serving.desk import TROUBLE, Desk
+from parley.serving.log import Log
 from parley.validate import LARGEST, SMALLEST
 from samples import make_terms, regression_table
 

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 import parley
-from parley.exchange.acceptance import Acceptances
 from parley.exchange.federation import Federation
 from parley.exchange.remote import OwnOwner
 from parley.learning.deployed import learn, plan_run
+from parley.serving.acceptance import Acceptances
 
 BEFORE = Path(__file__).parent / "fixtures" / "written_before"
 EXPECTED = json.loads((BEFORE / "expected.json").read_text())

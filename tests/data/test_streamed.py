@@ -220,11 +220,11 @@ def test_blocks_are_summed_on_a_cluster(tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed; pip install 'parley[cluster]'")
     import joblib
 
-    from parley.exchange.acceptance import Acceptance, Acceptances
-    from parley.exchange.daemon import open_owner, serve
-    from parley.exchange.log import Log
     from parley.exchange.remote import RemoteOwner
-    from parley.exchange.settings import OwnerSettings
+    from parley.identity.settings import OwnerSettings
+    from parley.serving.acceptance import Acceptance, Acceptances
+    from parley.serving.daemon import open_owner, serve
+    from parley.serving.log import Log
 
     terms = make_terms(ROWS)
     memory, disk = designs(tmp_path, regression_table(ROWS), terms)

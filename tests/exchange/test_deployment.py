@@ -20,7 +20,7 @@ from consortium import Consortium, toml_terms
 from parley.aggregation import aggregation_of
 from parley.cli.app import app
 from parley.errors import BudgetExhausted
-from parley.exchange import certificates
+from parley.identity import certificates
 from parley.learning.algorithm import Asker, run
 from parley.learning.checkpoint import load_checkpoint
 from parley.learning.deployed import plan_run

@@ -16,16 +16,16 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from parley.errors import ContradictionError, ExchangeError, Refusal, SettingError, Unavailable
 from parley.exchange import flower, messages
-from parley.exchange.acceptance import Acceptances, Caller
-from parley.exchange.daemon import open_owner
-from parley.exchange.desk import Desk
 from parley.exchange.flower import Carrier, find_owners
-from parley.exchange.log import Log
-from parley.exchange.settings import load_owner
+from parley.identity.settings import load_owner
 from parley.learning import over_flower
 from parley.learning.algorithm import State
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
 from parley.learning.deployed import plan_run
+from parley.serving.acceptance import Acceptances, Caller
+from parley.serving.daemon import open_owner
+from parley.serving.desk import Desk
+from parley.serving.log import Log
 
 
 def record(**content):

@@ -14,17 +14,17 @@ import parley
 from consortium import Consortium, parley_process
 from parley.errors import ContradictionError, ExchangeError
 from parley.exchange import wire_pb2 as wire
-from parley.exchange.acceptance import Acceptances, Caller
-from parley.exchange.daemon import open_owner, server_credentials
-from parley.exchange.desk import Desk
 from parley.exchange.federation import Federation
-from parley.exchange.log import Log
 from parley.exchange.messages import SERVICE
 from parley.exchange.remote import OwnOwner, RemoteOwner
-from parley.exchange.settings import load_owner
+from parley.identity.settings import load_owner
 from parley.learning.checkpoint import load_checkpoint
 from parley.learning.deployed import learn, plan_run
 from parley.queries import GradientQuery
+from parley.serving.acceptance import Acceptances, Caller
+from parley.serving.daemon import open_owner, server_credentials
+from parley.serving.desk import Desk
+from parley.serving.log import Log
 from parley.setup import resolve
 
 RULES = {"wait": "", "skip": 'quorum = 1\nstraggler = "skip"'}

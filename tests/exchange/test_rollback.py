@@ -18,14 +18,14 @@ from consortium import Consortium, parley_process
 from parley.cli.app import app
 from parley.errors import BudgetExhausted, LedgerError, Refusal
 from parley.exchange import messages
-from parley.exchange.acceptance import Acceptances, Caller
-from parley.exchange.daemon import open_owner
-from parley.exchange.desk import Desk
-from parley.exchange.log import Log
 from parley.exchange.remote import OwnOwner, RemoteOwner
-from parley.exchange.settings import load_owner
+from parley.identity.settings import load_owner
 from parley.ledger import Ledger
 from parley.queries import GradientQuery
+from parley.serving.acceptance import Acceptances, Caller
+from parley.serving.daemon import open_owner
+from parley.serving.desk import Desk
+from parley.serving.log import Log
 from samples import regression_table
 
 LEARNER = Caller(("learner",), "key")

@@ -111,13 +111,13 @@ def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="W
 
 def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement | None]:
     """Everybody to ask, and the learner's own agreement if it is an owner with its table here."""
-    from parley.exchange.acceptance import Acceptances
-    from parley.exchange.certificates import check_identity, revoked_serials
-    from parley.exchange.daemon import open_owner
-    from parley.exchange.desk import adopt
-    from parley.exchange.reminders import identity_reminders
     from parley.exchange.remote import OwnOwner, RemoteOwner
-    from parley.exchange.settings import Pinned, load_addresses, load_owner
+    from parley.identity.certificates import check_identity, revoked_serials
+    from parley.identity.settings import Pinned, load_addresses, load_owner
+    from parley.serving.acceptance import Acceptances
+    from parley.serving.daemon import open_owner
+    from parley.serving.desk import adopt
+    from parley.serving.reminders import identity_reminders
 
     known = load_addresses(addresses)
     revoked = frozenset[int]()

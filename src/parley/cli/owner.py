@@ -14,10 +14,10 @@ from parley.cli.owner_books import backup_command, close_command, ledger_command
 from parley.cli.screen import console, errors_console, print_json
 from parley.durable import create, exposed, make_folder
 from parley.errors import CertificateError, SettingError, TermsError
-from parley.exchange.acceptance import Acceptance, Acceptances
-from parley.exchange.settings import load_owner
+from parley.identity.settings import load_owner
 from parley.ledger import Ledger
 from parley.report.tables import number
+from parley.serving.acceptance import Acceptance, Acceptances
 from parley.terms import Terms, load_terms
 
 owner_app = typer.Typer(
@@ -103,9 +103,9 @@ def accept_command(
     Example:  parley owner accept terms.toml --owner bank-a/owner.toml --certificate learner.crt
     """
     with extras():
-        from parley.exchange.certificates import fingerprint, names, read_certificate, require_private, trusted_certificate
-        from parley.exchange.daemon import open_owner
-        from parley.exchange.reminders import ledger_warning
+        from parley.identity.certificates import fingerprint, names, read_certificate, require_private, trusted_certificate
+        from parley.serving.daemon import open_owner
+        from parley.serving.reminders import ledger_warning
     from parley.doubts import doubts, figures
     from parley.promise import promise, require_books
 
@@ -155,8 +155,8 @@ def serve_command(settings_file: SettingsFile) -> None:
     Example:  parley owner serve bank-a/owner.toml
     """
     with extras():
-        from parley.exchange.daemon import serve
-        from parley.exchange.stderr import process_log
+        from parley.serving.daemon import serve
+        from parley.serving.stderr import process_log
     stop = threading.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda number, frame: stop.set())

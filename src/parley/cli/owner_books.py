@@ -9,12 +9,12 @@ import typer
 from parley.account import Account
 from parley.cli.screen import console, errors_console, print_json
 from parley.errors import SettingError, UnknownTerms
-from parley.exchange.acceptance import Acceptances
-from parley.exchange.settings import OwnerSettings, load_owner
-from parley.exchange.sole import sole_daemon
+from parley.identity.settings import OwnerSettings, load_owner
 from parley.ledger import Ledger
 from parley.ledger.backup import back_up, restore
 from parley.report.tables import number, terminal_table
+from parley.serving.acceptance import Acceptances
+from parley.serving.sole import sole_daemon
 from parley.validate import printable
 
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]

@@ -87,7 +87,7 @@ def stored(db: sqlite3.Connection, query: Query) -> tuple[Floats, Account] | Non
 
 def prune(db: sqlite3.Connection, terms: str, answers: int, size: int) -> None:
     """After an agreement's answer number `answers`, of `size` bytes: let go of the oldest one that is still here, if those before it
-    already fill `KEPT`. Its digest and what it cost stay. The last one always stays: it alone may be asked for again by a learner that follows
+    already fill `KEPT`. Its digest and what it cost stay. The last one always stays: it alone may be asked for again by who follows
     the rounds."""
     if answers <= max(1, KEPT // size):
         return

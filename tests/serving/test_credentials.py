@@ -10,8 +10,8 @@ import pytest
 from cryptography import x509
 
 from consortium import Consortium
-from parley.exchange import certificates
 from parley.exchange.remote import RemoteOwner
+from parley.identity import certificates
 
 
 @pytest.fixture

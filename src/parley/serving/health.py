@@ -17,9 +17,9 @@ from grpc_health.v1 import health_pb2
 
 from parley.data.streamed import ParquetFolder
 from parley.errors import DataError, LedgerError, UnknownTerms
-from parley.exchange.acceptance import Acceptances
 from parley.exchange.messages import SERVICE
 from parley.owner import Owner
+from parley.serving.acceptance import Acceptances
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 Stamp = tuple[int, int, int] | None

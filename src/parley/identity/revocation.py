@@ -8,8 +8,8 @@ from pathlib import Path
 from cryptography import x509
 
 from parley.errors import CertificateError
-from parley.exchange.certificates import list_number, read_certificate, read_revocations, revocations_in_force
-from parley.exchange.settings import Identity
+from parley.identity.certificates import list_number, read_certificate, read_revocations, revocations_in_force
+from parley.identity.settings import Identity
 
 
 class Revocations:

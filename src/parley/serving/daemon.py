@@ -13,20 +13,20 @@ from typing import Any
 
 from parley.data.blocks import joined
 from parley.errors import SettingError
-from parley.exchange.acceptance import Acceptances, require_both
-from parley.exchange.certificates import check_identity
-from parley.exchange.desk import Desk
-from parley.exchange.health import Readiness, stamp
-from parley.exchange.log import Log
-from parley.exchange.metrics import Books, Facts, Instruments, Page
-from parley.exchange.network import Network
-from parley.exchange.places import Places
-from parley.exchange.reminders import reminders
-from parley.exchange.server import WORKERS, Reception, make_server, on_network, on_socket
-from parley.exchange.settings import OwnerSettings
-from parley.exchange.sole import sole_daemon
+from parley.identity.certificates import check_identity
+from parley.identity.settings import OwnerSettings
 from parley.ledger import Ledger
 from parley.owner import Owner
+from parley.serving.acceptance import Acceptances, require_both
+from parley.serving.desk import Desk
+from parley.serving.health import Readiness, stamp
+from parley.serving.log import Log
+from parley.serving.metrics import Books, Facts, Instruments, Page
+from parley.serving.network import Network
+from parley.serving.places import Places
+from parley.serving.reminders import reminders
+from parley.serving.server import WORKERS, Reception, make_server, on_network, on_socket
+from parley.serving.sole import sole_daemon
 
 PLACES = 8  # of the calls taken on at once, for one caller; beyond that it is told to come back
 SENDING = 30.0  # seconds that a caller may take to send its message

@@ -13,17 +13,17 @@ import grpc
 from cryptography import x509
 
 from parley.errors import ExchangeError
-from parley.exchange import health
-from parley.exchange.acceptance import Caller
-from parley.exchange.certificates import fingerprint, names
-from parley.exchange.desk import Desk
-from parley.exchange.lines import Lines, spoken_address
-from parley.exchange.log import Log
 from parley.exchange.messages import LARGEST_MESSAGE, SERVICE
-from parley.exchange.network import Network
-from parley.exchange.places import Places
-from parley.exchange.revocation import Revocations
-from parley.exchange.sole import require_unused
+from parley.identity.certificates import fingerprint, names
+from parley.identity.revocation import Revocations
+from parley.serving import health
+from parley.serving.acceptance import Caller
+from parley.serving.desk import Desk
+from parley.serving.lines import Lines, spoken_address
+from parley.serving.log import Log
+from parley.serving.network import Network
+from parley.serving.places import Places
+from parley.serving.sole import require_unused
 
 WORKERS = 64  # calls taken on at once
 OPTIONS = (

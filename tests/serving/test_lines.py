@@ -16,11 +16,11 @@ import pytest
 from consortium import SERVER, Consortium
 from flood import KINDS, flood
 from parley.errors import Unavailable
-from parley.exchange import certificates
-from parley.exchange.acceptance import Caller
-from parley.exchange.lines import AROUND, EACH, FREE, NAMELESS, SILENT, Line, Lines, surplus
-from parley.exchange.log import Log
 from parley.exchange.remote import RemoteOwner
+from parley.identity import certificates
+from parley.serving.acceptance import Caller
+from parley.serving.lines import AROUND, EACH, FREE, NAMELESS, SILENT, Line, Lines, surplus
+from parley.serving.log import Log
 
 MEMBER, OTHER = Caller(("member",), "key"), Caller(("other",), "key2")
 

@@ -26,8 +26,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from parley.exchange.acceptance import Caller
-from parley.exchange.log import Log
+from parley.serving.acceptance import Caller
+from parley.serving.log import Log
 
 LOOK = 0.1  # seconds between two looks
 QUICK = 0.01  # the same while somebody is at the door

@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 from consortium import Consortium
 from parley.cli.app import app
 from parley.errors import CertificateError
-from parley.exchange import certificates, daemon
-from parley.exchange.log import Log
-from parley.exchange.reminders import identity_reminders
-from parley.exchange.settings import load_owner
+from parley.identity import certificates
+from parley.identity.settings import load_owner
+from parley.serving import daemon
+from parley.serving.log import Log
+from parley.serving.reminders import identity_reminders
 
 
 @pytest.fixture

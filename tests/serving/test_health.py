@@ -6,8 +6,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from consortium import Consortium
 from parley.exchange import messages
-from parley.exchange.health import check
 from parley.exchange.remote import channel_credentials
+from parley.serving.health import check
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 from consortium import Consortium, free_port
 from parley.cli.app import app
 from parley.errors import Refusal, SettingError
-from parley.exchange.metrics import above, below
 from parley.exchange.remote import RemoteOwner
-from parley.exchange.settings import load_owner
+from parley.identity.settings import load_owner
 from parley.queries import GradientQuery
+from parley.serving.metrics import above, below
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from parley.exchange.log import GRACE, Log
+from parley.serving.log import GRACE, Log
 
 LONGEST = 4096  # bytes of a line that are looked at together
 _HANDSHAKE = re.compile(r"Handshake failed.*?(?:OPENSSL_internal:([A-Z0-9_]+)|$)")

@@ -10,9 +10,9 @@ import grpc
 from cryptography import x509
 
 from parley.errors import CertificateError
-from parley.exchange.certificates import check_identity, fingerprint, read_certificate
-from parley.exchange.log import Log
-from parley.exchange.settings import Identity
+from parley.identity.certificates import check_identity, fingerprint, read_certificate
+from parley.identity.settings import Identity
+from parley.serving.log import Log
 
 Version = tuple[tuple[int, int, int] | None, ...]
 

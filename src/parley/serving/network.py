@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from parley.exchange.credentials import Credentials
-from parley.exchange.lines import Lines
-from parley.exchange.log import Log
-from parley.exchange.revocation import Revocations
-from parley.exchange.settings import Identity
+from parley.identity.revocation import Revocations
+from parley.identity.settings import Identity
+from parley.serving.credentials import Credentials
+from parley.serving.lines import Lines
+from parley.serving.log import Log
 
 
 class Network:

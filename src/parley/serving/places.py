@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from parley.exchange.acceptance import Caller
+from parley.serving.acceptance import Caller
 
 
 class Places:

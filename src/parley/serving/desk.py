@@ -17,11 +17,11 @@ from typing import Any
 from parley.account import Head
 from parley.errors import DataError, ParleyError, Refusal, Unavailable, UnknownTerms
 from parley.exchange import messages
-from parley.exchange.acceptance import Acceptances, Caller
-from parley.exchange.log import Log
 from parley.exchange.messages import Standing
 from parley.ledger import Ledger
 from parley.owner import Agreement, Owner
+from parley.serving.acceptance import Acceptances, Caller
+from parley.serving.log import Log
 from parley.version import __version__
 
 STRANGER = "nobody at this owner accepted these terms for this learner"  # the same whether the terms or the caller are unknown
