@@ -22,7 +22,7 @@ from parley.learning.checkpoint import load_checkpoint
 from parley.learning.deployed import learn, plan_run
 from parley.queries import GradientQuery
 from parley.serving.acceptance import Acceptances, Caller
-from parley.serving.daemon import open_owner, server_credentials
+from parley.serving.daemon import open_owner
 from parley.serving.desk import Desk
 from parley.serving.log import Log
 from parley.setup import resolve
@@ -51,7 +51,10 @@ class Host:
         handlers = {"Ask": rewritten(desk.ask), "Stand": rewritten(desk.stand)}
         self._server = grpc.server(ThreadPoolExecutor(2))
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-        self._server.add_secure_port(f"127.0.0.1:{banks.ports[name]}", server_credentials(banks.identity(name)))
+        identity = banks.identity(name)
+        pair, roots = (identity.key.read_bytes(), identity.certificate.read_bytes()), identity.authority.read_bytes()
+        credentials = grpc.ssl_server_credentials([pair], root_certificates=roots, require_client_auth=True)
+        self._server.add_secure_port(f"127.0.0.1:{banks.ports[name]}", credentials)
         self._server.start()
 
     def close(self):
