@@ -1,7 +1,7 @@
 """Draw the rooms of the house and the arrows between them, from the code itself: python docs/draw_rooms.py [FILE.png]
 
-A room is a file or folder of src/parley; an arrow says that something in one room imports something of another. The floors are the layers
-that `lint-imports` enforces, so all arrows point down. Thicker arrows carry more imports.
+A room is a file or folder of src/parley; an arrow says that something in one room imports something of another (arrows that a longer way
+makes plain are left out). The floors are the layers that `lint-imports` enforces, so all arrows point down. Thicker arrows carry more imports.
 """
 
 import sys
@@ -35,10 +35,25 @@ def arrows() -> Counter[tuple[str, str]]:
     return found
 
 
+def essential(links: Counter[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """Without arrows that a way over other rooms makes plain: who may use a room may use what lies below it."""
+    below: dict[str, set[str]] = {}
+    for source, target in links:
+        below.setdefault(source, set()).add(target)
+
+    def reaches(start: str, goal: str) -> bool:
+        return any(step == goal or reaches(step, goal) for step in below.get(start, ()))
+
+    def around(source: str, target: str) -> bool:
+        return any(step != target and reaches(step, target) for step in below[source])
+
+    return {link: count for link, count in links.items() if not around(*link)}
+
+
 def draw(path: Path) -> None:
-    """Rooms in a grid, left to right and top to bottom as the floors are; arrows as arcs."""
-    layers, links = floors(), arrows()
-    figure, axes = plt.subplots(figsize=(10, 0.62 * len(layers) + 1))
+    """Rooms from top to bottom as the floors are; arrows as arcs."""
+    layers, links = floors(), essential(arrows())
+    figure, axes = plt.subplots(figsize=(9, 0.55 * len(layers) + 1))
     places: dict[str, tuple[float, float]] = {}
     for level, rooms in enumerate(layers):
         for number, room in enumerate(rooms):

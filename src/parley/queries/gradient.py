@@ -60,6 +60,3 @@ class GradientQuestion(Question):
 
     def record_sizes(self, design: Design, theta: Floats) -> Floats:
         return self.objective.record_norms(design, theta, self.bound.norm)
-
-    def words(self) -> str:
-        return f"a mean over {self.records:,} records as vectors of {self.size} numbers"

@@ -86,9 +86,9 @@ class Question(ABC):
     def exact(self, query: Any, tables: Tables) -> Floats:
         """The answer [..., size] to a checked query, without noise."""
 
-    @abstractmethod
     def words(self) -> str:
         """One answer as a person reads it who is asked to accept: 'each ...'."""
+        return f"a mean over {self.records:,} records as vectors of {self.size} numbers"
 
     def scaled_share(self, tables: Tables, theta: Floats) -> float:
         """The share of records that the bound scales down, at a parameter [P]. Private: for studies and pilots."""
