@@ -204,6 +204,7 @@ class Stated:
 
     With a bare `distance` the forecast spreads it evenly over the directions, and the interval covers every way to spread it.
 
+    >>> from parley.objectives import LinearRegression
     >>> Stated(np.array([2.0, 1.0]), 0.5, start=np.array([1.0, 0.0])).landscape(LinearRegression(), None).start_cost
     1.5
     """
