@@ -15,7 +15,7 @@ from consortium import Consortium, parley_process
 from parley.errors import ContradictionError, ExchangeError
 from parley.exchange import wire_pb2 as wire
 from parley.exchange.acceptance import Acceptances, Caller
-from parley.exchange.daemon import open_owner, server_credentials
+from parley.exchange.daemon import open_owner
 from parley.exchange.desk import Desk
 from parley.exchange.federation import Federation
 from parley.exchange.log import Log
@@ -50,7 +50,10 @@ class Host:
         handlers = {"Ask": rewritten(desk.ask), "Stand": rewritten(desk.stand)}
         self._server = grpc.server(ThreadPoolExecutor(2))
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-        self._server.add_secure_port(f"127.0.0.1:{banks.ports[name]}", server_credentials(banks.identity(name)))
+        identity = banks.identity(name)
+        pair, roots = (identity.key.read_bytes(), identity.certificate.read_bytes()), identity.authority.read_bytes()
+        credentials = grpc.ssl_server_credentials([pair], root_certificates=roots, require_client_auth=True)
+        self._server.add_secure_port(f"127.0.0.1:{banks.ports[name]}", credentials)
         self._server.start()
 
     def close(self):
