@@ -34,7 +34,7 @@ OPTIONS = (
     ("grpc.keepalive_time_ms", 60_000),  # a caller that vanished in the middle of a call gives its place back
     ("grpc.server_handshake_timeout_ms", 5_000),  # who connects and says nothing is not waited for
     ("grpc.max_connection_idle_ms", 600_000),
-    ("grpc.max_concurrent_streams", 16),  # on one line; a caller has eight places
+    ("grpc.max_concurrent_streams", WORKERS),
     ("grpc.max_metadata_size", 4096),  # our callers send a few hundred bytes of headers; beyond this a call is refused
     ("grpc.absolute_max_metadata_size", 8192),
     ("grpc.http2.hpack_table_size.decoder", 4096),
