@@ -1,7 +1,7 @@
 """Draw the rooms of the house and the arrows between them, from the code itself: python docs/draw_rooms.py [FILE.png]
 
 A room is a file or folder of src/parley; an arrow says that something in one room imports something of another (arrows that a longer way
-makes plain are left out). The floors are the layers that `lint-imports` enforces, so all arrows point down. Thicker arrows carry more imports.
+makes plain are left out). The floors are the layers that `lint-imports` enforces, so all arrows point down. Thicker arrows carry more.
 """
 
 import sys
