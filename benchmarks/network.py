@@ -22,16 +22,19 @@ import pandas as pd
 
 import parley
 from parley.account import Account
-from parley.exchange import certificates, messages
-from parley.exchange.acceptance import Acceptance, Acceptances
-from parley.exchange.daemon import OPTIONS, open_owner, serve, server_credentials
-from parley.exchange.log import Log
+from parley.exchange import messages
 from parley.exchange.remote import OPTIONS as CLIENT_OPTIONS
 from parley.exchange.remote import RemoteOwner, channel_credentials
-from parley.exchange.settings import Identity, OwnerSettings
+from parley.identity import certificates
+from parley.identity.settings import Identity, OwnerSettings
 from parley.ledger import Cost, Facts, Release
 from parley.mechanisms import SafeNoise
 from parley.queries import GradientQuery, Query
+from parley.serving.acceptance import Acceptance, Acceptances
+from parley.serving.credentials import Credentials
+from parley.serving.daemon import open_owner, serve
+from parley.serving.log import Log
+from parley.serving.server import OPTIONS
 from parley.validate import Floats
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -51,7 +54,7 @@ def echo(folder: Path, port: Any) -> None:
     server = grpc.server(ThreadPoolExecutor(8), options=OPTIONS)
     handler = grpc.unary_unary_rpc_method_handler(lambda content, context: content)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("Echo", {"Echo": handler}),))
-    port.value = server.add_secure_port("127.0.0.1:0", server_credentials(identity(folder, "a")))
+    port.value = server.add_secure_port("127.0.0.1:0", Credentials(identity(folder, "a"), "a", Log()).of_server())
     server.start()
     server.wait_for_termination()
 
@@ -109,7 +112,7 @@ def daemon(settings: OwnerSettings, parts: Any) -> None:
         ledger.report = report
         return parley.Owner(settings.name, str(settings.table), ledger=ledger, noise=noise)
 
-    parley.exchange.daemon.open_owner = timed_owner
+    parley.serving.daemon.open_owner = timed_owner
     with Path(os.devnull).open("w") as stream, Log(stream) as log:
         serve(settings, threading.Event(), log)
 

@@ -18,14 +18,15 @@ from typing import Any
 
 import parley
 from parley.cli.owner import SETTINGS
-from parley.exchange import certificates
-from parley.exchange.acceptance import Acceptance, Acceptances
-from parley.exchange.daemon import open_owner
-from parley.exchange.settings import Identity, load_owner
+from parley.identity import certificates
+from parley.identity.settings import Identity, load_owner
+from parley.serving.acceptance import Acceptance, Acceptances
+from parley.serving.daemon import open_owner
 from samples import regression_table
 
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["parley.cli", "parley.exchange.daemon", "parley.exchange.federation", "opendp.prelude"])
+COMMANDS = ["parley.cli.learner", "parley.cli.owner", "parley.learning.deployed"]  # loaded when they are typed
+SERVER.set_forkserver_preload([*COMMANDS, "parley.serving.daemon", "parley.exchange.federation", "opendp.prelude"])
 SIZES = {"a": 60, "b": 40, "c": 50}
 
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from consortium import free_port
-from parley.exchange import certificates
+from parley.identity import certificates
 
 BIN = Path(sys.executable).parent
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import parley
+from bookkeeping import COST, costing, filled, forget, never, query, reserve, value
 from parley.account import Reservation
 from parley.errors import (
     BrokenChainError,
@@ -28,7 +29,6 @@ from parley.queries import GradientQuery
 from samples import make_terms, regression_table
 
 FORK = multiprocessing.get_context("fork")
-COST = Fraction(1, 10)
 
 
 @pytest.fixture(params=["durable", "study"])
@@ -36,26 +36,6 @@ def ledger(request, tmp_path):
     if request.param == "study":
         return StudyLedger()
     return Ledger(tmp_path / "a.ledger", lifetime=3.0)
-
-
-def query(round=1, terms="t", learner="learner", theta=0.0):  # noqa: A002
-    return GradientQuery.ask(terms, learner, round, np.full(3, float(theta)))
-
-
-def reserve(terms, epsilon, rounds, owner="a", delta=Fraction(0), learner="learner", gaps=False):
-    return Reservation(terms, owner, learner, epsilon, delta, rounds, gaps)
-
-
-def value(number=1.0):
-    return lambda: lambda: np.full(3, number)
-
-
-def costing(spent):
-    return lambda answers: spent
-
-
-def never():
-    raise AssertionError("a refused query must not touch the data")
 
 
 def test_an_answer_is_debited_and_repeated_for_free(ledger):
@@ -183,11 +163,15 @@ def test_an_open_ledger_survives_a_fork(tmp_path, reopen):
         again.answer(query(1, theta=4.0), costing(COST), {}, never)
 
 
-def test_rows_cut_off_the_end_are_a_known_limit(tmp_path):
-    """The chain notices changed and missing rows, not a missing end; the documentation says so."""
+def test_rows_cut_off_the_end_are_noticed_by_who_remembers_them(tmp_path):
+    """The chain alone notices changed and missing rows, not a missing end; the documentation says so."""
     path = filled(tmp_path)
+    Ledger(path).close()
     with sqlite3.connect(path) as db:
         db.execute("DELETE FROM entries WHERE seq=6")
+    with pytest.raises(BrokenChainError, match="rolled back"):
+        Ledger(path)
+    forget(path)
     assert Ledger(path).account("t").answered == 3
 
 
@@ -214,6 +198,17 @@ def test_the_file_remembers(tmp_path):
         Ledger(path, lifetime=2.0)
 
 
+@pytest.mark.parametrize(
+    "path", [":memory:", "./:memory:", "", ".", "file:a.ledger", "./file:a.ledger", "file::memory:?cache=shared", "/dev/null"]
+)
+def test_what_is_no_file_keeps_no_books(tmp_path, monkeypatch, path):
+    """SQLite takes these for a database in memory, a passing one, or none at all: gone after a crash, and the budget is whole again."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LedgerError, match="a ledger is a file; give its path"):
+        Ledger(path, lifetime=1.0)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_new_file_needs_a_lifetime_budget_and_a_strange_file_is_refused(tmp_path):
     with pytest.raises(LedgerError, match="give its lifetime budget"):
         Ledger(tmp_path / "none.ledger")
@@ -221,16 +216,6 @@ def test_a_new_file_needs_a_lifetime_budget_and_a_strange_file_is_refused(tmp_pa
     (tmp_path / "junk.ledger").write_bytes(b"not a database at all, sorry" * 100)
     with pytest.raises(LedgerError, match="nothing was released"):
         Ledger(tmp_path / "junk.ledger", lifetime=1.0)
-
-
-def filled(tmp_path):
-    path = tmp_path / "a.ledger"
-    ledger = Ledger(path, lifetime=1.0)
-    ledger.accept(reserve("t", Fraction(1), 10))
-    for k in range(1, 5):
-        ledger.answer(query(k), costing(COST * k), {"scale": 1.0}, value(k))
-    ledger.close()
-    return path
 
 
 @pytest.mark.parametrize(

@@ -249,6 +249,44 @@ def test_the_private_table_is_not_taken_for_public(tmp_path):
         owner.prepare(make_terms(50, model__public=str(tmp_path / "a.csv")))
 
 
+@pytest.mark.parametrize("kind", ["hard link", "symbolic link", "copy", "detour"])
+def test_nor_is_another_name_of_it_or_a_copy(tmp_path, kind):
+    regression_table(50).to_csv(tmp_path / "a.csv", index=False)
+    public = tmp_path / "public.csv"
+    if kind == "hard link":
+        public.hardlink_to(tmp_path / "a.csv")
+    elif kind == "symbolic link":
+        public.symlink_to(tmp_path / "a.csv")
+    elif kind == "copy":
+        public.write_bytes((tmp_path / "a.csv").read_bytes())
+    else:
+        (tmp_path / "b").mkdir()
+        public = tmp_path / "b" / ".." / "a.csv"
+    with pytest.raises(DataError, match="own table, part of it or a copy"):
+        parley.Owner("a", tmp_path / "a.csv").prepare(make_terms(50, model__public=str(public)))
+    public.unlink()
+    regression_table(50, seed=1).to_csv(tmp_path / "public.csv", index=False)
+    regression_table(50).to_csv(tmp_path / "a.csv", index=False)
+    parley.Owner("a", tmp_path / "a.csv").prepare(make_terms(50, model__public=str(tmp_path / "public.csv")))
+
+
+def test_nor_are_files_of_a_streamed_table(tmp_path):
+    """One of its files under another name, a copy of one, and whatever else lies in the folder."""
+    folder, table = tmp_path / "table", regression_table(50)
+    (folder / "old").mkdir(parents=True)
+    table.iloc[:20].to_parquet(folder / "a.parquet")
+    table.iloc[20:].to_parquet(folder / "b.parquet")
+    (tmp_path / "link.parquet").hardlink_to(folder / "b.parquet")
+    (tmp_path / "copy.parquet").write_bytes((folder / "a.parquet").read_bytes())
+    (tmp_path / "inside.csv").symlink_to(folder / "old" / "c.csv")
+    regression_table(9).to_csv(folder / "old" / "c.csv", index=False)
+    for public in ("link.parquet", "copy.parquet", "inside.csv", "table/a.parquet", "table/old/c.csv"):
+        with pytest.raises(DataError, match="own table, part of it or a copy"):
+            parley.Owner("a", folder).prepare(make_terms(50, model__public=str(tmp_path / public)))
+    regression_table(9).to_csv(tmp_path / "public.csv", index=False)
+    parley.Owner("a", folder).prepare(make_terms(50, model__public=str(tmp_path / "public.csv")))
+
+
 def test_the_promised_number_of_records_is_checked_whatever_was_prepared_before():
     owner = parley.Owner("a", regression_table(3))
     owner.prepare(make_terms(3, model__holdout=0.5))

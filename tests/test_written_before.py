@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 import parley
-from parley.exchange.acceptance import Acceptances
 from parley.exchange.federation import Federation
 from parley.exchange.remote import OwnOwner
 from parley.learning.deployed import learn, plan_run
+from parley.serving.acceptance import Acceptances
 
 BEFORE = Path(__file__).parent / "fixtures" / "written_before"
 EXPECTED = json.loads((BEFORE / "expected.json").read_text())
@@ -65,7 +65,9 @@ def test_a_run_that_was_interrupted_goes_on(run, folder):
     plan = plan_run(terms, folder / f"{run}.checkpoint")
     begin = plan.begin(resume=True)
     assert begin.state.round == EXPECTED[run]["answered"]["a"] + 1
-    federation = Federation(plan.setup, [OwnOwner(party) for party in parties], 20.0, lambda sentence: None, begin.heads, begin.answers)
+    federation = Federation(
+        plan.setup, [OwnOwner(party) for party in parties], 20.0, lambda sentence: None, begin.heads, begin.answers
+    )
     federation.greet()
     result, unheard = learn(plan, federation, begin)
     federation.close()

@@ -8,29 +8,36 @@ from parley.errors import SettingError
 PRIVATE = 0o600  # for its owner alone
 
 
-def replace_text(path: Path, text: str, mode: int = PRIVATE) -> None:
-    """Put `text` in the place of the file; when this returns, it is on the disk."""
+def replace_text(path: Path, text: str, mode: int = PRIVATE, lasting: bool = True) -> None:
+    """Put `text` in the place of the file; when this returns, it is on the disk (unless it need not be `lasting`: a crash may lose it)."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.unlink(missing_ok=True)  # left by a crash of an earlier process with this number
     try:
-        create(fresh, text.encode(), mode)
+        create(fresh, text.encode(), mode, lasting)
         fresh.replace(path)
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    if lasting:
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring onto the disk which files lie in the folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
-def create(path: Path, content: bytes, mode: int = PRIVATE) -> None:
+def create(path: Path, content: bytes, mode: int = PRIVATE, lasting: bool = True) -> None:
     """Write a file that must not exist yet (FileExistsError), with these permissions from its first byte; it is on the disk after."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
         file.flush()
-        os.fsync(file.fileno())
+        if lasting:
+            os.fsync(file.fileno())
 
 
 def make_folder(path: Path) -> None:

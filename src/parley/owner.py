@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -9,15 +10,17 @@ import numpy as np
 import pandas as pd
 
 from parley.account import Account, Reservation
+from parley.accounting import exact
 from parley.data import listed_features
 from parley.data.digest import digested_table
 from parley.data.streamed import ParquetFolder, open_table
-from parley.data.table import Table
+from parley.data.table import Table, holds
 from parley.errors import DataError, GuaranteeError, UnknownTerms
 from parley.ledger import AnyLedger, StudyLedger
 from parley.mechanisms import FastNoise, Noise, SafeNoise
 from parley.mechanisms.bounded import require
 from parley.queries import Answer, Query, Tables
+from parley.schedule import make_schedule
 from parley.setup import Part, Setup, resolve
 from parley.terms import Terms
 from parley.validate import Floats
@@ -95,15 +98,13 @@ class Owner:
     def accept(self, agreed: Terms | Setup) -> Agreement:
         """Prepare the table for these terms and reserve their budget. Repeating it changes nothing; with another table it is refused."""
         agreement = self.prepare(agreed)
-        self.ledger.accept(self.reservation(agreement), self._digest)
+        self.ledger.accept(self.reservation(agreement.setup.terms), self._digest)
         self._accepted.add(agreement.hash)
         return agreement
 
-    def reservation(self, agreement: Agreement) -> Reservation:
-        """What accepting sets aside."""
-        terms, part = agreement.setup.terms, agreement.part
-        gaps = terms.learning.straggler == "skip" or part.gaps
-        return Reservation(terms.hash, self.name, terms.learning.learner, part.epsilon, part.delta, part.rounds, gaps)
+    def reservation(self, terms: Terms) -> Reservation:
+        """What accepting these terms sets aside."""
+        return reservation(terms, self.name)
 
     def answer(self, query: Query) -> Answer:
         """The noisy answer, or a `Refusal` that spends nothing."""
@@ -121,7 +122,9 @@ class Owner:
 
         def release() -> Callable[[], Floats]:
             bounded = stage.question.bounded(query, agreement.tables, self._worlds)
-            return partial(mechanism.release, require(bounded, mechanism.norm, mechanism.sensitivity), self.noise)
+            if self.releases:  # now rather than when the ledger is being written to; a study's mechanism does the same
+                require(bounded, mechanism.norm, mechanism.sensitivity)
+            return partial(mechanism.release, bounded, self.noise)
 
         cost = partial(agreement.part.cost, query.round)
         value, account = self.ledger.answer(query, cost, mechanism.event.to_dict(), release)
@@ -158,13 +161,25 @@ class Owner:
         expected = listed_features(terms, self.example)
         if expected is not None and expected != setup.preparation.features:
             raise DataError(f"{self.name}: its columns differ from those of the other owners; list model.features in the terms")
-        return Tables(*setup.preparation.designs(self.table, terms, self.name))
+        train, held_out = setup.preparation.designs(self.table, terms, self.name)
+        return Tables(train, held_out) if self.releases else Tables(train.for_studies(), held_out.for_studies())
 
     def _require_foreign_sample(self, terms: Terms) -> None:
-        if terms.model.public is not None and self.source == Path(terms.model.public).resolve():
-            raise DataError(f"{self.name}: model.public is this owner's own table; a public sample must hold nobody's private rows")
+        if terms.model.public is not None and self.source is not None and holds(self.source, Path(terms.model.public)):
+            raise DataError(
+                f"{self.name}: model.public is this owner's own table, part of it or a copy; a public sample must hold nobody's "
+                "private rows"
+            )
 
 
 def _prepared_by(terms: Terms, name: str) -> tuple[object, ...]:
     """What decides how an owner's table is prepared."""
     return terms.model, terms.privacy.person, terms.privacy.records_per_person, terms.owner(name).records
+
+
+def reservation(terms: Terms, name: str) -> Reservation:
+    """What an owner of this name sets aside for these terms."""
+    budget, schedule = (exact(terms.owner(name).epsilon), Fraction(str(terms.privacy.delta))), make_schedule(terms)
+    last = terms.rounds if terms.privacy.score_epsilon is not None else schedule.rounds_of(name)[-1]
+    gaps = terms.learning.straggler == "skip" or not schedule.everybody
+    return Reservation(terms.hash, name, terms.learning.learner, *budget, last, gaps)

@@ -1,6 +1,7 @@
 """Checks of arguments, written once. Comparisons are `not x > 0`, so that NaN fails them."""
 
 import math
+from fractions import Fraction
 from numbers import Real
 from typing import Any
 
@@ -15,6 +16,11 @@ Floats = NDArray[np.float64]
 # these in size (a parameter may be smaller). Why no sum of squares, product or quotient of them then vanishes or overflows in a way
 # that matters: `data.design`.
 SMALLEST, LARGEST = 1e-50, 1e50
+
+
+def in_range(size: float) -> bool:
+    """Whether arithmetic can bear a number of this size."""
+    return size == 0 or SMALLEST <= abs(size) <= LARGEST
 
 
 def _is_number(value: Any) -> bool:
@@ -47,6 +53,24 @@ def whole(value: Any, name: str, least: int = 1) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or not int(value) >= least:
         raise SettingError(f"{name} = {value!r}: expected a whole number >= {least}")
     return int(value)
+
+
+def exact(epsilon: float | int | str | Fraction) -> Fraction:
+    """The budget that a person meant by writing this number: 0.1 is one tenth, not the nearest binary number.
+
+    >>> exact(0.1) + exact(0.2) == exact(0.3)
+    True
+    >>> exact(float("inf"))
+    Traceback (most recent call last):
+    parley.errors.SettingError: epsilon = inf: expected a finite number > 0
+    """
+    try:
+        value = epsilon if isinstance(epsilon, Fraction) else Fraction(str(epsilon))
+    except (ValueError, ZeroDivisionError):
+        raise SettingError(f"epsilon = {epsilon}: expected a finite number > 0") from None
+    if not value > 0 or not math.isfinite(float(value)):
+        raise SettingError(f"epsilon = {epsilon}: expected a finite number > 0")
+    return value
 
 
 def finite(values: ArrayLike, name: str) -> Floats:

@@ -1,6 +1,8 @@
+import contextlib
 import math
 from fractions import Fraction
 
+import mpmath
 import pytest
 from dp_accounting import GaussianDpEvent, LaplaceDpEvent, NeighboringRelation, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
@@ -168,3 +170,22 @@ def test_a_series_spends_its_budget_round_by_round(mechanism):
 def test_impossible_questions_are_one_sentence(events, delta, method, message):
     with pytest.raises(SettingError, match=message):
         compose(events, delta, method)
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace", "geometric", "stable"])
+@pytest.mark.parametrize("count", [1, 967, 10**9])
+def test_every_size_of_noise_has_a_finite_bound_or_a_sentence(mechanism, count):
+    for multiplier in (1e-9, 1e-4, 1e-3, 1e-2, 1.0, 1e4, 1e15):
+        for sampling in (1.0, 0.00517171, 1e-12):
+            event = Event(mechanism, multiplier, "l2" if mechanism == "gaussian" else "l1", 1.5, sampling, count)
+            for method in ("best", "pld"):
+                with contextlib.suppress(SettingError):
+                    assert 0 <= compose([event], 1e-6, method).high < math.inf
+
+
+def test_one_gaussian_release_is_never_called_cheaper_than_it_is():
+    """Against 60 digits, at settings where the curve's own rounding would show."""
+    for multiplier, delta in ((271.1724214512154, 0.0014657255847490677), (573.3606074862809, 0.0005215053204296051), (1.0, 1e-12)):
+        with mpmath.workdps(60):
+            e, s = mpmath.mpf(gaussian_epsilon(multiplier, delta)), 1 / mpmath.mpf(multiplier)
+            assert mpmath.ncdf(s / 2 - e / s) - mpmath.e**e * mpmath.ncdf(-s / 2 - e / s) <= delta

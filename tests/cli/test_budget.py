@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -17,8 +18,8 @@ def budget(*arguments):
 
 def test_explain_speaks_and_counts(tmp_path):
     text = budget("explain", "--epsilon", 1, "--plot", tmp_path / "e.png").replace("\n", " ")
-    assert "73.1%" in text
-    assert "26.9%" in text
+    assert "73.2%" in text
+    assert "26.8%" in text
     assert "replace-one" in text
     assert (tmp_path / "e.png").stat().st_size > 10_000
     content = json.loads(budget("explain", "--epsilon", 1, "--delta", 1e-5, "--json"))
@@ -36,6 +37,18 @@ def test_compose_shows_every_rule_and_the_best():
     assert content["adjacency"] == "replace-one"
 
 
+@pytest.mark.parametrize("multiplier", [0.7, 1.3, 2, 7, 11, 13])
+def test_a_printed_epsilon_is_never_below_the_bound_and_a_printed_scale_never_below_the_noise(multiplier):
+    """Of six bounds, rounding to the nearest would have put some below."""
+    release = [f"laplace:multiplier={multiplier},count=7"]
+    bound, text = json.loads(budget("compose", *release, "--json"))["epsilon"], budget("compose", *release)
+    assert bound <= float(re.search(r"ε ≤ ([0-9.]+)", text)[1]) <= bound * 1.00001
+    assert bound <= float(re.search(r"simple +([0-9.]+)", text)[1])
+    asked = ["calibrate", "gaussian", "-e", 1 / multiplier, "-d", 1e-6]
+    scale, text = json.loads(budget(*asked, "--json"))["scale"], budget(*asked)
+    assert scale <= float(re.search(r"σ = ([0-9.]+)", text)[1]) <= scale * 1.00001
+
+
 def test_large_compositions_do_not_exhaust_the_machine():
     content = json.loads(budget("compose", "laplace:epsilon=0.1,count=1000000", "-d", 1e-5, "--json"))
     assert content["epsilon"] > 1000
@@ -50,6 +63,13 @@ def test_calibrate_goes_both_ways():
     rounds = json.loads(budget("calibrate", "laplace", "-e", 1, "--multiplier", 20, "--json"))
     assert rounds["rounds"] == 20
     assert "σ = " in budget("calibrate", "gaussian", "-e", 1, "-d", 1e-5)
+
+
+def test_calibrate_searches_past_noise_that_hides_nothing():
+    """On its way the search asks for multipliers whose losses no grid holds: other rules answer there."""
+    noise = json.loads(budget("calibrate", "gaussian", "-e", 1, "-d", 1e-6, "--rounds", 967, "--sampling", 0.00517171, "--json"))
+    release = f"gaussian:multiplier={noise['multiplier']},count=967,sampling=0.00517171"
+    assert 0.99 < json.loads(budget("compose", release, "-d", 1e-6, "--json"))["epsilon"] <= 1
 
 
 def test_compare_puts_the_honest_column_last():
@@ -96,6 +116,16 @@ def test_curves_are_drawn_and_told(tmp_path):
         (["explain", "-e", "1", "--people", "-4"], "people = -4"),
         (["curve"], "where should the curves go"),
         (["curve", "--figure", "9.9", "--json"], "figure = '9.9'"),
+        (
+            ["compose", "gaussian:multiplier=0.03,count=29,sampling=0.002", "-d", "5e-10", "--method", "pld", "--json"],
+            "does not reach",
+        ),
+        (["compose", "laplace:epsilon=1e9,count=1e302", "-d", "0.1", "--json"], "more than 1e18 releases"),
+        (["calibrate", "laplace", "-e", "1", "--rounds", f"1{'0' * 400}"], "more than 1e18 releases"),
+        (["calibrate", "laplace", "-e", "1e-9", "--sensitivity", "1e305", "--json"], "noise scale = inf"),
+        (["curve", "--alpha", "1.9", "--scale", "1e-190", "--json"], "scale = 1e-190"),
+        (["curve", "--alpha", "2", "--scale", "1e-9", "--json"], "hides nothing"),
+        (["curve", "--alpha", "2", "--compositions", "100000000000", "--json"], "too many"),
     ],
 )
 def test_mistakes_are_one_sentence(arguments, message):

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.cli.owner import promise
+from parley.promise import promise
 from samples import regression_table
 
 TERMS = """

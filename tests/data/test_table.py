@@ -96,8 +96,10 @@ def test_a_name_is_the_same_whatever_type_its_column_has():
 def test_odd_tables_are_refused_with_a_sentence():
     with pytest.raises(DataError, match="expected a data frame"):
         read_table(np.zeros((2, 2)))
-    with pytest.raises(DataError, match="expected numbers or names"):
+    with pytest.raises(DataError, match="row 1: expected a number"):
         numbers(pd.DataFrame({"a": [[1], [2]]}), "a", "t")
+    with pytest.raises(DataError, match="row 2: expected a name"):
+        codes(pd.DataFrame({"a": [None, [2]]}), "a", ["1"], "t")
     assert list(read_table(pd.DataFrame(np.zeros((1, 2)))).columns) == ["0", "1"]
 
 

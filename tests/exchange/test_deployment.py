@@ -20,7 +20,7 @@ from consortium import Consortium, toml_terms
 from parley.aggregation import aggregation_of
 from parley.cli.app import app
 from parley.errors import BudgetExhausted
-from parley.exchange import certificates
+from parley.identity import certificates
 from parley.learning.algorithm import Asker, run
 from parley.learning.checkpoint import load_checkpoint
 from parley.learning.deployed import plan_run
@@ -173,7 +173,7 @@ def test_the_commands_of_an_owner_from_the_first_to_the_last(tmp_path):
     for words in (
         "8 answers, each a mean over 60 records as vectors of 3 numbers",
         "ε = 1",
-        "between 26.9% and 73.1%",
+        "between 26.8% and 73.2%",
         "0 is reserved already",
     ):
         assert words in refused.output
@@ -306,6 +306,10 @@ def test_a_score_travels_after_the_last_round_and_a_finished_run_gets_it_again_f
         assert shown["value"] == pytest.approx(16 * min(1, pooled))  # bounds 4 wide
         deviations = np.sqrt(2) * 13 / 4 / 0.25 / (45 * weights)
         assert shown["standard_error"] == pytest.approx(16 * np.sqrt(np.sum((weights * deviations) ** 2)))
+    kept = load_checkpoint(banks.folder / "terms.checkpoint", terms, plan_run(terms).start)
+    assert {name: head.entries for name, head in kept.heads.items()} == dict.fromkeys(
+        "abc", 11
+    )  # opened, accepted, 8 rounds, the score
     assert banks.learn("--resume")["scores"] == scores
     assert banks.replay(terms) == result["theta"]
     assert banks.spent(terms) == dict.fromkeys("abc", 1)

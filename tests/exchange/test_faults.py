@@ -35,14 +35,17 @@ from parley.errors import (
     Unavailable,
     UnknownTerms,
 )
-from parley.exchange import certificates, messages
-from parley.exchange.acceptance import Acceptance, Acceptances, Caller
-from parley.exchange.daemon import PLACES, Places, _certified, open_owner
-from parley.exchange.desk import Desk
-from parley.exchange.log import Log
+from parley.exchange import messages
 from parley.exchange.remote import RemoteOwner, channel_credentials
-from parley.exchange.settings import load_owner
+from parley.identity import certificates
+from parley.identity.settings import load_owner
 from parley.queries import GradientQuery, GradientQuestion
+from parley.serving.acceptance import Acceptance, Acceptances, Caller
+from parley.serving.daemon import PLACES, open_owner
+from parley.serving.desk import Desk
+from parley.serving.log import Log
+from parley.serving.places import Places
+from parley.serving.server import certified
 
 LEARNER = Caller(("learner",), "key")
 
@@ -245,6 +248,7 @@ def test_of_a_stranger_not_even_the_message_is_read_and_the_log_says_it_once(ban
     bank.kill("a", signal.SIGTERM)
     said = [line for line in bank.log("a") if line["event"] == "stranger"]
     assert [line["caller"] for line in said] == ["stranger"]
+    assert said[0]["peer"].startswith("127.0.0.1:")
 
 
 def test_a_call_whose_message_never_comes_is_ended():
@@ -268,8 +272,8 @@ def test_a_call_whose_message_never_comes_is_ended():
 
 
 def test_a_log_that_nobody_reads_stops_neither_answers_nor_the_daemon(monkeypatch):
-    monkeypatch.setattr("parley.exchange.log.LINES", 3)
-    monkeypatch.setattr("parley.exchange.log.GRACE", 0.1)
+    monkeypatch.setattr("parley.serving.log.LINES", 3)
+    monkeypatch.setattr("parley.serving.log.GRACE", 0.1)
     begun, full, written = threading.Event(), threading.Event(), []
 
     class Stream:
@@ -314,20 +318,24 @@ def test_a_certificate_that_ends_on_an_open_line_is_turned_away(bank):
         def auth_context(self):
             return {"x509_pem_cert": [pem]}
 
+        def peer(self):
+            return "ipv4:10.0.0.7:51000"
+
         def abort(self, code, sentence):
             raise PermissionError(sentence)
 
     revocations = types.SimpleNamespace(hold=lambda certificate: False)
-    assert _certified(Context(), revocations, None).names == ("brief",)
+    caller = certified(Context(), revocations, None)
+    assert (caller.names, caller.peer) == (("brief",), "10.0.0.7:51000")
     later = brief.not_valid_after_utc.timestamp() + 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("parley.exchange.daemon.time", types.SimpleNamespace(time=lambda: later))
-        with pytest.raises(PermissionError, match="expired"):
-            _certified(Context(), revocations, None)
+        patch.setattr("parley.serving.server.time", types.SimpleNamespace(time=lambda: later))
+        with Log(StringIO()) as log, pytest.raises(PermissionError, match="expired"):
+            certified(Context(), revocations, log)
 
 
 def test_a_question_repeated_while_it_is_computed_is_computed_once(desk, monkeypatch):
-    monkeypatch.setattr("parley.exchange.desk.PATIENCE", 0.05)
+    monkeypatch.setattr("parley.serving.desk.PATIENCE", 0.05)
     began, go, computed = threading.Event(), threading.Event(), []
     bounded = GradientQuestion.bounded
 
@@ -375,7 +383,7 @@ def test_duplicated_and_reordered_messages_get_the_stored_answers(bank):
 @pytest.fixture
 def desk(bank, monkeypatch):
     """The front desk of one owner, in process, with terms accepted and none of its rounds asked."""
-    monkeypatch.setattr("parley.exchange.acceptance.FRESH", 0.0)
+    monkeypatch.setattr("parley.serving.acceptance.FRESH", 0.0)
     terms = bank.write_terms(horizon=3)
     bank.accept(terms)
     settings = load_owner(bank.folder / "a.toml")

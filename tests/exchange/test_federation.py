@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from parley.errors import BudgetExhausted, DataError, ExchangeError, LedgerError, Unavailable, UnknownTerms
-from parley.exchange.desk import _loggable
 from parley.exchange.federation import Federation
 from parley.exchange.messages import Standing, Told
 from parley.queries import Answer, GradientQuery, ScoreQuery
+from parley.serving.desk import _loggable
 from parley.setup import resolve
 from samples import make_terms
 

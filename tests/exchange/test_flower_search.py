@@ -3,23 +3,29 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import parley
-from consortium import toml_terms
+from consortium import Consortium, toml_terms
 
 pytest.importorskip("flwr", reason="flwr is not installed; pip install 'parley[flower]'")
 from flwr.app import ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
-from parley.errors import ExchangeError, Refusal, SettingError, Unavailable
+from parley.errors import ContradictionError, ExchangeError, Refusal, SettingError, Unavailable
 from parley.exchange import flower, messages
 from parley.exchange.flower import Carrier, find_owners
+from parley.identity.settings import load_owner
 from parley.learning import over_flower
 from parley.learning.algorithm import State
-from parley.learning.checkpoint import Checkpoint
+from parley.learning.checkpoint import Checkpoint, load_checkpoint
 from parley.learning.deployed import plan_run
+from parley.serving.acceptance import Acceptances, Caller
+from parley.serving.daemon import open_owner
+from parley.serving.desk import Desk
+from parley.serving.log import Log
 
 
 def record(**content):
@@ -128,6 +134,58 @@ def settings(tmp_path):
     (tmp_path / "terms.toml").write_text(toml_terms(horizon=2, names="ab"))
     files = {"terms": "terms.toml", "save": "model.json", "report": "report.json", "checkpoint": "kept"}
     return {key: str(tmp_path / name) for key, name in files.items()} | {"deadline": 5.0}
+
+
+class Daemons(Federation):
+    """Nodes behind which real desks answer, each with somebody who rewrites their replies."""
+
+    def __init__(self, desks, rewrite):
+        super().__init__(*desks)
+        self._rewrite = rewrite
+
+    def pull_messages(self, numbers):
+        for number in numbers:
+            message = self.sent[number]
+            place = message.metadata.dst_node_id - 1
+            asked, desk, relay = message.content["parley"], self.said[place], Caller(relay=True)
+            reply = (
+                desk.health() if asked["method"] == "Health" else getattr(desk, asked["method"].lower())(asked["content"], relay)
+            )
+            read = messages.wire.Reply.FromString(reply)
+            if place == 0:
+                self._rewrite(read)
+            yield Message(record(content=read.SerializeToString()), reply_to=message)
+
+
+def huge(reply):
+    if reply.WhichOneof("outcome") == "answer":
+        reply.answer.value.data = np.full(3, 1e300).tobytes()
+
+
+def unspent(reply):
+    if reply.WhichOneof("outcome") == "answer":
+        reply.answer.standing.spent = "0"
+
+
+@pytest.mark.parametrize(
+    ("lie", "sentence"), [(huge, "larger than the agreed"), (unspent, "has spent 0"), (lambda reply: None, None)]
+)
+def test_a_node_is_believed_no_more_than_any_owner(tmp_path, settings, lie, sentence):
+    banks = Consortium(tmp_path, names="ab")
+    terms = banks.write_terms(horizon=2)
+    banks.accept(terms, relay=True)
+    opened = [(open_owner(it), it) for it in (load_owner(tmp_path / f"{name}.toml") for name in "ab")]
+    grid = Daemons([Desk(owner, Acceptances(it.accepted), Log()) for owner, it in opened], lie)
+    if sentence is None:
+        over_flower.main(grid, run_context(settings))
+        assert json.loads(Path(settings["report"]).read_text())["by_word"] is True
+        assert load_checkpoint(Path(settings["checkpoint"]), terms, plan_run(terms).start).heads["a"].entries == 4
+    else:
+        with pytest.raises(ContradictionError, match=f"round 1: a: .*{sentence}"):
+            over_flower.main(grid, run_context(settings))
+        assert not Path(settings["save"]).exists()
+    for owner, _ in opened:
+        owner.ledger.close()
 
 
 def run_context(settings):

@@ -14,17 +14,17 @@ import parley
 from consortium import Consortium, parley_process
 from parley.errors import ContradictionError, ExchangeError
 from parley.exchange import wire_pb2 as wire
-from parley.exchange.acceptance import Acceptances, Caller
-from parley.exchange.daemon import open_owner, server_credentials
-from parley.exchange.desk import Desk
 from parley.exchange.federation import Federation
-from parley.exchange.log import Log
 from parley.exchange.messages import SERVICE
 from parley.exchange.remote import OwnOwner, RemoteOwner
-from parley.exchange.settings import load_owner
+from parley.identity.settings import load_owner
 from parley.learning.checkpoint import load_checkpoint
 from parley.learning.deployed import learn, plan_run
 from parley.queries import GradientQuery
+from parley.serving.acceptance import Acceptances, Caller
+from parley.serving.daemon import open_owner
+from parley.serving.desk import Desk
+from parley.serving.log import Log
 from parley.setup import resolve
 
 RULES = {"wait": "", "skip": 'quorum = 1\nstraggler = "skip"'}
@@ -51,7 +51,10 @@ class Host:
         handlers = {"Ask": rewritten(desk.ask), "Stand": rewritten(desk.stand)}
         self._server = grpc.server(ThreadPoolExecutor(2))
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-        self._server.add_secure_port(f"127.0.0.1:{banks.ports[name]}", server_credentials(banks.identity(name)))
+        identity = banks.identity(name)
+        pair, roots = (identity.key.read_bytes(), identity.certificate.read_bytes()), identity.authority.read_bytes()
+        credentials = grpc.ssl_server_credentials([pair], root_certificates=roots, require_client_auth=True)
+        self._server.add_secure_port(f"127.0.0.1:{banks.ports[name]}", credentials)
         self._server.start()
 
     def close(self):
@@ -91,6 +94,7 @@ LIES = {
     "nothing spent": (lambda reply: account(reply, spent="0"), "says that it has spent 0 by round 1"),
     "too much spent": (lambda reply: account(reply, spent="1"), "says that it has spent 1 by round 1"),
     "never answered": (lambda reply: account(reply, answered=0), "the last round it answered is 0, after round 1"),
+    "all answered": (lambda reply: account(reply, answered=8, spent="1"), "the last round it answered is 8, after round 1"),
     "another budget": (lambda reply: account(reply, epsilon="2"), "speaks of epsilon 2 and 8 rounds"),
     "no ledger": (lambda reply: account(reply, entries=0, head=""), "says it no longer"),
     "shorter ledger": (shrunk, "its ledger was rolled back"),
@@ -185,7 +189,9 @@ def running(banks, request):
     copy_ledger(banks.folder / "a.ledger", banks.folder / "a.old")
     banks.process = banks.learner("--deadline", "20")
     wait_for_checkpoint(banks)
-    return banks
+    yield banks
+    if banks.process.exitcode is None:
+        os.kill(banks.process.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("running", RULES, indirect=True)
@@ -197,7 +203,7 @@ def test_a_ledger_put_back_under_a_run_ends_it(running):
     assert running.process.exitcode == 2, running.said()
     said = " ".join(running.said().split())
     assert "a: its ledger was rolled back: it had" in said
-    assert "parley owner restore --assume-spent" in said
+    assert "parley owner restore, which with --assume-spent counts them as spent; these terms are over" in said
     ledger = running.ledger("a")  # at most the one answer with which it showed itself
     assert ledger.account(running.terms.hash).answers <= 1
 
@@ -305,6 +311,20 @@ def test_a_ledger_that_outgrew_what_it_had_while_its_owner_was_away_is_told_in_t
     machine.peers["a"].reachable = True
     with pytest.raises(ContradictionError, match="round 5: a: its ledger was rolled back"):
         run.ask(machine.round(5))
+    run.close()
+
+
+def test_a_late_owner_that_is_heard_once_more_must_still_have_its_books(machine, banks):
+    copy_ledger(banks.folder / "a.ledger", banks.folder / "a.old")
+    run = machine.federation(deadline=0.3)
+    run.greet()
+    run.ask(machine.ask(1))
+    machine.peers["a"].reachable = False
+    run.ask(machine.ask(2))
+    assert run.catch_up() == ["a"]
+    grow(machine, banks, ())
+    with pytest.raises(ContradictionError, match="a: its ledger was rolled back"):
+        run.catch_up()
     run.close()
 
 

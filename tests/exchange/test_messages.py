@@ -128,7 +128,9 @@ def score_with_shape(shape, data):
         score_with_shape([1], bytes(7)),
         asked("score"),
         wire.Query(id="x", round=1, agreement=wire.Agreement(terms=HASH, learner="l")).SerializeToString(),
-        wire.Query(id="x", round=1, agreement=wire.Agreement(terms="../../etc", learner="l"), kind="statistics").SerializeToString(),
+        wire.Query(
+            id="x", round=1, agreement=wire.Agreement(terms="../../etc", learner="l"), kind="statistics"
+        ).SerializeToString(),
         b"\x00" * (messages.LARGEST_MESSAGE + 1),
     ],
 )

@@ -132,7 +132,10 @@ LIES = {
 def test_accounts_follow_from_the_plan(lie):
     rules, _ = rules_of()
     rules.check_standing(said("3/10", 3), 3, 3, None)
-    rules.check_standing(said("4/5", 8), 3, 3, None)  # a round answered before: it may stand further on
+    for before in (None, said("4/5", 8)):
+        rules.check_standing(said("4/5", 8), 3, 3, before)  # a round answered before: it stands further on
+    with pytest.raises(ContradictionError, match="another learner asks by these terms"):
+        rules.check_standing(said("4/5", 8), 3, 3, said("1/5", 2))
     with pytest.raises(ContradictionError, match=r"^a: "):
         rules.check_standing(LIES[lie], 3, 3, None)
 
@@ -160,6 +163,14 @@ def test_gaussian_accounts_are_compared_as_far_as_machines_agree(gaps):
     for wrong in (0, spent_after(5) * Fraction(99, 100), spent_after(4)):
         with pytest.raises(ContradictionError, match="has spent"):
             rules.check_standing(said(wrong, 5), 5, 5, None)
+
+
+def test_an_account_that_was_closed_is_spent_whole_and_gives_no_further_answer():
+    for rules in (rules_of(), rules_of(learning__straggler="skip", learning__quorum=1)):
+        rules.check_standing(said(1, 3), 0, 3, None)
+        rules.check_standing(said(1, 3), 2, 2, said(1, 3))  # a stored answer
+        with pytest.raises(ContradictionError, match="has spent 1 by round 4"):
+            rules.check_standing(said(1, 4), 4, 4, said(1, 3))
 
 
 def test_a_score_costs_its_own_part_on_top():

@@ -172,6 +172,20 @@ def test_contracts_hold_and_reach_the_target(seed):
     assert deal.spend == pytest.approx(deal.payment.sum())
 
 
+def test_a_quality_that_comes_for_nothing_is_had_at_the_budgets_that_owners_choose():
+    """To the last digit: no search takes the place of what members do anyway."""
+    joined = 0
+    for seed in range(60):
+        c = random_game(seed)
+        free = free_deal(c)
+        if free.members.any():
+            deal = contracts(c, free.members, 2 * c.fitness(free.epsilon, free.members))
+            assert deal.spend == 0
+            np.testing.assert_array_equal(deal.epsilon, c.best_budgets(free.members))
+            joined += 1
+    assert joined > 20
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_no_contracts_on_a_grid_are_cheaper(seed):
     """Two owners with convex costs: brute force over 300 x 300 budgets, each with the least payments that hold."""

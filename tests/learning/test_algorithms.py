@@ -78,6 +78,6 @@ def test_without_noise_both_algorithms_approach_the_optimum():
 
 
 def test_a_run_that_diverges_says_so():
-    terms = make_terms(100, model__radius=None, learning__step=1e50, learning__horizon=50, privacy__clip=1e40)
+    terms = make_terms(100, model__radius=None, learning__step=1e40, learning__horizon=50, privacy__clip=1e40)
     with pytest.raises(SettingError, match="the run diverged in round"):
         parley.train(terms, [parley.Owner("a", regression_table(100))], seed=0)

@@ -4,10 +4,18 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
-from parley.learning.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
+import parley
+from parley.learning import estimators
+from parley.learning.estimators import (
+    PrivateLinearRegression,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivateSoftmaxRegression,
+)
+from parley.learning.train import train
 from samples import class_table
 
-KINDS = [PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression]
+KINDS = [PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, PrivateSoftmaxRegression]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -26,6 +34,29 @@ def test_without_a_seed_the_noise_is_safe_and_fresh():
     X, y = table[["x0", "x1", "x2"]].to_numpy(), table["y"].to_numpy()
     fits = [PrivateLogisticRegression(epsilon=1.0, horizon=10).fit(X, y).theta_ for _ in range(2)]
     assert (fits[0] != fits[1]).all()
+
+
+def test_a_fit_without_a_seed_is_a_release_and_one_with_a_seed_a_study(monkeypatch, tmp_path):
+    """Every answer is debited before it is used, with exact noise, and the model says so; a study's model says that it is none."""
+    table = class_table(200)
+    X, y = table[["x0", "x1", "x2"]].to_numpy(), table["y"].to_numpy()
+    seen = []
+    monkeypatch.setattr(
+        estimators, "train", lambda terms, owners, **keys: seen.append((owners[0], train(terms, owners, **keys))) or seen[-1][1]
+    )
+    model = PrivateLogisticRegression(epsilon=1.0, horizon=10).fit(X, y)
+    [(owner, result)] = seen
+    assert (model.released_, result.safe_noise, owner.releases) == (True, True, True)
+    assert result.owners[0].epsilon_spent == 1.0
+    assert not owner.ledger.path.exists()  # nothing is left behind
+    assert PrivateLogisticRegression(epsilon=1.0, horizon=10, random_state=3).fit(X, y).released_ is False
+    model.save(tmp_path / "model.json")
+    assert parley.load_model(tmp_path / "model.json").released_ is True
+
+
+def test_a_seed_repeats_a_study():
+    table = class_table(200)
+    X, y = table[["x0", "x1", "x2"]].to_numpy(), table["y"].to_numpy()
     seeded = [PrivateLogisticRegression(epsilon=1.0, horizon=10, random_state=3).fit(X, y).theta_ for _ in range(2)]
     np.testing.assert_array_equal(*seeded)
 

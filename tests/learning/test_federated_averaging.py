@@ -6,18 +6,18 @@ import pandas as pd
 import pytest
 
 import parley
-from parley.cli.owner import promise
 from parley.errors import Malformed, OutOfOrder, OutsideBox, TermsError
 from parley.exchange import messages
-from parley.exchange.acceptance import Acceptance, Acceptances, Caller
-from parley.exchange.desk import Desk
-from parley.exchange.log import Log
 from parley.learning.algorithm import Asker
 from parley.learning.algorithms import make_algorithm
 from parley.learning.deployed import plan_run
 from parley.ledger import Ledger
 from parley.mechanisms.gaussian import gaussian_ratio
+from parley.promise import promise
 from parley.queries import GradientQuery, StatisticsQuery, UpdateQuery
+from parley.serving.acceptance import Acceptance, Acceptances, Caller
+from parley.serving.desk import Desk
+from parley.serving.log import Log
 from parley.setup import resolve
 from samples import BOUNDS, class_table, make_terms, regression_table
 

@@ -12,7 +12,6 @@ from scipy.special import erf
 from parley.errors import GuaranteeError, SettingError
 from parley.mechanisms import Bounded, FastNoise, Gaussian, SafeNoise
 from parley.mechanisms.gaussian import gaussian_delta
-from parley.mechanisms.noise import opendp_gaussian
 
 epsilons, deltas = st.floats(0.01, 20), st.floats(1e-12, 0.4)
 
@@ -127,10 +126,18 @@ def test_both_samplers_follow_the_law_and_a_mutant_does_not(noise, count):
     assert stats.kstest(sample / 2, stats.norm(scale=3.0).cdf).pvalue < 1e-12
 
 
-def test_opendp_agrees_on_the_zcdp_of_the_noise():
+def test_opendp_draws_the_same_law_and_agrees_on_its_zcdp():
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
     mechanism = Gaussian.calibrate(Fraction(1), 1e-5, 0.7)
-    rho = (0.7 / mechanism.sigma) ** 2 / 2
-    assert opendp_gaussian(mechanism.sigma).map(0.7) == pytest.approx(rho, rel=1e-12)
+    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l2_distance(T=float)
+    theirs = dp.m.make_gaussian(*space, scale=mechanism.sigma)
+    assert theirs.map(0.7) == pytest.approx((0.7 / mechanism.sigma) ** 2 / 2, rel=1e-12)
+    ours = SafeNoise().gaussian(np.zeros(50_000), mechanism.sigma)
+    sample = theirs(np.zeros(5_000))
+    assert stats.ks_2samp(sample, ours).pvalue > 1e-6
+    assert stats.ks_2samp(sample, 1.3 * ours).pvalue < 1e-6
 
 
 def test_a_value_bounded_in_l1_is_refused():

@@ -218,7 +218,9 @@ def test_the_rounding_of_the_whole_walk_is_within_its_bound(kind, clip, penalty,
     allowed = local._rounding(bound.value, design.summation_slack)
     assert 0 < worst <= allowed
     if shorter == 1e-6:
-        assert worst > replace(local, radius=0.0, record_rounding=32 * 2.0**-53 * bound.value)._rounding(bound.value, design.summation_slack)
+        assert worst > replace(local, radius=0.0, record_rounding=32 * 2.0**-53 * bound.value)._rounding(
+            bound.value, design.summation_slack
+        )
 
 
 def test_replicates_are_an_axis_and_laplace_noise_pays_for_the_dimension():

@@ -105,7 +105,9 @@ def test_no_record_within_the_bounds_exceeds_the_implied_bound(kind, norm):
     objective = setup.objective
     bound = objective.record_bound(setup.preparation, setup.limits, norm)
     assert not bound.clips
-    design, _ = setup.preparation.designs(table * 100 if kind == "linear-regression" else table.assign(x0=table.x0 * 99), terms, "a")
+    design, _ = setup.preparation.designs(
+        table * 100 if kind == "linear-regression" else table.assign(x0=table.x0 * 99), terms, "a"
+    )
     rng = np.random.default_rng(0)
     corners = rng.choice([-5.0, 5.0], size=(20, design.width))
     largest = max(objective.record_norms(design, corner, norm).max() for corner in corners)

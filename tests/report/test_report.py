@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,28 @@ def test_the_fitness_path_shows_median_and_quartiles():
     assert axes.get_yscale() == "log"
     band = axes.collections[0].get_paths()[0].vertices[:, 1]
     assert band.min() == pytest.approx(np.quantile(path, 0.25, axis=1).min())
+
+
+@pytest.mark.parametrize("digits", [2, 4, 6])
+def test_a_bound_is_rounded_to_the_side_on_which_it_holds(digits):
+    rng = np.random.default_rng(0)
+    values = [
+        *10 ** rng.uniform(-12, 9, 500),
+        *rng.uniform(0, 10, 500),
+        *rng.integers(1, 10**6, 500) / 1000,
+        0.1,
+        1.0,
+        2.71828,
+        9999.5,
+    ]
+    for value in map(float, values):
+        below, above = (Fraction(number(value, digits, side).replace(",", "")) for side in ("below", "above"))
+        assert below <= Fraction(repr(value)) <= above
+        assert above - below <= max(Fraction(value) * Fraction(11, 10 ** (digits)), value >= 10**digits)
+        share = value / 1e10
+        assert Fraction(percent(share, "below")[:-1]) <= 100 * Fraction(repr(share)) <= Fraction(percent(share, "above")[:-1])
+    assert [number(v, digits, "above") for v in (0.5, 3, 0, None, float("inf"))] == ["0.5", "3", "0", "–", "inf"]
+    assert number(Fraction(1, 3), digits, "above") == "0." + "3" * (digits - 1) + "4"
 
 
 def test_one_run_has_no_band():

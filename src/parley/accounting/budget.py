@@ -4,30 +4,12 @@ A budget written 0.1 means one tenth, not the nearest binary number. T debits of
 ledger compares without a tolerance that somebody could hide in.
 """
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from parley.errors import SettingError
-from parley.validate import whole
+from parley.validate import exact, whole
 
-
-def exact(epsilon: float | int | str | Fraction) -> Fraction:
-    """The budget that a person meant by writing this number.
-
-    >>> exact(0.1) + exact(0.2) == exact(0.3)
-    True
-    >>> exact(float("inf"))
-    Traceback (most recent call last):
-    parley.errors.SettingError: epsilon = inf: expected a finite number > 0
-    """
-    try:
-        value = epsilon if isinstance(epsilon, Fraction) else Fraction(str(epsilon))
-    except (ValueError, ZeroDivisionError):
-        raise SettingError(f"epsilon = {epsilon}: expected a finite number > 0") from None
-    if not value > 0 or not math.isfinite(float(value)):
-        raise SettingError(f"epsilon = {epsilon}: expected a finite number > 0")
-    return value
+__all__ = ["exact", "per_round", "shared_record_epsilon"]
 
 
 def per_round(epsilon: Fraction, rounds: int) -> Fraction:

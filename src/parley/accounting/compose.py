@@ -103,6 +103,8 @@ def _pld(events: Sequence[Event], delta: float) -> Bound:
     interval = pld_interval(events)
     rounds = sum(event.count for event in events)
     coarse, fine = (epsilon_at(composed(events, h), delta, rounds) for h in (2 * interval, interval))
+    if not math.isfinite(fine):
+        raise SettingError(f"delta = {delta:g}: the grid of so large or so many losses does not reach it; use rdp")
     exact = all(event.mechanism == "gaussian" for event in events)  # others enter as the worst release of their eps
     low = max(0.0, fine - 2 * abs(coarse - fine)) if exact else 0.0
     return Bound(low, (low + fine) / 2, fine, delta, "pld")
@@ -162,7 +164,8 @@ def gaussian_epsilon(multiplier: float, delta: float) -> float:
     2.943
     """
     shift = 1 / positive(multiplier, "multiplier")
-    if gaussian_delta(0.0, shift) <= probability(delta):
+    delta = probability(delta) * (1 - 1e-9)  # gaussian_delta is right to ten digits
+    if gaussian_delta(0.0, shift) <= delta:
         return 0.0
     low, high = 0.0, 1.0
     while gaussian_delta(high, shift) > delta:
@@ -218,8 +221,8 @@ def multiplier_for(
     if delta == 0:
         if sampling < 1:
             raise SettingError("sampling: amplification of pure noise is computed with a delta; give one above 0")
-        unit = pure_event_epsilon(Event(mechanism, 1.0, norm, alpha))
-        return unit * rounds / epsilon * (1 + 1e-12)
+        unit = pure_event_epsilon(Event(mechanism, 1.0, norm, alpha, count=rounds))
+        return positive(unit * rounds / epsilon * (1 + 1e-12), "multiplier")
     low, high = 1e-6, 1.0
     while not fits(high):
         low, high = high, 2 * high

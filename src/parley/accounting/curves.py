@@ -12,7 +12,8 @@ import numpy as np
 from parley.accounting.loss import delta_at, from_curve
 from parley.accounting.pairs import Pair, stable_law
 from parley.accounting.renyi import fisher_information
-from parley.accounting.stable_bounds import sampling_rate, spread_epsilon
+from parley.accounting.stable_bounds import grid_interval, sampling_rate, spread_epsilon
+from parley.errors import SettingError
 from parley.mechanisms.gaussian import probability
 from parley.mechanisms.stable import check_alpha
 from parley.validate import Floats, positive, whole
@@ -28,9 +29,10 @@ def delta_curve(
     >>> bool(delta_curve(2.0, 1.0, np.array([0.0]))[0] > delta_curve(2.0, 2.0, np.array([0.0]))[0])
     True
     """
+    whole(compositions, "compositions")
     law, shift = _single_shift(alpha, scale, spread)
     curve, largest = Pair(stable_law(law), shift / 2, sampling_rate(sampling)).curve()
-    distribution = from_curve(curve, largest, min(1e-3, largest / 200)).self_compose(whole(compositions, "compositions"))
+    distribution = from_curve(curve, largest, grid_interval(largest, compositions)).self_compose(compositions)
     return delta_at(distribution, epsilons, compositions)
 
 
@@ -46,7 +48,9 @@ def epsilon_curve(
 
 def _single_shift(alpha: float, scale: float, spread: Spread) -> tuple[float, float]:
     """(alpha, shift) of the one-dimensional release that the spread amounts to."""
-    alpha, scale = check_alpha(alpha), positive(scale, "scale")
+    alpha = check_alpha(alpha)
+    if not 1e-9 <= positive(scale, "scale") <= 1e15:
+        raise SettingError(f"scale = {scale:g}: expected a number from 1e-9 to 1e15")
     if spread == "one":
         return alpha, 1 / scale
     return 2.0, math.sqrt(2 * fisher_information(alpha)) / scale

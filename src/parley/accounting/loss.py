@@ -32,12 +32,16 @@ def from_curve(curve: Curve, largest: float, interval: float) -> PrivacyLossDist
 
     For eps < 0 the curve follows from the mirror symmetry: delta(-eps) = 1 - exp(-eps) (1 - delta(eps)).
     """
+    if not 0 < interval <= 1:  # beyond 1 the exponentials overflow
+        raise SettingError("pld: these releases are too many, too large or too small for a grid; use rdp")
     steps = int(np.ceil(min(largest, 60.0) / interval)) + 1
     epsilon = interval * np.arange(steps + 1, dtype=np.float64)
     right = np.minimum(np.maximum.accumulate(curve(epsilon)[::-1])[::-1] + ROUNDING, 1.0)
     left = 1 - np.exp(-epsilon[:0:-1]) * (1 - right[:0:-1])
     deltas = np.minimum.accumulate(np.concatenate([left, right]))
     keep = deltas < 1
+    if not keep.any():
+        raise SettingError("pld: a release with so little noise hides nothing; use more")
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, np.arange(-steps, steps + 1)[keep], deltas[keep])
     return PrivacyLossDistribution(pmf)
 
@@ -50,11 +54,12 @@ def delta_at(distribution: PrivacyLossDistribution, epsilon: ArrayLike, composit
 
 
 def epsilon_at(distribution: PrivacyLossDistribution, delta: float, compositions: int = 1) -> float:
-    """An upper bound on eps at delta."""
+    """An upper bound on eps at delta; infinite where the grid does not reach it."""
     error = reading_error(compositions)
     if not delta > 10 * error:
         raise SettingError(f"delta = {delta:g}: loss distributions of so many releases are computed to {error:.0e}; use rdp")
-    return float(distribution.get_epsilon_for_delta(delta - error))
+    with np.errstate(over="ignore"):
+        return float(distribution.get_epsilon_for_delta(delta - error))
 
 
 @lru_cache(maxsize=256)

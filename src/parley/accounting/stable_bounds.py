@@ -88,8 +88,13 @@ def spread_epsilon(alpha: float, shift: float, delta: float, count: int, samplin
     curve, largest = Pair(stable_law(alpha), shift / 2, sampling).curve()
     if count == 1 and largest * count <= 1e-12:
         return 0.0, 0.0
-    interval = max(min(1e-3, max(largest / 200, 1e-6)), count * min(largest, 60.0) / 1e7)  # at most ten million points
+    interval = grid_interval(largest, count)
     coarse, fine = (epsilon_at(from_curve(curve, largest, h).self_compose(count), delta, count) for h in (2 * interval, interval))
     ceiling = pure_epsilon(alpha, 1.0, shift) * count if alpha < 2 else math.inf
     high = min(fine, ceiling)
     return max(0.0, min(fine, ceiling) - 2 * abs(coarse - fine)), high
+
+
+def grid_interval(largest: float, count: int) -> float:
+    """A grid for the loss distribution of `count` releases of at most this loss each: fine, but of at most ten million points."""
+    return max(min(1e-3, max(largest / 200, 1e-6)), count * min(largest, 60.0) / 1e7)

@@ -21,6 +21,7 @@ class Part:
     module: str
     name: str  # of the function, or of the Typer app of a group
     line: str
+    reads_terms: bool = False
 
     def load(self) -> click.Command:
         """The command itself."""
@@ -42,13 +43,15 @@ PARTS = {
         "forecast",
         "forecast_command",
         "Forecast the joint model from public knowledge: the terms and a pilot sample. No private record is looked at.",
+        reads_terms=True,
     ),
     "negotiate": Part(
         "negotiate",
         "negotiate_command",
         "Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.",
+        reads_terms=True,
     ),
-    "train": Part("train", "train_command", "Train one joint model by the terms, on this machine."),
+    "train": Part("train", "train_command", "Train one joint model by the terms, on this machine.", reads_terms=True),
     "score": Part(
         "score",
         "score_command",
@@ -73,9 +76,18 @@ class _Later(click.Command):
         super().__init__(name, help=part.line)
         self._part = part
 
+    def _refuse_bad_terms(self, args: list[str]) -> None:
+        """Say what is wrong with a terms file before the libraries are loaded that the command needs."""
+        files = [word for word in args if word.endswith(".toml")]
+        if self._part.reads_terms and len(files) == 1:  # with several, the command itself finds out which is which
+            from parley.terms import load_terms
+
+            load_terms(files[0])
+
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
+        self._refuse_bad_terms(args)
         return self._part.load().make_context(info_name, args, parent, **extra)
 
 

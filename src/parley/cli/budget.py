@@ -88,24 +88,26 @@ def explain(
 
 
 def sentences(content: dict[str, Any], people: int) -> list[str]:
-    """What the numbers of `explain` say, for people."""
+    """What the numbers of `explain` say, for people; bounds are rounded to the side on which they hold."""
     posterior = content["posterior"]
     said = []
     if posterior["failure"] < 1:
-        except_for = f", except with probability at most {number(posterior['failure'])}" if posterior["failure"] else ""
+        low, high, failure = percent(posterior["low"], "below"), percent(posterior["high"], "above"), posterior["failure"]
+        except_for = f", except with probability at most {number(failure, side='above')}" if failure else ""
         said.append(
             f"Somebody who believes something about a person with probability {percent(content['prior'])} cannot, after seeing the "
-            f"release, believe it with more than {percent(posterior['high'])} or less than {percent(posterior['low'])}{except_for}."
+            f"release, believe it with more than {high} or less than {low}{except_for}."
         )
     said.append(
         "Whoever tests whether a person's record was used, and raises a false alarm in 5% of cases, finds it in at most "
-        f"{percent(content['detection_at_5_percent_false_alarms'])} of cases; false alarms and misses add up to at least "
-        f"{percent(content['least_total_error'])}."
+        f"{percent(content['detection_at_5_percent_false_alarms'], 'above')} of cases; false alarms and misses add up to at least "
+        f"{percent(content['least_total_error'], 'below')}."
     )
     if content["belief_bound"] is not None:
+        bits, belief = number(content["min_entropy_leakage_bits"], side="above"), percent(content["belief_bound"], "above")
         said += [
-            f"Of a yes-or-no fact about one person at most {number(content['min_entropy_leakage_bits'])} bits become known.",
-            f"Whoever must tell which of {people} people is missing cannot be surer than {percent(content['belief_bound'])} of a guess.",
+            f"Of a yes-or-no fact about one person at most {bits} bits become known.",
+            f"Whoever must tell which of {people} people is missing cannot be surer than {belief} of a guess.",
         ]
     return [
         *said,
@@ -144,7 +146,9 @@ def compose_command(
     for rule in METHODS if method == "best" else (chosen.method,):
         rows.append(_rule_row(events, delta, rule))  # type: ignore[arg-type]
     console.print(terminal_table(rows))
-    console.print(f"\n[bold]ε ≤ {number(chosen.high, 6)}[/bold] at δ = {number(delta)} ({chosen.method}, {chosen.adjacency})")
+    console.print(
+        f"\n[bold]ε ≤ {number(chosen.high, 6, 'above')}[/bold] at δ = {number(delta)} ({chosen.method}, {chosen.adjacency})"
+    )
     if any(event.sampling < 1 for event in events):
         console.print(SAMPLED, style="dim")
 
@@ -160,7 +164,7 @@ def _rule_row(events: list[Event], delta: float, rule: Method) -> list[str]:
         bound = compose(events, delta, rule)
     except SettingError as error:
         return [rule, "–", "", str(error)]
-    return [rule, number(bound.high, 6), number(bound.low, 6) if bound.low else "", ""]
+    return [rule, number(bound.high, 6, "above"), number(bound.low, 6, "below") if bound.low else "", ""]
 
 
 @budget_app.command()
@@ -191,9 +195,11 @@ def calibrate(
         sentence = f"{content['rounds']:,} rounds fit into the budget."
     else:
         ratio = multiplier_for(kind, epsilon, delta, rounds, sampling_rate(sampling), alpha)
-        content |= {"multiplier": ratio, "scale": ratio * sensitivity, "rounds": whole(rounds, "rounds")}
+        content |= {"multiplier": ratio, "scale": positive(ratio * sensitivity, "noise scale"), "rounds": whole(rounds, "rounds")}
         noise = {"gaussian": "σ", "stable": "γ"}.get(kind, "b")
-        sentence = f"{noise} = {number(content['scale'], 6)}   ({number(ratio, 6)} times the {norm.upper()} sensitivity)"
+        sentence = (
+            f"{noise} = {number(content['scale'], 6, 'above')}   ({number(ratio, 6, 'above')} times the {norm.upper()} sensitivity)"
+        )
     if as_json:
         print_json(content)
     else:
@@ -254,14 +260,17 @@ def compare(
     rows = [["mechanism", "guarantee", "noise scale", "E|noise| a number"]]
     for e in entries:
         promise = "pure" if e["guarantee"] == "pure" else f"δ = {number(delta)}"
-        rows.append([str(e["mechanism"]), promise, number(e["scale"]), number(e["expected_distortion"])])
+        rows.append([str(e["mechanism"]), promise, number(e["scale"], side="above"), number(e["expected_distortion"])])
     title = f"Noise for ε = {number(epsilon)} in {dimension} dimension(s), {rounds} round(s), L2 sensitivity {number(sensitivity)}"
     console.print(terminal_table(rows, title))
     console.print()
     head = ["stable noise, scale = sensitivity", "1 coordinate", "4", "64", "worst spread", "every direction: at most"]
     table = [head]
     for s in spreads:
-        table.append([f"α = {s['alpha']}", *(number(s[k]) for k in ("spread_1", "spread_4", "spread_64", "low", "high"))])
+        bounds = [
+            number(s[k], side="below" if k == "low" else "above") for k in ("spread_1", "spread_4", "spread_64", "low", "high")
+        ]
+        table.append([f"α = {s['alpha']}", *bounds])
     console.print(terminal_table(table, f"ε at δ = {number(delta)} of one release, by how a difference is spread ({REPLACE_ONE})"))
     console.print("The one-coordinate column is the dissertation's; a guarantee is the last column.", style="dim")
 

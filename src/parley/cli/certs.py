@@ -33,7 +33,7 @@ def init_command(
     Example:  parley certs init authority --title "Loan consortium"
     """
     with extras():
-        from parley.exchange import certificates
+        from parley.identity import certificates
     make_folder(folder)
     made = certificates.make_authority(folder, title, whole(days, "--days"))
     _show(folder / "ca.crt", made)
@@ -51,7 +51,7 @@ def request_command(
     Example:  parley certs request bank-a
     """
     with extras():
-        from parley.exchange import certificates
+        from parley.identity import certificates
     request = certificates.make_request(out, name)
     console.print(f"{out / name}.key  the key, readable by you alone")
     console.print(f"{out / name}.csr  the request, for the authority")
@@ -70,7 +70,7 @@ def issue_command(
     Example:  parley certs issue bank-a.csr --authority authority
     """
     with extras():
-        from parley.exchange import certificates
+        from parley.identity import certificates
     path, issued = certificates.issue(authority, request, whole(days, "--days"))
     _show(path, issued)
 
@@ -86,7 +86,7 @@ def renew_command(
     Example:  parley certs renew authority/bank-a.crt --authority authority
     """
     with extras():
-        from parley.exchange import certificates
+        from parley.identity import certificates
     _show(certificate, certificates.renew(authority, certificate, whole(days, "--days")))
 
 
@@ -103,7 +103,7 @@ def revoke_command(
     Example:  parley certs revoke bank-a --authority authority
     """
     with extras():
-        from parley.exchange import certificates
+        from parley.identity import certificates
     listed = certificates.revoke(authority, name, whole(days, "--days"))
     console.print(f"{authority / 'ca.crl'}  certificates taken back: {len(listed)}", soft_wrap=True)
     until = (
@@ -121,7 +121,7 @@ def revoke_command(
 def show_command(file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, or a request for one.")]) -> None:
     """Whose certificate or request is it, what is its fingerprint, when does it end?"""
     with extras():
-        from parley.exchange import certificates
+        from parley.identity import certificates
     if b"CERTIFICATE REQUEST" not in file.read_bytes():
         _show(file, certificates.read_certificate(file))
         return
@@ -131,7 +131,7 @@ def show_command(file: Annotated[Path, typer.Argument(metavar="FILE", help="A ce
 
 
 def _show(path: Path, certificate: Any) -> None:
-    from parley.exchange import certificates
+    from parley.identity import certificates
 
     console.print(f"{path}  for {', '.join(certificates.names(certificate)) or 'the authority itself'}", soft_wrap=True)
     console.print(f"fingerprint  {certificates.spoken(certificates.fingerprint(certificate))}", soft_wrap=True)

@@ -5,7 +5,14 @@ from contextlib import contextmanager
 
 from parley.errors import SettingError
 
-_EXTRAS = {"cryptography": "deploy", "grpc": "deploy", "google": "deploy", "flwr": "flower"}
+_EXTRAS = {
+    "cryptography": "deploy",
+    "grpc": "deploy",
+    "grpc_health": "deploy",
+    "prometheus_client": "deploy",
+    "google": "deploy",
+    "flwr": "flower",
+}
 
 
 @contextmanager

@@ -111,13 +111,13 @@ def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="W
 
 def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement | None]:
     """Everybody to ask, and the learner's own agreement if it is an owner with its table here."""
-    from parley.exchange.acceptance import Acceptances
-    from parley.exchange.certificates import check_identity, revoked_serials
-    from parley.exchange.daemon import open_owner
-    from parley.exchange.desk import adopt
-    from parley.exchange.reminders import identity_reminders
     from parley.exchange.remote import OwnOwner, RemoteOwner
-    from parley.exchange.settings import Pinned, load_addresses, load_owner
+    from parley.identity.certificates import check_identity, revoked_serials
+    from parley.identity.settings import Pinned, load_addresses, load_owner
+    from parley.serving.acceptance import Acceptances
+    from parley.serving.daemon import open_owner
+    from parley.serving.desk import adopt
+    from parley.serving.reminders import identity_reminders
 
     known = load_addresses(addresses)
     revoked = frozenset[int]()
@@ -171,7 +171,7 @@ def standing_table(terms: Terms, heard: "dict[str, Heard]", done: int) -> Table:
             rows.append([part.name, "–", "–", "–"])
         else:
             latency = f"{1e3 * word.seconds:.0f} ms" if word.answers else "–"
-            rows.append([part.name, str(word.round or "–"), latency, number(float(word.standing.left))])
+            rows.append([part.name, str(word.round or "–"), latency, number(float(word.standing.left), side="below")])
     return terminal_table(rows, f"round {done} of {terms.learning.horizon}")
 
 
@@ -183,8 +183,9 @@ def show(result: Result, federation: "Federation", unheard: list[str]) -> None:
     for o in result.owners:
         word = federation.heard.get(o.name)
         latency = None if word is None else word.mean_seconds
-        spent = f"{'≥ ' if o.name in unheard and o.epsilon_spent is not None else ''}{number(o.epsilon_spent)}"
-        figures = [f"{o.records:,}", number(o.epsilon), spent, f"{o.answers} of {result.terms.learning.horizon}"]
+        at_least = o.name in unheard and o.epsilon_spent is not None
+        spent = f"{'≥ ' if at_least else ''}{number(o.epsilon_spent, side='below' if at_least else 'above')}"
+        figures = [f"{o.records:,}", number(o.epsilon, side="above"), spent, f"{o.answers} of {result.terms.learning.horizon}"]
         rows.append([o.name, *figures, "–" if latency is None else f"{1e3 * latency:.1f} ms"])
     console.print(terminal_table(rows, result.terms.title or "Owners"))
     console.print()

@@ -4,24 +4,21 @@ import json
 import signal
 import threading
 import tomllib
-from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from parley.accounting.meaning import approximate_posterior, posterior_bounds
 from parley.cli.extras import extras
+from parley.cli.owner_books import backup_command, close_command, ledger_command, restore_command
 from parley.cli.screen import console, errors_console, print_json
 from parley.durable import create, exposed, make_folder
-from parley.errors import CertificateError, SettingError, TermsError, UnknownTerms
-from parley.exchange.acceptance import Acceptance, Acceptances
-from parley.exchange.settings import load_owner
+from parley.errors import CertificateError, SettingError, TermsError
+from parley.identity.settings import load_owner
 from parley.ledger import Ledger
-from parley.owner import Agreement, Owner
-from parley.report.tables import number, percent, terminal_table
+from parley.report.tables import number
+from parley.serving.acceptance import Acceptance, Acceptances
 from parley.terms import Terms, load_terms
-from parley.validate import printable
 
 owner_app = typer.Typer(
     no_args_is_help=True,
@@ -34,10 +31,11 @@ SETTINGS = """\
 # An owner's things. Paths are relative to this file.
 name = {quoted}               # as in the terms
 table = {table}
-ledger = "{name}.ledger"      # what was promised and released: keep it with its -wal file, and never restore an old copy
+ledger = "{name}.ledger"      # what was promised and released: parley owner backup copies it, restore puts a copy back
 accepted = "accepted"         # the terms that a person here accepted
 listen = {listen}           # for learners with certificates; leave it out to stay off the network, [identity] is then not read
 # socket = "/run/parley/{name}.sock"   # for relays on this machine (its owner and group may ask by terms accepted with --relay)
+# metrics = "127.0.0.1:9464"           # for your own Prometheus: /metrics, /ready, /healthy
 # cluster = "tls://10.0.0.7:8786"      # your own Dask scheduler: its workers read the pieces of a table that is a folder
 
 [identity]                    # parley certs
@@ -98,15 +96,19 @@ def accept_command(
     ] = None,
     relay: Annotated[bool, typer.Option("--relay", help="Let relays on this machine ask too (the settings' socket).")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask: a person has read and agreed.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object; what there is to read goes to stderr.")] = False,
 ) -> None:
     """Read what the terms promise and cost, and accept them. From then on the daemon answers by them, up to their budget.
 
     Example:  parley owner accept terms.toml --owner bank-a/owner.toml --certificate learner.crt
     """
     with extras():
-        from parley.exchange.certificates import fingerprint, names, read_certificate, require_private, trusted_certificate
-        from parley.exchange.daemon import open_owner
-        from parley.exchange.reminders import ledger_warning
+        from parley.identity.certificates import fingerprint, names, read_certificate, require_private, trusted_certificate
+        from parley.serving.daemon import open_owner
+        from parley.serving.reminders import ledger_warning
+    from parley.doubts import doubts, figures
+    from parley.promise import promise, require_books
+
     settings, terms = load_owner(settings_file), load_terms(terms_file)
     if settings.identity is not None and settings.identity.key.exists():
         require_private(settings.identity.key)
@@ -118,20 +120,32 @@ def accept_command(
         if learner not in names(learner_certificate):
             raise CertificateError(f"{certificate}: it is for {names(learner_certificate)}; the terms name {learner!r} as learner")
         key = fingerprint(learner_certificate)
-    owner = open_owner(settings)
+    owner = open_owner(settings, accepting=terms.hash)
     warning = ledger_warning(settings.ledger)
     if warning is not None:
         errors_console.print(warning, style="yellow", markup=False, soft_wrap=True)
     agreement = owner.prepare(terms)
-    for sentence in promise(owner, agreement, key, relay):
-        console.print(sentence, markup=False, soft_wrap=True)
-    require_books(owner).require_room(owner.reservation(agreement))
-    if not yes and not typer.confirm("Accept? This reserves the budget for ever", err=True):
+    screen = errors_console if as_json else console
+    said, found = promise(owner, agreement, key, relay), doubts(owner, agreement)
+    for sentence in said:
+        screen.print(sentence, markup=False, soft_wrap=True)
+    for doubt in found:
+        errors_console.print(f"Look twice at {doubt.about}. {doubt.sentence}", style="yellow", markup=False, soft_wrap=True)
+    require_books(owner).require_room(owner.reservation(terms))
+    agreed = yes or typer.confirm("Accept? This reserves the budget for ever", err=True)
+    if agreed:
+        owner.accept(terms)
+        Acceptances(settings.accepted).store(Acceptance(terms, key, relay))
+        require_books(owner).remember()
+        screen.print(f"Accepted: terms {terms.hash[:16]}…")
+    else:
         errors_console.print("Nothing was accepted.")
+    if as_json:
+        about = {"terms": terms.hash, "title": terms.title, "learner": terms.learning.learner, "key": key, "relay": relay}
+        content = {"promise": said, "figures": figures(agreement), "doubts": [vars(doubt) for doubt in found], "accepted": agreed}
+        print_json({"owner": owner.name, **about, **content})
+    if not agreed:
         raise typer.Exit(1)
-    owner.accept(terms)
-    Acceptances(settings.accepted).store(Acceptance(terms, key, relay))
-    console.print(f"Accepted: terms {terms.hash[:16]}…")
 
 
 @owner_app.command("serve")
@@ -141,115 +155,20 @@ def serve_command(settings_file: SettingsFile) -> None:
     Example:  parley owner serve bank-a/owner.toml
     """
     with extras():
-        from parley.exchange.daemon import serve
-        from parley.exchange.log import Log
+        from parley.serving.daemon import serve
+        from parley.serving.stderr import process_log
     stop = threading.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda number, frame: stop.set())
-    with Log() as log:
-        serve(load_owner(settings_file), stop, log)
-
-
-@owner_app.command("ledger")
-def ledger_command(
-    settings_file: SettingsFile,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """What was spent, by whom, for what. Checks the ledger's chain on the way.
-
-    Example:  parley owner ledger bank-a/owner.toml
-    """
     settings = load_owner(settings_file)
-    ledger, acceptances = Ledger(settings.ledger), Acceptances(settings.accepted)
-    rows = ledger.verify()
-    agreements = []
-    for entry in ledger.entries():
-        if entry["kind"] == "accept":
-            account, acceptance = ledger.account(entry["terms"]), acceptances.get(entry["terms"])
-            agreements.append(
-                {
-                    "terms": account.terms,
-                    "title": None if acceptance is None else acceptance.terms.title,
-                    "learner": account.learner,
-                    "key": None if acceptance is None else acceptance.fingerprint,
-                    "accepted": entry["time"],
-                    "epsilon": float(account.epsilon),
-                    "epsilon_spent": float(account.spent),
-                    "delta": float(account.delta),
-                    "answers": account.answers,
-                    "rounds": account.rounds,
-                }
-            )
-    lifetime, reserved = ledger.lifetime, ledger.reserved
-    content: dict[str, Any] = {
-        "owner": settings.name,
-        "lifetime": {"epsilon": float(lifetime[0]), "delta": float(lifetime[1])},
-        "reserved": {"epsilon": float(reserved[0]), "delta": float(reserved[1])},
-        "epsilon_spent": sum(a["epsilon_spent"] for a in agreements),
-        "agreements": agreements,
-        "rows": rows,
-    }
-    if as_json:
-        print_json(content)
-    else:
-        show_ledger(content)
+    with process_log() as log:
+        serve(settings, stop, log)
 
 
-def show_ledger(content: dict[str, Any]) -> None:
-    """The books as a table."""
-    table = [["agreement", "learner", "accepted", "ε promised", "ε spent", "answers"]]
-    for a in content["agreements"]:
-        title = printable(a["title"] or "", 40) or a["terms"][:16] + "…"
-        answers = f"{a['answers']} of {a['rounds']}"
-        table.append([title, a["learner"], a["accepted"][:10], number(a["epsilon"]), number(a["epsilon_spent"]), answers])
-    console.print(terminal_table(table, f"Books of {content['owner']}"))
-    left = content["lifetime"]["epsilon"] - content["reserved"]["epsilon"]
-    console.print(
-        f"\nlifetime ε = {number(content['lifetime']['epsilon'])}: {number(content['reserved']['epsilon'])} reserved, "
-        f"{number(content['epsilon_spent'])} spent, {number(left)} left for further terms"
-    )
-    console.print(f"{content['rows']} rows, chain unbroken", style="dim")
-
-
-def promise(owner: Owner, agreement: Agreement, key: str | None, relay: bool) -> list[str]:
-    """What accepting means, in words."""
-    terms, training, reservation = agreement.setup.terms, agreement.part.training, owner.reservation(agreement)
-    model, learner = terms.model, printable(terms.learning.learner)
-    lifetime, reserved = require_books(owner).lifetime, require_books(owner).reserved
-    if terms.privacy.delta > 0:
-        low, high, failure = approximate_posterior(float(reservation.epsilon), terms.privacy.delta, 0.5)
-        unless = f", except with probability {number(failure)}"
-    else:
-        (low, high), unless = posterior_bounds(float(reservation.epsilon), 0.5), ""
-    scored = ""
-    if terms.privacy.score_epsilon is not None:
-        scored = (
-            f", and one score of the finished model: {agreement.part.stages[1].question.words()}, with "
-            f"laplace noise for ε = {_eps(terms.score_epsilon)}, which training goes without"
-        )
-    callers = f"certificate of {learner!r}" + (f" with the key {key[:16]}…" if key else ", any key that the authority signed")
-    columns = ", ".join(printable(column) for column in (*agreement.setup.preparation.features, model.target))
-    return [
-        f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
-        f"Learner: {learner}. Who may ask: the {callers}{'; relays on this machine' if relay else ''}.",
-        f"Model: {model.kind} from the columns {columns}.",
-        f"What leaves: {len(training.rounds)} answers, each {training.question.words()}, with {terms.privacy.mechanism} noise"
-        f"{scored}. Nothing else.",
-        f"What it promises every person in the table: ε = {number(float(reservation.epsilon))}, δ = {number(terms.privacy.delta)}. "
-        f"Who believed something about a person with 50.0% ends between {percent(low)} and {percent(high)}{unless}.",
-        f"What it costs: of the lifetime budget ε = {_eps(lifetime[0])}, {_eps(reserved[0])} is reserved already and "
-        f"{'nothing more' if accepted(owner, terms) else _eps(reservation.epsilon)} would be now"
-        f"{' (these terms are accepted)' if accepted(owner, terms) else ''}. It never comes back, whether asked for or not.",
-    ]
-
-
-def accepted(owner: Owner, terms: Terms) -> bool:
-    """Whether the books hold these terms: accepting again changes only who may ask."""
-    try:
-        owner.ledger.account(terms.hash)
-    except UnknownTerms:
-        return False
-    return True
+owner_app.command("ledger")(ledger_command)
+owner_app.command("backup")(backup_command)
+owner_app.command("restore")(restore_command)
+owner_app.command("close")(close_command)
 
 
 def require_sole_books(folder: Path, name: str, table: Path) -> None:
@@ -280,14 +199,3 @@ def require_shared_sample(terms: Terms) -> None:
             "model.public_sha256: missing; between organisations the terms must say which public sample all parties hold "
             "(sha256sum FILE)"
         )
-
-
-def require_books(owner: Owner) -> Ledger:
-    """The durable ledger of an owner that serves."""
-    if not isinstance(owner.ledger, Ledger):
-        raise SettingError(f"{owner.name}: expected an owner with a durable ledger")
-    return owner.ledger
-
-
-def _eps(value: Fraction) -> str:
-    return number(float(value))

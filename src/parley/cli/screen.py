@@ -3,20 +3,21 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from parley.learning.train import Progress as Report
+if TYPE_CHECKING:  # who looks at a ledger does not wait for statistics libraries
+    from parley.learning.train import Progress as Report
 
 console = Console(highlight=False)
 errors_console = Console(stderr=True, highlight=False)
 
 
 @contextmanager
-def progress_bar(label: str) -> Iterator[Report]:
+def progress_bar(label: str) -> "Iterator[Report]":
     """A bar on stderr while the work goes on; gone afterwards, and absent where nobody watches."""
     columns = (
         TextColumn("{task.description}"),

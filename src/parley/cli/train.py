@@ -97,13 +97,13 @@ def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetim
     agreements = [owner.prepare(terms) for owner in trial]
     make_algorithm(agreements[0].setup)
     owners = []
-    for part, table, agreement in zip(terms.owners, tables, agreements, strict=True):
+    for part, table in zip(terms.owners, tables, strict=True):
         path = folder / f"{part.name}.ledger"
         if lifetime is None and not path.exists():
             raise LedgerError(f"{path}: no such ledger; --lifetime EPS makes it, with that budget for the table's whole life")
         ledger = Ledger(path, lifetime, lifetime_delta)
         owners.append(Owner(part.name, table, ledger=ledger))
-        ledger.require_room(owners[-1].reservation(agreement))
+        ledger.require_room(owners[-1].reservation(terms))
     for owner in owners:
         owner.accept(terms)
     return owners
@@ -134,7 +134,15 @@ def owner_rows(result: Result) -> list[list[str]]:
     """Who promised and spent what."""
     rows = [["owner", "records", "ε promised", "ε spent", "records clipped"]]
     for o in result.owners:
-        rows.append([o.name, f"{o.records:,}", number(o.epsilon), number(o.epsilon_spent), percent(o.clipped_share)])
+        rows.append(
+            [
+                o.name,
+                f"{o.records:,}",
+                number(o.epsilon, side="above"),
+                number(o.epsilon_spent, side="above"),
+                percent(o.clipped_share),
+            ]
+        )
     return rows
 
 
@@ -184,6 +192,6 @@ def guarantee(result: Result) -> str:
         f"differ in {people}, {result.adjacency}."
     )
     if privacy.shared_records > 1:
-        epsilon = number(result.shared_record_epsilon)
+        epsilon = number(result.shared_record_epsilon, side="above")
         text += f" A record that {privacy.shared_records} owners hold is covered by ε = {epsilon} over all of them."
     return text

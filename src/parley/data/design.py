@@ -1,7 +1,25 @@
-"""A prepared table: what an objective computes with."""
+"""A prepared table: what an objective computes with.
+
+Why no magnitude breaks a sensitivity (S = SMALLEST = 1e-50, H = LARGEST = 1e50, u = 2^-53; at most 1e15 rows and p = 1e7 columns).
+
+- What enters. Features x and targets y are 0 or in [S, H] in size (`data.preparation`); so are their bounds, and weights w, clip, radius
+  and regularisation (`terms`). Parameters are at most H.
+- Sums of squares neither vanish nor overflow. x^2 is 0 or in [1e-100, 1e100], w x^2 in [1e-150, 1e150], a record's scaled-down z z' above
+  1e-270: all normal doubles, and sums of p of them below 1e160. So norms of rows and of bounds, second moments and curvatures have the
+  relative error that counting roundings gives, and a row is 0 only if all its cells are.
+- Quotients are finite. A row measures 0 or from S to 1e57; zero rows are taken to measure S. So clip/|x| is in [1e-107, 1e100].
+- Products are finite. |theta.x| <= 1e107, so a slope before clipping is at most 1e160; a gradient, clipped or bounded by bounds, at most
+  1e220, a walk stays in its box, the rest is smaller. No infinity arises, so no NaN, and `LOUDEST` is far away.
+- What still may vanish: products with a tiny parameter, tiny slopes of the logistic function, tiny steps. Each such operation is off by
+  at most 2^-1075 instead of u times its result. In a mean gradient there are p^2 of them on the way to all coordinates (statistics times
+  theta), together below 1e-309; `summation_slack` counts four roundings more than there are, worth 4 u Xi, and Xi is at least 1e-150
+  (2 S^3, a regression's by bounds; else S^2 by bounds, S by clip). In a walk a margin may be off by p 2^-1075, which moves a gradient by
+  B|x| times that, B the largest bend with weights; `LocalUpdate` allows for 32 u radius/rho, at least 16 u S B|f|^2 with f the bounds
+  of x, which is more since |f| >= S.
+"""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -29,17 +47,22 @@ class Design:
     X: Floats
     y: Floats
     weight: Floats
+    study: bool = False  # nobody outside sees how long sums over it take, so their work may depend on what the rows hold
 
     def __len__(self) -> int:
         return len(self.y)
 
     def empty(self) -> "Design":
         """No rows of the same width."""
-        return Design(self.X[:0], self.y[:0], self.weight[:0])
+        return Design(self.X[:0], self.y[:0], self.weight[:0], self.study)
 
-    def where(self, kept: NDArray[np.bool_]) -> "Design":
-        """The rows that are marked."""
-        return Design(self.X[kept], self.y[kept], self.weight[kept])
+    def where(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> "Design":
+        """The rows that are marked, or at these places."""
+        return Design(self.X[kept], self.y[kept], self.weight[kept], self.study)
+
+    def for_studies(self) -> "Design":
+        """The same rows where nothing leaves the machine."""
+        return replace(self, study=True)
 
     @property
     def width(self) -> int:

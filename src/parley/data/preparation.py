@@ -9,7 +9,7 @@ not above `feature_bound` and `target_bound`. Subtracting the centre, dividing b
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,6 @@ PUBLIC = "public sample"
 
 GRID = 2.0**-166  # the least power of two above SMALLEST
 SHIFT = 1.5 * 2**52 * GRID  # around it neighbouring floats lie GRID apart, so adding and subtracting it rounds to the grid
-AT_ONCE = 1 << 16  # numbers prepared at a time: they stay in the cache from one step to the next
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,32 +107,26 @@ class Preparation:
     def columns(self, frame: Rows, name: str) -> Floats:
         """The same by columns [p, n]: as files hold them, and in one stretch for every step on the way."""
         require_columns(frame, self.features, name)
-        raw = np.empty((len(self.features) + 1, len(frame)))
-        for place, column in zip(raw[:-1], self.features, strict=True):
-            place[:] = self._column(frame, column, name)
-        return self._prepared(raw)
+        return self._prepared((self._column(frame, column, name) for column in self.features), len(frame))
 
     def transform(self, raw: Floats) -> Floats:
         """The design matrix of coded raw features [n, features]."""
-        return np.ascontiguousarray(self._prepared(np.vstack([raw.T, np.ones(len(raw))])).T)
+        return np.ascontiguousarray(self._prepared(raw.T, len(raw)).T)
 
-    def _prepared(self, raw: Floats) -> Floats:
-        """Prepared columns [p, n] of coded raw ones [features, n] with a spare row for the constant; overwrites them."""
-        X, (low, high) = raw[:-1], self._interval
-        moved = bool(self.centre.any() or (self.scale != 1).any())
+    def _prepared(self, columns: Iterable[Floats], rows: int) -> Floats:
+        """Prepared columns [p, n] of coded raw ones [n], each in one go while it is in the cache."""
+        made = np.empty((len(self.features) + 1, rows))  # and one for the constant
         with np.errstate(over="ignore"):  # clipped next
-            for some in _groups(*X.shape):
-                x = X[some]
-                if moved:
-                    x -= self.centre[some, None]
-                    x /= self.scale[some, None]
-                settle(x, low[some, None], high[some, None])
+            for x, column, centre, scale, low, high in zip(made, columns, self.centre, self.scale, *self._interval, strict=False):
+                if centre != 0 or scale != 1:
+                    column = np.divide(np.subtract(column, centre, out=x), scale, out=x)
+                settle(column, low, high, x)
         if self.rotation is not None and self.component_low is not None and self.component_high is not None:
-            raw = np.empty((self.rotation.shape[1] + 1, X.shape[1]))
-            X = np.matmul(self.rotation.T, X, out=raw[:-1])
-            settle(X, self.component_low[:, None], self.component_high[:, None])
-        raw[-1] = 1.0
-        return raw[: self.width]
+            X, made = made[:-1], np.empty((self.rotation.shape[1] + 1, rows))
+            np.matmul(self.rotation.T, X, out=made[:-1])
+            settle(made[:-1], self.component_low[:, None], self.component_high[:, None], made[:-1])
+        made[-1] = 1.0
+        return made[: self.width]
 
     def target(self, frame: Rows, name: str) -> Floats:
         """The targets [n]: clipped to their bounds, centred and scaled; two classes as -1 and 1; several as their places, 0, 1, 2, ..."""
@@ -318,14 +311,15 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame) -> Preparation:
     if not model.components <= min(raw.shape):
         raise DataError(f"model.components = {model.components}: expected at most {min(raw.shape)}, the size of the public sample")
     standard = (clipped - centre) / scale
-    rotation = np.ascontiguousarray(PCA(model.components, svd_solver="full").fit(standard).components_.T)
+    with np.errstate(invalid="ignore"):  # shares of a variance that is 0, which nobody reads
+        rotation = np.ascontiguousarray(PCA(model.components, svd_solver="full").fit(standard).components_.T)
     scores = standard @ rotation
     low, high = (_capped(ends, -LARGEST, LARGEST) for ends in (scores.min(axis=0), scores.max(axis=0)))
     return replace(fitted, rotation=rotation, component_low=low, component_high=high)
 
 
-def settle(values: Floats, low: Floats | float, high: Floats | float) -> Floats:
-    """Values clipped to [low, high], then rounded to the grid of `GRID` where they are small; overwrites them.
+def settle(values: Floats, low: Floats | float, high: Floats | float, out: Floats | None = None) -> Floats:
+    """Values clipped to [low, high], then rounded to the grid of `GRID` where they are small.
 
     Formal guarantee: for limits within +-LARGEST the result is 0 or from SMALLEST to LARGEST in size, and larger values never become
     smaller ones. With S = `SHIFT`, v + S - S is a multiple of GRID for |v| <= 2^51 GRID: v + S lies where floats are GRID apart, and
@@ -335,21 +329,15 @@ def settle(values: Floats, low: Floats | float, high: Floats | float) -> Floats:
     >>> settle(np.array([0.1, -3e-51, 1e-300, -1e300]), -1e50, 1e50)
     array([ 1.e-01,  0.e+00,  0.e+00, -1.e+50])
     """
-    np.clip(values, low, high, out=values)
-    values += SHIFT
-    values -= SHIFT
-    return values
+    settled: Floats = np.clip(values, low, high, out=out)
+    settled += SHIFT
+    settled -= SHIFT
+    return settled
 
 
 def _standard(ends: Floats, centre: Floats | float, scale: Floats | float) -> Floats:
     with np.errstate(over="ignore"):  # clipped next
         return np.clip((ends - centre) / scale, -LARGEST, LARGEST)
-
-
-def _groups(columns: int, rows: int) -> list[slice]:
-    """The columns in groups that fit the cache, or one by one."""
-    few = max(1, AT_ONCE // max(rows, 1))
-    return [slice(start, start + few) for start in range(0, columns, few)]
 
 
 def _capped(values: Floats, low: Floats | float, high: Floats | float) -> Floats:
@@ -373,7 +361,7 @@ def _spread(values: Floats, columns: Sequence[str]) -> Floats:
 def _require_bearable(columns: Sequence[str], ends: Floats) -> None:
     """Refuse a public sample whose extremes [2, columns] are too large, or apart by too little, to compute with."""
     wide = np.abs(ends).max(axis=0) > LARGEST
-    narrow = (ends[0] < ends[1]) & ~(ends[1] - ends[0] >= SMALLEST)
+    narrow = (ends[0] < ends[1]) & ~(ends[1] / 2 - ends[0] / 2 >= SMALLEST / 2)
     wrong = np.flatnonzero(wide | narrow)
     if wrong.size:
         raise DataError(

@@ -53,10 +53,10 @@ class ParquetFolder:
         """(file, row group, rows) for all of them."""
         found = []
         self.require_unchanged()
-        with _discreet(self.files[0]):
+        with discreet(self.files[0]):
             columns = pq.read_schema(self.files[0])
         for file in self.files:
-            with _discreet(file):
+            with discreet(file):
                 about = pq.read_metadata(file)
                 alike = pq.read_schema(file).equals(columns)
             if not alike:
@@ -83,7 +83,7 @@ class ParquetFolder:
 
     def example(self) -> pd.DataFrame:
         """No rows: the names and kinds of the columns."""
-        with _discreet(self.files[0]):
+        with discreet(self.files[0]):
             return pd.DataFrame(pq.read_schema(self.files[0]).empty_table().to_pandas())
 
 
@@ -166,7 +166,7 @@ class StreamedDesign(Design):
         """The piece's kept rows as they come."""
         place, each = piece.start, buffer_size(len(self._columns))
         for file, groups in groupby(piece.groups, key=itemgetter(0)):
-            with _discreet(file), pq.ParquetFile(file, pre_buffer=False, buffer_size=each) as source:
+            with discreet(file), pq.ParquetFile(file, pre_buffer=False, buffer_size=each) as source:
                 for _, group, rows in groups:
                     begun = place
                     for batch in source.iter_batches(AT_ONCE * BLOCK, row_groups=[group], columns=self._columns, use_threads=False):
@@ -194,7 +194,7 @@ def _stamped(files: tuple[Path, ...]) -> tuple[tuple[str, int, int, int], ...]:
 
 
 @contextmanager
-def _discreet(file: Path) -> Iterator[None]:
+def discreet(file: Path) -> Iterator[None]:
     """What pyarrow says about a file may quote its cells."""
     try:
         yield

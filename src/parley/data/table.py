@@ -1,16 +1,20 @@
 """Reading tables and checking their cells. A message names column and row (the first row of data is 1), never a cell's value."""
 
 import difflib
+import filecmp
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from types import NoneType
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from parley.data.cells import LONGEST, cell_name, cell_number, missing_cells
 from parley.errors import DataError
 from parley.validate import Floats
 
@@ -38,6 +42,17 @@ def read_table(table: Table) -> pd.DataFrame:
         raise DataError(f"{path}: cannot be read as {path.suffix[1:]} ({type(error).__name__})") from None
 
 
+def holds(table: Path, file: Path) -> bool:
+    """Whether `file` is the table or one of its files (by whatever name), lies in its folder, or is a copy of one to the byte."""
+    if not file.is_file() or not table.exists():
+        return False
+    if table.is_dir() and file.resolve().is_relative_to(table.resolve()):
+        return True
+    size = file.stat().st_size
+    own = [table] if table.is_file() else [part for part in table.iterdir() if part.is_file()]
+    return any(file.samefile(part) or (part.stat().st_size == size and filecmp.cmp(file, part, shallow=False)) for part in own)
+
+
 def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
     """Refuse a table that lacks one of `columns`, with a suggestion where one is close."""
     present = Counter(str(c) for c in (frame.columns if isinstance(frame, pd.DataFrame) else frame.schema.names))
@@ -60,7 +75,8 @@ def numbers(frame: Rows, column: str, name: str) -> Floats:
     values = _plain_numbers(frame, column)
     if values is None:
         series = _series(frame, column, name)
-        values = _parsed(frame, column, name) if is_text(series) else series.to_numpy(dtype=np.float64, na_value=np.nan)
+        plain = series.dtype.kind in "biuf"  # each cell's float, as `cell_number` gives it too
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan) if plain else _parsed(frame, column, name)
     finite = np.isfinite(values)
     if not finite.all():
         bad = np.flatnonzero(~finite)
@@ -85,17 +101,20 @@ def _series(frame: Rows, column: str, name: str) -> "pd.Series[Any]":
     """A column as pandas sees it."""
     if isinstance(frame, pd.DataFrame):
         return frame[column]
+    cells = frame.column(column)
+    if pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type):
+        cells = pc.binary_slice(cells, 0, LONGEST)
     try:
-        found: pd.Series[Any] = frame.select([column]).to_pandas()[column]
+        found: pd.Series[Any] = pa.record_batch({column: cells}).to_pandas()[column]
     except Exception as error:  # as in `read_table`
         raise DataError(f"{name}: column {column!r}: its cells cannot be read ({type(error).__name__})") from None
     return found
 
 
 def _parsed(frame: Rows, column: str, name: str) -> Floats:
-    """Text cells as numbers, missing ones as NaN."""
-    place, kinds = _kinds(frame, column, name)
-    parsed = np.array([*(_number(kind) for kind in kinds), np.nan])  # the last one is for missing cells, place -1
+    """Cells as numbers one by one, missing ones as NaN."""
+    place, cells = _cells(frame, column, name)
+    parsed = np.array([*map(cell_number, cells), np.nan])  # the last one is for missing cells, place -1
     values: Floats = parsed[place]
     wrong = np.flatnonzero(np.isnan(values) & (place >= 0))
     if wrong.size:
@@ -111,66 +130,100 @@ def codes(frame: Rows, column: str, categories: Sequence[str], name: str) -> Flo
 
     The list comes from the terms or from public data, so a code never depends on the private table.
     """
-    place, kinds = _kinds(frame, column, name)
-    missing = np.flatnonzero(place < 0)
-    if missing.size:
-        raise DataError(f"{name}: column {column!r}, row {missing[0] + 1}: a missing value; expected a name")
+    place, called = _called(frame, column, name)
+    _require_all(place, column, name, "a name")
     number = {category: code for code, category in enumerate(categories)}
-    lookup = np.array([number.get(_cell_name(kind), len(categories)) for kind in kinds], dtype=np.float64)
+    lookup = np.array([number.get(text, len(categories)) for text in called], dtype=np.float64)
     return np.asarray(lookup[place])
 
 
 def names(frame: pd.DataFrame, column: str, name: str) -> list[str]:
-    """The different names in a column, sorted."""
-    return sorted({_cell_name(kind) for kind in _kinds(frame, column, name)[1]})
-
-
-def _kinds(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[Any]]:
-    """(which of the different cells each row holds, -1 for a missing one; the different cells)."""
-    if not isinstance(frame, pd.DataFrame) and (found := _words(frame.column(column))) is not None:
-        return found
-    try:
-        place, kinds = pd.factorize(_series(frame, column, name).astype(object))
-    except TypeError:
-        raise DataError(f"{name}: column {column!r}: expected numbers or names in its cells") from None
-    return place, list(kinds)
-
-
-def _words(cells: pa.Array) -> tuple[NDArray[np.int64], list[Any]] | None:
-    """The same for a Parquet column of text, without a Python object for every cell; None for other columns."""
-    words = cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
-    if not (pa.types.is_string(words.type) or pa.types.is_large_string(words.type)):
-        return None
-    encoded = words.dictionary_encode()
-    return encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(), encoded.dictionary.to_pylist()
-
-
-def _cell_name(cell: Any) -> str:
-    """What a cell is called, whatever type its column was given: 1, 1.0 and "1" are the same name.
-
-    A function of the cell alone, so that no record changes how another one is read.
-    """
-    if isinstance(cell, str):
-        return cell
-    if isinstance(cell, int | float | np.number | np.bool_) and float(cell).is_integer():
-        return str(int(cell))
-    return str(cell)
-
-
-def _number(cell: Any) -> float:
-    try:
-        return float(cell)
-    except (TypeError, ValueError):
-        return np.nan
+    """The different names in a column, sorted; gaps have none."""
+    return sorted(set(_called(frame, column, name)[1]))
 
 
 def keep_per_person(frame: pd.DataFrame, person: str, limit: int, name: str) -> pd.DataFrame:
-    """The first `limit` rows of every person, in the table's order."""
+    """The first `limit` rows of every person, in the table's order. A person is whoever has one name in the column `person`."""
     require_columns(frame, [person], name)
-    place, kinds = _kinds(frame, person, name)
-    missing = np.flatnonzero(place < 0)
-    if missing.size:
-        raise DataError(f"{name}: column {person!r}, row {missing[0] + 1}: a missing value; every row needs its person")
-    people = pd.factorize(np.array([_cell_name(kind) for kind in kinds], dtype=object))[0][place]
+    place, called = _called(frame, person, name)
+    _require_all(place, person, name, "its person")
+    known: dict[str, int] = {}
+    people = np.array([known.setdefault(text, len(known)) for text in called], dtype=np.int64)[place]
     kept = pd.Series(people).groupby(people).cumcount() < limit
     return frame[kept.to_numpy()].reset_index(drop=True)
+
+
+def _require_all(place: NDArray[np.int64], column: str, name: str, what: str) -> None:
+    missing = np.flatnonzero(place < 0)
+    if missing.size:
+        raise DataError(f"{name}: column {column!r}, row {missing[0] + 1}: a missing value; every row needs {what}")
+
+
+def _called(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[str]]:
+    """(which of the names listed each row has, -1 for a gap; the list, in which a name may come twice)."""
+    place, cells = _cells(frame, column, name)
+    called = [cell_name(cell) for cell in cells]
+    known = [text for text in called if text is not None]
+    if len(known) < len(called):
+        nameless = np.array([*(text is None for text in called), False])  # the last one is for gaps, place -1
+        row = np.flatnonzero(nameless[place])[0] + 1
+        raise DataError(f"{name}: column {column!r}, row {row}: expected a name: text, a whole number, or a float below 2^53")
+    return place, known
+
+
+def _cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[Any]]:
+    """(which of the listed cells each row holds, -1 for a missing one; the list).
+
+    Rows share an entry only where the column's type leaves no doubt that their cells have one name and one number: cells of mixed
+    types may be equal and yet be written differently, so they are listed one by one.
+    """
+    words = _text(frame[column]) if isinstance(frame, pd.DataFrame) else frame.column(column)
+    try:
+        found = None if words is None else _words(words)
+    except UnicodeError:
+        raise DataError(f"{name}: column {column!r}: its text cannot be read; expected UTF-8") from None
+    if found is not None:
+        return found
+    series = _series(frame, column, name)
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        return np.asarray(series.cat.codes, dtype=np.int64), list(series.cat.categories.astype(object))
+    if series.dtype.kind in "biufmM":
+        place, kinds = pd.factorize(series)
+        return np.asarray(place, dtype=np.int64), list(kinds)
+    cells = series.to_numpy(dtype=object)
+    present = ~missing_cells(cells)
+    return np.where(present, np.cumsum(present) - 1, -1), cells[present].tolist()
+
+
+def _text(series: "pd.Series[Any]") -> pa.Array | None:
+    """A column of nothing but text and gaps as Arrow holds it; None for other columns."""
+    if isinstance(series.dtype, pd.StringDtype | pd.ArrowDtype):
+        cells = pa.array(series.array, from_pandas=True)
+        return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+    if series.dtype != object or not set(map(type, cells := series.to_numpy())) <= {str, NoneType}:
+        return None
+    try:
+        return pa.array(cells, pa.large_string(), from_pandas=True)
+    except UnicodeError:  # half a character, which Python holds and Arrow does not
+        return None
+
+
+def _words(cells: pa.Array) -> tuple[NDArray[np.int64], list[Any]] | None:
+    """`_cells` of an Arrow column of text, without a Python object for every cell; None for other columns."""
+    if pa.types.is_dictionary(cells.type):
+        words = _short(cells.dictionary)
+        cells = None if words is None else pa.DictionaryArray.from_arrays(cells.indices, words).dictionary_decode()
+    else:
+        cells = _short(cells)
+    if cells is None:
+        return None
+    encoded = cells.dictionary_encode()
+    return encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(), encoded.dictionary.to_pylist()
+
+
+def _short(words: pa.Array) -> pa.Array | None:
+    """Text cut to the length that is looked at; None for what is not text."""
+    if not (pa.types.is_string(words.type) or pa.types.is_large_string(words.type)):
+        return None
+    longest = pc.max(pc.binary_length(words)).as_py()
+    return words if longest is None or longest <= LONGEST else pc.utf8_slice_codeunits(words, 0, LONGEST)

@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives import serialization
 
 from parley.errors import CertificateError, Refusal, SettingError, Unavailable
 from parley.exchange import messages
-from parley.exchange.certificates import fingerprint, names
 from parley.exchange.messages import LARGEST_MESSAGE, SERVICE, Standing, Told
-from parley.exchange.settings import Identity
+from parley.identity.certificates import fingerprint, names
+from parley.identity.settings import Identity
 from parley.owner import Owner
 from parley.queries import Query
 from parley.validate import printable

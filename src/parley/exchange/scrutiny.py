@@ -4,6 +4,7 @@ Everything that is compared is public or was said by the owner itself. So wrong 
 books kept beside the ones shown pass: no learner can see those.
 """
 
+from collections.abc import Iterator
 from fractions import Fraction
 
 from parley.account import Head
@@ -15,6 +16,11 @@ from parley.validate import Floats
 
 UNLIKELY = 1e-12  # how probable it is at most that an honest answer is refused
 TOLERANCE = Fraction(1, 10**6)  # of epsilon: other machines' libraries compute the Gaussian's cost to other last digits
+
+REMEDY = (
+    "answers that left are missing from its books. At the owner: parley owner restore, which with --assume-spent counts them as spent; "
+    "these terms are over, go on under new ones"
+)
 
 
 class Scrutiny:
@@ -54,37 +60,50 @@ class Scrutiny:
             )
 
     def check_standing(self, standing: Standing, least: int, answers: int, before: Standing | None) -> None:
-        """Refuse an account that does not follow from the plan: after an answer to round `least`, of which this learner heard `answers`."""
+        """Refuse an account that does not follow from the plan. `least` is the round just answered (0: none was asked), `answers` how many
+        this learner has heard in all, `before` the owner's last word in this run.
+
+        An answer that was stored before leaves the account where it stood. One that the owner closed counts as spent whole, and gets no
+        further answer.
+        """
         if (standing.epsilon, standing.rounds) != (self._part.epsilon, self._part.rounds):
             raise ContradictionError(
                 f"{self.owner}: speaks of epsilon {float(standing.epsilon):g} and {standing.rounds} rounds, the terms of "
                 f"{float(self._part.epsilon):g} and {self._part.rounds}"
             )
-        if not least <= standing.answered <= self._part.rounds:
+        latest = self._part.rounds if before is None or not least else max(least, before.answered)
+        if not least <= standing.answered <= latest:
             raise ContradictionError(
-                f"{self.owner}: says that the last round it answered is {standing.answered}, after round {least}"
+                f"{self.owner}: says that the last round it answered is {standing.answered}, after round {least} was asked: another "
+                "learner asks by these terms, or its books are not those of this run"
             )
+        if before is not None and (standing.spent < before.spent or standing.answered < before.answered):
+            raise ContradictionError(f"{self.owner}: had spent more before: its ledger was rolled back; {REMEDY}")
+        closed = standing.spent == self._part.epsilon and (before is None or standing.answered == before.answered)
         fewest = answers if self._gaps else standing.answered
-        if not any(self._near(standing.spent, self.cost(standing.answered, k)) for k in self._counts(standing, fewest)):
+        if not closed and not any(
+            self._near(standing.spent, self.cost(standing.answered, k)) for k in self._counts(standing, fewest)
+        ):
             due = float(self.cost(standing.answered, fewest))
             raise ContradictionError(
                 f"{self.owner}: says that it has spent {float(standing.spent):g} by round {standing.answered}, where the terms make it "
                 f"{'at least ' if self._gaps else ''}{due:g}: its answers are not debited as agreed, or its ledger was rolled back"
             )
-        if before is not None and (standing.spent < before.spent or standing.answered < before.answered):
-            raise ContradictionError(f"{self.owner}: had spent more before: its ledger was rolled back, {REMEDY}")
 
     def cost(self, answered: int, answers: int) -> Fraction:
         """The epsilon spent by this many answers, the last to round `answered`."""
         return self._part.cost(answered, answers) if answers > 0 else Fraction(0)
 
-    def _counts(self, standing: Standing, fewest: int) -> list[int]:
-        """How many answers may have cost what was spent: costs never fall as answers grow, so those around the place where it lies."""
+    def _counts(self, standing: Standing, fewest: int) -> Iterator[int]:
+        """How many answers may have cost what was spent: most often the fewest; costs never fall as answers grow, so else those around
+        the place where it lies."""
         low, high = fewest, standing.answered
+        if low <= high:
+            yield low
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if self.cost(standing.answered, middle) >= standing.spent else (middle + 1, high)
-        return [k for k in (low - 1, low) if fewest <= k <= standing.answered]
+        yield from (k for k in (low - 1, low) if fewest < k <= standing.answered)
 
     def _near(self, said: Fraction, due: Fraction) -> bool:
         return abs(said - due) <= (0 if self._part.training.series.exact else TOLERANCE * self._part.epsilon)
@@ -111,9 +130,3 @@ class Scrutiny:
             f"{self.owner}: its ledger was rolled back: it had {before.entries} rows, ending in {before.hash[:16]}…, and now {now}; "
             f"{REMEDY}"
         )
-
-
-REMEDY = (
-    "answers that left are missing from its books. There: parley owner restore --assume-spent, which counts them as spent; "
-    "these terms are over, go on under new ones"
-)

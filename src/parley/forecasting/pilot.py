@@ -127,7 +127,7 @@ def open_pilot(terms: Terms, known: Table | Source | None = None) -> Pilot:
         raise DataError(
             "a forecast needs public knowledge: model.public in the terms, a pilot table, released moments or stated assumptions"
         )
-    return _with(setup, Sample(design))
+    return _with(setup, Sample(design.for_studies()))
 
 
 def _with(setup: Setup, source: Source) -> Pilot:

@@ -130,7 +130,7 @@ class Sample:
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
         """Rows drawn with replacement."""
         drawn = [rng.integers(len(self.design), size=len(self.design)) for _ in range(count)]
-        return [Sample(Design(self.design.X[rows], self.design.y[rows], self.design.weight[rows])) for rows in drawn]
+        return [Sample(self.design.where(rows)) for rows in drawn]
 
 
 @dataclass(frozen=True, eq=False)

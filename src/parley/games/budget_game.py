@@ -62,7 +62,7 @@ class BudgetGame:
     def gains(self, epsilon: Floats, members: Members) -> Floats:
         """Test cost alone less test cost together of every member; 0 for whoever stays out."""
         cost, noise = self.stakes.cost, self.stakes.noise(epsilon)
-        return np.where(members, cost.alone(noise.records) - cost.together(noise, members), 0.0)
+        return np.where(members, cost.alone(noise.records) - cost.together(noise, members)[..., None], 0.0)
 
     def joining(self, own: Floats, epsilon: Floats, members: Members, price: float = 0.0) -> Floats:
         """What every owner would get by joining with its budget `own`, the other members' budgets being `epsilon`.

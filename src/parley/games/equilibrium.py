@@ -107,9 +107,9 @@ def pure_equilibria(game: Game) -> list[Floats]:
     below, above = _bisect(game, y[change], y[change + 1], gap[change])
     candidates = np.concatenate([y[near], below, above])
     profiles = [np.array(pair) for pair in zip(_returned(game, candidates)[0], candidates, strict=True)] if candidates.size else []
-    settled = [_settle(game, profile) for profile in profiles]
+    refined = [_refined(game, profile) for profile in profiles]
     corners = [np.array(corner) for corner in itertools.product(*zip(game.low, game.high, strict=True))]
-    return _distinct(game, [*corners, *settled])
+    return _distinct(game, [*corners, *refined])
 
 
 def _returned(game: Game, y: Floats) -> tuple[Floats, Floats]:
@@ -130,7 +130,7 @@ def _bisect(game: Game, low: Floats, high: Floats, gap: Floats) -> tuple[Floats,
     return low, high
 
 
-def _settle(game: Game, profile: Floats) -> Floats:
+def _refined(game: Game, profile: Floats) -> Floats:
     """A few rounds of answers from a near-equilibrium; kept only if they make it better."""
     end = best_response_dynamics(game, profile, rounds=20).end
     near = np.max(np.abs(end - profile) / (game.high - game.low)) < 10 * APART

@@ -157,10 +157,9 @@ def contracts(game: BudgetGame, members: Members, target: float) -> Deal:
 
 def _contracts_at(game: BudgetGame, members: Members, own: Floats, target: float) -> Deal:
     """The cheapest contracts at this very quality; `own` are the budgets that members would choose unpaid."""
-    cost, noise = game.stakes.cost, game.stakes.noise(own)
-    allowed = (target * game.stakes.least_cost - cost.bias) / cost.noise_price if cost.noise_price > 0 else np.inf
-    epsilon = own
-    if noise.variance(members) > allowed:
+    cost, noise, epsilon = game.stakes.cost, game.stakes.noise(own), own
+    if cost.noise_price > 0 and game.stakes.fitness(noise.variance(members)) > target:
+        allowed = game.stakes.variance_at(target)
         ceiling = game.value * (cost.alone(noise.records) - cost.at(noise.size(members), allowed))
         epsilon = _priced_budgets(game, members, own, ceiling, allowed)
     payoff, weight = game.payoffs(epsilon, members), game.noise_weight(members)

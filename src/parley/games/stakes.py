@@ -54,6 +54,10 @@ class Stakes:
         """Expected relative fitness of models whose combined answers have this variance."""
         return np.asarray(self.cost.privacy_error(variance) / self.least_cost)
 
+    def variance_at(self, fitness: float) -> float:
+        """The variance of the combined answers at which models have this relative fitness; noise must have a price."""
+        return (fitness * self.least_cost - self.cost.bias) / self.cost.noise_price
+
 
 def stakes(terms: Terms, pilot: Table | Source | None = None, box: tuple[float, float] = BOX, seed: int = 0) -> Stakes:
     """Forecast what any coalition with any budgets in the box (all above the score's part) would cost. No private record is looked at.

@@ -51,13 +51,14 @@ class Algorithm(ABC):
     remembers: ClassVar[str | None] = None  # the name of what it remembers beside theta: files once had one nameless array
 
     @classmethod
-    @abstractmethod
     def make(cls, setup: Setup) -> Self:
         """The algorithm of these terms, its settings fixed from public knowledge."""
+        return cls(setup.objective, setup.terms.learning.horizon, setup.limits.radius)
 
-    @abstractmethod
     def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
         """The state before the first round, at the parameter `origin` [P]; `worlds` are the axes of a study's replicates."""
+        theta = np.broadcast_to(origin, (*worlds, len(origin)))
+        return State(1, theta, {} if self.remembers is None else {self.remembers: theta})
 
     @abstractmethod
     def query(self, state: State, asker: Asker) -> Query:
@@ -67,9 +68,9 @@ class Algorithm(ABC):
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
         """The state after the owners' combined answer; `answers` are the single ones, where the aggregation shows them."""
 
-    @abstractmethod
     def model(self, state: State) -> Floats:
-        """The model [..., P] if the run ended here."""
+        """The model [..., P] if the run ended here; usually theta itself."""
+        return state.theta
 
     def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
         """Whom round `state.round` asks what, by name. Here: the same of everybody whose turn it is."""
@@ -97,10 +98,6 @@ class Descent(Algorithm):
     @classmethod
     def make(cls, setup: Setup) -> Self:
         return cls(setup.objective, setup.terms.learning.horizon, setup.terms.model.radius, step_size(setup))
-
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        theta = np.broadcast_to(origin, (*worlds, len(origin)))
-        return State(1, theta, {} if self.remembers is None else {self.remembers: theta})
 
     def query(self, state: State, asker: Asker) -> Query:
         return GradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)

@@ -3,7 +3,10 @@
 For people who want a private linear model of one table, and for everything in scikit-learn that takes an estimator.
 """
 
-from typing import Any, Literal, Self
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -11,8 +14,16 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import validate_data
 
 from parley.learning.train import train
-from parley.mechanisms import FastNoise, SafeNoise
-from parley.outcome.model import JointClassifier, JointLogisticClassifier, JointModel, JointRegressor, discreet
+from parley.ledger import Ledger
+from parley.outcome.model import (
+    JointClassifier,
+    JointLogisticClassifier,
+    JointModel,
+    JointRegressor,
+    JointSoftmaxClassifier,
+    discreet,
+)
+from parley.outcome.result import Result
 from parley.owner import Owner
 from parley.terms import Terms
 from parley.validate import Floats
@@ -21,11 +32,16 @@ from parley.validate import Floats
 class _Fits(JointModel):
     """Training on one table.
 
-    Formal guarantee: the fitted model is epsilon-DP (replace-one, the number of rows public; the set of class labels too) if
-    `random_state` is None: then the noise is exact (`SafeNoise`). With a seed the noise is fast and the run is a study.
+    Formal guarantee: if `random_state` is None, `theta_` is epsilon-DP (replace-one; the number of rows and the set of class labels are
+    public). The fit is then a release like an owner's between organisations: exact noise (`SafeNoise`), every answer debited from a
+    ledger before it is used, and `released_` is true. That ledger lasts as long as the fit: each further fit costs epsilon again, and
+    nobody counts them. Where they must be counted, use `Owner` with a `Ledger` that is kept, and `train`.
+
+    With a seed the run is a study: its noise can be drawn again by whoever knows the seed, so its model guarantees nothing, and
+    `released_` is false.
     """
 
-    kind: Literal["linear-regression", "linear-svm", "logistic-regression"]
+    kind: ClassVar[str]
 
     def __init__(
         self,
@@ -45,7 +61,7 @@ class _Fits(JointModel):
         self.regularisation = regularisation
         self.random_state = random_state
 
-    def _train(self, X: Floats, y: Floats) -> Self:
+    def _train(self, X: Floats, y: Any, **model: Any) -> Self:
         columns = [f"x{j}" for j in range(X.shape[1])]
         table = pd.DataFrame(X, columns=columns).assign(y=y)
         terms = Terms.from_dict(
@@ -57,6 +73,7 @@ class _Fits(JointModel):
                     "intercept": True,
                     "radius": self.radius,
                     "regularisation": self.regularisation,
+                    **model,
                 },
                 "learning": {"horizon": self.horizon, "step": self.step},
                 "privacy": {"clip": self.clip},
@@ -64,12 +81,23 @@ class _Fits(JointModel):
             },
             source=type(self).__name__,
         )
-        noise = SafeNoise() if self.random_state is None else FastNoise()
-        result = train(terms, [Owner("owner", table, noise=noise)], seed=self.random_state, measure=False)
-        return self._take(result.model.preparation_, result.theta[0], result.terms_hash, released=False)
+        result = _study(terms, table, self.random_state) if self.random_state is not None else _release(terms, table)
+        return self._take(result.model.preparation_, result.theta[0], result.terms_hash, result.released)
 
     def _rows(self, X: Any) -> Floats:
         return self._positional_rows(X)
+
+
+def _study(terms: Terms, table: pd.DataFrame, seed: int) -> Result:
+    return train(terms, [Owner("owner", table)], seed=seed, measure=False)
+
+
+def _release(terms: Terms, table: pd.DataFrame) -> Result:
+    """The walk of a release, with books that are closed when it is over."""
+    with TemporaryDirectory() as folder, closing(Ledger(Path(folder) / "fit.ledger", terms.owners[0].epsilon)) as ledger:
+        owner = Owner("owner", table, ledger=ledger)
+        owner.accept(terms)
+        return train(terms, [owner], measure=False)
 
 
 class PrivateLinearRegression(_Fits, JointRegressor):
@@ -96,15 +124,20 @@ class _FitsClasses(_Fits):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows X [n, features] and two classes y [n]."""
+        X, y = self._checked(X, y)
+        if len(self.classes_) > 2:
+            raise ValueError(f"Only binary classification is supported. The type of the target is {type_of_target(y)}.")
+        return self._train(X, (y == self.classes_[1]).astype(np.float64))
+
+    def _checked(self, X: Any, y: Any) -> tuple[Floats, Any]:
+        """Rows and classes as scikit-learn wants them; `classes_` is set."""
         with discreet():
             X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
-        if len(self.classes_) > 2:
-            raise ValueError(f"Only binary classification is supported. The type of the target is {type_of_target(y)}.")
         if len(self.classes_) < 2:
             raise ValueError("Classifier can't train when only one class is present.")
-        return self._train(X, (y == self.classes_[1]).astype(np.float64))
+        return X, y
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -122,3 +155,20 @@ class PrivateLogisticRegression(_FitsClasses, JointLogisticClassifier):
     """Logistic regression of one table under differential privacy."""
 
     kind = "logistic-regression"
+
+
+class PrivateSoftmaxRegression(_FitsClasses, JointSoftmaxClassifier):
+    """Softmax regression of one table, with any number of classes, under differential privacy."""
+
+    kind = "softmax-regression"
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train on rows X [n, features] and classes y [n]."""
+        X, y = self._checked(X, y)
+        places = [str(place) for place in range(len(self.classes_))]
+        return self._train(X, np.array(places)[np.searchsorted(self.classes_, y)], categories={"y": places})
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = True
+        return tags

@@ -34,6 +34,3 @@ class FederatedAveraging(Descent):
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
         return State(state.round + 1, self.boxed(state.theta - self.step * self.local_steps * combined))
-
-    def model(self, state: State) -> Floats:
-        return state.theta

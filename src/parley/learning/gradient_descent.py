@@ -18,6 +18,3 @@ class GradientDescent(Descent):
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
         return State(state.round + 1, self.moved(state, combined, self.step / (self.horizon**2 * state.round)))
-
-    def model(self, state: State) -> Floats:
-        return state.theta

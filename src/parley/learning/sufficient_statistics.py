@@ -61,9 +61,6 @@ class SufficientStatistics(Algorithm):
     def without_noise(self) -> Self:
         return replace(self, deviation=0.0)  # nothing to stand clear of
 
-    def model(self, state: State) -> Floats:
-        return state.theta
-
     def released(self, state: State, setup: Setup) -> dict[str, Any]:
         """The released moments of the first replicate, for a forecast: matrix, number of records, deviation of the noise."""
         records = sum(part.training.question.records for part in setup.parts.values())

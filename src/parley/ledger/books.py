@@ -3,9 +3,9 @@
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 
 from parley.account import Account, Head, Reservation
-from parley.accounting import exact
 from parley.durable import create
 from parley.errors import BrokenChainError, LedgerError
 from parley.ledger import rows, schema
-from parley.ledger.chain import COLUMNS, append, head
+from parley.ledger.chain import COLUMNS, START, append, head
 from parley.ledger.contract import Budget, Cost, Facts, Release
 from parley.ledger.lines import Drawing, Line, Place
 from parley.ledger.verification import FULLY, PAGE, Verification, recall
 from parley.queries import Query
-from parley.validate import Floats
+from parley.validate import Floats, exact
 
 
 class Ledger:
@@ -31,7 +30,8 @@ class Ledger:
     Formal guarantee: over the file's whole life the reservations of all accepted terms add up to at most the lifetime budget
     (epsilon and delta, by simple composition), and the answers under each stay within its reservation, across threads, processes,
     forks, crashes, retries and restarts; at most one answer ever exists for a query id and for a round of an agreement; all answers
-    under an agreement come from the table with which it was accepted. What no file can notice is being put back together with all that
+    under an agreement come from the table with which it was accepted. What was promised and released stays in it for ever; of the answers
+    themselves the latest, up to `rows.KEPT` bytes for each agreement. What no file can notice is being put back together with all that
     lies beside it: a learner that keeps the chain's end does.
 
     `lifetime` (and `lifetime_delta`) are needed when the file is new and must be left out or equal afterwards. A file of an earlier
@@ -49,7 +49,8 @@ class Ledger:
         self, path: str | Path, lifetime: float | str | Fraction | None = None, lifetime_delta: float | str | None = None
     ) -> None:
         self.path = Path(path)
-        if str(path) in ("", ":memory:"):
+        named = self.path.name not in ("", ":memory:") and not str(self.path).startswith("file:")  # "./:memory:" is one too
+        if not named or (self.path.exists() and not self.path.is_file()):
             raise LedgerError(f"{str(path)!r}: a ledger is a file; give its path")
         if lifetime is None and not self.path.exists():
             raise LedgerError(f"{self.path}: no such ledger; to make one, give its lifetime budget (epsilon)")
@@ -87,8 +88,7 @@ class Ledger:
     def hash_at(self, entries: int) -> str | None:
         """The hash that the chain had with this many rows; None if it never had so many, or not since the file has a version."""
         with self._reader.transaction() as db:
-            row = db.execute("SELECT hash FROM entries WHERE seq=?", (entries,)).fetchone()
-            return None if row is None or entries < (rows.upgraded(db) or 0) else str(row[0])
+            return None if entries < (rows.upgraded(db) or 0) else _hash_at(db, entries)
 
     def accept(self, reservation: Reservation, table: bytes | None = None) -> None:
         """Reserve for these terms. Accepting the same terms again changes nothing; terms are never un-accepted.
@@ -114,10 +114,15 @@ class Ledger:
         with self._writer.transaction() as db:
             rows.close(db, terms, why)
 
+    def assume_spent(self, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
+        """Close all agreements, those `lost` to the ledger too, and count the whole lifetime budget as spent if so wanted (`backup`)."""
+        with self._writer.transaction() as db:
+            rows.assume_spent(db, self.path, owner, lost, everything)
+
     def account(self, terms: str) -> Account:
         """Where the agreement stands."""
         with self._reader.transaction() as db:
-            return rows.account(db, terms)
+            return replace(rows.account(db, terms), head=head(db))
 
     def accounts(self) -> list[tuple[str, Account]]:
         """All agreements with the time of their acceptance, oldest first."""
@@ -133,23 +138,25 @@ class Ledger:
         a crash between draw and commit released nothing, and nobody saw that draw. (Should a disk that cannot lock let a second one in,
         the transaction looks once more: who comes late throws its draw away unseen, whatever it was.)
         """
-        known = self._answerable(query, spent_after)
-        if known is not None:
-            return known
+        with self._reader.transaction() as db:
+            found = _look(db, query, spent_after)
+        if not isinstance(found, _Open):
+            return found
         draw = release()
         with self._drawing:
-            known = self._answerable(query, spent_after)
-            if known is not None:
-                return known
+            with self._reader.transaction() as db:
+                found = _look(db, query, spent_after, found)
+            if not isinstance(found, _Open):
+                return found
             value = np.ascontiguousarray(draw(), dtype="<f8")
             with self._writer.transaction() as db:
-                known = rows.stored(db, query)
-                if known is not None:
-                    return known
-                before = rows.account(db, query.terms_hash)
-                after = before.debit(query.learner, query.round, spent_after)
+                found = _look(db, query, spent_after, found)
+                if not isinstance(found, _Open):
+                    return found
+                before, after = found.before, found.after
                 end = append(
                     db,
+                    last=found.end,
                     kind="answer",
                     terms=query.terms_hash,
                     learner=query.learner,
@@ -163,6 +170,8 @@ class Ledger:
                     shape=json.dumps(value.shape),
                     answer=value.tobytes(),
                 )
+                rows.prune(db, query.terms_hash, after.answers, value.nbytes)
+            self._drawing.note(end)
         return value, replace(after, head=end)
 
     def entries(self) -> Iterator[dict[str, Any]]:
@@ -198,9 +207,10 @@ class Ledger:
             path = beside(self.path, "verified")
             others = recall(path)  # another process may be further
             if others is None or others.head.entries < self._verified.head.entries:
-                with contextlib.suppress(OSError):  # a memory only: without it the next opening starts at the first row
+                with contextlib.suppress(OSError):  # a memory only
                     self._verified.remember(path)
-            self._archivist.checkpoint()
+            if self._kept is not None:
+                self._archivist.checkpoint()
             self._kept = self._verified.head
 
     def close(self) -> None:
@@ -240,16 +250,15 @@ class Ledger:
         return begin
 
     def _require_known(self, db: sqlite3.Connection) -> None:
+        """Memories are read before the ledger: it may grow meanwhile, and they with it."""
         kept = recall(beside(self.path, "verified"))
-        if kept is None:
-            return
-        made = schema.version(db, self.path) is not None
-        row = db.execute("SELECT hash FROM entries WHERE seq=?", (kept.head.entries,)).fetchone() if made else None
-        if row != (kept.head.hash,):
+        for known in (None if kept is None else kept.head, self._drawing.noted()):
+            end = Head(0, START) if schema.version(db, self.path) is None else head(db)
+            if known is None or (known.entries <= end.entries and _hash_at(db, known.entries) == known.hash):
+                continue
             raise BrokenChainError(
-                f"{self.path}: the ledger was rolled back or replaced: {kept.head.entries} rows were there, now there are "
-                f"{head(db).entries if made else 0}, and they do not go on from those. Put the latest one back with its -wal file; "
-                "if it is lost: parley owner restore"
+                f"{self.path}: the ledger was rolled back or replaced: {known.entries} rows were there, now there are {end.entries}, and "
+                "they do not go on from those. Put the latest one back with its -wal file; if it is lost: parley owner restore"
             )
 
     def _follow(self, verification: Verification) -> None:
@@ -257,13 +266,31 @@ class Ledger:
             upgraded = rows.upgraded(db)
         verification.follow(self._archivist.transaction, self.path, upgraded)
 
-    def _answerable(self, query: Query, spent_after: Cost) -> tuple[Floats, Account] | None:
-        """The stored answer; None if there is none and this question may have one, else a refusal."""
-        with self._reader.transaction() as db:
-            known = rows.stored(db, query)
-            if known is None:
-                rows.account(db, query.terms_hash).debit(query.learner, query.round, spent_after)
-            return known
+
+@dataclass(frozen=True)
+class _Open:
+    """A question that may be answered, by a ledger that ends here: its agreement before and after."""
+
+    end: Head
+    before: Account
+    after: Account
+
+
+def _look(db: sqlite3.Connection, query: Query, spent_after: Cost, known: _Open | None = None) -> _Open | tuple[Floats, Account]:
+    """The stored answer, or that there is none and the question may have one; else a refusal. While no row was added, what is `known`."""
+    end = head(db)
+    if known is not None and known.end == end:
+        return known
+    stored = rows.stored(db, query)
+    if stored is not None:
+        return stored
+    account = rows.account(db, query.terms_hash)
+    return _Open(end, account, account.debit(query.learner, query.round, spent_after))
+
+
+def _hash_at(db: sqlite3.Connection, entries: int) -> str | None:
+    row = db.execute("SELECT hash FROM entries WHERE seq=?", (entries,)).fetchone()
+    return None if row is None else str(row[0])
 
 
 def beside(ledger: Path, what: str) -> Path:

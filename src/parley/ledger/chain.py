@@ -24,6 +24,7 @@ COLUMNS = (
 )  # fmt: skip
 START = "0" * 64
 PAD = 32  # bytes, as long as a digest
+_INSERT = f"INSERT INTO entries ({', '.join(COLUMNS)}, pad, previous, hash) VALUES ({', '.join('?' * (len(COLUMNS) + 3))})"  # noqa: S608
 _encode = json.JSONEncoder().encode
 
 
@@ -32,23 +33,25 @@ def seal(digest: bytes, pad: bytes) -> str:
     return (int.from_bytes(digest) ^ int.from_bytes(pad)).to_bytes(PAD).hex()
 
 
-def row_hash(previous: str, row: tuple[Any, ...], pad: bytes) -> str:
-    """The link of the chain: a hash of everything in the row and of the row before.
+def row_hash(previous: str, row: tuple[Any, ...], pad: bytes, pruned: bytes | None = None) -> str:
+    """The link of the chain: a hash of everything in the row and of the row before. Of an answer that is no longer kept, `pruned` is the
+    digest.
 
     The row that says that the file was upgraded seals the hash before it: until then hashes covered the answers as they are.
     """
     *facts, answer = row
     if facts[2] == "upgrade":
         previous = seal(bytes.fromhex(previous), pad)
-    sealed = None if answer is None else seal(hashlib.sha256(answer).digest(), pad)
+    digest = pruned if answer is None else hashlib.sha256(answer).digest()
+    sealed = None if digest is None else seal(digest, pad)
     return hashlib.sha256(_encode(["parley-ledger-1", previous, *facts, sealed]).encode()).hexdigest()
 
 
-def first_row_hash(previous: str, row: tuple[Any, ...]) -> str:
+def first_row_hash(previous: str, row: tuple[Any, ...], pruned: bytes | None = None) -> str:
     """The link as it was before files had a version."""
     *facts, answer = row
-    digest = None if answer is None else hashlib.sha256(answer).hexdigest()
-    return hashlib.sha256(_encode([previous, *facts, digest]).encode()).hexdigest()
+    digest = pruned if answer is None else hashlib.sha256(answer).digest()
+    return hashlib.sha256(_encode([previous, *facts, None if digest is None else digest.hex()]).encode()).hexdigest()
 
 
 def head(db: sqlite3.Connection) -> Head:
@@ -57,15 +60,11 @@ def head(db: sqlite3.Connection) -> Head:
     return Head(0, START) if row is None else Head(*row)
 
 
-def append(db: sqlite3.Connection, pad: bytes | None = None, **entry: Any) -> Head:
-    """Add a row to the end of the chain, in the transaction under way; the new end."""
-    last, pad = head(db), pad or secrets.token_bytes(PAD)
+def append(db: sqlite3.Connection, pad: bytes | None = None, last: Head | None = None, **entry: Any) -> Head:
+    """Add a row to the end of the chain (`last`, if the caller has looked), in the transaction under way; the new end."""
+    last, pad = last or head(db), pad or secrets.token_bytes(PAD)
     entry |= {"seq": last.entries + 1, "time": datetime.now(UTC).isoformat(timespec="milliseconds")}
     row = tuple(entry.get(column) for column in COLUMNS)
     end = Head(last.entries + 1, row_hash(last.hash, row, pad))
-    marks = ", ".join("?" * (len(COLUMNS) + 3))
-    db.execute(
-        f"INSERT INTO entries ({', '.join(COLUMNS)}, pad, previous, hash) VALUES ({marks})",  # noqa: S608
-        (*row, pad, last.hash, end.hash),
-    )
+    db.execute(_INSERT, (*row, pad, last.hash, end.hash))
     return end

@@ -2,18 +2,20 @@
 
 import fcntl
 import os
+import re
 import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
+from parley.account import Head
 from parley.durable import PRIVATE
 from parley.errors import LedgerError
 
-WAL_PAGES = 64  # after so many the file itself is brought up to date (SQLite's default: 1000), so that a plain copy lacks little
+WAL_PAGES = 250  # after so many the file itself is brought up to date (SQLite's default: 1000), so that a plain copy lacks little
 
 
 class Place:
@@ -90,7 +92,9 @@ class Line:
 class Drawing:
     """Held by who draws noise for an answer of this ledger: one at a time, over threads and processes. The kernel ends it with a process.
 
-    No SQLite lock is held meanwhile: however long a draw takes, others read, accept and are told what is stored.
+    No SQLite lock is held meanwhile: however long a draw takes, others read, accept and are told what is stored. The file that is locked
+    holds where the chain ended with the last answer, so that an older copy of the ledger is noticed. It is on the disk when the system
+    gets to it: the death of a process loses nothing, that of the machine perhaps the last notes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -111,6 +115,23 @@ class Drawing:
             self.lock.release()
             raise
         return self
+
+    def note(self, end: Head) -> None:
+        """Write down where the chain ends; for who holds the lock."""
+        if self._descriptor is not None:
+            with suppress(OSError):  # a full disk: the answer is stored already
+                os.pwrite(self._descriptor, f"{end.entries:020d} {end.hash}\n".encode(), 0)
+
+    def noted(self) -> Head | None:
+        """What was written down; None if nothing was."""
+        try:
+            text, before = self._path.read_text(encoding="ascii"), ""
+            while text != before:  # somebody may be writing it
+                text, before = self._path.read_text(encoding="ascii"), text
+        except (OSError, ValueError):
+            return None
+        found = re.fullmatch(r"(\d{20}) ([0-9a-f]{64})\n", text)
+        return None if found is None else Head(int(found[1]), found[2])
 
     def __exit__(self, *exception: object) -> None:
         try:

@@ -1,8 +1,10 @@
 """What the rows of a ledger say, and the rows that promises make: functions of the transaction under way."""
 
+import hashlib
 import json
 import secrets
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -10,11 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from parley.account import Account, Reservation
-from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, UnknownTerms
+from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, OutOfOrder, UnknownTerms
 from parley.ledger.chain import PAD, append, head, seal
 from parley.ledger.contract import Budget, same_question
 from parley.queries import Query
 from parley.validate import Floats
+
+KEPT = 1 << 23  # bytes of answers that are kept for each agreement
 
 
 def lifetime(db: sqlite3.Connection) -> Budget:
@@ -41,12 +45,14 @@ def upgraded(db: sqlite3.Connection) -> int | None:
 def account(db: sqlite3.Connection, terms: str) -> Account:
     """Where an agreement stands."""
     accepted = db.execute(
-        "SELECT learner, epsilon, delta, round, event FROM entries WHERE kind='accept' AND terms=?", (terms,)
+        "SELECT learner, epsilon, delta, round, event, EXISTS(SELECT 1 FROM entries WHERE kind='close' AND terms=?1) "
+        "FROM entries WHERE kind='accept' AND terms=?1",
+        (terms,),
     ).fetchone()
     if accepted is None:
         raise UnknownTerms("nobody at this owner accepted these terms")
-    learner, epsilon, delta, rounds, facts = accepted
-    found = Account(terms, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=facts is not None, head=head(db))
+    learner, epsilon, delta, rounds, facts, closed = accepted
+    found = Account(terms, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=facts is not None)
     last = db.execute(
         "SELECT balance, round FROM entries WHERE kind='answer' AND terms=? ORDER BY round DESC LIMIT 1", (terms,)
     ).fetchone()
@@ -55,7 +61,6 @@ def account(db: sqlite3.Connection, terms: str) -> Account:
         if found.gaps:
             answers = db.execute("SELECT COUNT(*) FROM entries WHERE kind='answer' AND terms=?", (terms,)).fetchone()[0]
         found = replace(found, spent=Fraction(last[0]), answered=last[1], answers=answers)
-    closed = db.execute("SELECT 1 FROM entries WHERE kind='close' AND terms=?", (terms,)).fetchone() is not None
     return found.close() if closed else found
 
 
@@ -72,15 +77,29 @@ def stored(db: sqlite3.Connection, query: Query) -> tuple[Floats, Account] | Non
     if row is None:
         return None
     content, shape, blob = row
+    if blob is None:
+        raise OutOfOrder(
+            f"query id {query.id!r} was answered long ago: of many long answers the latest are kept, and none is made anew"
+        )
     value = np.frombuffer(blob, dtype="<f8").reshape(json.loads(shape))
-    return same_question(query, content, value), account(db, query.terms_hash)
+    return same_question(query, content, value), replace(account(db, query.terms_hash), head=head(db))
+
+
+def prune(db: sqlite3.Connection, terms: str, answers: int, size: int) -> None:
+    """After an agreement's answer number `answers`, of `size` bytes: let go of the oldest one that is still here, if those before it
+    already fill `KEPT`. Its digest and what it cost stay. The last one always stays: it alone may be asked for again by who follows
+    the rounds."""
+    if answers <= max(1, KEPT // size):
+        return
+    seq, answer = db.execute(
+        "SELECT seq, answer FROM entries WHERE kind='answer' AND answer IS NOT NULL AND terms=? ORDER BY round LIMIT 1", (terms,)
+    ).fetchone()
+    db.execute("UPDATE entries SET answer=NULL, pruned=? WHERE seq=?", (hashlib.sha256(answer).digest(), seq))
 
 
 def room(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | None:
     """The epsilon reserved in all after accepting; None if these terms are accepted already."""
-    holder = db.execute("SELECT owner FROM entries WHERE kind='accept' LIMIT 1").fetchone()
-    if holder is not None and holder[0] != new.owner:
-        raise LedgerError(f"{path}: it is the ledger of {holder[0]!r}, not of {new.owner!r}; every table has its own")
+    require_owner(db, path, new.owner)
     known = db.execute(
         "SELECT learner, epsilon, delta, round FROM entries WHERE kind='accept' AND terms=?", (new.terms,)
     ).fetchone()
@@ -149,6 +168,28 @@ def close(db: sqlite3.Connection, terms: str, why: str) -> None:
         epsilon, delta = (str(part) for part in known.left)
         event = json.dumps({"why": why})
         append(db, kind="close", terms=terms, event=event, epsilon=epsilon, delta=delta, balance=str(known.epsilon))
+
+
+def assume_spent(db: sqlite3.Connection, path: Path, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
+    """Reserve for the agreements that the ledger does not know, close all, and count the rest of the lifetime budget if so wanted."""
+    known = {terms for _, terms in accepted(db)}
+    require_owner(db, path, owner)
+    for reservation in lost:
+        if reservation.terms not in known:
+            accept(db, path, reservation, None)
+    for _, terms in accepted(db):
+        close(db, terms, "restore")
+    most, before = lifetime(db), reserved(db)
+    epsilon, delta = (most[0] - before[0], most[1] - before[1]) if everything else (Fraction(0), Fraction(0))
+    event = json.dumps({"assumed": "all" if everything else "agreements"})
+    append(db, kind="restore", event=event, epsilon=str(epsilon), delta=str(delta), balance=str(before[0] + epsilon))
+
+
+def require_owner(db: sqlite3.Connection, path: Path, owner: str) -> None:
+    """Refuse the ledger of somebody else."""
+    holder = db.execute("SELECT owner FROM entries WHERE kind='accept' LIMIT 1").fetchone()
+    if holder is not None and holder[0] != owner:
+        raise LedgerError(f"{path}: it is the ledger of {holder[0]!r}, not of {owner!r}; every table has its own")
 
 
 def written(budget: Budget) -> str:

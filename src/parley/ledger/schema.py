@@ -23,7 +23,8 @@ VERSION = 1
 # kind     epsilon, delta                     balance                               besides
 # open     the lifetime budget                0
 # accept   what the terms reserve             epsilon reserved so far, all terms    content: the table's sealed digest
-# answer   what it cost                       epsilon spent so far, these terms     content: the question's digest
+# answer   what it cost                       epsilon spent so far, these terms     content: the question's digest; pruned: the answer's,
+#                                                                                   once it is no longer kept
 # table    0                                  0                                     content: the table's sealed digest, learnt late
 # close    what was left of the reservation   all of it                             event: why
 # restore  what else counts as reserved       epsilon reserved so far, all terms    event: what is known
@@ -33,13 +34,14 @@ SCHEMA = (
   seq INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL,
   owner TEXT, terms TEXT, learner TEXT, round INTEGER, query TEXT, content TEXT, event TEXT,
   epsilon TEXT NOT NULL, delta TEXT NOT NULL, balance TEXT NOT NULL,
-  shape TEXT, answer BLOB,
+  shape TEXT, answer BLOB, pruned BLOB,
   pad BLOB NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL
 )""",
     "CREATE UNIQUE INDEX one_lifetime ON entries (kind) WHERE kind = 'open'",
     "CREATE UNIQUE INDEX one_acceptance ON entries (terms) WHERE kind = 'accept'",
     "CREATE UNIQUE INDEX one_answer_a_question ON entries (terms, query) WHERE kind = 'answer'",
     "CREATE UNIQUE INDEX one_answer_a_round ON entries (terms, round) WHERE kind = 'answer'",
+    "CREATE INDEX kept_answers ON entries (terms, round) WHERE kind = 'answer' AND answer IS NOT NULL",
     "CREATE UNIQUE INDEX one_table ON entries (terms) WHERE kind = 'table'",
     "CREATE UNIQUE INDEX one_end ON entries (terms) WHERE kind = 'close'",
     "CREATE UNIQUE INDEX one_upgrade ON entries (kind) WHERE kind = 'upgrade'",

@@ -2,9 +2,10 @@
 
 What was verified lies in a file of its own beside the ledger (`NAME.ledger.verified`): how many rows, the hash of the last one, and
 every account as it then stood. Formal guarantee: a ledger that was opened follows, row by row, from what was remembered; and it is the
-one that was remembered, or goes on from it. So a ledger alone that was put back to an older state, or replaced, is refused. The rows
-before are believed, unless there are at most `FULLY` of them: somebody's edit there is found by `Ledger.verify` (`parley owner ledger
---verify`). Who may write to the folder can forge the two files, as the chain itself (`chain`).
+one that was remembered, or goes on from it (and from its last answer, which `lines.Drawing` notes). So a ledger alone that was put back
+to an older state, or replaced, is refused. The rows before are believed, unless there are at most `FULLY` of them: somebody's edit there
+is found by `Ledger.verify` (`parley owner ledger --verify`). Who may write to the folder can forge all these files, as the chain itself
+(`chain`).
 """
 
 import hashlib
@@ -14,6 +15,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from fractions import Fraction
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +52,11 @@ class Verification:
         while rows := self._page(read):
             for row in rows:
                 try:
+                    *_, pruned, pad, previous, _ = row
                     link = (
-                        first_row_hash(row[-2], row[:-3])
+                        first_row_hash(previous, row[:-4], pruned)
                         if upgraded is not None and row[0] < upgraded
-                        else row_hash(row[-2], row[:-3], row[-3])
+                        else row_hash(previous, row[:-4], pad, pruned)
                     )
                     sound = row[0] == self.head.entries + 1 and row[-2] == self.head.hash and row[-1] == link
                     sound = sound and self._adds_up(dict(zip(COLUMNS, row, strict=False)))
@@ -70,14 +73,14 @@ class Verification:
     def _page(self, read: Reading) -> list[tuple[Any, ...]]:
         with read() as db:
             return db.execute(
-                f"SELECT {', '.join(COLUMNS)}, pad, previous, hash FROM entries WHERE seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
+                f"SELECT {', '.join(COLUMNS)}, pruned, pad, previous, hash FROM entries WHERE seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
                 (self.head.entries, PAGE),
             ).fetchall()
 
     def _adds_up(self, entry: dict[str, Any]) -> bool:
         """Whether the row says what its kind must say after the rows before; if so it is taken into account."""
         kind, terms = entry["kind"], entry["terms"]
-        epsilon, delta, balance = (Fraction(entry[name]) for name in ("epsilon", "delta", "balance"))
+        epsilon, delta, balance = _fraction(entry["epsilon"]), _fraction(entry["delta"]), _fraction(entry["balance"])
         if kind == "answer":
             account = self.accounts[terms]
             self.accounts[terms] = account.debit(entry["learner"], entry["round"], lambda answers: balance)
@@ -113,7 +116,7 @@ class Verification:
         return lifetime is not None and self.reserved[0] <= lifetime[0] and self.reserved[1] <= lifetime[1]
 
     def remember(self, path: Path) -> None:
-        """Keep it durably, for `recall`."""
+        """Keep it for `recall`. A crash of the machine may lose it: then the next opening starts at the first row."""
         content = {
             "format": FORMAT,
             "entries": self.head.entries,
@@ -123,7 +126,7 @@ class Verification:
             "accounts": [_written(account) for account in self.accounts.values()],
             "tables": sorted(self.tables),
         }
-        replace_text(path, json.dumps({**content, "sha256": _digest(content)}, indent=1) + "\n")
+        replace_text(path, json.dumps({**content, "sha256": _digest(content)}, indent=1) + "\n", lasting=False)
 
 
 def recall(path: Path) -> Verification | None:
@@ -141,6 +144,9 @@ def recall(path: Path) -> Verification | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return known
+
+
+_fraction = lru_cache(maxsize=4096)(Fraction)  # the same few over and over, and each takes as long as a hash
 
 
 def _written(account: Account) -> dict[str, Any]:

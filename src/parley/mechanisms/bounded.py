@@ -74,7 +74,8 @@ class Event:
             raise SettingError(f"multiplier = {self.multiplier!r}: expected a number from 1e-9 to 1e15")
         if not isinstance(self.sampling, int | float) or not 0 < self.sampling <= 1:
             raise SettingError(f"sampling = {self.sampling!r}: expected a rate above 0 and at most 1")
-        whole(self.count, "count")
+        if whole(self.count, "count") > 10**18:
+            raise SettingError("count: more than 1e18 releases have no budget; expected fewer")
         norms = {"gaussian": ("l2",), "stable": ("l1", "l2")}.get(self.mechanism, ("l1",))
         if self.norm not in norms:
             raise SettingError(

@@ -6,19 +6,16 @@ No floating-point number is involved before the result.
 """
 
 import math
-import os
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.errors import SettingError
+from parley.mechanisms.random_words import Integers, Words, random_words
 from parley.validate import Floats
 
 BITS = 46  # of the noise scale in grid units: its multiples up to 127 are exact floats
-
-Words = NDArray[np.uint64]
-Integers = NDArray[np.int64]
 
 
 def add_laplace(value: Floats, scale: float, sensitivity: float) -> Floats:
@@ -103,10 +100,10 @@ def _below(limit: int, size: int) -> Words:
     round of remainders drawn again."""
     if limit == 1:
         return np.zeros(size, dtype=np.uint64)
-    words = np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+    words = random_words(size)
     incomplete = 2**64 % limit
     if incomplete:
         while (over := np.flatnonzero(words >= np.uint64(2**64 - incomplete))).size:
             words = words.copy()
-            words[over] = np.frombuffer(os.urandom(8 * over.size), dtype=np.uint64)
+            words[over] = random_words(over.size)
     return words % np.uint64(limit)

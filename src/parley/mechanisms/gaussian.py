@@ -22,7 +22,8 @@ class Gaussian:
 
     Formal guarantee: `count` releases of values of L2 sensitivity at most `sensitivity` satisfy every (eps, delta) with
     delta >= gaussian_delta(eps, sqrt(count) sensitivity/sigma), queries chosen adaptively. The normal law is rotation invariant, so
-    this holds in any dimension.
+    this holds in any dimension. With `SafeNoise` the statement includes floating point: what is released is a function of the exact
+    sum of value and normal noise.
     """
 
     name: ClassVar[str] = "gaussian"
@@ -52,6 +53,11 @@ class Gaussian:
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
         """The value with noise."""
         return noise.gaussian(require(bounded, self.norm, self.sensitivity).value, self.sigma)
+
+    @property
+    def noise_scale(self) -> float:
+        """The parameter of the noise's law."""
+        return self.sigma
 
     @property
     def variance(self) -> float:

@@ -43,6 +43,11 @@ class Laplace:
         return noise.laplace(require(bounded, self.norm, self.sensitivity).value, self.scale, self.sensitivity)
 
     @property
+    def noise_scale(self) -> float:
+        """The parameter of the noise's law."""
+        return self.scale
+
+    @property
     def variance(self) -> float:
         """Variance of the noise in one coordinate."""
         return 2 * self.scale**2

@@ -21,6 +21,11 @@ class Mechanism(Protocol):
         ...
 
     @property
+    def noise_scale(self) -> float:
+        """The parameter of the noise's law: Laplace's scale, the Gaussian's sigma."""
+        ...
+
+    @property
     def variance(self) -> float:
         """Of the noise in one coordinate."""
         ...

@@ -47,7 +47,7 @@ class LinearRegression(MarginObjective):
 
     def mean_gradient(self, design: Design, theta: Floats, bound: RecordBound | None = None) -> Floats:
         if bound is not None and bound.clips:
-            if theta.ndim == 1:
+            if not design.study:
                 return super().mean_gradient(design, theta, bound)
             sure = design.derived(("sure records", bound), lambda: SureRecords(design, slope_limit(design, bound)))
             return sure.mean_gradient(theta.reshape(-1, design.width)).reshape(theta.shape)

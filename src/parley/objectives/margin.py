@@ -91,7 +91,8 @@ class MarginObjective(Objective):
             total = float(features.sum())
             reach = total * limits.radius if limits.radius is not None else (np.inf if total > 0 else 0.0)
             size = total if norm == "l1" else float(np.sqrt(np.sum(features**2)))
-            implied = self.largest_slope(reach, preparation.target_bound) * limits.largest_weight * size * (1 + 1e-12)
+            steepest = self.largest_slope(reach, preparation.target_bound)
+            implied = steepest * limits.largest_weight * size * (1 + 1e-12) if size > 0 else 0.0
         return tightest(limits.clip, implied, norm)
 
     def hessian(self, design: Design, theta: Floats) -> Floats:

@@ -2,8 +2,8 @@
 
 At theta a record's slope is 2 w (x.theta - y), at most 2 w (|e| + |x| |theta - theta0|) with e its residual at theta0. So each record has a
 radius around theta0 within which it is surely not clipped. Sorted by that radius, the sure ones are a prefix, whose sums are kept for every
-block; only the records after it are looked at one by one. For studies alone: how long it takes tells how many records may clip, so a single
-parameter, which is all that a served owner is ever asked about, goes the plain way.
+block; only the records after it are looked at one by one. For studies alone: how long it takes tells how many records may clip, and an
+owner that serves must not tell; and sums of unclipped records round more coarsely than clipped ones, which no sensitivity allows for.
 """
 
 import numpy as np

@@ -137,24 +137,26 @@ class JointSoftmaxClassifier(JointClassifier):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predicted classes [n]."""
-        return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
+        best = self._scores(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities [n, classes]."""
         return np.asarray(softmax(self._scores(X), axis=1))
 
 
-_CLASSES: dict[str, type[JointModel]] = {
-    "linear-regression": JointRegressor,
-    "linear-svm": JointClassifier,
-    "logistic-regression": JointLogisticClassifier,
-    "softmax-regression": JointSoftmaxClassifier,
+BY_TASK: dict[str, type[JointModel]] = {
+    "number": JointRegressor,
+    "two classes": JointClassifier,
+    "classes": JointSoftmaxClassifier,
 }
+BY_KIND: dict[str, type[JointModel]] = {"logistic-regression": JointLogisticClassifier}  # kinds that say more than their task asks
 
 
 def make_model(preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> JointModel:
     """The fitted model of one parameter [p]; `released`: made of safe, debited answers only."""
-    return _CLASSES[preparation.model.kind]()._take(preparation, theta, terms_hash, released)
+    kind = BY_KIND.get(preparation.model.kind, BY_TASK[preparation.model.task])
+    return kind()._take(preparation, theta, terms_hash, released)
 
 
 def load_model(path: str | Path) -> JointModel:

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import numpy as np
-
+from parley.data import Design
 from parley.objectives import Objective, RecordBound
 from parley.queries.query import Query
-from parley.queries.question import Context, Question, Tables, check_in_box, rows_and_slack, unlimited
+from parley.queries.question import Context, Question, Tables, check_in_box, limited, rows_and_slack
 from parley.validate import Floats
 
 
@@ -37,9 +36,7 @@ class GradientQuestion(Question):
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
-        bound = context.objective.record_bound(context.preparation, context.limits, context.norm)
-        if bound is None:
-            raise unlimited()
+        bound = limited(context.objective.record_bound(context.preparation, context.limits, context.norm))
         k, (rows, slack) = context.terms.privacy.records_per_person, rows_and_slack(context, owner)
         return cls(
             parameters=context.parameters,
@@ -61,9 +58,5 @@ class GradientQuestion(Question):
     def exact(self, query: GradientQuery, tables: Tables) -> Floats:
         return self.objective.mean_gradient(tables.train, query.theta, self.bound)
 
-    def scaled_share(self, tables: Tables, theta: Floats) -> float:
-        norms = self.objective.record_norms(tables.train, theta, self.bound.norm)
-        return float(np.mean(norms > self.bound.value)) if self.bound.clips else 0.0
-
-    def words(self) -> str:
-        return f"a mean over {self.records:,} records as vectors of {self.size} numbers"
+    def record_sizes(self, design: Design, theta: Floats) -> Floats:
+        return self.objective.record_norms(design, theta, self.bound.norm)

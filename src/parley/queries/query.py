@@ -44,7 +44,9 @@ class Query:
     ) -> Self:
         """The query of a message that brings these fields, exactly those of its kind."""
         own = cls._own()
-        if arrays.keys() != {n for n, whole in own.items() if not whole} or counts.keys() != {n for n, whole in own.items() if whole}:
+        if arrays.keys() != {n for n, whole in own.items() if not whole} or counts.keys() != {
+            n for n, whole in own.items() if whole
+        }:
             said = [f"{name} as {'a whole number' if whole else 'numbers'}" for name, whole in own.items()]
             raise Malformed(f"query: expected {' and '.join(said) or 'nothing'} to be sent along")
         return cls(id, terms_hash, learner, round, *(counts[name] if whole else arrays[name] for name, whole in own.items()))

@@ -86,13 +86,19 @@ class Question(ABC):
     def exact(self, query: Any, tables: Tables) -> Floats:
         """The answer [..., size] to a checked query, without noise."""
 
-    @abstractmethod
     def words(self) -> str:
         """One answer as a person reads it who is asked to accept: 'each ...'."""
+        return f"a mean over {self.records:,} records as vectors of {self.size} numbers"
 
     def scaled_share(self, tables: Tables, theta: Floats) -> float:
         """The share of records that the bound scales down, at a parameter [P]. Private: for studies and pilots."""
-        return 0.0
+        if self.bound is None or not self.bound.clips:
+            return 0.0
+        return float(np.mean(self.record_sizes(tables.train, theta) > self.bound.value))
+
+    def record_sizes(self, design: Design, theta: Floats) -> Floats:
+        """How much each record's share measures before it is bounded [n], at a parameter [P]. Private too."""
+        return np.ones(len(design))
 
     def check(self, query: Query, worlds: tuple[int, ...]) -> None:
         """Refuse a query of another kind, or a parameter out of place, before any record is touched. `worlds`: a study's replicates."""
@@ -117,9 +123,15 @@ def rows_and_slack(context: Context, owner: str) -> tuple[int, float]:
     return rows, summation_slack(rows, context.preparation.width)
 
 
-def unlimited() -> TermsError:
-    """Nothing limits what one record can do."""
-    return TermsError(
-        "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public sample): "
-        "without either nothing limits what one record can do"
-    )
+def limited(bound: RecordBound | None) -> RecordBound:
+    """The bound, if there is one and something to learn within it."""
+    if bound is None:
+        raise TermsError(
+            "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public sample): "
+            "without either nothing limits what one record can do"
+        )
+    if not bound.value > 0:
+        raise TermsError(
+            "model.bounds: no feature can differ from 0 within its bounds, declared or the public sample's: nothing to learn"
+        )
+    return bound

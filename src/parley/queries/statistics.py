@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import numpy as np
-
+from parley.data import Design
 from parley.errors import TermsError
 from parley.objectives import RecordBound
 from parley.objectives.moments import mean_moments, moment_norms, moments_bound, moments_length, moments_sensitivity
 from parley.queries.query import Query
-from parley.queries.question import Context, Question, Tables, rows_and_slack, unlimited
+from parley.queries.question import Context, Question, Tables, limited, rows_and_slack
 from parley.validate import Floats
 
 
@@ -32,9 +31,7 @@ class StatisticsQuestion(Question):
     def resolve(cls, context: Context, owner: str) -> Self:
         if not context.objective.quadratic:
             raise TermsError(f"learning.algorithm: second moments do not say enough for {context.terms.model.kind}")
-        bound = moments_bound(context.preparation, context.limits.clip, context.norm)
-        if bound is None:
-            raise unlimited()
+        bound = limited(moments_bound(context.preparation, context.limits.clip, context.norm))
         k, (rows, slack) = context.terms.privacy.records_per_person, rows_and_slack(context, owner)
         return cls(
             parameters=context.parameters,
@@ -50,9 +47,8 @@ class StatisticsQuestion(Question):
     def exact(self, query: StatisticsQuery, tables: Tables) -> Floats:
         return mean_moments(tables.train, self.bound)
 
-    def scaled_share(self, tables: Tables, theta: Floats) -> float:
-        norms = moment_norms(tables.train, self.bound.norm)
-        return float(np.mean(norms > self.bound.value)) if self.bound.clips else 0.0
+    def record_sizes(self, design: Design, theta: Floats) -> Floats:
+        return moment_norms(design, self.bound.norm)
 
     def words(self) -> str:
         return f"a mean over {self.records:,} records as second moments"

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import numpy as np
-
+from parley.data import Design
 from parley.errors import Malformed
 from parley.objectives import Objective, RecordBound
 from parley.objectives.local_update import LocalUpdate
 from parley.queries.query import Query
-from parley.queries.question import Context, Question, Tables, check_in_box, rows_and_slack, unlimited
+from parley.queries.question import Context, Question, Tables, check_in_box, limited, rows_and_slack
 from parley.validate import Floats
 
 
@@ -34,9 +33,7 @@ class UpdateQuestion(Question):
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
-        walk, bound = context.walk, context.objective.record_bound(context.preparation, context.limits, "l2")
-        if bound is None:
-            raise unlimited()
+        walk, bound = context.walk, limited(context.objective.record_bound(context.preparation, context.limits, "l2"))
         k, (rows, slack) = context.terms.privacy.records_per_person, rows_and_slack(context, owner)
         return cls(
             parameters=context.parameters,
@@ -61,9 +58,8 @@ class UpdateQuestion(Question):
     def exact(self, query: UpdateQuery, tables: Tables) -> Floats:
         return self.walk.direction(lambda w: self.objective.walk_gradient(tables.train, w, self.bound), query.start)
 
-    def scaled_share(self, tables: Tables, theta: Floats) -> float:
-        norms = self.objective.record_norms(tables.train, theta, self.bound.norm)
-        return float(np.mean(norms > self.bound.value)) if self.bound.clips else 0.0
+    def record_sizes(self, design: Design, theta: Floats) -> Floats:
+        return self.objective.record_norms(design, theta, self.bound.norm)
 
     def words(self) -> str:
         return (

@@ -7,19 +7,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic_core import PydanticCustomError
 
 from parley.terms.catalogue import ALGORITHMS, MECHANISMS, MODELS, AlgorithmFacts, Task
-from parley.validate import LARGEST, SMALLEST
+from parley.validate import LARGEST, SMALLEST, in_range
 
 RANGE = f"from {SMALLEST:g} to {LARGEST:g}"
 
 
-def _in_range(size: float) -> bool:
-    """Whether arithmetic can bear a number of this size: squares and products of a few such numbers neither vanish nor overflow."""
-    return size == 0 or SMALLEST <= abs(size) <= LARGEST
-
-
 def _bearable(expected: str) -> AfterValidator:
     def check(size: float) -> float:
-        if not _in_range(size):
+        if not in_range(size):
             raise PydanticCustomError("magnitude", "{expected}", {"expected": expected})
         return size
 
@@ -122,7 +117,7 @@ class Model(Section):
         for column, (low, high) in self.bounds.items():
             if not low < high:
                 raise ValueError(f"bounds.{column}|expected [low, high] with low < high")
-            if not (_in_range(low) and _in_range(high) and high - low >= SMALLEST):
+            if not (in_range(low) and in_range(high) and high - low >= SMALLEST):
                 raise ValueError(
                     f"bounds.{column} = [{low}, {high}]|expected ends that are 0 or {RANGE} in size, at least {SMALLEST:g} apart"
                 )

@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 from cryptography import x509
 
 from parley.errors import CertificateError
-from parley.exchange.certificates import list_number, read_certificate, read_revocations, revocations_in_force
-from parley.exchange.settings import Identity
+from parley.identity.certificates import list_number, read_certificate, read_revocations, revocations_in_force
+from parley.identity.settings import Identity
 
 
 class Revocations:
@@ -24,6 +25,11 @@ class Revocations:
         self._identity, self._warn, self._lock = identity, warn, threading.Lock()
         self._authority, self._version = read_certificate(identity.authority), self._found()
         self._take(revocations_in_force(identity))
+
+    @property
+    def until(self) -> datetime | None:
+        """When the authority wants the list in force to be replaced; None without a list."""
+        return None if self._list is None else self._list.next_update_utc
 
     def hold(self, certificate: x509.Certificate) -> bool:
         """Whether this certificate was taken back, by the latest list that the file has held."""

@@ -3,7 +3,7 @@ from typer.testing import CliRunner
 
 from parley.cli.app import app
 from parley.errors import SettingError
-from parley.exchange.settings import load_addresses, load_owner
+from parley.identity.settings import load_addresses, load_owner
 
 
 @pytest.fixture

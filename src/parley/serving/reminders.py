@@ -4,15 +4,19 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from cryptography import x509
+
 from parley.durable import exposed
 from parley.errors import CertificateError
-from parley.exchange.certificates import expiry_warning, list_warning, read_certificate, read_revocations
-from parley.exchange.settings import Identity, OwnerSettings
+from parley.identity.certificates import expiry_warning, list_warning, read_certificate, read_revocations
+from parley.identity.settings import Identity, OwnerSettings
+
+Shown = Callable[[], x509.Certificate]  # the certificate that TLS shows now
 
 
-def reminders(settings: OwnerSettings) -> Callable[[], list[str]]:
+def reminders(settings: OwnerSettings, shown: Shown | None = None) -> Callable[[], list[str]]:
     """Sentences for the log, at the start and once a day: what ends soon or has ended, what others can read."""
-    of_identity = None if settings.identity is None else identity_reminders(settings.identity)
+    of_identity = None if settings.identity is None else identity_reminders(settings.identity, shown)
 
     def now() -> list[str]:
         ledger = ledger_warning(settings.ledger)
@@ -21,16 +25,22 @@ def reminders(settings: OwnerSettings) -> Callable[[], list[str]]:
     return now
 
 
-def identity_reminders(identity: Identity) -> Callable[[], list[str]]:
+def identity_reminders(identity: Identity, shown: Shown | None = None) -> Callable[[], list[str]]:
     """Sentences about what of an identity ends soon or has ended: the authority, the party's own certificate, the revocation list."""
-    ca, own = read_certificate(identity.authority), read_certificate(identity.certificate)  # TLS keeps them when the files change
+    ca, own = (
+        read_certificate(identity.authority),
+        read_certificate(identity.certificate),
+    )  # as TLS took them, if it does not follow
 
     def of_list() -> str | None:
         return None if identity.revoked is None else list_warning(identity.revoked, read_revocations(identity.revoked, ca))
 
+    def of_own() -> str | None:
+        return expiry_warning(identity.certificate, own if shown is None else shown())
+
     def now() -> list[str]:
         sentences = []
-        for look in (partial(expiry_warning, identity.authority, ca), partial(expiry_warning, identity.certificate, own), of_list):
+        for look in (partial(expiry_warning, identity.authority, ca), of_own, of_list):
             try:
                 sentences.append(look())
             except (CertificateError, OSError) as ended:

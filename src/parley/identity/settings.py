@@ -1,5 +1,6 @@
 """What each party writes down for itself: an owner where its things lie (owner.toml), a learner where the owners are (addresses.toml)."""
 
+import ipaddress
 import re
 import tomllib
 from pathlib import Path
@@ -42,7 +43,8 @@ class Identity(_Settings):
 class OwnerSettings(_Settings):
     """An owner's things. `listen` (host:port) is for learners with certificates, `socket` for relays on this machine, who show none.
 
-    `cluster` is the address of the owner's own Dask scheduler, on whose workers the pieces of a streamed table are read.
+    `cluster` is the address of the owner's own Dask scheduler, on whose workers the pieces of a streamed table are read. `metrics`
+    (host:port) is a page for the owner's own monitoring, without TLS: on this machine only, unless `metrics_anywhere` says otherwise.
     """
 
     name: Party
@@ -52,6 +54,8 @@ class OwnerSettings(_Settings):
     listen: HostPort | None = None
     socket: Path | None = None
     cluster: Text | None = None
+    metrics: HostPort | None = None
+    metrics_anywhere: bool = Field(default=False, strict=True)
     identity: Identity | None = None
 
 
@@ -101,11 +105,25 @@ S = TypeVar("S", bound=_Settings)
 def load_owner(path: Path) -> OwnerSettings:
     """Read an owner.toml. Paths inside it are relative to the file. Who does not listen on a network needs no identity, and has none."""
     settings = _load(OwnerSettings, path)
+    if settings.metrics is not None and not settings.metrics_anywhere and not _loopback(settings.metrics):
+        raise SettingError(
+            f"{path}: metrics: {settings.metrics} can be reached from elsewhere, and the page shows budgets and learners to anybody; "
+            "expected 127.0.0.1, or `metrics_anywhere = true` beside it"
+        )
     if settings.listen is None:
         return settings.model_copy(update={"identity": None})
     if settings.identity is None:
         raise SettingError(f"{path}: identity: missing; who listens on a network needs certificates (parley certs)")
     return settings
+
+
+def _loopback(address: str) -> bool:
+    """Whether only this machine reaches it."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def load_addresses(path: Path) -> Addresses:

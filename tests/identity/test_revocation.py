@@ -3,9 +3,9 @@
 import pytest
 
 from parley.errors import CertificateError
-from parley.exchange import certificates
-from parley.exchange.revocation import Revocations
-from parley.exchange.settings import Identity
+from parley.identity import certificates
+from parley.identity.revocation import Revocations
+from parley.identity.settings import Identity
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from parley.cli.app import app
 from parley.errors import CertificateError
-from parley.exchange import certificates
-from parley.exchange.settings import Identity
+from parley.identity import certificates
+from parley.identity.settings import Identity
 
 
 @pytest.fixture

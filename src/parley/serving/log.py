@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Self, TextIO
 
@@ -14,14 +15,19 @@ PAUSE = 60.0  # seconds between two lines about the same stranger
 GRACE = 5.0  # seconds for the last lines
 
 
+Listener = Callable[[str, dict[str, Any]], None]  # hears each event with its facts
+
+
 class Log:
     """One JSON object a line. Facts about messages, never about records.
 
     Lines are gathered and written by a thread of its own: no answer waits for it, nor for a disk that is full or a reader that is gone.
+    `listeners` hear everything, also what is said seldom or lost; what they do must be short.
     """
 
     def __init__(self, stream: TextIO = sys.stderr) -> None:
         self._stream = stream
+        self.listeners: list[Listener] = []
         self._lines: deque[dict[str, Any]] = deque()
         self._said: dict[tuple[Any, ...], tuple[float, int]] = {}
         self._lost, self._over = 0, threading.Event()
@@ -29,14 +35,26 @@ class Log:
         self._writer.start()
 
     def __call__(self, event: str, **facts: Any) -> None:
+        self._tell(event, facts)
+        self._put(event, facts)
+
+    def _tell(self, event: str, facts: dict[str, Any]) -> None:
+        for listener in self.listeners:
+            listener(event, facts)
+
+    def _put(self, event: str, facts: dict[str, Any]) -> None:
         if len(self._lines) < LINES:
             self._lines.append({"time": time.time(), "event": event, **facts})
         else:
             self._lost += 1
 
     def seldom(self, event: str, **facts: Any) -> None:
-        """The same for what others can make happen as often as they like: once a minute, with how often it was not said before."""
-        key, now = (event, *facts.values()), time.monotonic()
+        """The same for what others can make happen as often as they like: once a minute, with how often it was not said before.
+
+        From which address (`peer`) does not make it another event: who has many would be written down as often.
+        """
+        self._tell(event, facts)
+        key, now = (event, *(fact for name, fact in facts.items() if name != "peer")), time.monotonic()
         last, unsaid = self._said.get(key, (-PAUSE, 0))
         if now - last < PAUSE:
             self._said[key] = last, unsaid + 1
@@ -44,7 +62,7 @@ class Log:
         if len(self._said) > LINES:
             self._said.clear()
         self._said[key] = now, 0
-        self(event, **facts, unsaid=unsaid)
+        self._put(event, {**facts, "unsaid": unsaid})
 
     def __enter__(self) -> Self:
         return self

@@ -4,7 +4,7 @@ import fcntl
 import pytest
 
 from parley.errors import ExchangeError, LedgerError
-from parley.exchange.sole import sole_daemon
+from parley.serving.sole import sole_daemon
 
 
 def test_a_ledger_has_one_daemon_by_whatever_links_it_is_named(tmp_path):

@@ -8,12 +8,13 @@ import json
 import os
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from parley.durable import make_folder, replace_text
-from parley.errors import SettingError, TermsError
+from parley.errors import LedgerError, SettingError, TermsError
+from parley.ledger import Ledger
 from parley.terms import FORMAT as TERMS_FORMAT
 from parley.terms import Terms
 
@@ -23,11 +24,15 @@ FRESH = 0.02  # seconds for which an acceptance is not looked at again: rounds m
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: the names and the key's fingerprint of a verified certificate, or a relay on this machine, which has neither."""
+    """Who asks: the names and the key's fingerprint of a verified certificate, or a relay on this machine, which has neither.
+
+    From which address (`peer`) it does so is for the log, and makes nobody another caller.
+    """
 
     names: tuple[str, ...] = ()
     fingerprint: str | None = None
     relay: bool = False
+    peer: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,28 @@ def _read(path: Path, expected: str) -> Acceptance:
     if terms.hash != expected:
         raise SettingError(f"{path}: its terms do not have the hash that it is named after; accept the terms again")
     return acceptance
+
+
+def require_both(ledger: Ledger, acceptances: Acceptances, accepting: str | None = None) -> None:
+    """Refuse books of which one half is missing: an acceptance that the ledger does not know, or terms in the ledger without their file.
+
+    Terms that are being accepted (again) may lack the file, which a crash in the middle left unwritten; never the row.
+    """
+    accounts = {account.terms: account for _, account in ledger.accounts()}
+    kept = acceptances.hashes()
+    for terms in kept:
+        if terms not in accounts:
+            raise LedgerError(
+                f"{acceptances.folder}/{terms}.json: accepted here, but the ledger {ledger.path} does not know it: the ledger was rolled "
+                "back or replaced, and what was answered since is lost to it. Put the latest ledger back with its -wal file; if it is "
+                "lost: parley owner restore. A file that nobody here accepted is to be removed"
+            )
+    for terms, account in accounts.items():
+        if not account.used_up and terms not in kept and terms != accepting:
+            raise LedgerError(
+                f"{ledger.path}: it holds the terms {terms[:16]}… as accepted, but {acceptances.folder}/{terms}.json is missing. Accept "
+                f"the same terms again, which costs nothing more; or end them: parley owner close {terms[:16]}"
+            )
 
 
 def accepted_terms(canonical: dict[str, Any], public: str | None) -> Terms:

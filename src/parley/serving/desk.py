@@ -1,7 +1,8 @@
 """An owner's front desk: bytes in, bytes out. It reads a message, checks who asks for what, and lets the owner answer.
 
 Formal guarantee: every byte that leaves is a stored answer of the owner, a figure of the ledger about the very agreement whose learner
-asks, or one of a fixed set of sentences. Errors inside never travel: not their texts, not their types. What a refusal says depends on
+asks, the end of the ledger's chain (`ledger.chain`: it tells how many rows there are, nothing of a table or an answer), or one of a
+fixed set of sentences. Errors inside never travel: not their texts, not their types. What a refusal says depends on
 the message, the accepted terms and the ledger, never on a record; that an owner is busy or in trouble depends on how long it computes
 and whether its table can be read.
 """
@@ -10,15 +11,17 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from parley.account import Account
+from parley.account import Head
 from parley.errors import DataError, ParleyError, Refusal, Unavailable, UnknownTerms
 from parley.exchange import messages
-from parley.exchange.acceptance import Acceptances, Caller
-from parley.exchange.log import Log
 from parley.exchange.messages import Standing
+from parley.ledger import Ledger
 from parley.owner import Agreement, Owner
+from parley.serving.acceptance import Acceptances, Caller
+from parley.serving.log import Log
 from parley.version import __version__
 
 STRANGER = "nobody at this owner accepted these terms for this learner"  # the same whether the terms or the caller are unknown
@@ -36,6 +39,7 @@ class Desk:
     def __init__(self, owner: Owner, acceptances: Acceptances, log: Log) -> None:
         self._owner, self._acceptances, self._log = owner, acceptances, log
         self._adopting = threading.Lock()
+        self.longest_question = 0  # bytes of numbers that a question may have, by the terms in use
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def turned_away(self, caller: Caller) -> bytes | None:
@@ -46,15 +50,16 @@ class Desk:
         except Exception as error:  # the disk's, the system's: its text could name places
             self._log.seldom("trouble", reason=type(error).__name__)
             return messages.write_refusal(Unavailable(TROUBLE))
-        self._log.seldom("stranger", caller=_called(caller))
+        self._log.seldom("stranger", **_called(caller))
         return messages.write_refusal(UnknownTerms(STRANGER))
 
     def open(self) -> None:
         """Prepare the table for all accepted terms with rounds left, so that no learner waits, and say which cannot be served."""
         for terms in self._acceptances.hashes():
             try:
-                if self._owner.ledger.account(terms).used_up:
-                    self._log("used-up", terms=terms)
+                account = self._owner.ledger.account(terms)
+                if account.used_up:
+                    self._log("closed" if account.closed else "used-up", terms=terms)
                     continue
                 self._adopt(terms)
                 self._log("ready", terms=terms)
@@ -77,7 +82,7 @@ class Desk:
                 answer, account = self._owner.answer_with_account(query)
             finally:
                 turn.release()
-            facts |= _end(account)
+            facts |= _end(account.head)
             return messages.write_answer(answer, Standing.of(account))
 
         return self._reply("answer", caller, work)
@@ -91,10 +96,25 @@ class Desk:
             facts |= {"terms": terms, "learner": learner}
             ledger = self._owner.ledger
             account, then = ledger.account(terms), ledger.hash_at(entries) if entries else None
-            facts |= _end(account)
+            facts |= _end(account.head)
             return messages.write_standing(self._owner.name, Standing.of(account, then))
 
         return self._reply("standing", caller, work)
+
+    def remember(self) -> None:
+        """Let the ledger verify and remember how far it is; a trouble is logged, and every question meets it again."""
+        if isinstance(self._owner.ledger, Ledger):
+            try:
+                self._owner.ledger.remember()
+            except (ParleyError, OSError) as error:
+                self._log.seldom("trouble", reason=_loggable(error))
+
+    def end(self) -> dict[str, Any]:
+        """Where the ledger's chain ends, for the log; nothing if the ledger cannot be read."""
+        with suppress(ParleyError):
+            if isinstance(self._owner.ledger, Ledger):
+                return _end(self._owner.ledger.head)
+        return {}
 
     def health(self) -> bytes:
         """That somebody is there."""
@@ -109,11 +129,20 @@ class Desk:
             self._adopt(terms)
 
     def _adopt(self, terms: str) -> None:
+        ledger = self._owner.ledger
         with self._adopting:
-            adopt(self._owner, self._acceptances, terms)
+            known = not isinstance(ledger, Ledger) or ledger.knows_table(terms)
+            numbers = adopt(self._owner, self._acceptances, terms).setup.parameters
+            self.longest_question = max(self.longest_question, 8 * numbers)
+        if not known:
+            self._log(
+                "table",
+                terms=terms,
+                reason="the ledger did not know the table of these terms: the one that is there now is recorded",
+            )
 
     def _reply(self, event: str, caller: Caller, work: Callable[[dict[str, Any]], bytes]) -> bytes:
-        began, facts = time.perf_counter(), {"caller": _called(caller)}
+        began, facts = time.perf_counter(), _called(caller)
         try:
             reply = work(facts)
         except Refusal as refusal:
@@ -125,17 +154,19 @@ class Desk:
         except Exception as error:  # whatever else went wrong: its text could quote anything
             event, reply = "trouble", messages.write_refusal(Unavailable(TROUBLE))
             facts["reason"] = type(error).__name__
-        self._log(event, **facts, ms=round(1e3 * (time.perf_counter() - began)))
+        self._log(event, **facts, ms=round(1e3 * (time.perf_counter() - began), 1))
         return reply
 
 
-def _called(caller: Caller) -> str:
-    return "relay" if caller.relay else ",".join(caller.names)
+def _called(caller: Caller) -> dict[str, Any]:
+    """Who it is and where from, for the log."""
+    who = {"caller": "relay" if caller.relay else ",".join(caller.names)}
+    return {**who, "peer": caller.peer} if caller.peer else who
 
 
-def _end(account: Account) -> dict[str, Any]:
+def _end(head: Head | None) -> dict[str, Any]:
     """The end of the ledger's chain, for the log: who keeps it can tell an older copy of the ledger."""
-    return {} if account.head is None else {"entries": account.head.entries, "head": account.head.hash}
+    return {} if head is None else {"entries": head.entries, "head": head.hash}
 
 
 def _loggable(error: ParleyError | OSError) -> str:

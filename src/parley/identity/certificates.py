@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from parley.durable import PRIVATE, create, exposed, make_folder, replace_text
 from parley.errors import CertificateError
-from parley.exchange.settings import Identity
+from parley.identity.settings import Identity
 from parley.terms import PARTY
 
 AUTHORITY = "ca"  # its files in its folder: ca.crt, ca.key and ca.crl

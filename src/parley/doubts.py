@@ -1,0 +1,224 @@
+"""What a person should see before accepting terms: the figures that bound a record, in words, and what about them looks wrong.
+
+For the owner's own eyes: doubts are raised by looking at its table, so they are shown to whoever accepts and neither logged nor sent.
+They hold shares and ratios, never a record's value. No doubt does not mean no attack: the guarantee does not rest on them.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from parley.data import Design
+from parley.data.ranges import Range, ranges
+from parley.data.table import keep_per_person
+from parley.owner import Agreement, Owner
+from parley.queries.question import limited
+from parley.report.tables import number, percent
+from parley.terms import Terms
+from parley.validate import printable
+
+NARROW = 100.0  # a table that spans this many times the agreed range was not meant by it
+CUT = 0.1  # nor was one of which this share of the rows lies beyond it
+WIDE = 1000.0  # a range that spans this many times the table
+WEIGHT = 100.0  # how often a class may count more, or less, than once
+CLIP = 1e6  # how far the clip may lie from what records measure
+COPIES = 0.01  # share of rows that are copies of another row
+FAMILIAR = 0.05  # share of public rows that the private table holds once
+PEOPLE = re.compile(r"(^|_)(id|ids|ssn|person|people|customer|client|patient|member|account|user|borrower|subject|name|email)(_|$)")
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Something in the terms that looks wrong beside the owner's table; `about` names the key."""
+
+    about: str
+    sentence: str
+
+
+def figures(agreement: Agreement) -> dict[str, Any]:
+    """What limits a record, as numbers; None where nothing does."""
+    terms, preparation, training = agreement.setup.terms, agreement.setup.preparation, agreement.part.training
+    mechanism, bound = training.series.mechanism, limited(training.question.bound)
+    return {
+        "clip": terms.privacy.clip,
+        "record_bound": bound.value,
+        "norm": bound.norm,
+        "clips": bound.clips,
+        "sensitivity": mechanism.sensitivity,
+        "noise_scale": mechanism.noise_scale,
+        "class_weight": dict(terms.model.class_weight),
+        "radius": terms.model.radius,
+        "bounds": {c: [_known(low), _known(high)] for c, (low, high) in agreed_ranges(agreement).items()},
+        "categories": {column: len(names) for column, names in preparation.categories.items()},
+        "public_sha256": public_digest(terms),
+    }
+
+
+def sentences(agreement: Agreement) -> list[str]:
+    """The same in words."""
+    found, terms = figures(agreement), agreement.setup.terms
+    by = "privacy.clip" if found["clips"] else "the ranges below"
+    clip = "none" if found["clip"] is None else number(found["clip"])
+    weights = ", ".join(f"{number(weight)} for class {name}" for name, weight in sorted(found["class_weight"].items()))
+    radius = "anything" if found["radius"] is None else f"±{number(found['radius'])}"
+    said = [
+        f"What one record counts at most: {number(found['record_bound'])} in {found['norm'].upper()}, by {by} (clip: {clip}; weights: "
+        f"{weights or '1 for all'}; parameters: {radius}). A person moves an answer by at most {number(found['sensitivity'])}; the "
+        f"noise has scale {number(found['noise_scale'])}.",
+        "Ranges, beyond which values are cut: " + "; ".join(_range_words(agreement)) + ".",
+    ]
+    if found["public_sha256"] is not None:
+        name = printable(Path(str(terms.model.public)).name)
+        said.append(
+            f"Public sample: {name}, SHA-256 {found['public_sha256']}. It sets ranges and scales; nobody's private rows belong in it."
+        )
+    return said
+
+
+def agreed_ranges(agreement: Agreement) -> dict[str, tuple[float, float]]:
+    """The range of every feature and of the target, declared, of names, or from the public sample."""
+    preparation = agreement.setup.preparation
+    pairs = zip(preparation.features, preparation.low, preparation.high, strict=True)
+    found = {column: (float(low), float(high)) for column, low, high in pairs}
+    return (
+        found if agreement.setup.terms.model.classifies else found | {agreement.setup.terms.model.target: preparation.target_bounds}
+    )
+
+
+def public_digest(terms: Terms) -> str | None:
+    """The SHA-256 of the public sample that lies here."""
+    return None if terms.model.public is None else hashlib.sha256(Path(terms.model.public).read_bytes()).hexdigest()
+
+
+def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
+    """What looks like a mistake or an attack, with the owner's table beside it."""
+    table, terms = owner.table, agreement.setup.terms
+    if isinstance(table, pd.DataFrame) and terms.privacy.person is not None:
+        table = keep_per_person(table, terms.privacy.person, terms.privacy.records_per_person, owner.name)
+    wanted = {c: r for c, r in agreed_ranges(agreement).items() if c not in agreement.setup.preparation.categories}
+    found = [
+        doubt for column, seen in ranges(table, wanted, owner.name).items() if (doubt := range_doubt(column, *wanted[column], seen))
+    ]
+    found += weight_doubts(terms.model.class_weight)
+    found += clip_doubts(agreement)
+    if isinstance(table, pd.DataFrame):
+        found += person_doubts(table, terms)
+        found += familiar_doubts(agreement)
+    return found
+
+
+def range_doubt(column: str, low: float, high: float, seen: Range) -> Doubt | None:
+    """An agreed range that is far from the table's own."""
+    agreed, own = high - low, seen.high - seen.low
+    about, start = f"model.bounds.{column}", f"The range of {printable(column)!r}, {number(low)} to {number(high)}, is far "
+    if not np.isfinite(agreed):
+        return None
+    if seen.outside > CUT or own > NARROW * agreed:
+        rest = f"from your table's: {percent(seen.outside)} of its rows lie beyond it, and it spans {_times(own, agreed)} as much. "
+        return Doubt(about, start + rest + "A range that fits nobody makes people alike, or singles some out.")
+    if agreed > WIDE * own > 0:
+        rest = f"wider than your table: {_times(agreed, own)} as wide. The noise covers what nobody here has; are the units right?"
+        return Doubt(about, start + rest)
+    return None
+
+
+def weight_doubts(class_weight: Any) -> list[Doubt]:
+    """Classes that count far more, or far less, than once."""
+    return [
+        Doubt(
+            f"model.class_weight.{name}",
+            f"Records of class {name} count {number(weight)} times. Weights far from 1 make answers speak of one class, or of nobody.",
+        )
+        for name, weight in sorted(class_weight.items())
+        if not 1 / WEIGHT <= weight <= WEIGHT
+    ]
+
+
+def clip_doubts(agreement: Agreement) -> list[Doubt]:
+    """A clip far from what records measure."""
+    clip, usual = agreement.setup.terms.privacy.clip, usual_size(agreement)
+    if clip is None or not usual > 0 or usual / CLIP <= clip <= usual * CLIP:
+        return []
+    if clip < usual:
+        said = (
+            f"is {_times(usual, clip)} smaller than what a record measures. Nearly every record is cut to one size, and an answer counts "
+            "records rather than averages them."
+        )
+    else:
+        said = f"is {_times(clip, usual)} larger than what a record measures. It limits nobody; are the units right?"
+    return [Doubt("privacy.clip", f"The clip, {number(clip)}, {said}")]
+
+
+def usual_size(agreement: Agreement) -> float:
+    """What a record measures on average where training starts; NaN without records."""
+    design, question = agreement.tables.train, agreement.part.training.question
+    start = agreement.setup.objective.start(agreement.setup.preparation)
+    total = design.sum(lambda block: np.array([question.record_sizes(block, start).sum()])) if len(design) else np.array([np.nan])
+    return float(total[0] / max(len(design), 1))
+
+
+def person_doubts(frame: pd.DataFrame, terms: Terms) -> list[Doubt]:
+    """Rows that look like several of one person, where the terms take every row for a person of its own."""
+    if terms.privacy.person is not None:
+        return []
+    about, found = "privacy.person", []
+    promise = (
+        "The terms protect single rows. If a person may have several, privacy.person must name the column that tells people apart."
+    )
+    used = {*(terms.model.features or ()), terms.model.target}
+    try:
+        for column in frame.columns:
+            repeated = frame[column].duplicated().mean() if column not in used and PEOPLE.search(str(column).lower()) else 0.0
+            if repeated > 0:
+                rows = f"{percent(repeated)} of the rows repeat a value of the column {printable(str(column))!r}, which sounds like people."
+                found.append(Doubt(about, f"{rows} {promise}"))
+        copies = float(frame.duplicated().mean()) if len(frame) else 0.0
+    except TypeError:  # cells that cannot be compared
+        return found
+    if copies > COPIES and not found:
+        found.append(Doubt(about, f"{percent(copies)} of the rows are copies of an earlier row. {promise}"))
+    return found
+
+
+def familiar_doubts(agreement: Agreement) -> list[Doubt]:
+    """A public sample made of the owner's own rows: it is read without noise."""
+    if agreement.setup.public is None:
+        return []
+    own, counts = np.unique(np.concatenate([_rows(agreement.tables.train), _rows(agreement.tables.held_out)]), return_counts=True)
+    share = float(np.isin(_rows(agreement.setup.public), own[counts == 1]).mean())  # rows that many share say nothing
+    if not share > FAMILIAR:
+        return []
+    said = f"{percent(share)} of the public sample's rows are in your table, once each. A public sample must hold nobody's private rows."
+    return [Doubt("model.public", said)]
+
+
+def _rows(design: Design) -> NDArray[Any]:
+    """Every row as one thing to compare."""
+    cells = np.ascontiguousarray(np.column_stack([design.X, design.y]) + 0.0)
+    return cells.view(np.dtype((np.void, cells.itemsize * cells.shape[1]))).ravel()
+
+
+def _range_words(agreement: Agreement) -> list[str]:
+    """The range of every feature and of the target."""
+    names = agreement.setup.preparation.categories
+    said = []
+    for column, (low, high) in agreed_ranges(agreement).items():
+        limits = f"{number(low)} to {number(high)}" if np.isfinite([low, high]).all() else "none"
+        said.append(f"{printable(column)} {limits}" + (f" ({len(names[column])} names and others)" if column in names else ""))
+    return said
+
+
+def _times(large: float, small: float) -> str:
+    """How many times `small` goes into `large`, in words."""
+    ratio = large / small if small > 0 else np.inf
+    return "beyond measure" if not np.isfinite(ratio) else f"{ratio:.2g} times" if ratio > 1e6 else f"{number(ratio, 3)} times"
+
+
+def _known(value: float) -> float | None:
+    return value if np.isfinite(value) else None

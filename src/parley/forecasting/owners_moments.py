@@ -1,0 +1,75 @@
+"""The forecast for least squares when each owner's own second moments are known: exact, owners that differ and take turns included.
+
+From one pilot for all, rounds that ask some owners only are an approximation: whoever is asked is thought to be like the rest. Here every
+round has the gradient of those it asks. The algorithm's error then obeys a linear recursion in full matrices; as in `response`, it is
+found by running the algorithm itself, once without noise and once for every unit of noise in every round.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from parley.aggregation import aggregation_of
+from parley.data import Design
+from parley.errors import SettingError
+from parley.learning.algorithm import Descent, State
+from parley.learning.algorithms import make_algorithm
+from parley.setup import Setup
+from parley.validate import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """mean w x x' [p, p], mean w x y [p] and mean w y^2 of one owner's training rows."""
+
+    A: Floats
+    b: Floats
+    c: float
+
+    @classmethod
+    def of(cls, design: Design) -> "Moments":
+        return cls(*design.statistics)
+
+
+def expected_path(setup: Setup, owners: Mapping[str, Moments]) -> Floats:
+    """E psi after each round [T]: the expected relative fitness of the joint model, given every owner's own moments.
+
+    Exact for a squared loss whose clip and box do not bind, whatever the schedule.
+    """
+    algorithm = make_algorithm(setup)
+    if not isinstance(algorithm, Descent) or not setup.objective.quadratic:
+        raise SettingError("moments of the owners say enough for descent on linear-regression only")
+    free, names = replace(algorithm, radius=None), setup.schedule.names
+    noise, ridge = aggregation_of(setup.terms).noise(setup.parts.values()), setup.objective.regularisation
+    A, b = np.array([owners[name].A for name in names]), np.array([owners[name].b for name in names])
+    shares = noise.records / noise.records.sum()
+    hessian = 2 * np.einsum("l,lij->ij", shares, A) + ridge * np.eye(A.shape[1])
+    best = np.linalg.solve(hessian, 2 * shares @ b)
+    least = float(shares @ np.array([owners[name].c for name in names])) - 0.5 * float(best @ hessian @ best)
+    T, p = free.horizon, len(best)
+    origin = setup.objective.start(setup.preparation)
+    # Row 0: the path without noise. The others, from zero and without b: one unit of noise in one coordinate of one round.
+    theta = np.zeros((1 + T * p, p))
+    theta[0] = origin
+    only = np.zeros((len(theta), 1))
+    only[0] = 1.0
+    state = State(1, theta, dict.fromkeys(free.start(origin).memory, theta))
+    path = np.empty(T)
+    for k in range(1, T + 1):
+        asked = frozenset(setup.schedule.at(k))
+        members = np.array([name in asked for name in names])
+        weight = members * noise.records / noise.size(members)
+        A_k, b_k = np.einsum("l,lij->ij", weight, A), weight @ b
+        answer = free.answer(partial(_gradient, A_k, only * b_k), state.theta)
+        answer[1 + (k - 1) * p + np.arange(p), np.arange(p)] += np.sqrt(noise.variance(members))
+        state = free.update(state, answer)
+        model = free.model(state)
+        error = np.concatenate([model[:1] - best, model[1:]])
+        path[k - 1] = 0.5 * float(np.einsum("ri,ij,rj->", error, hessian, error)) / least
+    return path
+
+
+def _gradient(A: Floats, b: Floats, theta: Floats) -> Floats:
+    return np.asarray(2 * (theta @ A - b))

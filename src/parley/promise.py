@@ -1,0 +1,62 @@
+"""What accepting terms means, in words: who may ask, what leaves, what it promises people, what it costs."""
+
+from parley.accounting.meaning import approximate_posterior, posterior_bounds
+from parley.doubts import sentences
+from parley.errors import SettingError, UnknownTerms
+from parley.ledger import Ledger
+from parley.owner import Agreement, Owner
+from parley.report.tables import number, percent
+from parley.terms import Terms
+from parley.validate import printable
+
+
+def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: bool = False) -> list[str]:
+    """What a person reads before accepting. `key` is the learner's fingerprint, `relay` whether relays on this machine may ask."""
+    terms, training = agreement.setup.terms, agreement.part.training
+    reservation = owner.reservation(terms)
+    model, learner = terms.model, printable(terms.learning.learner)
+    lifetime, reserved = require_books(owner).lifetime, require_books(owner).reserved
+    if terms.privacy.delta > 0:
+        low, high, failure = approximate_posterior(float(reservation.epsilon), terms.privacy.delta, 0.5)
+        unless = f", except with probability {number(failure, side='above')}"
+    else:
+        (low, high), unless = posterior_bounds(float(reservation.epsilon), 0.5), ""
+    scored = ""
+    if terms.privacy.score_epsilon is not None:
+        scored = (
+            f", and one score of the finished model: {agreement.part.stages[1].question.words()}, with "
+            f"laplace noise for ε = {number(terms.score_epsilon, side='above')}, which training goes without"
+        )
+    callers = f"certificate of {learner!r}" + (f" with the key {key[:16]}…" if key else ", any key that the authority signed")
+    columns = ", ".join(printable(column) for column in (*agreement.setup.preparation.features, model.target))
+    known = accepted(owner, terms)
+    return [
+        f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
+        f"Learner: {learner}. Who may ask: the {callers}{'; relays on this machine' if relay else ''}.",
+        f"Model: {model.kind} from the columns {columns}.",
+        f"What leaves: {len(training.rounds)} answers, each {training.question.words()}, with {terms.privacy.mechanism} noise"
+        f"{scored}. Nothing else.",
+        *sentences(agreement),
+        f"What it promises every person in the table: ε = {number(reservation.epsilon, side='above')}, "
+        f"δ = {number(terms.privacy.delta, side='above')}. Who believed something about a person with 50.0% ends between "
+        f"{percent(low, 'below')} and {percent(high, 'above')}{unless}.",
+        f"What it costs: of the lifetime budget ε = {number(lifetime[0])}, {number(reserved[0], side='above')} is reserved already and "
+        f"{'nothing more' if known else number(reservation.epsilon, side='above')} would be now"
+        f"{' (these terms are accepted)' if known else ''}. It never comes back, whether asked for or not.",
+    ]
+
+
+def accepted(owner: Owner, terms: Terms) -> bool:
+    """Whether the books hold these terms: accepting again changes only who may ask."""
+    try:
+        owner.ledger.account(terms.hash)
+    except UnknownTerms:
+        return False
+    return True
+
+
+def require_books(owner: Owner) -> Ledger:
+    """The durable ledger of an owner that serves."""
+    if not isinstance(owner.ledger, Ledger):
+        raise SettingError(f"{owner.name}: expected an owner with a durable ledger")
+    return owner.ledger

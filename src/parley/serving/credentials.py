@@ -1,0 +1,104 @@
+"""The certificate and key that a running daemon shows: read again when their files change, so that a renewal needs no restart."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+from cryptography import x509
+
+from parley.errors import CertificateError
+from parley.identity.certificates import check_identity, fingerprint, read_certificate
+from parley.identity.settings import Identity
+from parley.serving.log import Log
+
+Version = tuple[tuple[int, int, int] | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Shown:
+    """What the files held: the authority's certificate, one's own and its key, as bytes; the second of them read; all of it for gRPC."""
+
+    content: tuple[bytes, bytes, bytes]
+    certificate: x509.Certificate
+    configuration: Any
+
+
+class Credentials:
+    """TLS that shows the owner's certificate and demands one of the same authority from whoever connects.
+
+    Formal guarantee: what is shown was checked as at the start (`check_identity`): the owner's own private key, its certificate for this
+    name, of the authority, in date and not revoked. New files that do not fit change nothing, and the log hears of each version of them
+    once. The authority stays the one of the start: another is a new consortium, and needs a restart.
+    """
+
+    def __init__(self, identity: Identity, name: str, log: Log) -> None:
+        self._identity, self._name, self._log = identity, name, log
+        self._lock = threading.Lock()
+        self._version = self._found()
+        self._shown = self._read()
+        self.authority = read_certificate(identity.authority)
+
+    @property
+    def certificate(self) -> x509.Certificate:
+        """The owner's, as it is shown now."""
+        return self._shown.certificate
+
+    def of_server(self, knock: Callable[[], None] = lambda: None) -> Any:
+        """For gRPC, which asks at every handshake whether there is something new; `knock` hears of each."""
+        given = self._shown
+
+        def fetch() -> Any:
+            nonlocal given
+            knock()
+            self.follow()
+            before, given = given, self._shown
+            return None if given is before else given.configuration
+
+        return grpc.dynamic_ssl_server_credentials(given.configuration, fetch, require_client_authentication=True)
+
+    def follow(self) -> None:
+        """Take what the files hold now, if it changed and is sound."""
+        with self._lock:
+            version = self._found()
+            if version == self._version:
+                return
+            try:
+                fresh = self._read()
+                if fresh.content[0] != self._shown.content[0]:
+                    raise CertificateError(f"{self._identity.authority}: another authority; restart the daemon to follow it")
+            except (CertificateError, OSError) as error:
+                self._version = version
+                self._log("warning", reason=f"{error}; the certificate read before is shown")
+                return
+            if self._found() != version:
+                return  # in the middle of a change: at the next look
+            self._version = version
+            if fresh.content != self._shown.content:
+                self._shown = fresh
+                self._log(
+                    "renewed", fingerprint=fingerprint(fresh.certificate), ends=f"{fresh.certificate.not_valid_after_utc:%Y-%m-%d}"
+                )
+
+    def _read(self) -> _Shown:
+        """What the files hold, checked."""
+        check_identity(self._identity, self._name)
+        files = self._identity.authority, self._identity.certificate, self._identity.key
+        authority, certificate, key = (file.read_bytes() for file in files)
+        configuration = grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=authority)
+        return _Shown((authority, certificate, key), read_certificate(self._identity.certificate), configuration)
+
+    def _found(self) -> Version:
+        """What tells one version of the files from another."""
+        identity = self._identity
+        return tuple(_stamp(path) for path in (identity.authority, identity.certificate, identity.key, identity.revoked))
+
+
+def _stamp(path: Path | None) -> tuple[int, int, int] | None:
+    try:
+        about = None if path is None else path.stat()
+    except OSError:
+        return None
+    return None if about is None else (about.st_mtime_ns, about.st_size, about.st_ino)

@@ -1,0 +1,235 @@
+"""The lines (TCP connections) to a daemon's port, watched from beside gRPC, which bounds neither their number nor their headers.
+
+A block of headers may be continued without end before any call comes of it. gRPC refuses such a call, but reads on, and holds twenty
+bytes for each that came in small fields; no setting of its stops that. So lines are looked at from outside: the kernel knows how many
+bytes each has received.
+
+Formal guarantee: at every look (`LOOK` seconds apart, `QUICK` while a line has brought no call yet) a line is cut that has received more
+than `FREE` bytes that no message of an admitted caller accounts for, or has brought no call in `SILENT` seconds; of one certificate the
+`EACH` newest stay, of one address those `NAMELESS` newest that brought no call yet. A message accounts for its length, and while it is on
+its way for that of the longest question that accepted terms can ask. Whose line was cut for its bytes, certificate or address, gets no new
+one for a while (`PENANCE`, twice as long each time); lines of an address that brought calls are not touched for that. What a line that is
+cut was sending is lost; nothing is answered twice or debited for it.
+"""
+
+import ctypes
+import ipaddress
+import os
+import socket
+import stat
+import struct
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from parley.serving.acceptance import Caller
+from parley.serving.log import Log
+
+LOOK = 0.1  # seconds between two looks
+QUICK = 0.01  # the same while somebody is at the door
+EACH = 8  # lines of one certificate
+NAMELESS = 4  # lines from one address that brought no call yet
+SILENT = 10.0  # seconds in which a line brings its first call
+FREE = (1 << 18) + (1 << 16)  # bytes that no message accounts for: a window's worth of one not read yet, TLS, headers, pings
+PENANCE = (1.0, 10.0)  # seconds, at first and at most
+AROUND = 4096  # bytes around a message: its headers and frames
+_LIBC = ctypes.CDLL(None)
+_RECEIVED = 128  # where Linux's tcp_info has the number of bytes received
+
+FLOOD = "more bytes than its messages account for"
+
+Address = tuple[str, int]
+Whose = Caller | str  # a certificate, or the host of lines that brought no call yet
+
+
+@dataclass
+class Line:
+    """One of them: since when, whose, and what its messages account for since `base` bytes had come."""
+
+    since: float
+    caller: Caller | None = None
+    base: int = 0
+    counted: int = 0
+    expected: int = 0  # messages on their way
+
+    def allowed(self, longest: int) -> int:
+        return self.base + FREE + self.counted + self.expected * (longest + AROUND)
+
+
+def address(host: str, port: int) -> Address:
+    """The same for the kernel's and for gRPC's way to write it.
+
+    >>> address("::ffff:10.0.0.7", 7443)
+    ('10.0.0.7', 7443)
+    """
+    try:
+        found = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host, port
+    return str(getattr(found, "ipv4_mapped", None) or found), port
+
+
+def spoken_address(peer: str) -> Address:
+    """An address as gRPC says it; a line without one (a socket's) has none.
+
+    >>> spoken_address("ipv4:10.0.0.7:51000"), spoken_address("ipv6:%5B::1%5D:51000"), spoken_address("unix:")
+    (('10.0.0.7', 51000), ('::1', 51000), ('', 0))
+    """
+    kind, _, place = unquote(peer).partition(":")
+    host, _, port = place.rpartition(":")
+    return address(host.strip("[]"), int(port)) if kind in ("ipv4", "ipv6") and port.isdigit() else ("", 0)
+
+
+def whose(place: Address, line: Line) -> Whose:
+    return place[0] if line.caller is None else line.caller
+
+
+def surplus(
+    lines: Mapping[Address, Line],
+    received: Mapping[Address, int],
+    now: float,
+    longest: int = 0,
+    barred: Mapping[Whose, float] | None = None,
+) -> dict[Address, str]:
+    """The lines to cut, and why; `barred` says until when somebody has to wait."""
+    why: dict[Address, str] = {}
+    groups: defaultdict[Whose, list[Address]] = defaultdict(list)
+    for place, line in lines.items():
+        groups[whose(place, line)].append(place)
+        if received[place] > line.allowed(longest):
+            why[place] = FLOOD
+        elif line.caller is None and now - line.since > SILENT:
+            why[place] = "no call"
+    for who, places in groups.items():
+        most, reason = (EACH, "too many of one certificate") if isinstance(who, Caller) else (NAMELESS, "too many without a call")
+        if (barred or {}).get(who, now) > now:
+            most, reason = 0, "flooded before"
+        for place in sorted(places, key=lambda place: lines[place].since, reverse=True)[most:]:
+            why.setdefault(place, reason)
+    return why
+
+
+class Lines:
+    """The lines to one port of this process."""
+
+    def __init__(self, log: Log, longest: Callable[[], int]) -> None:
+        """`longest` is the length of the longest question that anybody may ask at the moment."""
+        self._log, self._longest, self._lock = log, longest, threading.Lock()
+        self._lines: dict[Address, Line] = {}
+        self._barred: dict[Whose, float] = {}
+        self._penances: dict[Whose, float] = {}
+        self._knock = threading.Event()
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def belongs(self, place: Address, caller: Caller) -> None:
+        """A call of this caller came on the line."""
+        with self._lock:
+            self._lines.setdefault(place, Line(time.monotonic())).caller = caller
+
+    def message(self, place: Address, read: Callable[[], bytes]) -> bytes:
+        """A message that is read for the call of an admitted caller."""
+        with self._lock:
+            line = self._lines.setdefault(place, Line(time.monotonic()))
+            line.expected += 1
+        content = b""
+        try:
+            content = read()
+        finally:
+            with self._lock:
+                line.expected -= 1
+                line.counted += 2 * len(content) + AROUND if content else 0
+        return content
+
+    def knock(self) -> None:
+        """Somebody opens a line."""
+        self._knock.set()
+
+    def watch(self, port: int, over: threading.Event) -> None:
+        """Look until it is over."""
+        while not over.is_set():
+            self._knock.wait(LOOK)
+            self._knock.clear()
+            while self.look(port) and not over.wait(QUICK):
+                pass
+
+    def look(self, port: int) -> bool:
+        """Cut what is too much; whether a line has brought no call yet."""
+        began = time.monotonic()
+        received = {place: count for _, place, count in _open_lines(port)}
+        with self._lock:
+            for place in received:
+                self._lines.setdefault(place, Line(began))
+            gone = [place for place, line in self._lines.items() if place not in received and line.since < began]
+            for place in gone:
+                del self._lines[place]
+            known = {place: self._lines[place] for place in received}
+            why = surplus(known, received, began, self._longest(), self._barred)
+            for place, line in known.items():
+                if line.counted:  # nothing is saved up for later
+                    line.base, line.counted = received[place], 0
+        if why:
+            self._cut(port, {place: (reason, known[place]) for place, reason in why.items()}, began)
+        return any(line.caller is None for line in known.values())
+
+    def _cut(self, port: int, why: Mapping[Address, tuple[str, Line]], now: float) -> None:
+        for open_line, place, _ in _open_lines(port):
+            if place in why:
+                reason, line = why[place]
+                who = whose(place, line)
+                if reason == FLOOD:
+                    self._bar(who, now)
+                name = ",".join(who.names) if isinstance(who, Caller) else None
+                self._log.seldom("line-cut", caller=name, reason=reason, peer=place[0])
+                _abort(open_line)
+
+    def _bar(self, who: Whose, now: float) -> None:
+        """No new lines for a while; for twice as long as the last time, if that was lately."""
+        if self._barred.get(who, now) > now:
+            return
+        for other, until in list(self._barred.items()):
+            if now - until > PENANCE[1]:  # it has behaved since
+                del self._barred[other], self._penances[other]
+        length = min(2 * self._penances.get(who, PENANCE[0] / 2), PENANCE[1])
+        self._barred[who], self._penances[who] = now + length, length
+
+
+def _open_lines(port: int) -> Iterator[tuple[socket.socket, Address, int]]:
+    """Each accepted TCP connection of this process to the port, its other end, and how many bytes came.
+
+    The descriptors stay gRPC's. They are neither copied nor closed here: closing a copy of a database's would give up its locks.
+    """
+    for name in os.listdir("/dev/fd"):  # noqa: PTH208 - ten times a second
+        try:
+            if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                continue
+            line = socket.socket(fileno=int(name))
+        except (OSError, ValueError):
+            continue
+        try:
+            internet = line.family in (socket.AF_INET, socket.AF_INET6) and line.type == socket.SOCK_STREAM
+            if internet and line.getsockname()[1] == port:
+                host, other, *_ = line.getpeername()
+                yield line, address(host, other), _bytes_received(line)
+        except OSError:
+            continue  # it listens, or was closed meanwhile
+        finally:
+            line.detach()
+
+
+def _abort(line: socket.socket) -> None:
+    """End it, with a reset where the system can (Linux): what came and was not read yet is then thrown away unread."""
+    if _LIBC.connect(line.fileno(), bytes(16), 16) != 0:  # an address of no family
+        with suppress(OSError):
+            line.shutdown(socket.SHUT_RDWR)
+
+
+def _bytes_received(line: socket.socket) -> int:
+    """Where the system tells (Linux)."""
+    about = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256) if hasattr(socket, "TCP_INFO") else b""
+    return int(struct.unpack_from("@Q", about, _RECEIVED)[0]) if len(about) >= _RECEIVED + 8 else 0

@@ -1,0 +1,216 @@
+"""A page for the owner's own monitoring, in Prometheus' text format: budgets, answers, refusals, what ends when, readiness.
+
+It says what the ledger and the log say, and no number that was computed from a record. It reads the ledger as any reader does: no answer
+waits for it.
+"""
+
+import math
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.registry import Collector
+
+from parley.account import Account, Head
+from parley.errors import ExchangeError, ParleyError
+from parley.version import __version__
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)  # seconds
+_TURNED_AWAY = {  # events of the log that are refusals, and the codes under which they are counted
+    "stranger": "unknown-terms",
+    "revoked": "revoked",
+    "expired": "expired",
+    "too-many-calls": "too-many-calls",
+}
+
+
+@dataclass(frozen=True)
+class Books:
+    """What a ledger says at one moment: its lifetime epsilon, its agreements, and the end of its chain."""
+
+    lifetime: Fraction
+    accounts: tuple[Account, ...]
+    head: Head | None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the page asks for when it is looked at. `books` may raise; `time_left`, in seconds, is by name of a certificate or list."""
+
+    books: Callable[[], Books]
+    why_not_ready: Callable[[], list[str]]
+    time_left: Callable[[], dict[str, float]]
+    lines: Callable[[], int]
+
+
+class Instruments:
+    """Counts what the log hears, and shows it beside the facts."""
+
+    def __init__(self, owner: str, facts: Facts) -> None:
+        self.registry = CollectorRegistry()
+        self.facts = facts
+        register: dict[str, Any] = {"registry": self.registry, "namespace": "parley"}
+        self._seconds = Histogram("answer_seconds", "How long answers took, stored ones too.", buckets=BUCKETS, **register)
+        self._answers = Counter("answers", "Questions that got an answer since the start, stored ones too.", **register)
+        self._refusals = Counter("refusals", "Questions that got a refusal, by its code.", ["code"], **register)
+        self._troubles = Counter("troubles", "Questions that could not be answered for a reason at the owner's.", **register)
+        self._handshakes = Counter("failed_handshakes", "Lines that failed TLS, by reason.", ["reason"], **register)
+        self._cut = Counter("lines_cut", "Lines that were cut, by reason.", ["reason"], **register)
+        self.registry.register(_Now(owner, facts))
+
+    def hear(self, event: str, facts: dict[str, Any]) -> None:
+        """What the log hears."""
+        if event == "answer":
+            self._answers.inc()
+            self._seconds.observe(facts["ms"] / 1e3)
+        elif event == "refusal":
+            self._refusals.labels(facts["code"]).inc()
+        elif event in _TURNED_AWAY:
+            self._refusals.labels(_TURNED_AWAY[event]).inc()
+        elif event == "trouble":
+            self._troubles.inc()
+        elif event == "handshake-failed":
+            self._handshakes.labels(facts["reason"]).inc()
+        elif event == "line-cut":
+            self._cut.labels(facts["reason"]).inc()
+
+
+class _Now(Collector):
+    """What is looked up at every look at the page."""
+
+    def __init__(self, owner: str, facts: Facts) -> None:
+        self._owner, self._facts = owner, facts
+
+    def describe(self) -> list[Metric]:
+        """Nothing is looked up to be registered."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        yield InfoMetricFamily("parley_build", "Which Parley serves whom.", {"version": __version__, "owner": self._owner})
+        yield GaugeMetricFamily("parley_ready", "Whether the owner could answer (1).", value=not self._facts.why_not_ready())
+        yield GaugeMetricFamily("parley_lines", "TCP connections of learners.", value=self._facts.lines())
+        left = GaugeMetricFamily("parley_time_left_seconds", "Until it ends: a certificate, the revocation list.", labels=["of"])
+        for of, seconds in self._facts.time_left().items():
+            left.add_metric([of], seconds)
+        yield left
+        try:
+            books = self._facts.books()
+        except (ParleyError, OSError):
+            return  # parley_ready says it
+        yield from _of_books(books)
+
+
+def _of_books(books: Books) -> Iterator[Metric]:
+    reserved = sum((account.epsilon for account in books.accounts), Fraction(0))
+    yield GaugeMetricFamily("parley_lifetime_epsilon", "The most that all agreements may ever cost.", value=below(books.lifetime))
+    yield GaugeMetricFamily(
+        "parley_lifetime_epsilon_left", "What further terms may reserve.", value=below(books.lifetime - reserved)
+    )
+    figures: dict[str, tuple[str, Callable[[Account], float]]] = {
+        "epsilon_reserved": ("Epsilon promised under the agreement.", lambda account: above(account.epsilon)),
+        "epsilon_spent": ("Epsilon spent under the agreement.", lambda account: above(account.spent)),
+        "epsilon_left": ("Epsilon that the agreement may still cost.", lambda account: below(account.epsilon - account.spent)),
+        "rounds": ("Rounds that the agreement has.", lambda account: account.rounds),
+        "rounds_answered": ("Answers given under the agreement.", lambda account: account.answers),
+    }
+    for name, (words, figure) in figures.items():
+        family = GaugeMetricFamily(f"parley_agreement_{name}", words, labels=["terms", "learner"])
+        for account in books.accounts:
+            family.add_metric([account.terms[:16], account.learner], figure(account))
+        yield family
+    if books.head is not None:
+        yield GaugeMetricFamily("parley_ledger_entries", "Rows of the ledger: they never become fewer.", value=books.head.entries)
+        first = int(books.head.hash[:12], 16)  # 48 bits: a float64 holds them exactly; as a label each answer would be a new series
+        yield GaugeMetricFamily(
+            "parley_ledger_head", "The first 12 hexadecimal digits of the chain's last hash, as a number.", value=first
+        )
+
+
+def above(value: Fraction) -> float:
+    """The nearest float that is not below.
+
+    >>> Fraction(above(Fraction(1, 10))) >= Fraction(1, 10) >= Fraction(below(Fraction(1, 10)))
+    True
+    """
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def below(value: Fraction) -> float:
+    """The nearest float that is not above."""
+    near = float(value)
+    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+
+
+class Page:
+    """`/metrics` for Prometheus; `/ready` (200, or 503 with the reasons) and `/healthy` (200 while the process runs) for others."""
+
+    def __init__(self, address: str, instruments: Instruments) -> None:
+        host, _, port = address.rpartition(":")
+        try:
+            self._server = _Server((host.strip("[]"), int(port)), _handler(instruments), host.startswith("["))
+        except (OSError, OverflowError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "no such port"
+            raise ExchangeError(f"{address}: the metrics page cannot listen there ({reason}); choose another `metrics`") from None
+        self.port = int(self._server.server_address[1])
+        self._thread = threading.Thread(target=self._server.serve_forever, name="parley-metrics", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], six: bool) -> None:
+        if six:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, handler)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A reader that hung up is nobody's trouble."""
+
+
+def _handler(instruments: Instruments) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 5.0
+        server_version, sys_version = "parley", ""
+
+        def do_GET(self) -> None:
+            status, kind, content = _page(self.path.partition("?")[0], instruments)
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that http.server gives it
+            """The log is about learners."""
+
+    return Handler
+
+
+def _page(path: str, instruments: Instruments) -> tuple[int, str, bytes]:
+    """(status, content type, content) of a path."""
+    if path in ("/", "/metrics"):
+        return 200, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(instruments.registry)
+    words = "text/plain; charset=utf-8"
+    if path == "/healthy":
+        return 200, words, b"healthy\n"
+    if path == "/ready":
+        why = instruments.facts.why_not_ready()
+        return (503, words, "".join(f"{sentence}\n" for sentence in why).encode()) if why else (200, words, b"ready\n")
+    return 404, words, b"expected /metrics, /ready or /healthy\n"

