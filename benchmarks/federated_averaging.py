@@ -14,7 +14,6 @@ from pathlib import Path
 
 import parley
 from parley.data import split_consecutive
-from parley.objectives import make
 from parley.reproduce.markets import Market, data_folder, loan_market
 
 ROUNDS, RUNS, DELTA = 5, 100, 1e-6
@@ -39,9 +38,8 @@ def compare(market: Market) -> None:
             part |= {"records": RECORDS, "epsilon": epsilon}
         owners = [parley.Owner(part["name"], table) for part, table in zip(content["owners"], parts, strict=True)]
         terms = with_learning(content, algorithm="gradient-descent")
-        agreement = owners[0].prepare(terms)
-        objective = make(terms.model)
-        largest, here = objective.largest_curvature(agreement.preparation), objective.curvature(agreement.public)
+        setup = owners[0].prepare(terms).setup
+        largest, here = setup.objective.largest_curvature(setup.preparation), setup.objective.curvature(setup.public)
         print(f"{market.name} ({'real' if market.real else 'SYNTHETIC'}), 3 x {RECORDS:,} records, eps = {epsilon:g}, T = {ROUNDS}; "
               f"curvature {here:.3g} on the sample, {largest:.4g} at most")  # fmt: skip
         for algorithm in ("gradient-descent", "averaged-subgradient"):

@@ -32,7 +32,7 @@ def main() -> None:
         terms = make_terms(n, p, T, clip)
         for owner in owners:
             owner.accept(terms)  # reading and preparing the tables is not what is compared
-            owner.agreement(terms.hash).train.statistics  # noqa: B018
+            owner.agreement(terms.hash).tables.train.statistics  # noqa: B018
         began = time.perf_counter()
         parley.train(terms, owners, replicates=R, seed=1, measure=False)
         seconds[label] = time.perf_counter() - began

@@ -13,7 +13,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,7 @@ import parley
 from parley.data.blocks import sum_afar
 from parley.data.design import BLOCK, Design
 from parley.data.streamed import AT_ONCE, buffer_size
-from parley.queries import GradientQuery, StatisticsQuery
+from parley.queries import GradientQuery, StatisticsQuery, Tables
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -103,14 +102,14 @@ def steps(folder: Path, rows: int) -> dict[str, Cost]:
     batch = next(pq.ParquetFile(file).iter_batches(AT_ONCE * BLOCK))
     pq.write_table(pa.Table.from_batches([batch]), folder / "one" / "part.parquet")
     agreements = {kind: parley.Owner("a", folder / "one").prepare(terms_of(kind, len(batch))) for kind in KINDS}
-    prepare = agreements["gradient"].train._prepare
+    prepare = agreements["gradient"].tables.train._prepare
     design = prepare(batch, "a")
     times = 100 * CORES
 
     def answer(kind: str) -> None:
         for _ in range(times):
             fresh = Design(design.X, design.y, design.weight)  # nothing remembered from the last time
-            replace(agreements[kind], train=fresh).bounded(question(kind, "t"), ())
+            agreements[kind].part.training.question.bounded(question(kind, "t"), Tables(fresh, fresh))
 
     found = {"preparation alone": timed(sum_afar, lambda _: prepare(batch, "a").y[:1], range(times))}
     found |= {f"{kind} alone": timed(answer, kind) for kind in KINDS}
@@ -143,7 +142,8 @@ def owner(folder: Path, rows: int, told: "multiprocessing.SimpleQueue[tuple[str,
         query = question(kind, terms.hash)
         forget(table)
         told.put((f"{kind}, cold", timed(bank.answer, query)))
-        told.put((f"{kind}, cached", timed(bank.accept(terms).bounded, query, ())))
+        agreement = bank.accept(terms)
+        told.put((f"{kind}, cached", timed(agreement.part.training.question.bounded, query, agreement.tables)))
     told.put(("memory before", base))
     told.put(("peak memory", peak()))
 

@@ -55,7 +55,7 @@ def surface(figure: int, market: Market, options: argparse.Namespace) -> None:
 
 def width(cell: Cell, market: Market) -> int:
     part = cell.terms.owners[0]
-    return parley.Owner(part.name, market.table.iloc[: part.records]).prepare(cell.terms).train.width
+    return parley.Owner(part.name, market.table.iloc[: part.records]).prepare(cell.terms).setup.parameters
 
 
 def plain_round(market: Market, n: int) -> float:
@@ -64,7 +64,7 @@ def plain_round(market: Market, n: int) -> float:
     parts = split_consecutive(market.table, [n] * 3)
     data = []
     for part, table in zip(terms.owners, parts, strict=True):
-        design = parley.Owner(part.name, table).prepare(terms).train
+        design = parley.Owner(part.name, table).prepare(terms).tables.train
         data.append((design.X, design.y, 30.0 / np.maximum(np.abs(design.X).sum(axis=1), 1e-9)))
     rng, theta = np.random.default_rng(0), np.zeros(data[0][0].shape[1])
     squared = terms.model.kind == "linear-regression"
