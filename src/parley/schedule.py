@@ -68,12 +68,14 @@ def _dealt(terms: Terms, names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     turns = []
     for _ in range(terms.learning.horizon):
         hand: set[str] = set()
+        passed: list[str] = []  # who is in this hand already, from the pack before: first in the next
         while len(hand) < many:
-            if not {*pack} - hand:
-                pack = _shuffled(names, seed, next(packs)) + pack  # who is left over has its turn first, in the next round
-            card = next(name for name in reversed(pack) if name not in hand)
-            pack.remove(card)
+            pack = pack or _shuffled(names, seed, next(packs))
+            card = pack.pop()
+            if card in hand:
+                passed.append(card)
             hand.add(card)
+        pack += reversed(passed)
         turns.append(tuple(name for name in names if name in hand))
     return tuple(turns)
 

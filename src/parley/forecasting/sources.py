@@ -102,7 +102,7 @@ class Sample:
         For least squares with noise of variance s^2 that is s^2 p, the textbook's.
         """
         design = self.design
-        theta = objective.optimum([design], radius, precision=1e-5)
+        theta = objective.optimum([design], radius, precision=1e-5, start=origin)
         if theta is None:
             raise DataError("the objective has no optimum that can be found, so there is no relative fitness to forecast")
         begin = np.zeros_like(theta) if origin is None else origin

@@ -52,13 +52,15 @@ class LinearSVM(MarginObjective):
         rounded = self if self.smoothing > 0 else replace(self, smoothing=HINGE_WIDTH)
         return super(LinearSVM, rounded).hessian(design, theta)
 
-    def optimum(self, designs: Sequence[Design], radius: float | None = None, precision: float = 1e-10) -> Floats:
+    def optimum(
+        self, designs: Sequence[Design], radius: float | None = None, precision: float = 1e-10, start: Floats | None = None
+    ) -> Floats:
         """liblinear's dual solver; where a box binds or there is no regularisation, ever sharper smoothings of the hinge, whose minimum
         at width m lies within m/2 of the hinge's own, down to this precision of the cost."""
         dual = self._liblinear(pooled(list(designs)), np.inf if radius is None else radius)
         if dual is not None:
             return dual
-        theta, width = np.zeros(designs[0].width), 1.0
+        theta, width = np.zeros(designs[0].width) if start is None else start, 1.0
         while width >= precision:
             theta = replace(self, smoothing=width)._newton(designs, radius, theta)
             width /= 10

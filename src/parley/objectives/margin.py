@@ -104,8 +104,10 @@ class MarginObjective(Objective):
 
         return design.sum(part) / len(design) + self.regularisation * np.eye(design.width)
 
-    def optimum(self, designs: Sequence[Design], radius: float | None = None, precision: float = 1e-10) -> Floats:
-        return self._newton(designs, radius, np.zeros(designs[0].width))
+    def optimum(
+        self, designs: Sequence[Design], radius: float | None = None, precision: float = 1e-10, start: Floats | None = None
+    ) -> Floats:
+        return self._newton(designs, radius, np.zeros(designs[0].width) if start is None else start)
 
     def _newton(self, designs: Sequence[Design], radius: float | None, start: Floats) -> Floats:
         total = sum(len(d) for d in designs)

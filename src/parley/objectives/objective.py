@@ -123,8 +123,11 @@ class Objective(ABC):
         sensitivity = bound.sensitivity(len(design), design.summation_slack, records_per_person)
         return Bounded(self.mean_gradient(design, theta, bound), sensitivity, bound.norm)
 
-    def optimum(self, designs: Sequence[Design], radius: float | None = None, precision: float = 1e-10) -> Floats | None:
-        """The minimiser [P] of the cost over all rows of all designs within the box; None where none can be found."""
+    def optimum(
+        self, designs: Sequence[Design], radius: float | None = None, precision: float = 1e-10, start: Floats | None = None
+    ) -> Floats | None:
+        """The minimiser [P] of the cost over all rows of all designs within the box, searched from `start` [P]; None where none can be
+        found."""
         return None
 
     def hessian(self, design: Design, theta: Floats) -> Floats | None:

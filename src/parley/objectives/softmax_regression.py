@@ -120,22 +120,23 @@ class SoftmaxRegression(Objective):
 
         return design.sum(part) / len(design) + self.regularisation * np.eye(count)
 
-    def optimum(self, designs: Sequence[Design], radius: float | None = None, precision: float = 1e-10) -> Floats:
+    def optimum(
+        self, designs: Sequence[Design], radius: float | None = None, precision: float = 1e-10, start: Floats | None = None
+    ) -> Floats:
         """By L-BFGS-B within the box. Adding one vector to every class changes nothing, so without a penalty there are many; the search
-        from zero finds the one whose classes add up to zero."""
+        from zero finds the one whose classes add up to zero. Without `start` there are as many classes as the rows name."""
         total = sum(len(d) for d in designs)
-        classes = 1 + max(int(design.y.max()) for design in designs)
-        limit = None if radius is None else [(-radius, radius)] * (classes * designs[0].width)
+        begin = np.zeros((1 + max(int(design.y.max()) for design in designs)) * designs[0].width) if start is None else start
+        limit = None if radius is None else [(-radius, radius)] * len(begin)
 
         def value(theta: Floats) -> tuple[float, Floats]:
             cost = sum(len(d) / total * float(self.cost(d, theta)) for d in designs)
             slope = self.penalty_gradient(theta) + sum(len(d) / total * self.mean_gradient(d, theta) for d in designs)
             return cost, slope
 
-        start = np.zeros(classes * designs[0].width)
         options = {"maxiter": 20_000, "maxfun": 40_000, "maxcor": 30, "ftol": precision * 1e-3, "gtol": 1e-8}
-        found = minimize(value, start, jac=True, method="L-BFGS-B", bounds=limit, options=options)
-        if radius is None and not self.regularisation > 0 and np.abs(found.x).max() > 100 / max(_typical(designs), SMALLEST):
+        found = minimize(value, begin, jac=True, method="L-BFGS-B", bounds=limit, options=options)
+        if radius is None and not self.regularisation > 0 and all(_separates(d, found.x) for d in designs):
             raise SettingError(
                 "the cost has no finite minimum on these data (classes that separate perfectly?): set model.radius or "
                 "model.regularisation"
@@ -143,8 +144,16 @@ class SoftmaxRegression(Objective):
         return np.asarray(found.x)
 
 
-def _typical(designs: Sequence[Design]) -> float:
-    return max(float(np.sqrt(np.mean(d.row_norms("l2") ** 2))) for d in designs)
+def _separates(design: Design, theta: Floats) -> bool:
+    """Whether every record's class has the highest score alone: then a longer theta is better, for ever."""
+
+    def wrong(block: Design) -> Floats:
+        scores, rows = _scores(block, theta[None])[0], np.arange(len(block))
+        own = scores[_classes(block), rows].copy()
+        scores[_classes(block), rows] = -np.inf
+        return np.array([np.count_nonzero(~(own > scores.max(axis=0)) & (block.weight > 0))], dtype=np.float64)
+
+    return not design.sum(wrong).any()
 
 
 def _classes(block: Design) -> NDArray[np.intp]:

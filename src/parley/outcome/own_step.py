@@ -22,7 +22,7 @@ def own_step(own: Agreement, joint: Floats) -> Floats | None:
         return joint
     objective = own.setup.objective
     try:
-        best = objective.optimum([own.tables.train], own.setup.limits.radius)
+        best = objective.optimum([own.tables.train], own.setup.limits.radius, start=objective.start(own.setup.preparation))
     except SettingError:
         return None
     if best is None:

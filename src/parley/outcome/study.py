@@ -59,7 +59,7 @@ class Study:
         objective, radius, designs = self._setup.objective, self._setup.limits.radius, self._designs
         found = designs[0].derived(("optimum", objective, radius), lambda: _Found([], None))
         if len(found.designs) != len(designs) or any(a is not b for a, b in zip(found.designs, designs, strict=True)):
-            found.designs, found.theta = designs, objective.optimum(designs, radius)
+            found.designs, found.theta = designs, objective.optimum(designs, radius, start=objective.start(self._setup.preparation))
         return found.theta
 
     def _cost(self, theta: Floats) -> Floats:

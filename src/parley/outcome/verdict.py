@@ -56,7 +56,8 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
 def alone(terms: Terms, owner: Owner) -> Floats:
     """What the owner gets without the others: the optimum on its own training rows, without noise, for its own use."""
     agreement = owner.prepare(terms)
-    best = agreement.setup.objective.optimum([agreement.tables.train], terms.model.radius)
+    objective, start = agreement.setup.objective, agreement.setup.objective.start(agreement.setup.preparation)
+    best = objective.optimum([agreement.tables.train], terms.model.radius, start=start)
     if best is None:
         raise SettingError(f"model.kind = {terms.model.kind!r}: there is no way to find its best model, so nothing to compare with")
     return best
