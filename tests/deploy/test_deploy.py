@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from parley.exchange.certificates import check_identity
-from parley.exchange.settings import load_owner
 from typer.testing import CliRunner
 
 from parley.cli.app import app
+from parley.identity.certificates import check_identity
+from parley.identity.settings import load_owner
 
 ROOT = Path(__file__).parents[2]
 DEPLOY, GUIDE = ROOT / "deploy", (ROOT / "docs" / "deployment.md").read_text()

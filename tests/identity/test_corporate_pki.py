@@ -7,11 +7,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from parley.exchange.certificates import check_identity, read_certificate
 
 from consortium import Consortium
 from parley.errors import CertificateError
 from parley.exchange.remote import RemoteOwner
+from parley.identity.certificates import check_identity, read_certificate
 
 NOW = datetime.now(UTC)
 PEM = serialization.Encoding.PEM
