@@ -306,7 +306,7 @@ def test_a_score_travels_after_the_last_round_and_a_finished_run_gets_it_again_f
         assert shown["value"] == pytest.approx(16 * min(1, pooled))  # bounds 4 wide
         deviations = np.sqrt(2) * 13 / 4 / 0.25 / (45 * weights)
         assert shown["standard_error"] == pytest.approx(16 * np.sqrt(np.sum((weights * deviations) ** 2)))
-    kept = load_checkpoint(banks.folder / "terms.checkpoint", terms, plan_run(terms).start)
+    kept = load_checkpoint(banks.folder / "terms.checkpoint", terms, plan_run(terms, banks.folder / "unused").start)
     assert {name: head.entries for name, head in kept.heads.items()} == dict.fromkeys(
         "abc", 11
     )  # opened, accepted, 8 rounds, the score

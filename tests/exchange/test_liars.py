@@ -318,9 +318,9 @@ def test_a_late_owner_that_is_heard_once_more_must_still_have_its_books(machine,
     copy_ledger(banks.folder / "a.ledger", banks.folder / "a.old")
     run = machine.federation(deadline=0.3)
     run.greet()
-    run.ask(machine.ask(1))
+    run.ask(machine.round(1))
     machine.peers["a"].reachable = False
-    run.ask(machine.ask(2))
+    run.ask(machine.round(2))
     assert run.catch_up() == ["a"]
     grow(machine, banks, ())
     with pytest.raises(ContradictionError, match="a: its ledger was rolled back"):

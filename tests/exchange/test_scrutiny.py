@@ -166,7 +166,7 @@ def test_gaussian_accounts_are_compared_as_far_as_machines_agree(gaps):
 
 
 def test_an_account_that_was_closed_is_spent_whole_and_gives_no_further_answer():
-    for rules in (rules_of(), rules_of(learning__straggler="skip", learning__quorum=1)):
+    for rules, _ in (rules_of(), rules_of(learning__straggler="skip", learning__quorum=1)):
         rules.check_standing(said(1, 3), 0, 3, None)
         rules.check_standing(said(1, 3), 2, 2, said(1, 3))  # a stored answer
         with pytest.raises(ContradictionError, match="has spent 1 by round 4"):

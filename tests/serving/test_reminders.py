@@ -47,6 +47,7 @@ def test_who_is_not_who_the_settings_say_neither_listens_nor_asks(bank):
 def test_a_daemon_that_runs_says_every_day_what_ends_soon(bank, monkeypatch, days):
     """A day is short here. Of the certificate that it shows: once a renewed one is, no more of the old one."""
     monkeypatch.setattr(daemon, "DAY", 0.1)
+    monkeypatch.setattr(daemon, "LOOK", 0.1)
     certificates.renew(bank.folder, bank.folder / "a.crt", days)
     (bank.folder / "a.ledger").chmod(0o600)
     stop, stream = threading.Event(), StringIO()

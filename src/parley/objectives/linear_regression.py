@@ -11,6 +11,8 @@ from parley.objectives.objective import RecordBound, slope_limit
 from parley.objectives.sure_records import SureRecords
 from parley.validate import Floats
 
+SORTED_FROM = 8192  # rows from which sorting a table pays
+
 
 @dataclass(frozen=True)
 class LinearRegression(MarginObjective):
@@ -47,7 +49,7 @@ class LinearRegression(MarginObjective):
 
     def mean_gradient(self, design: Design, theta: Floats, bound: RecordBound | None = None) -> Floats:
         if bound is not None and bound.clips:
-            if not design.study:
+            if not design.study or len(design) < SORTED_FROM:
                 return super().mean_gradient(design, theta, bound)
             sure = design.derived(("sure records", bound), lambda: SureRecords(design, slope_limit(design, bound)))
             return sure.mean_gradient(theta.reshape(-1, design.width)).reshape(theta.shape)

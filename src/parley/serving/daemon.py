@@ -30,6 +30,7 @@ from parley.serving.sole import sole_daemon
 
 PLACES = 8  # of the calls taken on at once, for one caller; beyond that it is told to come back
 SENDING = 30.0  # seconds that a caller may take to send its message
+LOOK = 1.0  # seconds between two looks at what may have changed
 DAY = 86400.0  # seconds between two reminders of what runs out
 GRACE = 10.0  # seconds for calls under way when the daemon is asked to stop
 
@@ -103,7 +104,7 @@ def _look_after(
             due += DAY
             for sentence in warnings():
                 log("warning", reason=sentence)
-        stop.wait(1.0)
+        stop.wait(LOOK)
         places.clear_overdue()
         desk.remember()
 
