@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 import parley
@@ -48,3 +49,33 @@ def test_other_terms_and_terms_without_held_out_rows_are_refused():
     bare = make_terms(100)
     with pytest.raises(ModelError, match="nothing to score on"):
         score(bare, owner, parley.train(bare, [owner], seed=1).model)
+
+
+def test_an_owner_that_has_none_of_some_class_compares_and_refines_all_the_same():
+    """Its own best model has parameters for every class of the terms, whichever of them its rows show."""
+    rng = np.random.default_rng(0)
+    tables = {}
+    for name, classes in (("a", ["low", "middle", "high"]), ("b", ["low", "middle"])):
+        y = rng.integers(0, len(classes), 400)
+        X = np.clip(rng.normal(0, 0.3, (400, 3)) + 0.4 * np.eye(3)[y], -1, 1)
+        tables[name] = pd.DataFrame(X, columns=["x0", "x1", "x2"]).assign(y=np.array(classes)[y])
+    terms = make_terms(
+        400,
+        400,
+        epsilon=50.0,
+        model__kind="softmax-regression",
+        model__categories={"y": ["low", "middle", "high"]},
+        model__holdout=0.25,
+        learning__learner="b",
+        learning__horizon=40,
+        learning__step=1.0,
+    )
+    owners = [parley.Owner(name, table) for name, table in tables.items()]
+    result = parley.train(terms, owners, seed=1)
+    assert result.own_model.theta_.shape == result.model.theta_.shape == (12,)
+    verdict = score(terms, owners[1], result.model)
+    assert 0 < verdict.alone["accuracy"] <= 1
+    assert verdict.cost_alone > 0
+    held_out = owners[1].prepare(terms).tables.held_out
+    cost = owners[1].prepare(terms).setup.objective.cost
+    assert cost(held_out, result.own_model.theta_) <= cost(held_out, result.model.theta_)
