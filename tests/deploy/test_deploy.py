@@ -40,7 +40,7 @@ def test_alert_rules_fire_when_they_should_and_only_then(tmp_path):
 
 def test_every_metric_in_the_rules_and_in_the_guide_is_on_the_page():
     """By name, as the code writes them."""
-    code = (ROOT / "src" / "parley" / "exchange" / "metrics.py").read_text()
+    code = (ROOT / "src" / "parley" / "serving" / "metrics.py").read_text()
     used = set(re.findall(r"\bparley_[a-z_]+", (DEPLOY / "prometheus-rules.yml").read_text() + GUIDE)) - {"parley_"}
     parts = set(re.findall(r'"(?:parley_)?([a-z_]+)"', code))
     for name in used:

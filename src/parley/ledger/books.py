@@ -30,9 +30,9 @@ class Ledger:
     Formal guarantee: over the file's whole life the reservations of all accepted terms add up to at most the lifetime budget
     (epsilon and delta, by simple composition), and the answers under each stay within its reservation, across threads, processes,
     forks, crashes, retries and restarts; at most one answer ever exists for a query id and for a round of an agreement; all answers
-    under an agreement come from the table with which it was accepted. What was promised and released stays in it for ever; of the answers
-    themselves the latest, up to `rows.KEPT` bytes for each agreement. What no file can notice is being put back together with all that
-    lies beside it: a learner that keeps the chain's end does.
+    under an agreement come from the table with which it was accepted. What was promised and released stays in it for ever; of the
+    answers themselves all, or for learners that keep their own state (`prune`) the latest, up to `rows.KEPT` bytes for each agreement.
+    What no file can notice is being put back together with all that lies beside it: a learner that keeps the chain's end does.
 
     `lifetime` (and `lifetime_delta`) are needed when the file is new and must be left out or equal afterwards. A file of an earlier
     version is upgraded (`schema`); every opening verifies the chain (`verification`).
@@ -129,7 +129,9 @@ class Ledger:
         with self._reader.transaction() as db:
             return [(time, rows.account(db, terms)) for time, terms in rows.accepted(db)]
 
-    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]:
+    def answer(
+        self, query: Query, spent_after: Cost, event: Facts, release: Release, prune: bool = False
+    ) -> tuple[Floats, Account]:
         """The stored answer if there is one; else check, release, and commit debit and answer together. With it, the account.
 
         `release` computes under no lock: however long it takes, others read and write meanwhile. The noise is then drawn under the
@@ -170,7 +172,8 @@ class Ledger:
                     shape=json.dumps(value.shape),
                     answer=value.tobytes(),
                 )
-                rows.prune(db, query.terms_hash, after.answers, value.nbytes)
+                if prune:
+                    rows.prune(db, query.terms_hash, after.answers, value.nbytes)
             self._drawing.note(end)
         return value, replace(after, head=end)
 

@@ -30,7 +30,9 @@ class StudyLedger:
         """A study keeps no chain."""
         return None
 
-    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]:
+    def answer(
+        self, query: Query, spent_after: Cost, event: Facts, release: Release, prune: bool = False
+    ) -> tuple[Floats, Account]:
         account = self.account(query.terms_hash)
         known, content, value = self._latest.get(query.terms_hash, ("", "", np.empty(0)))
         if query.id == known:
