@@ -45,8 +45,8 @@ def test_every_figure_that_bounds_a_record_is_told(tmp_path):
     assert found["bounds"]["x0"] == [-3.5, 3.75]
     assert set(found["bounds"]) == {"x0", "x1", "x2"}
     assert (found["clip"], found["radius"], found["class_weight"], found["public_sha256"]) == (0.875, 6.5, {"1": 7.25}, digest)
-    assert found["record_bound"] == agreement.bound.value
-    assert found["noise_scale"] == agreement.plan.mechanism.scale
+    assert found["record_bound"] == agreement.part.training.question.bound.value
+    assert found["noise_scale"] == agreement.part.training.series.mechanism.scale
     json.dumps(found, allow_nan=False)
 
 
