@@ -1,5 +1,6 @@
 from decimal import Decimal
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -71,7 +72,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
 
 
 def ask(owner, terms, k):
-    return owner.answer(parley.queries.GradientQuery.ask(terms.hash, "learner", k, parley.queries.np.zeros(3)))
+    return owner.answer(parley.queries.GradientQuery.ask(terms.hash, "learner", k, np.zeros(3)))
 
 
 @pytest.mark.parametrize("kind", ["frame", "file", "folder"])
