@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.errors import TermsError
-from parley.schedule import Schedule, make_schedule
+from parley.schedule import Schedule, agreed_answers, make_schedule
 from parley.terms import Terms
 
 
@@ -129,3 +129,9 @@ def test_turns_that_make_no_sense_are_refused(strides, learning, match):
 def test_a_schedule_without_turns_is_everybody():
     assert Schedule(("a",), 3).everybody
     assert not Schedule(("a", "b"), 1, (("a",),)).everybody
+
+
+def test_an_owner_is_agreed_to_answer_in_its_turns_and_for_the_score():
+    terms = make_terms(60, 40, model__holdout=0.5, model__bounds={"y": [-3, 3]}, privacy__score_epsilon=0.1, learning__horizon=20)
+    turned = terms.changed(owners={"b": {"stride": 3}})
+    assert [agreed_answers(turned, name) for name in "ab"] == [21, 8]

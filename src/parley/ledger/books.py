@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,8 +20,10 @@ from parley.ledger.chain import COLUMNS, START, append, head
 from parley.ledger.contract import Budget, Cost, Facts, Release
 from parley.ledger.lines import Drawing, Line, Place
 from parley.ledger.verification import FULLY, PAGE, Verification, recall
-from parley.queries import Query
 from parley.validate import Floats, exact
+
+if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries
+    from parley.queries import Query
 
 
 class Ledger:
@@ -130,7 +132,7 @@ class Ledger:
             return [(time, rows.account(db, terms)) for time, terms in rows.accepted(db)]
 
     def answer(
-        self, query: Query, spent_after: Cost, event: Facts, release: Release, prune: bool = False
+        self, query: "Query", spent_after: Cost, event: Facts, release: Release, prune: bool = False
     ) -> tuple[Floats, Account]:
         """The stored answer if there is one; else check, release, and commit debit and answer together. With it, the account.
 
@@ -279,7 +281,7 @@ class _Open:
     after: Account
 
 
-def _look(db: sqlite3.Connection, query: Query, spent_after: Cost, known: _Open | None = None) -> _Open | tuple[Floats, Account]:
+def _look(db: sqlite3.Connection, query: "Query", spent_after: Cost, known: _Open | None = None) -> _Open | tuple[Floats, Account]:
     """The stored answer, or that there is none and the question may have one; else a refusal. While no row was added, what is `known`."""
     end = head(db)
     if known is not None and known.end == end:

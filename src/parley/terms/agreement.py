@@ -61,6 +61,10 @@ class Terms(Section):
             raise ValueError(f"owners|expected different names, found {twice[0]!r} twice")
         if learning.quorum is not None and learning.quorum > len(names):
             raise ValueError(f"learning.quorum|expected at most the number of owners, {len(names)}")
+        if learning.straggler == "skip" and any((owner.stride or 1) > 1 for owner in self.owners):
+            raise ValueError(
+                "learning.straggler|expected 'wait' or 'stop': skip needs a quorum, which rounds of strides cannot promise"
+            )
         if learning.straggler == "skip" and learning.quorum is None:
             raise ValueError("learning.quorum|expected a number beside straggler = 'skip': how many owners a round needs at least")
         if learning.straggler == "skip" and learning.facts.solves:
