@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from parley.errors import TermsError
 from parley.schedule import Schedule, agreed_answers, make_schedule
 from parley.terms import Terms
+from samples import make_terms
 
 
 def turns(*names, horizon=10, strides=None, **learning):
@@ -111,7 +112,7 @@ def test_everybody_is_asked_where_the_share_is_whole():
         ([1, 11], {}, r"owners\.stride: expected at most learning\.horizon"),
         ([1, 0], {}, r"stride = 0: expected a number >= 1"),
         ([1, 2], {"participation": 0.5}, "either this share or strides"),
-        ([1, 2], {"quorum": 1, "straggler": "skip"}, r"learning\.quorum: expected none beside strides"),
+        ([1, 2], {"quorum": 1, "straggler": "skip"}, r"learning\.straggler: expected 'wait' or 'stop'"),
         ([], {"participation": 0.0}, r"learning\.participation = 0\.0: expected a number > 0"),
         ([], {"participation": 1.5}, r"learning\.participation = 1\.5: expected a number <= 1"),
         ([], {"participation_seed": 3}, "only beside participation"),
