@@ -8,7 +8,7 @@ demo: .venv/ready
 	$(BIN)/parley demo
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 lint: .venv/ready-dev
 	$(BIN)/ruff format --check .

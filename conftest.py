@@ -1,5 +1,21 @@
-"""Modules whose extra is not installed are left out; any other import that fails is an error, never a test file skipped in silence."""
+"""How tests are collected, and which of them may run side by side."""
 
 from importlib.util import find_spec
+from pathlib import Path
 
+import pytest
+
+# Modules whose extra is not installed are left out; any other import that fails is an error, never a test file skipped in silence.
 collect_ignore = [] if find_spec("flwr") else ["src/parley/exchange/flower.py", "src/parley/learning/over_flower.py"]
+
+DAEMONS = {"exchange", "serving", "identity", "deploy", "ledger", "test_ledger.py", "test_written_before.py"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers (`-n 2 --dist loadgroup`) a file is run by one of them, and all that has processes, ports and clocks by the
+    same one: such tests share a machine with calculations, but not with each other."""
+    root = Path(__file__).parent
+    for item in items:
+        place = item.path.relative_to(root)
+        group = "daemons" if place.parts[0] == "tests" and place.parts[1] in DAEMONS else str(place)
+        item.add_marker(pytest.mark.xdist_group(group))
