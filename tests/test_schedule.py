@@ -129,4 +129,3 @@ def test_turns_that_make_no_sense_are_refused(strides, learning, match):
 def test_a_schedule_without_turns_is_everybody():
     assert Schedule(("a",), 3).everybody
     assert not Schedule(("a", "b"), 1, (("a",),)).everybody
-

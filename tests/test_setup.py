@@ -121,9 +121,7 @@ def test_a_round_that_no_stage_has_is_out_of_order(number):
 
 def test_a_stage_answers_its_own_kind_of_question():
     part = resolve(make_terms(120, **SCORED)).part("a")
-    gradient, score = (
-        lambda k, kind=kind: kind.ask("t", "learner", k, np.zeros(3)) for kind in (GradientQuery, ScoreQuery)
-    )
+    gradient, score = (lambda k, kind=kind: kind.ask("t", "learner", k, np.zeros(3)) for kind in (GradientQuery, ScoreQuery))
     assert part.check(gradient(10), ()) is part.stages[0]
     assert part.check(score(11), ()) is part.stages[1]
     for query, kind in ((gradient(11), "score"), (score(10), "gradient"), (StatisticsQuery.ask("t", "learner", 3), "gradient")):

@@ -73,7 +73,12 @@ class Cut(Federation):
 @pytest.mark.parametrize("turns", ["strides", "participation"])
 @pytest.mark.parametrize(
     "overrides",
-    [{}, {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}, UPDATES, {"model__holdout": 0.2, "privacy__score_epsilon": 0.2}],
+    [
+        {},
+        {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6},
+        UPDATES,
+        {"model__holdout": 0.2, "privacy__score_epsilon": 0.2},
+    ],
     ids=["laplace", "gaussian", "updates", "score"],
 )
 def test_a_deployed_run_takes_turns_and_goes_on_after_a_break(tmp_path, turns, overrides):

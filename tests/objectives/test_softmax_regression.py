@@ -261,7 +261,9 @@ def test_the_bound_that_follows_from_the_bounds_is_reached(norm):
     setup = resolve(softmax_terms(norm=norm))
     bound = setup.part("a").training.question.bound
     assert not bound.clips
-    corner = Design(np.ones((1, 3)), np.array([2.0]), np.array([2.5]))  # the class that counts for more, and is given up for another
+    corner = Design(
+        np.ones((1, 3)), np.array([2.0]), np.array([2.5])
+    )  # the class that counts for more, and is given up for another
     theta = np.array([[5.0] * 3, [-5.0] * 3, [-5.0] * 3]).ravel()
     reached = float(setup.objective.record_norms(corner, theta, norm)[0])
     assert 0.99 * bound.value < reached <= bound.value
@@ -290,7 +292,9 @@ def test_every_share_of_a_walk_measures_at_most_the_bound_and_one_reaches_it():
     rng, objective = np.random.default_rng(4), SoftmaxRegression()
     largest = 0.0
     for _ in range(300):
-        row = Design(rng.normal(size=(1, 3)) * 10 ** rng.uniform(-3, 3), rng.integers(0, 3, 1).astype(float), rng.uniform(0.1, 3, 1))
+        row = Design(
+            rng.normal(size=(1, 3)) * 10 ** rng.uniform(-3, 3), rng.integers(0, 3, 1).astype(float), rng.uniform(0.1, 3, 1)
+        )
         clip = float(10 ** rng.uniform(-2, 2))
         size = np.linalg.norm(objective.walk_gradient(row, rng.normal(size=9) * 1e3, RecordBound(clip, "l2", clips=True)))
         largest = max(largest, size / clip)
