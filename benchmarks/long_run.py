@@ -30,7 +30,11 @@ def main() -> None:
             value = rng.normal(size=numbers)
             began = time.perf_counter()
             ledger.answer(
-                StatisticsQuery.ask("t", "learner", k), lambda n: Fraction(n, rounds), {}, lambda value=value: lambda: value
+                StatisticsQuery.ask("t", "learner", k),
+                lambda n: Fraction(n, rounds),
+                {},
+                lambda value=value: lambda: value,
+                prune=True,
             )
             times.append(time.perf_counter() - began)
         ledger.close()

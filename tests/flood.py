@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import count
 
 HEADERS, RESET, SETTINGS, PING, CONTINUATION = 1, 3, 4, 6, 9
-END_HEADERS = 4
+END_STREAM, END_HEADERS = 1, 4
 
 
 def frame(kind: int, flags: int, stream: int, body: bytes = b"") -> bytes:
@@ -34,27 +34,31 @@ def field(name: bytes, value: bytes) -> bytes:
     return b"\0" + _integer(len(name), 7) + name + _integer(len(value), 7) + value
 
 
-CALL = b"\x83\x87" + b"".join(
-    field(name, value)
-    for name, value in {
-        b":path": b"/parley.v1.Owner/Ask",
-        b":authority": b"a",
-        b"te": b"trailers",
-        b"content-type": b"application/grpc",
-    }.items()
-)
+def call(path: bytes) -> bytes:
+    names = {b":path": path, b":authority": b"a", b"te": b"trailers", b"content-type": b"application/grpc"}
+    return b"\x83\x87" + b"".join(field(name, value) for name, value in names.items())
+
+
+CALL = call(b"/parley.v1.Owner/Ask")
 
 
 def continued(first: bytes = CALL, more: bytes = field(b"x", b"v" * 4000) * 4) -> Iterator[bytes]:
     """Headers that never end."""
-    yield frame(HEADERS, 0, 1, first)
+    yield frame(HEADERS, 0, 3, first)
     while True:
-        yield frame(CONTINUATION, 0, 1, more)
+        yield frame(CONTINUATION, 0, 3, more)
 
 
 def small() -> Iterator[bytes]:
     """The same in many small fields."""
     yield from continued(more=field(b"x", b"") * 4000)
+
+
+def after_a_call() -> Iterator[bytes]:
+    """The same on a line that brought a call that everybody may make."""
+    yield frame(HEADERS, END_HEADERS | END_STREAM, 1, call(b"/parley.v1.Owner/Health"))
+    time.sleep(0.3)
+    yield from small()
 
 
 def one_string() -> Iterator[bytes]:
@@ -79,7 +83,7 @@ def pings() -> Iterator[bytes]:
         yield frame(PING, 0, 0, bytes(8)) * 500
 
 
-KINDS = {kind.__name__: kind for kind in (continued, small, one_string, opened, taken_back, pings)}
+KINDS = {kind.__name__: kind for kind in (continued, small, after_a_call, one_string, opened, taken_back, pings)}
 
 
 def flood(kind: str, port: int, folder: str, member: str, lines: int, seconds: float) -> None:

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parley.errors import TermsError
-from parley.schedule import Schedule, make_schedule
+from parley.schedule import Schedule, agreed_answers, make_schedule
 from parley.terms import Terms
+from samples import make_terms
 
 
 def turns(*names, horizon=10, strides=None, **learning):
@@ -111,7 +112,7 @@ def test_everybody_is_asked_where_the_share_is_whole():
         ([1, 11], {}, r"owners\.stride: expected at most learning\.horizon"),
         ([1, 0], {}, r"stride = 0: expected a number >= 1"),
         ([1, 2], {"participation": 0.5}, "either this share or strides"),
-        ([1, 2], {"quorum": 1, "straggler": "skip"}, r"learning\.quorum: expected none beside strides"),
+        ([1, 2], {"quorum": 1, "straggler": "skip"}, r"learning\.straggler: expected 'wait' or 'stop'"),
         ([], {"participation": 0.0}, r"learning\.participation = 0\.0: expected a number > 0"),
         ([], {"participation": 1.5}, r"learning\.participation = 1\.5: expected a number <= 1"),
         ([], {"participation_seed": 3}, "only beside participation"),
@@ -129,3 +130,9 @@ def test_turns_that_make_no_sense_are_refused(strides, learning, match):
 def test_a_schedule_without_turns_is_everybody():
     assert Schedule(("a",), 3).everybody
     assert not Schedule(("a", "b"), 1, (("a",),)).everybody
+
+
+def test_an_owner_is_agreed_to_answer_in_its_turns_and_for_the_score():
+    terms = make_terms(60, 40, model__holdout=0.5, model__bounds={"y": [-3, 3]}, privacy__score_epsilon=0.1, learning__horizon=20)
+    turned = terms.changed(owners={"b": {"stride": 3}})
+    assert [agreed_answers(turned, name) for name in "ab"] == [21, 8]

@@ -228,3 +228,36 @@ def test_other_budgets_keep_the_preparation():
 def test_terms_that_bound_nothing_are_refused_when_a_part_is_resolved():
     with pytest.raises(TermsError, match=r"privacy\.clip: expected a number, or bounds"):
         resolve(make_terms(50, model__kind="linear-svm", privacy__clip=None)).part("a")
+
+
+def test_rows_are_those_of_the_setup_that_bounds_them(tmp_path):
+    """A public sample that changed under its name: bounds of the one and rows of the other would be noise for another question."""
+
+    sample = regression_table(50)
+    sample.to_csv(tmp_path / "public.csv", index=False)
+    terms = make_terms(60, model__public=str(tmp_path / "public.csv"), privacy__clip=None)
+    owner = parley.Owner("a", regression_table(60), ledger=Ledger(tmp_path / "a.ledger", lifetime=5.0))
+    before = owner.prepare(terms)
+    sample.assign(x0=np.sign(sample["x0"])).to_csv(tmp_path / "public.csv", index=False)
+    after = owner.prepare(resolve(terms.changed(everyone={"epsilon": 2.0})))
+    assert after.setup.preparation is not before.setup.preparation
+    limit = after.setup.preparation.feature_bound
+    assert (np.abs(after.tables.train.X) <= limit).all()
+    assert not (np.abs(before.tables.train.X) <= limit).all()  # the rows that must not be taken
+
+
+def test_terms_whose_noise_cannot_be_drawn_are_refused_before_anything_is_reserved(tmp_path):
+    owner = parley.Owner("a", regression_table(60), ledger=Ledger(tmp_path / "a.ledger", lifetime=1e13))
+    for epsilon in (1e-14, 1e12):
+        with pytest.raises(parley.errors.SettingError):
+            owner.accept(make_terms(60, epsilon=epsilon, learning__horizon=300))
+    assert owner.ledger.reserved == (0, 0)
+
+
+def test_terms_with_and_without_a_column_of_persons_do_not_share_their_features():
+    table = regression_table(60).assign(id=range(60))
+    owner = parley.Owner("a", table)
+    one = make_terms(60, model__features=None, privacy__person="id")
+    other = make_terms(60, model__features=None)
+    assert owner.prepare(one).setup.preparation.features == ("x0", "x1", "x2")
+    assert owner.prepare(other).setup.preparation.features == ("x0", "x1", "x2", "id")

@@ -20,7 +20,7 @@ from parley.ledger import AnyLedger, StudyLedger
 from parley.mechanisms import FastNoise, Noise, SafeNoise
 from parley.mechanisms.bounded import require
 from parley.queries import Answer, Query, Tables
-from parley.schedule import make_schedule
+from parley.schedule import Schedule, make_schedule
 from parley.setup import Part, Setup, resolve
 from parley.terms import Terms
 from parley.validate import Floats
@@ -91,14 +91,15 @@ class Owner:
     def resolve(self, terms: Terms) -> Setup:
         """The setup of these terms, from its columns where the terms list none. A public sample is not read again for other budgets."""
         for known in self._prepared.values():
-            if known.setup.terms.model == terms.model:
+            before = known.setup.terms
+            if (before.model, before.privacy.person) == (terms.model, terms.privacy.person):
                 return known.setup.under(terms)
         return resolve(terms, self.example)
 
     def accept(self, agreed: Terms | Setup) -> Agreement:
         """Prepare the table for these terms and reserve their budget. Repeating it changes nothing; with another table it is refused."""
         agreement = self.prepare(agreed)
-        self.ledger.accept(self.reservation(agreement.setup.terms), self._digest)
+        self.ledger.accept(reservation(agreement.setup.terms, self.name, agreement.setup.schedule), self._digest)
         self._accepted.add(agreement.hash)
         return agreement
 
@@ -107,11 +108,11 @@ class Owner:
         return reservation(terms, self.name)
 
     def answer(self, query: Query) -> Answer:
-        """The noisy answer, or a `Refusal` that spends nothing."""
-        return self.answer_with_account(query)[0]
+        """The noisy answer, or a `Refusal` that spends nothing. All answers are kept: who asks in process may start again at round 1."""
+        return self.answer_with_account(query, prune=False)[0]
 
-    def answer_with_account(self, query: Query) -> tuple[Answer, Account]:
-        """The same, and where the agreement stands afterwards.
+    def answer_with_account(self, query: Query, prune: bool = True) -> tuple[Answer, Account]:
+        """The same, and where the agreement stands afterwards. `prune`: the learner keeps its state, of long answers the latest do.
 
         Check and bound; then add noise, and in one ledger transaction debit and record. Only what was recorded is returned. A value that
         is not finite, which no table can cause, would end here, before the ledger is written to.
@@ -127,7 +128,7 @@ class Owner:
             return partial(mechanism.release, bounded, self.noise)
 
         cost = partial(agreement.part.cost, query.round)
-        value, account = self.ledger.answer(query, cost, mechanism.event.to_dict(), release)
+        value, account = self.ledger.answer(query, cost, mechanism.event.to_dict(), release, prune)
         return Answer(query.id, self.name, stage.question.records, value), account
 
     def accepted(self, terms_hash: str) -> bool:
@@ -156,7 +157,8 @@ class Owner:
         terms = setup.terms
         same = _prepared_by(terms, self.name)
         for known in self._prepared.values():
-            if _prepared_by(known.setup.terms, self.name) == same:
+            # The same object, not one like it: a public sample may have changed under its name, and bounds come from the setup.
+            if known.setup.preparation is setup.preparation and _prepared_by(known.setup.terms, self.name) == same:
                 return known.tables
         expected = listed_features(terms, self.example)
         if expected is not None and expected != setup.preparation.features:
@@ -177,9 +179,10 @@ def _prepared_by(terms: Terms, name: str) -> tuple[object, ...]:
     return terms.model, terms.privacy.person, terms.privacy.records_per_person, terms.owner(name).records
 
 
-def reservation(terms: Terms, name: str) -> Reservation:
+def reservation(terms: Terms, name: str, schedule: Schedule | None = None) -> Reservation:
     """What an owner of this name sets aside for these terms."""
-    budget, schedule = (exact(terms.owner(name).epsilon), Fraction(str(terms.privacy.delta))), make_schedule(terms)
+    budget = exact(terms.owner(name).epsilon), Fraction(str(terms.privacy.delta))
+    schedule = make_schedule(terms) if schedule is None else schedule
     last = terms.rounds if terms.privacy.score_epsilon is not None else schedule.rounds_of(name)[-1]
     gaps = terms.learning.straggler == "skip" or not schedule.everybody
     return Reservation(terms.hash, name, terms.learning.learner, *budget, last, gaps)

@@ -33,7 +33,7 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
     return [
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
         f"Learner: {learner}. Who may ask: the {callers}{'; relays on this machine' if relay else ''}.",
-        f"Model: {model.kind} from the columns {columns}.",
+        f"Model: {model.kind} from the columns {columns}{_classes(agreement)}.",
         f"What leaves: {len(training.rounds)} answers, each {training.question.words()}, with {terms.privacy.mechanism} noise"
         f"{scored}. Nothing else.",
         *sentences(agreement),
@@ -42,8 +42,21 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         f"{percent(low, 'below')} and {percent(high, 'above')}{unless}.",
         f"What it costs: of the lifetime budget ε = {number(lifetime[0])}, {number(reserved[0], side='above')} is reserved already and "
         f"{'nothing more' if known else number(reservation.epsilon, side='above')} would be now"
-        f"{' (these terms are accepted)' if known else ''}. It never comes back, whether asked for or not.",
+        f"{' (these terms are accepted)' if known else ''}. It never comes back, whether asked for or not."
+        + (
+            f" Of its δ = {number(lifetime[1])}, {number(reserved[1], side='above')} is reserved already."
+            if lifetime[1] > 0
+            else ""
+        ),
     ]
+
+
+def _classes(agreement: Agreement) -> str:
+    """The classes of a model that has several, by name."""
+    if agreement.setup.terms.model.task != "classes":
+        return ""
+    names = [printable(name, 40) for name in agreement.setup.preparation.classes]
+    return f"; its classes are {', '.join(names[:12])}" + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
 def accepted(owner: Owner, terms: Terms) -> bool:

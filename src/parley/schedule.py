@@ -39,6 +39,11 @@ class Schedule:
         return {name: tuple(rounds) for name, rounds in found.items()}
 
 
+def agreed_answers(terms: Terms, name: str) -> int:
+    """How many answers an owner gives by these terms, the score included."""
+    return len(make_schedule(terms).rounds_of(name)) + (terms.privacy.score_epsilon is not None)
+
+
 def make_schedule(terms: Terms) -> Schedule:
     """The schedule of these terms: with a `stride` s an owner is asked in rounds 1, 1 + s, 1 + 2 s, ...; with `participation` every round
     asks that share of the owners, dealt from a shuffled pack that is shuffled anew when it is used up, so that all have their turn equally

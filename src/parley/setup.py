@@ -113,11 +113,18 @@ class Setup(Context):
         question = KINDS[terms.learning.facts.asks].resolve(self, name)
         rounds, budget = self.schedule.rounds_of(name), (terms.training_epsilon(name), Fraction(str(privacy.delta)))
         noise = make_series(privacy.mechanism, *budget, len(rounds), question.sensitivity, privacy.shared_records)
-        yield Stage(question, rounds, noise)
+        yield _stage(question, rounds, noise)
         if privacy.score_epsilon is not None:
             score = KINDS["score"].resolve(self, name)
             once = make_series("laplace", terms.score_epsilon, Fraction(0), 1, score.sensitivity, privacy.shared_records)
-            yield Stage(score, (terms.rounds,), once)
+            yield _stage(score, (terms.rounds,), once)
+
+
+def _stage(question: Question, rounds: Sequence[int], series: Series) -> Stage:
+    """The stage, if its noise can be drawn and booked: what cannot is refused now, before anything is reserved for ever."""
+    series.mechanism.event  # noqa: B018 - refuses noise of an impossible size
+    series.mechanism.tail(0.5, question.size)  # and a scale that no sampler holds
+    return Stage(question, rounds, series)
 
 
 def resolve(terms: Terms, example: pd.DataFrame | None = None) -> Setup:

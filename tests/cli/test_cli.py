@@ -127,6 +127,16 @@ def test_a_ledger_is_made_only_on_request_and_terms_are_accepted_by_all_or_none(
     assert parley_command("train", folder / "terms.toml", *arguments).returncode == 0
 
 
+def test_a_ledger_that_could_never_hold_the_terms_is_not_made(folder):
+    """Its budget is for ever: made without a delta, it would stand in the way of the right one."""
+    (folder / "terms.toml").write_text(TERMS.replace("clip = 4.0", 'clip = 4.0\nmechanism = "gaussian"\ndelta = 1e-6'))
+    arguments = ["train", str(folder / "terms.toml"), "--ledgers", str(folder / "ledgers"), "--lifetime", "1"]
+    error = CliRunner().invoke(app, arguments).exception
+    assert "--lifetime-delta" in str(error)
+    assert not list((folder / "ledgers").glob("*.ledger"))
+    assert CliRunner().invoke(app, [*arguments, "--lifetime-delta", "1e-5"]).exit_code == 0
+
+
 def test_outputs_that_cannot_be_written_are_refused_before_anything_is_spent(folder):
     arguments = ["train", folder / "terms.toml", "--ledgers", folder / "ledgers", "--lifetime", 1]
     run = parley_command(*arguments, "--save", folder / "none" / "m.json")

@@ -10,7 +10,6 @@ from parley.data.digest import digested_table
 from parley.data.streamed import ParquetFolder
 from parley.errors import DataError, LedgerError
 from parley.ledger import Ledger
-from parley.queries import GradientQuery
 from samples import make_terms, regression_table
 
 
@@ -73,7 +72,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
 
 
 def ask(owner, terms, k):
-    return owner.answer(GradientQuery.ask(terms.hash, "learner", k, np.zeros(3)))
+    return owner.answer(parley.queries.GradientQuery.ask(terms.hash, "learner", k, np.zeros(3)))
 
 
 @pytest.mark.parametrize("kind", ["frame", "file", "folder"])

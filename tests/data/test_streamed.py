@@ -136,9 +136,9 @@ def test_only_the_beginning_of_a_long_cell_is_looked_at(tmp_path):
     table.loc[77, "x0"] = "x" * 5 * LONGEST
     table.loc[99, "x0"] = "x" * LONGEST
     terms = make_terms(ROWS, model__categories={"x0": ["RENT"]})
-    memory, disk = (agreement.tables.train for agreement in designs(tmp_path, table, terms))
-    found = np.concatenate([block.X[:, 0] for piece in disk.places for block in disk._blocks(piece)])
-    np.testing.assert_array_equal(found, memory.X[:, 0])
+    memory, disk = designs(tmp_path, table, terms)
+    found = np.concatenate([block.X[:, 0] for piece in disk.tables.train.places for block in disk.tables.train._blocks(piece)])
+    np.testing.assert_array_equal(found, memory.tables.train.X[:, 0])
     assert np.flatnonzero(found).tolist() == [77, 99]
     for column in (pa.array(table["x0"], pa.string()), pa.array(table["x0"]).dictionary_encode()):
         assert sorted(_words(column)[1]) == ["RENT", "x" * LONGEST]

@@ -199,3 +199,11 @@ def test_a_ledger_only_grows():
     for then in (None, "8" * 64):
         with pytest.raises(ContradictionError, match="rolled back"):
             rules.check_history(said("3/10", 3, then=then), before)
+
+
+def test_a_round_that_is_not_an_owners_turn_is_a_contradiction_not_a_refusal():
+    terms = make_terms(N, N).changed(owners={"a": {"stride": 2}})
+    rules = Scrutiny(resolve(terms).part("a"), gaps=False)
+    rules.check_standing(said("2/5", 3, rounds=9), 3, 2, None)
+    with pytest.raises(ContradictionError, match="in which it has no turn"):
+        rules.check_standing(said("1/5", 2, rounds=9), 2, 1, None)

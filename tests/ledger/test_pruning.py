@@ -26,7 +26,7 @@ def test_the_latest_answers_stay_and_all_facts(tmp_path, narrow):
     path = filled(tmp_path, answers=0)
     ledger = Ledger(path)
     for k in range(1, 8):
-        ledger.answer(query(k), each, {}, value(float(k)))
+        ledger.answer(query(k), each, {}, value(float(k)), prune=True)
     assert kept(path) == [6, 7]
     assert ledger.account("t").answered == 7
     assert [entry["round"] for entry in ledger.entries() if entry["kind"] == "answer"] == list(range(1, 8))
@@ -45,7 +45,7 @@ def test_the_last_answer_stays_however_long_it_is(tmp_path, monkeypatch):
     path = filled(tmp_path, answers=0)
     ledger = Ledger(path)
     for k in range(1, 4):
-        ledger.answer(query(k), each, {}, value(float(k)))
+        ledger.answer(query(k), each, {}, value(float(k)), prune=True)
         np.testing.assert_array_equal(ledger.answer(query(k), each, {}, never)[0], float(k))
     assert kept(path) == [3]
 
@@ -55,7 +55,7 @@ def test_a_digest_that_was_changed_or_an_answer_put_back_is_noticed(tmp_path, na
     path = filled(tmp_path, answers=0)
     ledger = Ledger(path)
     for k in range(1, 5):
-        ledger.answer(query(k), each, {}, value(float(k)))
+        ledger.answer(query(k), each, {}, value(float(k)), prune=True)
     ledger.close()
     with sqlite3.connect(path) as db:
         (seq,) = db.execute("SELECT seq FROM entries WHERE kind='answer' AND round=1").fetchone()

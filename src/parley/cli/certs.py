@@ -52,6 +52,7 @@ def request_command(
     """
     with extras():
         from parley.identity import certificates
+    make_folder(out)
     request = certificates.make_request(out, name)
     console.print(f"{out / name}.key  the key, readable by you alone")
     console.print(f"{out / name}.csr  the request, for the authority")

@@ -21,6 +21,7 @@ from parley.learning.deployed import learn, plan_run
 from parley.outcome import Result
 from parley.owner import Agreement
 from parley.report.tables import number, terminal_table
+from parley.schedule import make_schedule
 from parley.terms import Terms, load_terms
 from parley.validate import positive
 
@@ -179,13 +180,14 @@ def show(result: Result, federation: "Federation", unheard: list[str]) -> None:
     """The report of a deployed run. Who was late in the end and could not be reached may have spent more than it is known to."""
     console.print(BY_THEIR_WORD, style="italic")
     console.print()
+    turns = make_schedule(result.terms)
     rows = [["owner", "records", "ε promised", "ε spent", "answers used", "mean latency"]]
     for o in result.owners:
         word = federation.heard.get(o.name)
         latency = None if word is None else word.mean_seconds
         at_least = o.name in unheard and o.epsilon_spent is not None
         spent = f"{'≥ ' if at_least else ''}{number(o.epsilon_spent, side='below' if at_least else 'above')}"
-        figures = [f"{o.records:,}", number(o.epsilon, side="above"), spent, f"{o.answers} of {result.terms.learning.horizon}"]
+        figures = [f"{o.records:,}", number(o.epsilon, side="above"), spent, f"{o.answers} of {len(turns.rounds_of(o.name))}"]
         rows.append([o.name, *figures, "–" if latency is None else f"{1e3 * latency:.1f} ms"])
     console.print(terminal_table(rows, result.terms.title or "Owners"))
     console.print()

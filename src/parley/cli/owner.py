@@ -84,7 +84,11 @@ def init_command(
     console.print(
         f"{ledger.path}  the ledger: lifetime budget ε = {number(lifetime)}, δ = {number(lifetime_delta)}", soft_wrap=True
     )
-    console.print(f"Next: put ca.crt, ca.crl, {name}.crt and {name}.key beside them (parley certs request {name}).")
+    console.print(
+        f"Next: put ca.crt, ca.crl and {name}.crt beside them; the key is made there and never copied: parley certs request {name} "
+        f"--out {settings.parent}",
+        soft_wrap=True,
+    )
 
 
 @owner_app.command("accept")
@@ -102,6 +106,7 @@ def accept_command(
 
     Example:  parley owner accept terms.toml --owner bank-a/owner.toml --certificate learner.crt
     """
+    terms = load_terms(terms_file)  # before the libraries that the rest needs
     with extras():
         from parley.identity.certificates import fingerprint, names, read_certificate, require_private, trusted_certificate
         from parley.serving.daemon import open_owner
@@ -109,7 +114,7 @@ def accept_command(
     from parley.doubts import doubts, figures
     from parley.promise import promise, require_books
 
-    settings, terms = load_owner(settings_file), load_terms(terms_file)
+    settings = load_owner(settings_file)
     if settings.identity is not None and settings.identity.key.exists():
         require_private(settings.identity.key)
     require_shared_sample(terms)

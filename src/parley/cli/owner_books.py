@@ -13,6 +13,7 @@ from parley.identity.settings import OwnerSettings, load_owner
 from parley.ledger import Ledger
 from parley.ledger.backup import back_up, restore
 from parley.report.tables import number, terminal_table
+from parley.schedule import agreed_answers
 from parley.serving.acceptance import Acceptances
 from parley.serving.sole import sole_daemon
 from parley.validate import printable
@@ -42,7 +43,7 @@ def ledger_command(
     ledger, acceptances = Ledger(settings.ledger), Acceptances(settings.accepted)
     if verify:
         ledger.verify()
-    agreements = [_agreement(time, account, acceptances) for time, account in ledger.accounts()]
+    agreements = [_agreement(time, account, acceptances, settings.name) for time, account in ledger.accounts()]
     lifetime, reserved, head = ledger.lifetime, ledger.reserved, ledger.head
     content: dict[str, Any] = {
         "owner": settings.name,
@@ -60,7 +61,7 @@ def ledger_command(
         show_ledger(content)
 
 
-def _agreement(time: str, account: Account, acceptances: Acceptances) -> dict[str, Any]:
+def _agreement(time: str, account: Account, acceptances: Acceptances, owner: str) -> dict[str, Any]:
     acceptance = acceptances.get(account.terms)
     return {
         "terms": account.terms,
@@ -72,6 +73,7 @@ def _agreement(time: str, account: Account, acceptances: Acceptances) -> dict[st
         "epsilon_spent": float(account.spent),
         "delta": float(account.delta),
         "answers": account.answers,
+        "agreed_answers": account.rounds if acceptance is None else agreed_answers(acceptance.terms, owner),
         "rounds": account.rounds,
         "closed": account.closed,
     }
@@ -82,7 +84,7 @@ def show_ledger(content: dict[str, Any]) -> None:
     table = [["agreement", "learner", "accepted", "ε promised", "ε spent", "answers"]]
     for a in content["agreements"]:
         title = printable(a["title"] or "", 40) or a["terms"][:16] + "…"
-        answers = f"{a['answers']} of {a['rounds']}" + (", closed" if a["closed"] else "")
+        answers = f"{a['answers']} of {a['agreed_answers']}" + (", closed" if a["closed"] else "")
         table.append(
             [
                 title,
@@ -95,9 +97,11 @@ def show_ledger(content: dict[str, Any]) -> None:
         )
     console.print(terminal_table(table, f"Books of {content['owner']}"))
     left = content["lifetime"]["epsilon"] - content["reserved"]["epsilon"]
+    deltas = content["lifetime"]["delta"], content["reserved"]["delta"]
     console.print(
         f"\nlifetime ε = {number(content['lifetime']['epsilon'])}: {number(content['reserved']['epsilon'], side='above')} reserved, "
         f"{number(content['epsilon_spent'], side='above')} spent, {number(left, side='below')} left for further terms"
+        + (f"; δ = {number(deltas[0])}: {number(deltas[1], side='above')} reserved" if deltas[0] > 0 else "")
     )
     console.print(f"{content['rows']} rows, chain unbroken, head {content['head'][:16]}…", style="dim")
 

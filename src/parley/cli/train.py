@@ -1,10 +1,12 @@
 """`parley train`: train the joint model of a terms file on one machine."""
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from parley.accounting.budget import exact
 from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
 from parley.errors import LedgerError, SettingError, TermsError
@@ -13,7 +15,7 @@ from parley.learning.train import train
 from parley.ledger import Ledger
 from parley.outcome import Result
 from parley.outcome.scores import Scores
-from parley.owner import Owner
+from parley.owner import Owner, reservation
 from parley.report import figures
 from parley.report.tables import number, percent, terminal_table
 from parley.terms import OwnerTerms, Terms, load_terms
@@ -101,9 +103,15 @@ def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetim
         path = folder / f"{part.name}.ledger"
         if lifetime is None and not path.exists():
             raise LedgerError(f"{path}: no such ledger; --lifetime EPS makes it, with that budget for the table's whole life")
+        promised = reservation(terms, part.name)
+        if not path.exists() and (promised.epsilon > exact(lifetime or 0.0) or promised.delta > Fraction(str(lifetime_delta))):
+            raise LedgerError(
+                f"{path}: these terms need a lifetime budget of at least ε = {float(promised.epsilon):g} and δ = "
+                f"{float(promised.delta):g}: --lifetime, --lifetime-delta. No ledger was made: its budget is for ever"
+            )
         ledger = Ledger(path, lifetime, lifetime_delta)
         owners.append(Owner(part.name, table, ledger=ledger))
-        ledger.require_room(owners[-1].reservation(terms))
+        ledger.require_room(promised)
     for owner in owners:
         owner.accept(terms)
     return owners

@@ -199,6 +199,7 @@ def shown_certificate(address: str, identity: Identity, timeout: float) -> x509.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False  # an owner is known by its name in the terms, wherever it lives
     context.load_verify_locations(identity.authority)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as gRPC does: the authority may be an intermediate one of a larger PKI
     context.load_cert_chain(identity.certificate, identity.key)
     context.set_alpn_protocols(["h2"])
     with socket.create_connection((host.strip("[]"), int(port)), timeout) as line, context.wrap_socket(line) as tls:

@@ -71,6 +71,8 @@ class Scrutiny:
                 f"{self.owner}: speaks of epsilon {float(standing.epsilon):g} and {standing.rounds} rounds, the terms of "
                 f"{float(self._part.epsilon):g} and {self._part.rounds}"
             )
+        if standing.answered and not any(standing.answered in stage.rounds for stage in self._part.stages):
+            raise ContradictionError(f"{self.owner}: says that it answered round {standing.answered}, in which it has no turn")
         latest = self._part.rounds if before is None or not least else max(least, before.answered)
         if not least <= standing.answered <= latest:
             raise ContradictionError(

@@ -114,7 +114,7 @@ def open_pilot(terms: Terms, known: Table | Source | None = None) -> Pilot:
         setup = resolve(terms)
         if known.width != setup.parameters:
             raise DataError(
-                f"the pilot describes {known.width} features, the terms have {setup.parameters} (with the constant, if any)"
+                f"the pilot describes {known.width} parameters, the terms have {setup.parameters} (with the constant, if any)"
             )
         return _with(setup, known)
     example = None if known is None else read_table(known)

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,8 +20,10 @@ from parley.ledger.chain import COLUMNS, START, append, head
 from parley.ledger.contract import Budget, Cost, Facts, Release
 from parley.ledger.lines import Drawing, Line, Place
 from parley.ledger.verification import FULLY, PAGE, Verification, recall
-from parley.queries import Query
 from parley.validate import Floats, exact
+
+if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries
+    from parley.queries import Query
 
 
 class Ledger:
@@ -30,9 +32,9 @@ class Ledger:
     Formal guarantee: over the file's whole life the reservations of all accepted terms add up to at most the lifetime budget
     (epsilon and delta, by simple composition), and the answers under each stay within its reservation, across threads, processes,
     forks, crashes, retries and restarts; at most one answer ever exists for a query id and for a round of an agreement; all answers
-    under an agreement come from the table with which it was accepted. What was promised and released stays in it for ever; of the answers
-    themselves the latest, up to `rows.KEPT` bytes for each agreement. What no file can notice is being put back together with all that
-    lies beside it: a learner that keeps the chain's end does.
+    under an agreement come from the table with which it was accepted. What was promised and released stays in it for ever; of the
+    answers themselves all, or for learners that keep their own state (`prune`) the latest, up to `rows.KEPT` bytes for each agreement.
+    What no file can notice is being put back together with all that lies beside it: a learner that keeps the chain's end does.
 
     `lifetime` (and `lifetime_delta`) are needed when the file is new and must be left out or equal afterwards. A file of an earlier
     version is upgraded (`schema`); every opening verifies the chain (`verification`).
@@ -129,7 +131,9 @@ class Ledger:
         with self._reader.transaction() as db:
             return [(time, rows.account(db, terms)) for time, terms in rows.accepted(db)]
 
-    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]:
+    def answer(
+        self, query: "Query", spent_after: Cost, event: Facts, release: Release, prune: bool = False
+    ) -> tuple[Floats, Account]:
         """The stored answer if there is one; else check, release, and commit debit and answer together. With it, the account.
 
         `release` computes under no lock: however long it takes, others read and write meanwhile. The noise is then drawn under the
@@ -170,7 +174,8 @@ class Ledger:
                     shape=json.dumps(value.shape),
                     answer=value.tobytes(),
                 )
-                rows.prune(db, query.terms_hash, after.answers, value.nbytes)
+                if prune:
+                    rows.prune(db, query.terms_hash, after.answers, value.nbytes)
             self._drawing.note(end)
         return value, replace(after, head=end)
 
@@ -276,7 +281,7 @@ class _Open:
     after: Account
 
 
-def _look(db: sqlite3.Connection, query: Query, spent_after: Cost, known: _Open | None = None) -> _Open | tuple[Floats, Account]:
+def _look(db: sqlite3.Connection, query: "Query", spent_after: Cost, known: _Open | None = None) -> _Open | tuple[Floats, Account]:
     """The stored answer, or that there is none and the question may have one; else a refusal. While no row was added, what is `known`."""
     end = head(db)
     if known is not None and known.end == end:

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from parley.account import Account, Reservation
 from parley.errors import ContentMismatch
-from parley.queries import Query
 from parley.validate import Floats
+
+if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries
+    from parley.queries import Query
 
 Budget = tuple[Fraction, Fraction]  # epsilon, delta
 Release = Callable[[], Callable[[], Floats]]  # computes, and returns what then draws the noise
@@ -21,12 +23,14 @@ class AnyLedger(Protocol):
     @property
     def durable(self) -> bool: ...
     def accept(self, reservation: Reservation, table: bytes | None = None) -> None: ...
-    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]: ...
+    def answer(
+        self, query: "Query", spent_after: Cost, event: Facts, release: Release, prune: bool = False
+    ) -> tuple[Floats, Account]: ...
     def account(self, terms: str) -> Account: ...
     def hash_at(self, entries: int) -> str | None: ...
 
 
-def same_question(query: Query, content: str, value: Floats) -> Floats:
+def same_question(query: "Query", content: str, value: Floats) -> Floats:
     """The stored answer, if this is the question that it answers."""
     if query.content != content:
         raise ContentMismatch(f"query id {query.id!r} was already used for another question: choose a new id")

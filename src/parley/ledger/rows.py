@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,8 +16,10 @@ from parley.account import Account, Reservation
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, OutOfOrder, UnknownTerms
 from parley.ledger.chain import PAD, append, head, seal
 from parley.ledger.contract import Budget, same_question
-from parley.queries import Query
 from parley.validate import Floats
+
+if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries
+    from parley.queries import Query
 
 KEPT = 1 << 23  # bytes of answers that are kept for each agreement
 
@@ -69,7 +72,7 @@ def accepted(db: sqlite3.Connection) -> list[tuple[str, str]]:
     return db.execute("SELECT time, terms FROM entries WHERE kind='accept' ORDER BY seq").fetchall()
 
 
-def stored(db: sqlite3.Connection, query: Query) -> tuple[Floats, Account] | None:
+def stored(db: sqlite3.Connection, query: "Query") -> tuple[Floats, Account] | None:
     """The answer that this question got before, and where its agreement stands now."""
     row = db.execute(
         "SELECT content, shape, answer FROM entries WHERE kind='answer' AND terms=? AND query=?", (query.terms_hash, query.id)
@@ -111,8 +114,9 @@ def room(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | Non
     before, most = reserved(db), lifetime(db)
     after = before[0] + new.epsilon, before[1] + new.delta
     if after[0] > most[0] or after[1] > most[1]:
+        hint = "; a ledger's delta is set when it is made (--lifetime-delta)" if after[1] > most[1] else ""
         raise BudgetExhausted(
-            f"accepting these terms would reserve {written(after)} in all: the table's lifetime budget is {written(most)}"
+            f"accepting these terms would reserve {written(after)} in all: the table's lifetime budget is {written(most)}{hint}"
         )
     return after[0]
 

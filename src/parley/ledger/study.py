@@ -1,12 +1,16 @@
 """The same rules in memory, for studies."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from parley.account import Account, Reservation
 from parley.errors import UnknownTerms
 from parley.ledger.contract import Cost, Facts, Release, same_question
-from parley.queries import Query
 from parley.validate import Floats
+
+if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries
+    from parley.queries import Query
 
 
 class StudyLedger:
@@ -30,7 +34,9 @@ class StudyLedger:
         """A study keeps no chain."""
         return None
 
-    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]:
+    def answer(
+        self, query: "Query", spent_after: Cost, event: Facts, release: Release, prune: bool = False
+    ) -> tuple[Floats, Account]:
         account = self.account(query.terms_hash)
         known, content, value = self._latest.get(query.terms_hash, ("", "", np.empty(0)))
         if query.id == known:

@@ -7,7 +7,7 @@ like everybody's, so whatever travels is eps_l-DP; noiseless own data enter only
 
 import numpy as np
 
-from parley.errors import SettingError
+from parley.errors import ParleyError
 from parley.owner import Agreement
 from parley.validate import Floats
 
@@ -23,7 +23,7 @@ def own_step(own: Agreement, joint: Floats) -> Floats | None:
     objective = own.setup.objective
     try:
         best = objective.optimum([own.tables.train], own.setup.limits.radius, start=objective.start(own.setup.preparation))
-    except SettingError:
+    except ParleyError:  # nothing to move towards; whatever is wrong, the joint model must not be lost for it
         return None
     if best is None:
         return None

@@ -107,7 +107,7 @@ class Desk:
             try:
                 self._owner.ledger.remember()
             except (ParleyError, OSError) as error:
-                self._log.seldom("trouble", reason=_loggable(error))
+                self._log.seldom("ledger-trouble", reason=_loggable(error))
 
     def end(self) -> dict[str, Any]:
         """Where the ledger's chain ends, for the log; nothing if the ledger cannot be read."""

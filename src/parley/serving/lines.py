@@ -4,12 +4,12 @@ A block of headers may be continued without end before any call comes of it. gRP
 bytes for each that came in small fields; no setting of its stops that. So lines are looked at from outside: the kernel knows how many
 bytes each has received.
 
-Formal guarantee: at every look (`LOOK` seconds apart, `QUICK` while a line has brought no call yet) a line is cut that has received more
-than `FREE` bytes that no message of an admitted caller accounts for, or has brought no call in `SILENT` seconds; of one certificate the
-`EACH` newest stay, of one address those `NAMELESS` newest that brought no call yet. A message accounts for its length, and while it is on
-its way for that of the longest question that accepted terms can ask. Whose line was cut for its bytes, certificate or address, gets no new
-one for a while (`PENANCE`, twice as long each time); lines of an address that brought calls are not touched for that. What a line that is
-cut was sending is lost; nothing is answered twice or debited for it.
+Formal guarantee: at every look (`LOOK` seconds apart; `QUICK` while a line has brought no call yet, and sooner when one is opened) a line
+is cut that has received more than `FREE` bytes that no message of an admitted caller accounts for, or has brought no call in `SILENT`
+seconds; of one certificate the `EACH` newest stay, of one address those `NAMELESS` newest that brought no call yet. A message accounts for
+its length, and while it is on its way for that of the longest question that accepted terms can ask. Whose line was cut for its bytes,
+certificate or address, gets no new one for a while (`PENANCE`, twice as long each time); lines of an address that brought calls are not
+touched for that. What a line that is cut was sending is lost; nothing is answered twice or debited for it.
 """
 
 import ctypes
@@ -31,6 +31,7 @@ from parley.serving.log import Log
 
 LOOK = 0.1  # seconds between two looks
 QUICK = 0.01  # the same while somebody is at the door
+SOONEST = 0.004  # the same when many knock: a look takes time from answers
 EACH = 8  # lines of one certificate
 NAMELESS = 4  # lines from one address that brought no call yet
 SILENT = 10.0  # seconds in which a line brings its first call
@@ -123,6 +124,8 @@ class Lines:
         self._barred: dict[Whose, float] = {}
         self._penances: dict[Whose, float] = {}
         self._knock = threading.Event()
+        self._looked = 0.0
+        self.port = 0  # until it is bound
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -147,20 +150,22 @@ class Lines:
         return content
 
     def knock(self) -> None:
-        """Somebody opens a line."""
+        """Somebody opens a line: who has to wait is sent away before TLS has ended, and no frame of his is read."""
         self._knock.set()
+        if self.port and time.monotonic() - self._looked > SOONEST:
+            self.look(self.port)
 
-    def watch(self, port: int, over: threading.Event) -> None:
+    def watch(self, over: threading.Event) -> None:
         """Look until it is over."""
         while not over.is_set():
             self._knock.wait(LOOK)
             self._knock.clear()
-            while self.look(port) and not over.wait(QUICK):
+            while self.look(self.port) and not over.wait(QUICK):
                 pass
 
     def look(self, port: int) -> bool:
         """Cut what is too much; whether a line has brought no call yet."""
-        began = time.monotonic()
+        self._looked = began = time.monotonic()
         received = {place: count for _, place, count in _open_lines(port)}
         with self._lock:
             for place in received:
@@ -183,7 +188,8 @@ class Lines:
                 reason, line = why[place]
                 who = whose(place, line)
                 if reason == FLOOD:
-                    self._bar(who, now)
+                    with self._lock:
+                        self._bar(who, now)
                 name = ",".join(who.names) if isinstance(who, Caller) else None
                 self._log.seldom("line-cut", caller=name, reason=reason, peer=place[0])
                 _abort(open_line)

@@ -39,8 +39,8 @@ class Network:
     @contextmanager
     def watched(self, port: int) -> Iterator[None]:
         """Lines to this port are bounded meanwhile."""
-        over = threading.Event()
-        thread = threading.Thread(target=self.lines.watch, args=(port, over), name="parley-lines", daemon=True)
+        over, self.lines.port = threading.Event(), port
+        thread = threading.Thread(target=self.lines.watch, args=(over,), name="parley-lines", daemon=True)
         thread.start()
         try:
             yield

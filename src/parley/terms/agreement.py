@@ -23,6 +23,8 @@ from parley.terms.sentences import explain
 
 FORMAT = 1  # goes into the hash: raised when a key changes its meaning
 
+MOST_TURNS = 1_000_000  # rounds for which it is written down who is asked
+
 LOCAL = {"data", "public"}  # where a party keeps its files: never hashed
 
 
@@ -59,6 +61,10 @@ class Terms(Section):
             raise ValueError(f"owners|expected different names, found {twice[0]!r} twice")
         if learning.quorum is not None and learning.quorum > len(names):
             raise ValueError(f"learning.quorum|expected at most the number of owners, {len(names)}")
+        if learning.straggler == "skip" and any((owner.stride or 1) > 1 for owner in self.owners):
+            raise ValueError(
+                "learning.straggler|expected 'wait' or 'stop': skip needs a quorum, which rounds of strides cannot promise"
+            )
         if learning.straggler == "skip" and learning.quorum is None:
             raise ValueError("learning.quorum|expected a number beside straggler = 'skip': how many owners a round needs at least")
         if learning.straggler == "skip" and learning.facts.solves:
@@ -101,6 +107,8 @@ class Terms(Section):
             )
         if learning.participation is not None and strides:
             raise ValueError("learning.participation|expected either this share or strides of the owners, not both")
+        if learning.horizon > MOST_TURNS:
+            raise ValueError(f"learning.horizon|expected at most {MOST_TURNS:,} beside participation or strides")
         if strides and all((owner.stride or 1) > 1 for owner in self.owners):
             raise ValueError("owners.stride|expected at least one owner without, or with 1: every round has to ask somebody")
         if any(stride > learning.horizon for stride in strides):
