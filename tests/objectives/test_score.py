@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.metrics import confusion_matrix, mean_squared_error, r2_score
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, confusion_matrix, mean_squared_error, r2_score
 
 import parley
 from parley import objectives
@@ -151,3 +151,46 @@ def test_a_target_without_public_bounds_cannot_be_scored():
         scoring(bare)
     with pytest.raises(TermsError, match="low < high"):  # a public sample whose target never changes
         scoring(replace(bare, target_bounds=(2.0, 2.0)))
+
+
+CLASSES = {"model__kind": "softmax-regression", "model__categories": {"y": ["low", "middle", "high"]}, "model__intercept": False}
+
+
+def test_no_replaced_rows_of_several_classes_move_more_than_two_shares():
+    """Every pair of rows, told rightly or wrongly, of any class: the sensitivity is reached, and one cell less would be a lie."""
+    preparation = preparation_of(scored_terms(**CLASSES, model__bounds={}))
+    rows = [(x, y) for x in np.eye(3) for y in (0.0, 1.0, 2.0)]
+    scores = [score_of(preparation, np.array([x, rows[0][0]]), np.array([y, 0.0]), np.eye(3).ravel()).value for x, y in rows]
+    moved = max(float(np.abs(a - b).sum()) for a, b in itertools.combinations(scores, 2))
+    assert moved == pytest.approx(scoring(preparation).sensitivity(2, 0.0), rel=1e-12)
+    assert all(score.sum() == pytest.approx(1) for score in scores)
+
+
+def test_without_noise_the_figures_of_several_classes_are_those_of_the_field():
+    rng = np.random.default_rng(5)
+    preparation = preparation_of(scored_terms(**CLASSES, model__bounds={}))
+    X, y, theta = rng.normal(size=(400, 3)), rng.integers(0, 3, 400).astype(float), rng.normal(size=(2, 9))
+    shares = score_of(preparation, X, y, theta).value
+    assert shares.shape == (2, 6)
+    figures = scoring(preparation).figures(shares, 0.0)
+    for r in range(2):
+        said = (X @ theta[r].reshape(3, 3).T).argmax(axis=1)
+        hits = [np.mean((y == c) & (said == c)) for c in range(3)] + [np.mean((y == c) & (said != c)) for c in range(3)]
+        np.testing.assert_allclose(shares[r], hits, rtol=1e-12)
+        assert figures["accuracy"][0][r] == pytest.approx(accuracy_score(y, said))
+        assert figures["balanced_accuracy"][0][r] == pytest.approx(balanced_accuracy_score(y, said))
+
+
+def test_standard_errors_of_several_classes_are_those_of_the_noise():
+    """20,000 draws: means within 5 standard errors of the truth, spreads within 3 % of what is claimed; noise in the sum is taken out."""
+    runs, deviation = 20_000, 0.004
+    preparation = preparation_of(scored_terms(**CLASSES, model__bounds={}))
+    exact = np.array([0.25, 0.2, 0.15, 0.1, 0.2, 0.1])
+    noisy = exact + np.random.default_rng(2).laplace(scale=deviation / np.sqrt(2), size=(runs, 6))
+    truth, seen = scoring(preparation).figures(exact, 0.0), scoring(preparation).figures(noisy, deviation)
+    for name, (values, errors) in seen.items():
+        spread = values.std(ddof=1)
+        assert abs(values.mean() - float(truth[name][0])) < 5 * spread / np.sqrt(runs), name
+        assert errors.mean() == pytest.approx(spread, rel=0.03), name
+    plain = noisy[:, :3].sum(axis=1).std(ddof=1)
+    assert seen["accuracy"][0].std(ddof=1) < 0.75 * plain  # what knowing the sum is worth

@@ -65,7 +65,7 @@ class SoftmaxRegression(Objective):
     def walk_gradient(self, design: Design, theta: Floats, bound: RecordBound) -> Floats:
         """Rows are shortened until sqrt 2 w |x| <= Xi, and no gradient is clipped: the gradient of the plain convex cost of shorter rows.
 
-        A softmax gradient that is scaled down as a whole belongs to no convex cost: steps along it can drive points apart (by 1.7 % in an
+        A softmax gradient that is scaled down as a whole belongs to no convex cost: steps along it can drive points apart (by 9 % in an
         example), and then one record may move a walk further than it moves a gradient.
         """
 
