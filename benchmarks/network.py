@@ -76,7 +76,9 @@ class TimedLedger(parley.Ledger):
 
     report: Any = None
 
-    def answer(self, query: Query, spent_after: Cost, event: Facts, release: Release) -> tuple[Floats, Account]:
+    def answer(
+        self, query: Query, spent_after: Cost, event: Facts, release: Release, prune: bool = False
+    ) -> tuple[Floats, Account]:
         inside = 0.0
 
         def timed() -> Callable[[], Floats]:
@@ -94,7 +96,7 @@ class TimedLedger(parley.Ledger):
             return value
 
         began = time.perf_counter()
-        stored = super().answer(query, spent_after, event, timed)
+        stored = super().answer(query, spent_after, event, timed, prune)
         self.report(query.round, time.perf_counter() - began, inside)
         return stored
 
