@@ -27,7 +27,7 @@ class MeanQuestion(Question):
     def resolve(cls, context, owner):
         k, (rows, slack) = context.terms.privacy.records_per_person, rows_and_slack(context, owner)
         bound = RecordBound(context.preparation.target_bound, context.norm, clips=False)
-        return cls(1, rows, k, 1, context.norm, bound.sensitivity(rows, slack, k), bound.extent(slack), bound)
+        return cls(1, rows, 1, context.norm, bound.sensitivity(rows, slack, k), bound.extent(slack), bound)
 
     def exact(self, query, tables):
         return tables.train.sum(lambda block: np.array([block.y.sum()])) / len(tables.train)

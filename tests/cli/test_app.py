@@ -23,7 +23,7 @@ def test_help_and_version_load_no_command(arguments):
     assert run.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["train", "forecast", "negotiate"])
+@pytest.mark.parametrize("command", ["train", "forecast", "negotiate", "score"])
 def test_what_is_wrong_with_terms_is_said_before_libraries_are_loaded(command, tmp_path):
     (tmp_path / "bad.toml").write_text('[model]\nkind = "linear-regresion"\n')
     code = (

@@ -56,6 +56,7 @@ PARTS = {
         "score",
         "score_command",
         "Is the joint model better for us? Scored on the owner's own held-out rows, beside the model it can train alone.",
+        reads_terms=True,
     ),
     "budget": Part("budget", "budget_app", "What an epsilon means, what releases cost together, how much noise a budget needs."),
     "reproduce": Part("reproduce", "reproduce_app", "A source document's numbers again: published beside recomputed."),

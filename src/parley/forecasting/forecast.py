@@ -117,9 +117,7 @@ def forecast(
         by_method={str(name): value for name, value in fits.items()},
         path=path,
         run_quartiles=_run_quartiles(expected, seed) if method == "exact-moments" else None,
-        metrics=task_metrics(known.objective, known.setup.preparation, known.design, models[:SCORED])
-        if isinstance(known.source, Sample)
-        else {},
+        metrics=_metrics(known, models[:SCORED]),
         published_bounds=published_bounds(known, here, mean * expected.unit),
         owners=_owners(expected, cost, noise),
         best_coalition=tuple(terms.owners[place].name for place in np.flatnonzero(cost.best_coalition(noise))),

@@ -30,7 +30,6 @@ class Bounded:
     value: Floats
     sensitivity: float
     norm: Norm
-    adjacency: str = REPLACE_ONE
 
 
 def require(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded:

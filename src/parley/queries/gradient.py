@@ -41,7 +41,6 @@ class GradientQuestion(Question):
         return cls(
             parameters=context.parameters,
             records=rows,
-            records_per_person=k,
             size=context.parameters,
             norm=bound.norm,
             sensitivity=bound.sensitivity(rows, slack, k),

@@ -70,7 +70,6 @@ class Question(ABC):
 
     parameters: int
     records: int
-    records_per_person: int
     size: int
     norm: Norm
     sensitivity: float

@@ -35,7 +35,6 @@ class ScoreQuestion(Question):
         return cls(
             parameters=context.parameters,
             records=rows,
-            records_per_person=k,
             size=rule.size,
             norm="l1",
             sensitivity=rule.sensitivity(rows, slack, k),

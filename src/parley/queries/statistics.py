@@ -36,7 +36,6 @@ class StatisticsQuestion(Question):
         return cls(
             parameters=context.parameters,
             records=rows,
-            records_per_person=k,
             size=moments_length(context.preparation.width),
             norm=bound.norm,
             sensitivity=moments_sensitivity(bound, rows, slack, k),

@@ -38,7 +38,6 @@ class UpdateQuestion(Question):
         return cls(
             parameters=context.parameters,
             records=rows,
-            records_per_person=k,
             size=context.parameters,
             norm=walk.norm,
             sensitivity=walk.sensitivity(bound, rows, slack, k),
