@@ -8,7 +8,7 @@ import numpy as np
 from parley.mechanisms.recipe import draw_plainly
 from parley.mechanisms.shared import SharedNoise, added
 from parley.queries import Answer, Query
-from parley.sharing.ring import Words
+from parley.mechanisms.random_words import Words
 
 if TYPE_CHECKING:
     from parley.owner import Owner

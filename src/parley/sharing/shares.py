@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.errors import VoidRound
-from parley.sharing.ring import Words, digest, third_share
+from parley.mechanisms.random_words import Words
+from parley.sharing.ring import digest, third_share
 
 SEED = 32  # bytes
 
