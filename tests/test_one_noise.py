@@ -154,8 +154,8 @@ def test_records_with_several_owners_move_the_sum_as_often() -> None:
 
 def test_bits_are_paid_from_delta() -> None:
     assert bits_delta(Fraction(1), 10**6) == pytest.approx(float((1 + math.e) * DISTANCE * 10**6), rel=1e-6)
-    with pytest.raises(TermsError, match="privacy.delta: expected at least"):
-        parley.setup.resolve(_terms(delta=1e-16, epsilon=(1.0, 2.0))).parts
+    with pytest.raises(TermsError, match=r"privacy\.delta: expected at least"):
+        assert parley.setup.resolve(_terms(delta=1e-16, epsilon=(1.0, 2.0))).parts
 
 
 def test_an_answer_is_shared_in_parts_that_say_nothing_alone() -> None:
