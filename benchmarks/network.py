@@ -178,7 +178,7 @@ def measure(folder: Path, width: int, rows: int, rounds: int) -> list[float]:
         peer = RemoteOwner("a", str(settings.listen), identity(folder, "learner"))
         while True:  # until the daemon has read its table
             try:
-                peer.stand(terms.hash, "learner", 5)
+                peer.statement(terms.hash, "learner", 5)
                 break
             except parley.errors.Unavailable:
                 time.sleep(0.2)

@@ -75,7 +75,7 @@ def test_an_intermediate_authority_is_enough_for_owner_and_learner(bank):
     address = f"127.0.0.1:{bank.ports['a']}"
     for revoked in (frozenset(), frozenset({7})):  # with a list, the owner's certificate is looked at first
         peer = RemoteOwner("a", address, bank.identity(), revoked=revoked)
-        assert peer.stand(terms.hash, "learner", 10).rounds == 2
+        assert peer.statement(terms.hash, "learner", 10).rounds == 2
         peer.close()
     assert len(bank.learn()["theta"]) == 3
 

@@ -7,8 +7,8 @@ import pytest
 
 import parley
 from parley.exchange.federation import Federation
-from parley.exchange.remote import OwnOwner
-from parley.learning.deployed import learn, plan_run
+from parley.exchange.remote import LocalOwner
+from parley.learning.deployed import learn, prepare_run
 from parley.ledger import Ledger
 from parley.outcome import JointSoftmaxClassifier
 from samples import IRIS, SPECIES, iris_table
@@ -65,9 +65,9 @@ def test_three_owners_release_between_machines_and_predict_names(flowers, tmp_pa
     ]
     for owner in owners:
         owner.accept(terms)
-    run = plan_run(terms, tmp_path / "kept", tmp_path / "model.json")
-    federation = Federation(run.setup, [OwnOwner(owner) for owner in owners], 20.0, lambda sentence: None)
-    federation.greet()
+    run = prepare_run(terms, tmp_path / "kept", tmp_path / "model.json")
+    federation = Federation(run.setup, [LocalOwner(owner) for owner in owners], 20.0, lambda sentence: None)
+    federation.fetch_statements()
     result, unheard = learn(run, federation, run.begin(resume=False))
     federation.close()
     assert unheard == []

@@ -48,14 +48,14 @@ def until_said(bank, event, words=""):
 def test_a_renewed_certificate_is_shown_without_a_restart_and_open_lines_go_on(bank):
     first = certificates.read_certificate(bank.folder / "a.crt")
     peer = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", bank.identity())
-    assert peer.stand(bank.terms.hash, "learner", 10).rounds == 3
+    assert peer.statement(bank.terms.hash, "learner", 10).rounds == 3
     assert shown(bank) == first
     renewed = certificates.renew(bank.folder, bank.folder / "a.crt", 100)
     assert shown(bank) == renewed  # at the very next handshake
-    assert peer.stand(bank.terms.hash, "learner", 10).rounds == 3
+    assert peer.statement(bank.terms.hash, "learner", 10).rounds == 3
     peer.close()
     fresh = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", bank.identity(), certificates.fingerprint(first))
-    assert fresh.stand(bank.terms.hash, "learner", 10).rounds == 3
+    assert fresh.statement(bank.terms.hash, "learner", 10).rounds == 3
     fresh.close()
     (said,) = until_said(bank, "renewed")
     assert said["fingerprint"] == certificates.fingerprint(first)

@@ -16,7 +16,7 @@ import pytest
 from consortium import Consortium
 from parley.identity import certificates
 from parley.serving.log import Log
-from parley.serving.stderr import say
+from parley.serving.stderr import log_line
 
 
 @pytest.fixture
@@ -87,16 +87,16 @@ print("after", file=sys.stderr)
 def test_lines_of_others_lose_whatever_could_be_a_value():
     stream = StringIO()
     with Log(stream) as log:
-        say(
+        log_line(
             "I1115 20:18:15.640064    6291 ssl_transport_security.cc:2563] Handshake failed with error SSL_ERROR_SSL: nothing\n",
             log,
         )
-        say("E1115 20:18:15.6 77 tcp.cc:12] accept from 10.0.0.7:5555 failed: 24\n", log)
-        say('  File "/lib/x.py", line 7, in <module>\n', log)
-        say("KeyError: 'salary 9'\n", log)
-        say("salary 9\n", log)
-        say("salary 10\n", log)
-        say("\n", log)
+        log_line("E1115 20:18:15.6 77 tcp.cc:12] accept from 10.0.0.7:5555 failed: 24\n", log)
+        log_line('  File "/lib/x.py", line 7, in <module>\n', log)
+        log_line("KeyError: 'salary 9'\n", log)
+        log_line("salary 9\n", log)
+        log_line("salary 10\n", log)
+        log_line("\n", log)
     said = [(line["event"], line["reason"]) for line in map(json.loads, stream.getvalue().splitlines())]
     assert said == [
         ("handshake-failed", "other"),

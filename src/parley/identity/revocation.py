@@ -24,14 +24,14 @@ class Revocations:
     def __init__(self, identity: Identity, warn: Callable[[str], None]) -> None:
         self._identity, self._warn, self._lock = identity, warn, threading.Lock()
         self._authority, self._version = read_certificate(identity.authority), self._found()
-        self._take(revocations_in_force(identity))
+        self._apply(revocations_in_force(identity))
 
     @property
     def until(self) -> datetime | None:
         """When the authority wants the list in force to be replaced; None without a list."""
         return None if self._list is None else self._list.next_update_utc
 
-    def hold(self, certificate: x509.Certificate) -> bool:
+    def revokes(self, certificate: x509.Certificate) -> bool:
         """Whether this certificate was taken back, by the latest list that the file has held."""
         path = self._identity.revoked
         if path is None:
@@ -41,21 +41,21 @@ class Revocations:
             if version != self._version:
                 self._version = version
                 try:
-                    self._follow(path)
+                    self._reload(path)
                 except (CertificateError, OSError) as error:
                     self._warn(f"{error}; the revocation list read before stays in force")
             return certificate.serial_number in self._serials
 
-    def _follow(self, path: Path) -> None:
+    def _reload(self, path: Path) -> None:
         """Take the list in the file, if it is later than the one in force."""
         found = read_revocations(path, self._authority)
         if self._list is not None and found != self._list and list_number(found) <= list_number(self._list):
             raise CertificateError(
                 f"{path}: this revocation list is not later than the one in force; ask the authority for its ca.crl"
             )
-        self._take(found)
+        self._apply(found)
 
-    def _take(self, revocations: x509.CertificateRevocationList | None) -> None:
+    def _apply(self, revocations: x509.CertificateRevocationList | None) -> None:
         self._list = revocations
         self._serials = frozenset(entry.serial_number for entry in revocations or ())
 

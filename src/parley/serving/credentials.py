@@ -18,7 +18,7 @@ Version = tuple[tuple[int, int, int] | None, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class _Shown:
+class _LoadedFiles:
     """What the files held: the authority's certificate, one's own and its key, as bytes; the second of them read; all of it for gRPC."""
 
     content: tuple[bytes, bytes, bytes]
@@ -38,28 +38,28 @@ class Credentials:
         self._identity, self._name, self._log = identity, name, log
         self._lock = threading.Lock()
         self._version = self._found()
-        self._shown = self._read()
+        self._loaded = self._read()
         self.authority = read_certificate(identity.authority)
 
     @property
     def certificate(self) -> x509.Certificate:
         """The owner's, as it is shown now."""
-        return self._shown.certificate
+        return self._loaded.certificate
 
-    def of_server(self, knock: Callable[[], None] = lambda: None) -> Any:
+    def for_server(self, knock: Callable[[], None] = lambda: None) -> Any:
         """For gRPC, which asks at every handshake whether there is something new; `knock` hears of each."""
-        given = self._shown
+        given = self._loaded
 
         def fetch() -> Any:
             nonlocal given
             knock()
-            self.follow()
-            before, given = given, self._shown
+            self.reload()
+            before, given = given, self._loaded
             return None if given is before else given.configuration
 
         return grpc.dynamic_ssl_server_credentials(given.configuration, fetch, require_client_authentication=True)
 
-    def follow(self) -> None:
+    def reload(self) -> None:
         """Take what the files hold now, if it changed and is sound."""
         with self._lock:
             version = self._found()
@@ -67,7 +67,7 @@ class Credentials:
                 return
             try:
                 fresh = self._read()
-                if fresh.content[0] != self._shown.content[0]:
+                if fresh.content[0] != self._loaded.content[0]:
                     raise CertificateError(f"{self._identity.authority}: another authority; restart the daemon to follow it")
             except (CertificateError, OSError) as error:
                 self._version = version
@@ -76,19 +76,19 @@ class Credentials:
             if self._found() != version:
                 return  # in the middle of a change: at the next look
             self._version = version
-            if fresh.content != self._shown.content:
-                self._shown = fresh
+            if fresh.content != self._loaded.content:
+                self._loaded = fresh
                 self._log(
                     "renewed", fingerprint=fingerprint(fresh.certificate), ends=f"{fresh.certificate.not_valid_after_utc:%Y-%m-%d}"
                 )
 
-    def _read(self) -> _Shown:
+    def _read(self) -> _LoadedFiles:
         """What the files hold, checked."""
         check_identity(self._identity, self._name)
         files = self._identity.authority, self._identity.certificate, self._identity.key
         authority, certificate, key = (file.read_bytes() for file in files)
         configuration = grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=authority)
-        return _Shown((authority, certificate, key), read_certificate(self._identity.certificate), configuration)
+        return _LoadedFiles((authority, certificate, key), read_certificate(self._identity.certificate), configuration)
 
     def _found(self) -> Version:
         """What tells one version of the files from another."""

@@ -40,7 +40,7 @@ class Readiness:
         self._unfit: set[str] = set()
         self._trouble: float | None = None
 
-    def hear(self, event: str, facts: dict[str, Any]) -> None:
+    def on_event(self, event: str, facts: dict[str, Any]) -> None:
         """What the log hears."""
         if event == "not-ready":
             self._unfit.add(facts["terms"])
@@ -50,7 +50,7 @@ class Readiness:
             self._trouble = None
             self._unfit.discard(facts["terms"])
 
-    def why_not(self) -> list[str]:
+    def problems(self) -> list[str]:
         """One sentence for each thing that is in the way; none if it could answer."""
         with self._lock:
             if time.monotonic() - self._looked >= FRESH:
