@@ -20,7 +20,7 @@ from consortium import Consortium, toml_terms
 from parley.aggregation import aggregation_of
 from parley.cli.app import app
 from parley.errors import BudgetExhausted
-from parley.identity import certificates
+from parley.identity import certificate_authority, signing_requests
 from parley.learning.algorithm import Asker, run
 from parley.learning.checkpoint import load_checkpoint
 from parley.learning.deployed import prepare_run
@@ -196,12 +196,12 @@ def test_terms_are_accepted_for_no_certificate_that_the_daemon_would_turn_away(t
     consortium.write_terms()
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    certificates.make_authority(elsewhere, "Test", 3650)
-    certificates.make_request(elsewhere, "learner")
-    certificates.issue(elsewhere, elsewhere / "learner.csr", 9)
+    certificate_authority.make_authority(elsewhere, "Test", 3650)
+    signing_requests.make_request(elsewhere, "learner")
+    certificate_authority.issue(elsewhere, elsewhere / "learner.csr", 9)
     for copy in ("good.crt", "ended.crt"):
         shutil.copy(tmp_path / "learner.crt", elsewhere / copy)
-    certificates.renew(tmp_path, elsewhere / "ended.crt", -1)
+    certificate_authority.renew(tmp_path, elsewhere / "ended.crt", -1)
 
     def accept(certificate):
         arguments = ["owner", "accept", str(tmp_path / "terms.toml"), "--owner", str(tmp_path / "a.toml"), "--yes", "--certificate"]
@@ -209,7 +209,7 @@ def test_terms_are_accepted_for_no_certificate_that_the_daemon_would_turn_away(t
 
     assert "not issued by the authority" in str(accept("learner.crt").exception)
     assert "expired on" in str(accept("ended.crt").exception)
-    revoked = certificates.revoke(tmp_path, "learner", 30)
+    revoked = certificate_authority.revoke(tmp_path, "learner", 30)
     assert len(revoked) == 2
     assert "the authority revoked it" in str(accept("good.crt").exception)
     assert parley.Ledger(tmp_path / "a.ledger").reserved == (0, 0)

@@ -37,7 +37,7 @@ from parley.errors import (
 )
 from parley.exchange import messages
 from parley.exchange.remote import RemoteOwner, channel_credentials
-from parley.identity import certificates
+from parley.identity import certificate_authority, certificates, signing_requests
 from parley.identity.settings import load_owner
 from parley.queries import GradientQuery, GradientQuestion
 from parley.serving.acceptance import Acceptance, Acceptances, Caller
@@ -228,8 +228,8 @@ def test_a_learner_that_never_ends_its_calls_blocks_only_itself(bank):
 
 
 def certify(bank, name):
-    certificates.make_request(bank.folder, name)
-    certificates.issue(bank.folder, bank.folder / f"{name}.csr", 30)
+    signing_requests.make_request(bank.folder, name)
+    certificate_authority.issue(bank.folder, bank.folder / f"{name}.csr", 30)
 
 
 def test_of_a_stranger_not_even_the_message_is_read_and_the_log_says_it_once(bank):
@@ -310,8 +310,8 @@ def test_a_certificate_that_ends_on_an_open_line_is_turned_away(bank):
     terms = bank.write_terms(horizon=3)
     bank.accept(terms)
     bank.start()
-    certificates.make_request(bank.folder, "brief")
-    _, brief = certificates.issue(bank.folder, bank.folder / "brief.csr", 30)
+    signing_requests.make_request(bank.folder, "brief")
+    _, brief = certificate_authority.issue(bank.folder, bank.folder / "brief.csr", 30)
     pem = brief.public_bytes(serialization.Encoding.PEM)
 
     class Context:
@@ -619,9 +619,9 @@ def test_a_full_disk_under_the_ledger_stops_answers_and_leaks_nothing(bank):
 
 
 def foreign_member(folder, name):
-    certificates.make_authority(folder, "Test", 3650)
-    certificates.make_request(folder, name)
-    certificates.issue(folder, folder / f"{name}.csr", 365)
+    certificate_authority.make_authority(folder, "Test", 3650)
+    signing_requests.make_request(folder, name)
+    certificate_authority.issue(folder, folder / f"{name}.csr", 365)
 
 
 def test_certificates_decide_who_may_ask_and_who_may_answer(banks, tmp_path_factory):
@@ -648,9 +648,9 @@ def test_certificates_decide_who_may_ask_and_who_may_answer(banks, tmp_path_fact
         statement(banks.identity().model_copy(update={"authority": foreign / "ca.crt"}))
     with pytest.raises(Unavailable):  # b at a's address cannot pass for a
         statement(banks.identity(), at=f"127.0.0.1:{banks.ports['b']}")
-    certificates.make_request(banks.folder, "late")
+    signing_requests.make_request(banks.folder, "late")
     (banks.folder / "late.crt").write_bytes(banks.folder.joinpath("learner.crt").read_bytes())
-    certificates.renew(banks.folder, banks.folder / "late.crt", -1)
+    certificate_authority.renew(banks.folder, banks.folder / "late.crt", -1)
     with pytest.raises(Unavailable):  # the learner's own key, but expired
         statement(banks.identity().model_copy(update={"certificate": banks.folder / "late.crt"}))
     with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError):
@@ -711,16 +711,16 @@ def test_a_pinned_owner_is_known_by_its_key_through_renewals_and_nobody_else_pas
     pinned, plain = RemoteOwner("a", address, bank.identity(), honest), RemoteOwner("a", address, bank.identity())
     assert until_reached(pinned, terms).rounds == 8
     bank.kill("a")
-    certificates.renew(bank.folder, bank.folder / "a.crt", 100)
+    certificate_authority.renew(bank.folder, bank.folder / "a.crt", 100)
     bank.start()
     assert until_reached(pinned, terms).rounds == 8
     certificate, key = ((bank.folder / f"a.{kind}").read_bytes() for kind in ("crt", "key"))
     bank.kill("a")
-    revoked = certificates.revoke(bank.folder, "a", 30)
+    revoked = certificate_authority.revoke(bank.folder, "a", 30)
     for kind in ("key", "csr"):
         (bank.folder / f"a.{kind}").unlink()
-    certificates.make_request(bank.folder, "a")
-    certificates.issue(bank.folder, bank.folder / "a.csr", 100)
+    signing_requests.make_request(bank.folder, "a")
+    certificate_authority.issue(bank.folder, bank.folder / "a.csr", 100)
     bank.start()
     assert until_reached(plain, terms).rounds == 8
     with pytest.raises(CertificateError, match=f"expected {honest[:16]}"):
@@ -742,7 +742,7 @@ def test_a_pin_in_the_addresses_is_kept_by_the_command(bank):
     terms = bank.write_terms()
     bank.accept(terms)
     bank.start()
-    honest = certificates.spoken(certificates.fingerprint(certificates.read_certificate(bank.folder / "a.crt")))
+    honest = certificates.grouped(certificates.fingerprint(certificates.read_certificate(bank.folder / "a.crt")))
     pin = '{{ address = "127.0.0.1:{}", fingerprint = "{}" }}'
     bank.write_addresses(a=pin.format(bank.ports["a"], "0" * 64))
     assert "expected 0000000000000000…" in bank.fail()
@@ -762,7 +762,7 @@ def test_a_revoked_learner_is_turned_away_by_a_daemon_that_runs(bank):
     peer = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", identity)
     assert peer.ask(ask(terms), 60, 3, 10).answer.owner == "a"
     empty = (bank.folder / "ca.crl").read_bytes()
-    certificates.revoke(bank.folder, "learner", 30)
+    certificate_authority.revoke(bank.folder, "learner", 30)
     with pytest.raises(Refusal, match="the authority revoked this certificate"):  # on the line that was open before
         peer.ask(ask(terms), 60, 3, 10)
     (bank.folder / "ca.crl").write_bytes(empty)

@@ -11,7 +11,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from consortium import Consortium
 from parley.errors import CertificateError
 from parley.exchange.remote import RemoteOwner
-from parley.identity.certificates import check_identity, read_certificate
+from parley.identity.certificates import read_certificate
+from parley.identity.trust import check_identity
 
 NOW = datetime.now(UTC)
 PEM = serialization.Encoding.PEM

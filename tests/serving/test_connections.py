@@ -17,7 +17,7 @@ from consortium import SERVER, Consortium
 from flood import KINDS, flood
 from parley.errors import Unavailable
 from parley.exchange.remote import RemoteOwner
-from parley.identity import certificates
+from parley.identity import certificate_authority, signing_requests
 from parley.serving.acceptance import Caller
 from parley.serving.connections import AROUND, EACH, FREE, SILENT, UNIDENTIFIED, Connection, Connections, excess
 from parley.serving.log import Log
@@ -158,8 +158,8 @@ def test_a_member_that_floods_takes_little_memory_and_the_learner_is_answered(tm
         terms = bank.write_terms(horizon=3)
         bank.accept(terms)
         bank.start()
-        certificates.make_request(tmp_path, "hostile")
-        certificates.issue(tmp_path, tmp_path / "hostile.csr", 30)
+        signing_requests.make_request(tmp_path, "hostile")
+        certificate_authority.issue(tmp_path, tmp_path / "hostile.csr", 30)
         peer, waited, failed = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", bank.identity()), [], 0
         peer.statement(terms.hash, "learner", 20)
         pid = bank.daemons["a"].pid

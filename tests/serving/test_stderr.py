@@ -14,7 +14,7 @@ from io import StringIO
 import pytest
 
 from consortium import Consortium
-from parley.identity import certificates
+from parley.identity import certificate_authority, signing_requests
 from parley.serving.log import Log
 from parley.serving.stderr import log_line
 
@@ -40,9 +40,9 @@ def knock(port, context=None, content=b"GET / HTTP/1.0\r\n\r\n"):
 
 def test_failed_handshakes_are_counted_and_written_down_once(bank, tmp_path_factory):
     foreign = tmp_path_factory.mktemp("foreign")
-    certificates.make_authority(foreign, "Other", 100)
-    certificates.make_request(foreign, "learner")
-    certificates.issue(foreign, foreign / "learner.csr", 30)
+    certificate_authority.make_authority(foreign, "Other", 100)
+    signing_requests.make_request(foreign, "learner")
+    certificate_authority.issue(foreign, foreign / "learner.csr", 30)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.load_cert_chain(foreign / "learner.crt", foreign / "learner.key")

@@ -113,8 +113,9 @@ def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="W
 def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement | None]:
     """Everybody to ask, and the learner's own agreement if it is an owner with its table here."""
     from parley.exchange.remote import LocalOwner, RemoteOwner
-    from parley.identity.certificates import check_identity, revoked_serials
+    from parley.identity.revocation_list import revoked_serials
     from parley.identity.settings import Pinned, load_addresses, load_owner
+    from parley.identity.trust import check_identity
     from parley.serving.acceptance import Acceptances
     from parley.serving.daemon import open_owner
     from parley.serving.reminders import identity_reminders

@@ -60,8 +60,8 @@ class Scrutiny:
             )
 
     def check_statement(self, statement: AccountStatement, least: int, answers: int, before: AccountStatement | None) -> None:
-        """Refuse an account that does not follow from the plan. `least` is the round just answered (0: none was asked), `answers` how many
-        this learner has heard in all, `before` the owner's last word in this run.
+        """Refuse an account that does not follow from the schedule. `least` is the round just answered (0: none was asked), `answers` how
+        many this learner has heard in all, `before` the owner's last word in this run.
 
         An answer that was stored before leaves the account where it stood. One that the owner closed counts as spent whole, and gets no
         further answer.

@@ -3,18 +3,17 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import grpc
 from cryptography import x509
 
+from parley.durable import Version, file_version
 from parley.errors import CertificateError
-from parley.identity.certificates import check_identity, fingerprint, read_certificate
+from parley.identity.certificates import fingerprint, read_certificate
 from parley.identity.settings import Identity
+from parley.identity.trust import check_identity
 from parley.serving.log import Log
-
-Version = tuple[tuple[int, int, int] | None, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +36,7 @@ class Credentials:
     def __init__(self, identity: Identity, name: str, log: Log) -> None:
         self._identity, self._name, self._log = identity, name, log
         self._lock = threading.Lock()
-        self._version = self._found()
+        self._version = self._file_versions()
         self._loaded = self._read()
         self.authority = read_certificate(identity.authority)
 
@@ -62,7 +61,7 @@ class Credentials:
     def reload(self) -> None:
         """Take what the files hold now, if it changed and is sound."""
         with self._lock:
-            version = self._found()
+            version = self._file_versions()
             if version == self._version:
                 return
             try:
@@ -73,7 +72,7 @@ class Credentials:
                 self._version = version
                 self._log("warning", reason=f"{error}; the certificate read before is shown")
                 return
-            if self._found() != version:
+            if self._file_versions() != version:
                 return  # in the middle of a change: at the next look
             self._version = version
             if fresh.content != self._loaded.content:
@@ -90,15 +89,7 @@ class Credentials:
         configuration = grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=authority)
         return _LoadedFiles((authority, certificate, key), read_certificate(self._identity.certificate), configuration)
 
-    def _found(self) -> Version:
+    def _file_versions(self) -> tuple[Version, ...]:
         """What tells one version of the files from another."""
         identity = self._identity
-        return tuple(_stamp(path) for path in (identity.authority, identity.certificate, identity.key, identity.revoked))
-
-
-def _stamp(path: Path | None) -> tuple[int, int, int] | None:
-    try:
-        about = None if path is None else path.stat()
-    except OSError:
-        return None
-    return None if about is None else (about.st_mtime_ns, about.st_size, about.st_ino)
+        return tuple(file_version(path) for path in (identity.authority, identity.certificate, identity.key, identity.revoked))

@@ -12,15 +12,16 @@ from fractions import Fraction
 from typing import Any
 
 from parley.data.blocks import joined
+from parley.durable import file_version
 from parley.errors import SettingError
-from parley.identity.certificates import check_identity
 from parley.identity.settings import OwnerSettings
+from parley.identity.trust import check_identity
 from parley.ledger import Ledger
 from parley.owner import Owner
 from parley.serving.acceptance import Acceptances, require_both
 from parley.serving.call_slots import CallSlots
 from parley.serving.daemon_lock import daemon_lock
-from parley.serving.health import Readiness, stamp
+from parley.serving.health import Readiness
 from parley.serving.log import Log
 from parley.serving.metrics import LedgerSnapshot, Metrics, MetricSources, Page
 from parley.serving.network import Network
@@ -56,7 +57,7 @@ def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
 
 
 def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, log: Log) -> None:
-    opened = stamp(settings.table)
+    opened = file_version(settings.table)
     owner, acceptances = open_owner(settings), Acceptances(settings.accepted)
     service, slots = OwnerService(owner, acceptances, log), CallSlots(CALLS_EACH, SENDING)
     network = (

@@ -143,7 +143,7 @@ def _bind(address: str, bind: Callable[[], int]) -> int:
 
 
 def authenticate(context: Any, revocations: Revocations, log: Log) -> Caller:
-    """Who is at the other end of a TLS connection, by its verified certificate; nobody if that ended or was taken back."""
+    """Who is at the other end of a TLS connection, by its verified certificate; nobody if that ended or was revoked."""
     try:
         certificate, ends, caller = _caller(context.auth_context()["x509_pem_cert"][0])
     except (KeyError, IndexError, ValueError):
