@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from parley.data import Design
 from parley.data.ranges import Range, ranges
 from parley.data.table import keep_per_person
+from parley.numerals import number, percent
 from parley.owner import Agreement, Owner
 from parley.queries.question import limited
-from parley.report.tables import number, percent
 from parley.terms import Terms
 from parley.validate import printable
 
