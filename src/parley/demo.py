@@ -106,7 +106,7 @@ def look_around(terms: Terms, owners: list[Owner], expected: Forecast, result: R
 def judge_alone(terms: Terms, owners: list[Owner]) -> tuple[dict[str, dict[str, float]], tuple[Floats, Floats]]:
     """What each bank's own model, trained without noise, is worth on the whole market's held-out rows."""
     agreements = [owner.prepare(terms) for owner in owners]
-    market = pooled([a.tables.held_out for a in agreements])
+    market = pooled([a.tables.held_out.in_memory() for a in agreements])
     setup = agreements[0].setup
     scores = {o.name: task_metrics(setup.objective, setup.preparation, market, alone(terms, o)) for o in owners}
     known = {name: {k: v for k, v in metrics.items() if v is not None} for name, metrics in scores.items()}

@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
-from parley.data.design import Design
+from parley.data.design import Design, Summable
 from parley.data.streamed import ParquetFolder, StreamedDesign
 from parley.data.table import Rows, codes, is_text, keep_per_person, names, numbers, read_table, require_columns
 from parley.errors import DataError
@@ -155,7 +155,7 @@ class Preparation:
             return np.array([weight.get(name, 1.0) for name in self.classes])[y.astype(np.intp)]
         return np.where(y > 0, weight.get("1", 1.0), weight.get("0", 1.0))
 
-    def designs(self, table: pd.DataFrame | ParquetFolder, terms: Terms, name: str) -> tuple[Design, Design]:
+    def designs(self, table: pd.DataFrame | ParquetFolder, terms: Terms, name: str) -> tuple[Summable, Summable]:
         """(training, held-out) designs of one owner's table, as the terms promise them.
 
         Rows are held out by their place in the table, never by their content: places are public, contents are not.
@@ -183,7 +183,7 @@ class Preparation:
         X, y = self.columns(rows, name).T, self.target(rows, name)
         return Design(X, y, self.weights(y))
 
-    def _streamed(self, folder: ParquetFolder, terms: Terms, name: str) -> tuple[Design, Design]:
+    def _streamed(self, folder: ParquetFolder, terms: Terms, name: str) -> tuple[Summable, Summable]:
         if terms.privacy.person is not None:
             raise DataError(
                 f"{name}: privacy.person: a streamed table cannot count each person's rows; give one file, or one row a person"
