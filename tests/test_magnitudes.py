@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import parley
 from parley.data import Design, fit_preparation
 from parley.data.design import summation_slack
-from parley.data.preparation import settle
+from parley.data.grid import settle
 from parley.errors import DataError, GuaranteeError, SettingError, TermsError
 from parley.exchange import messages
 from parley.ledger import Ledger
