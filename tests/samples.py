@@ -7,8 +7,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_iris
 
 import parley
+from parley.data import Design
+from parley.data.design import summation_slack
+from parley.mechanisms import Bounded
+from parley.objectives import Objective, RecordBound
+from parley.queries import GradientQuery, Tables
+from parley.queries.gradient import GradientQuestion
 
 
 def data_path(name: str) -> Path:
@@ -40,6 +47,17 @@ def class_table(n: int, seed: int = 0, features: int = 3) -> pd.DataFrame:
     return pd.DataFrame(X, columns=[f"x{j}" for j in range(features)]).assign(y=y)
 
 
+IRIS = {"sepal length": [4.0, 8.0], "sepal width": [2.0, 4.5], "petal length": [1.0, 7.0], "petal width": [0.0, 2.5]}  # its bounds
+SPECIES = ["setosa", "versicolor", "virginica"]
+
+
+def iris_table() -> pd.DataFrame:
+    """Fisher's 150 flowers in a fixed random order, their species as text."""
+    flowers = load_iris()
+    table = pd.DataFrame(flowers.data, columns=[*IRIS]).assign(species=np.array(SPECIES)[flowers.target])
+    return table.sample(frac=1, random_state=0, ignore_index=True)
+
+
 def make_terms(*sizes: int, epsilon: float = 1.0, **overrides: Any) -> parley.Terms:
     """Terms for owners a, b, ... of these sizes; overrides name section__key."""
     content: dict[str, Any] = {
@@ -55,6 +73,23 @@ def make_terms(*sizes: int, epsilon: float = 1.0, **overrides: Any) -> parley.Te
         else:
             content[section][key] = value
     return parley.Terms.from_dict(content)
+
+
+def gradient_answer(objective: Objective, design: Design, theta: Any, bound: RecordBound) -> Bounded:
+    """An owner's answer to a gradient query without its noise, for any table and any bound, behind the terms' back."""
+    size, slack = theta.shape[-1], summation_slack(len(design), design.width)
+    question = GradientQuestion(
+        parameters=size,
+        records=len(design),
+        size=size,
+        norm=bound.norm,
+        sensitivity=bound.sensitivity(len(design), slack),
+        extent=bound.extent(slack),
+        bound=bound,
+        objective=objective,
+        radius=None,
+    )
+    return question.bounded(GradientQuery.ask("t", "l", 1, theta), Tables(design, design.empty()), theta.shape[:-1])
 
 
 BOUNDS = {"x0": [-1, 1], "x1": [-1, 1], "x2": [-1, 1], "y": [-3, 3]}

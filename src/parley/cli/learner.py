@@ -11,29 +11,23 @@ from rich.live import Live
 from rich.table import Table
 
 from parley.cli.extras import extras
-from parley.cli.owner import require_shared_sample
-from parley.cli.screen import console, errors_console, print_json
-from parley.cli.train import guarantee, show_scores
+from parley.cli.screen import console, errors_console, print_json, terminal_table
+from parley.cli.train import show_scores
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.learning.algorithm import State
-from parley.learning.deployed import learn, plan_run
+from parley.learning.deployed import learn, prepare_run
+from parley.numerals import number
 from parley.outcome import Result
+from parley.outcome.guarantee import guarantee, kind_of_run
 from parley.owner import Agreement
-from parley.report.tables import number, terminal_table
-from parley.schedule import make_schedule
+from parley.report.training import remote_owner_rows
 from parley.terms import Terms, load_terms
 from parley.validate import positive
 
 if TYPE_CHECKING:
-    from parley.exchange.federation import Federation, Heard
+    from parley.exchange.federation import Federation, PeerStatus
     from parley.exchange.remote import Peer
-
-BY_THEIR_WORD = (
-    "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger, at the cost that the terms "
-    "say, and no answer was larger than the agreed bound and noise can make it. What an owner computed it from, and with which noise, "
-    "only its own people can see."
-)
 
 learner_app = typer.Typer(no_args_is_help=True, help="For the analyst who trains: run the rounds with owners that are elsewhere.")
 
@@ -65,9 +59,9 @@ def run_command(
     for file in (save, save_own, checkpoint):
         require_folder(file)
     terms = load_terms(terms_file)
-    require_shared_sample(terms)
+    terms.require_shared_sample()
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
-    run = plan_run(terms, kept, save)
+    run = prepare_run(terms, kept, save)
     begin = run.begin(resume)
     peers, own = find_owners(terms, owners)
     if save_own is not None and own is None:
@@ -76,7 +70,7 @@ def run_command(
     federation = Federation(run.setup, peers, patience, warn, begin.heads, begin.answers)
     try:
         if not run.finished(begin):  # a finished run needs nobody
-            federation.greet()
+            federation.fetch_statements()
         with watched(terms, federation) as progress:
             result, unheard = learn(run, federation, begin, own, progress)
     finally:
@@ -86,7 +80,7 @@ def run_command(
     if as_json:
         print_json(
             result.to_json()
-            | {"latency": {name: heard.mean_seconds for name, heard in federation.heard.items()}, "unheard": unheard}
+            | {"latency": {name: status.mean_seconds for name, status in federation.status.items()}, "unheard": unheard}
         )
     else:
         show(result, federation, unheard)
@@ -112,13 +106,14 @@ def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="W
 
 def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement | None]:
     """Everybody to ask, and the learner's own agreement if it is an owner with its table here."""
-    from parley.exchange.remote import OwnOwner, RemoteOwner
-    from parley.identity.certificates import check_identity, revoked_serials
+    from parley.exchange.remote import LocalOwner, RemoteOwner
+    from parley.identity.revocation_list import revoked_serials
     from parley.identity.settings import Pinned, load_addresses, load_owner
+    from parley.identity.trust import check_identity
     from parley.serving.acceptance import Acceptances
     from parley.serving.daemon import open_owner
-    from parley.serving.desk import adopt
     from parley.serving.reminders import identity_reminders
+    from parley.serving.service import open_agreement
 
     known = load_addresses(addresses)
     revoked = frozenset[int]()
@@ -142,8 +137,8 @@ def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement 
                 f"{addresses}: owners.{name}: only the learner's own table ({terms.learning.learner!r}) can be in process"
             )
         owner = open_owner(settings)
-        agreement = adopt(owner, Acceptances(settings.accepted), terms.hash)
-        peers.append(OwnOwner(owner))
+        agreement = open_agreement(owner, Acceptances(settings.accepted), terms.hash)
+        peers.append(LocalOwner(owner))
     return peers, agreement
 
 
@@ -157,38 +152,31 @@ def watched(terms: Terms, federation: "Federation") -> Iterator[Callable[[State]
             nonlocal shown
             now = time.monotonic()
             if live.console.is_terminal and now - shown > 0.2:
-                live.update(standing_table(terms, federation.heard, state.round - 1), refresh=True)
+                live.update(status_table(terms, federation.status, state.round - 1), refresh=True)
                 shown = now
 
         yield progress
 
 
-def standing_table(terms: Terms, heard: "dict[str, Heard]", done: int) -> Table:
+def status_table(terms: Terms, known: "dict[str, PeerStatus]", done: int) -> Table:
     """Every owner's latency and what is left of its budget."""
     rows = [["owner", "last round", "latency", "ε left"]]
     for part in terms.owners:
-        word = heard.get(part.name)
-        if word is None:
+        status = known.get(part.name)
+        if status is None:
             rows.append([part.name, "–", "–", "–"])
         else:
-            latency = f"{1e3 * word.seconds:.0f} ms" if word.answers else "–"
-            rows.append([part.name, str(word.round or "–"), latency, number(float(word.standing.left), side="below")])
+            latency = f"{1e3 * status.seconds:.0f} ms" if status.answers else "–"
+            rows.append([part.name, str(status.round or "–"), latency, number(float(status.statement.left), side="below")])
     return terminal_table(rows, f"round {done} of {terms.learning.horizon}")
 
 
 def show(result: Result, federation: "Federation", unheard: list[str]) -> None:
-    """The report of a deployed run. Who was late in the end and could not be reached may have spent more than it is known to."""
-    console.print(BY_THEIR_WORD, style="italic")
+    """The report of a deployed run."""
+    console.print(kind_of_run(result), style="italic")
     console.print()
-    turns = make_schedule(result.terms)
-    rows = [["owner", "records", "ε promised", "ε spent", "answers used", "mean latency"]]
-    for o in result.owners:
-        word = federation.heard.get(o.name)
-        latency = None if word is None else word.mean_seconds
-        at_least = o.name in unheard and o.epsilon_spent is not None
-        spent = f"{'≥ ' if at_least else ''}{number(o.epsilon_spent, side='below' if at_least else 'above')}"
-        figures = [f"{o.records:,}", number(o.epsilon, side="above"), spent, f"{o.answers} of {len(turns.rounds_of(o.name))}"]
-        rows.append([o.name, *figures, "–" if latency is None else f"{1e3 * latency:.1f} ms"])
+    latency = {name: status.mean_seconds for name, status in federation.status.items()}
+    rows = remote_owner_rows(result, latency, unheard)
     console.print(terminal_table(rows, result.terms.title or "Owners"))
     console.print()
     show_scores(result)
