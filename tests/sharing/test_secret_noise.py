@@ -211,7 +211,7 @@ def test_messages_without_masks_are_told(monkeypatch: pytest.MonkeyPatch, host: 
         monkeypatch.setattr(Party, mask, lambda self, *shape: np.zeros(shape, dtype=np.uint64))
     noise, bits = views(ONE, host)
     assert not uniform(bits)
-    assert unrelated(noise, bits) == (mask != "deal")  # that one tells the bit itself
+    assert unrelated(noise, bits) == (mask != "zero_bits")  # those of the last gate tell the bit itself
 
 
 def test_hosts_with_different_sizes_stop() -> None:
