@@ -12,7 +12,7 @@ import numpy as np
 from parley.errors import ExchangeError, SettingError
 from parley.mechanisms.random_words import Words
 from parley.sharing.channel import HOSTS, Channel
-from parley.sharing.ring import KEY, Keystream, Replicated, to_bytes
+from parley.sharing.ring import KEY, Keystream, Replicated
 
 _SHARES, _ZEROS, _MASKS = 1, 2, 3  # what a stream is for
 
@@ -77,7 +77,7 @@ class Party:
         """Send words one way, receive as many as are due from the other. The number of the step tells when hosts are out of step."""
         self._step += 1
         label = self._step.to_bytes(8, "little")
-        self._channel.send(to, label + to_bytes(words))
+        self._channel.send(to, b"".join((label, np.ascontiguousarray(words, dtype="<u8").data)))
         payload = self._channel.receive(source)
         due = 8 + 8 * int(np.prod(shape))
         if len(payload) != due or payload[:8] != label:
