@@ -115,6 +115,7 @@ def host(index: int, ports: Any, barrier: Any, results: Any) -> None:
             barrier.wait()
             seconds, _, _ = timed(lambda r=recipe, s=size: draw(party, r, s))
             results.put((name, size, seconds))
+    barrier.wait()  # nobody leaves before everybody has all messages
 
 
 def in_processes() -> dict[tuple[str, int], float]:
