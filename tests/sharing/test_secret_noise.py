@@ -223,6 +223,16 @@ def test_hosts_with_different_sizes_stop() -> None:
         draw(hosts[0], LAPLACE, 100)
 
 
+def test_a_draw_left_half_way_spends_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts, _ = parties(make_keys("half"))
+    ends = [host._channel._channel for host in hosts]
+    with monkeypatch.context() as patch, pytest.raises(MemoryError):
+        patch.setattr(secret_noise, "weighted_sum", lambda *_: (_ for _ in ()).throw(MemoryError))
+        together(*[lambda h=h: draw(h, LAPLACE, 100) for h in hosts], wires=ends)
+    with pytest.raises(ExchangeError, match="fresh keys"):
+        draw(hosts[1], LAPLACE, 100)
+
+
 def test_nothing_to_draw_is_refused() -> None:
     with pytest.raises(SettingError, match="size"):
         draw(parties(make_keys("none"))[0][0], LAPLACE, 0)

@@ -70,6 +70,10 @@ class Party:
 
         return self._guarded(act)
 
+    def give_up(self) -> None:
+        """A protocol was left half-way: these keys are not used again."""
+        self._broken = True
+
     def _words(self, which: int, purpose: int, shape: tuple[int, ...]) -> Words:
         return self._streams[which, purpose].words(*shape)
 
