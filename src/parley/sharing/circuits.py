@@ -138,7 +138,7 @@ def evaluate(party: Party, circuit: Circuit, inputs: Replicated) -> Replicated:
     Formal guarantee: a gate's message, x_i y_i + x_i y_{i+1} + x_{i+1} y_i plus a part of zero, is uniform to the host that
     receives it: the part of zero holds a word of the key that this host lacks.
     """
-    first, second = (np.empty((circuit.wires + 1, inputs.first.shape[1]), dtype=np.uint64) for _ in range(2))
+    first, second = party.scratch(2, circuit.wires + 1, inputs.first.shape[1])
     first[: circuit.inputs], second[: circuit.inputs] = inputs.first, inputs.second
     first[-1] = second[-1] = 0
     for step in circuit.rounds:

@@ -38,6 +38,7 @@ class Party:
         self._streams = {(j, purpose): Keystream(keys[j], purpose) for j in (0, 1) for purpose in (_SHARES, _ZEROS, _MASKS)}
         self._step = 0
         self._broken = False
+        self._scratch = np.empty(0, dtype=np.uint64)
 
     def random(self, *shape: int) -> Replicated:
         """Shares of uniform words that nobody knows; nothing is sent. Host i lacks share i + 2, the stream of the key that it lacks."""
@@ -69,6 +70,13 @@ class Party:
             return mask, self._pass(self.next, sent, self.before, received)
 
         return self._guarded(act)
+
+    def scratch(self, *shape: int) -> Words:
+        """Room to work in, overwritten by whoever asks next: fresh memory for each draw would cost a third of its time."""
+        size = int(np.prod(shape))
+        if self._scratch.size < size:
+            self._scratch = np.empty(size, dtype=np.uint64)
+        return self._scratch[:size].reshape(shape)
 
     def give_up(self) -> None:
         """A protocol was left half-way: these keys are not used again."""
