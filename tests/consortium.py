@@ -88,7 +88,7 @@ clip = 4.0
 class Consortium:
     """Everything in one folder; `start` and `kill` work on real processes."""
 
-    def __init__(self, folder: Path, names: str = "abc", lifetime: float = 2.0) -> None:
+    def __init__(self, folder: Path, names: str = "abc", lifetime: float = 2.0, lifetime_delta: float = 0.0) -> None:
         self.folder, self.names = folder, names
         self.ports = {name: free_port() for name in names}
         self.daemons: dict[str, BaseProcess] = {}
@@ -99,7 +99,7 @@ class Consortium:
         for place, name in enumerate(names):
             regression_table(SIZES[name], seed=place).to_csv(folder / f"{name}.csv", index=False)
             self._settings(name)
-            parley.Ledger(folder / f"{name}.ledger", lifetime=lifetime).close()
+            parley.Ledger(folder / f"{name}.ledger", lifetime=lifetime, lifetime_delta=lifetime_delta).close()
         self.write_addresses()
 
     def _settings(self, name: str) -> None:
