@@ -13,13 +13,8 @@ from rich.table import Table
 from parley.cli.extras import extras
 from parley.cli.owner import require_shared_sample
 from parley.cli.screen import console, errors_console, print_json
-from parley.cli.train import guarantee, show_scores
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.learning.algorithm import State
-from parley.learning.deployed import learn, prepare_run
-from parley.outcome import Result
-from parley.owner import Agreement
 from parley.report.tables import number, terminal_table
 from parley.schedule import make_schedule
 from parley.terms import Terms, load_terms
@@ -28,6 +23,9 @@ from parley.validate import positive
 if TYPE_CHECKING:
     from parley.exchange.federation import Federation, PeerStatus
     from parley.exchange.remote import Peer
+    from parley.learning.algorithm import State
+    from parley.outcome import Result
+    from parley.owner import Agreement
 
 BY_THEIR_WORD = (
     "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger, at the cost that the terms "
@@ -60,12 +58,14 @@ def run_command(
 
     Example:  parley learner run terms.toml --owners addresses.toml --save model.json
     """
-    with extras():
-        from parley.exchange.federation import Federation
+    terms = load_terms(terms_file)  # before the libraries that the rest needs
+    require_shared_sample(terms)
     for file in (save, save_own, checkpoint):
         require_folder(file)
-    terms = load_terms(terms_file)
-    require_shared_sample(terms)
+    with extras():
+        from parley.exchange.federation import Federation
+    from parley.learning.deployed import learn, prepare_run
+
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
     run = prepare_run(terms, kept, save)
     begin = run.begin(resume)
@@ -110,7 +110,7 @@ def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="W
     )
 
 
-def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement | None]:
+def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], "Agreement | None"]:
     """Everybody to ask, and the learner's own agreement if it is an owner with its table here."""
     from parley.exchange.remote import LocalOwner, RemoteOwner
     from parley.identity.revocation_list import revoked_serials
@@ -149,12 +149,12 @@ def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement 
 
 
 @contextmanager
-def watched(terms: Terms, federation: "Federation") -> Iterator[Callable[[State], None]]:
+def watched(terms: Terms, federation: "Federation") -> Iterator["Callable[[State], None]"]:
     """A table on stderr while the rounds go on, where somebody watches."""
     with Live(console=errors_console, transient=True, auto_refresh=False) as live:
         shown = 0.0
 
-        def progress(state: State) -> None:
+        def progress(state: "State") -> None:
             nonlocal shown
             now = time.monotonic()
             if live.console.is_terminal and now - shown > 0.2:
@@ -177,8 +177,10 @@ def status_table(terms: Terms, known: "dict[str, PeerStatus]", done: int) -> Tab
     return terminal_table(rows, f"round {done} of {terms.learning.horizon}")
 
 
-def show(result: Result, federation: "Federation", unheard: list[str]) -> None:
+def show(result: "Result", federation: "Federation", unheard: list[str]) -> None:
     """The report of a deployed run. Who was late in the end and could not be reached may have spent more than it is known to."""
+    from parley.cli.train import guarantee, show_scores
+
     console.print(BY_THEIR_WORD, style="italic")
     console.print()
     turns = make_schedule(result.terms)
