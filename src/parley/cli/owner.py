@@ -4,6 +4,7 @@ import json
 import signal
 import threading
 import tomllib
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -45,6 +46,14 @@ key = "{name}.key"
 revoked = "ca.crl"            # what the authority took back: put every new list of its in this place
 """
 
+
+class LifetimeRule(StrEnum):
+    """How agreements are held against the lifetime budget."""
+
+    simple = "simple"
+    zcdp = "zcdp"
+
+
 SettingsFile = Annotated[Path, typer.Argument(metavar="OWNER", help="The owner's settings, owner.toml.")]
 
 
@@ -55,6 +64,13 @@ def init_command(
     table: Annotated[Path, typer.Option(metavar="FILE", help="Its private table (.csv, .parquet, or a folder of .parquet files).")],
     lifetime: Annotated[float, typer.Option(metavar="EPS", help="The most that all agreements together may ever cost. For ever.")],
     lifetime_delta: Annotated[float, typer.Option(metavar="DELTA", help="The delta of that budget.")] = 0.0,
+    rule: Annotated[
+        LifetimeRule,
+        typer.Option(
+            help="How agreements are held against that budget, for ever. simple: their ε and δ add up; zcdp: their ρ does, which lets more "
+            "agreements with Gaussian noise, or with many rounds, fit. Needs a DELTA above 0."
+        ),
+    ] = LifetimeRule.simple,
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where learners reach it.")] = "0.0.0.0:7443",
 ) -> None:
     """Open the books of one table: settings and a ledger with its lifetime budget.
@@ -75,14 +91,15 @@ def init_command(
     quoted, where, address = (json.dumps(text) for text in (name, str(table.resolve()), listen))
     create(settings, SETTINGS.format(quoted=quoted, name=name, table=where, listen=address).encode())
     try:
-        ledger = Ledger(load_owner(settings).ledger, lifetime, lifetime_delta)
+        ledger = Ledger(load_owner(settings).ledger, lifetime, lifetime_delta, rule.value)
     except BaseException:
         settings.unlink()
         raise
     ledger.close()
     console.print(f"{settings}  settings: look through them", soft_wrap=True)
+    held = "" if rule is LifetimeRule.simple else ", held as zCDP"
     console.print(
-        f"{ledger.path}  the ledger: lifetime budget ε = {number(lifetime)}, δ = {number(lifetime_delta)}", soft_wrap=True
+        f"{ledger.path}  the ledger: lifetime budget ε = {number(lifetime)}, δ = {number(lifetime_delta)}{held}", soft_wrap=True
     )
     console.print(
         f"Next: put ca.crt, ca.crl and {name}.crt beside them; the key is made there and never copied: parley certs request {name} "

@@ -44,11 +44,13 @@ def ledger_command(
     if verify:
         ledger.verify()
     agreements = [_agreement(time, account, acceptances, settings.name) for time, account in ledger.accounts()]
-    lifetime, reserved, head = ledger.lifetime, ledger.reserved, ledger.head
+    lifetime, reserved, rho, head = ledger.lifetime, ledger.reserved, ledger.rho, ledger.head
     content: dict[str, Any] = {
         "owner": settings.name,
         "lifetime": {"epsilon": float(lifetime[0]), "delta": float(lifetime[1])},
         "reserved": {"epsilon": float(reserved[0]), "delta": float(reserved[1])},
+        "rule": "simple" if rho is None else "zcdp",
+        "rho": None if rho is None else {"lifetime": float(rho[0]), "reserved": float(rho[1])},
         "epsilon_spent": sum(a["epsilon_spent"] for a in agreements),
         "agreements": agreements,
         "rows": head.entries,
@@ -96,14 +98,29 @@ def show_ledger(content: dict[str, Any]) -> None:
             ]
         )
     console.print(terminal_table(table, f"Books of {content['owner']}"))
-    left = content["lifetime"]["epsilon"] - content["reserved"]["epsilon"]
-    deltas = content["lifetime"]["delta"], content["reserved"]["delta"]
-    console.print(
-        f"\nlifetime ε = {number(content['lifetime']['epsilon'])}: {number(content['reserved']['epsilon'], side='above')} reserved, "
-        f"{number(content['epsilon_spent'], side='above')} spent, {number(left, side='below')} left for further terms"
-        + (f"; δ = {number(deltas[0])}: {number(deltas[1], side='above')} reserved" if deltas[0] > 0 else "")
-    )
+    console.print(f"\n{_lifetime(content)}", soft_wrap=True)
     console.print(f"{content['rows']} rows, chain unbroken, head {content['head'][:16]}…", style="dim")
+
+
+def _lifetime(content: dict[str, Any]) -> str:
+    """What is left of the lifetime budget, by the rule by which it is held."""
+    lifetime, reserved, rho = content["lifetime"], content["reserved"], content["rho"]
+    spent = number(content["epsilon_spent"], side="above")
+    if rho is not None:
+        left = number(max(rho["lifetime"] - rho["reserved"], 0.0), side="below")
+        return (
+            f"lifetime ε = {number(lifetime['epsilon'])}, δ = {number(lifetime['delta'])}, held as zCDP, "
+            f"ρ = {number(rho['lifetime'], side='below')}: {number(rho['reserved'], side='above')} reserved, {left} left for further "
+            f"terms; the agreements' ε add up to {number(reserved['epsilon'], side='above')}, {spent} of it spent"
+        )
+    left = number(lifetime["epsilon"] - reserved["epsilon"], side="below")
+    delta = (
+        f"; δ = {number(lifetime['delta'])}: {number(reserved['delta'], side='above')} reserved" if lifetime["delta"] > 0 else ""
+    )
+    return (
+        f"lifetime ε = {number(lifetime['epsilon'])}: {number(reserved['epsilon'], side='above')} reserved, {spent} spent, {left} left "
+        f"for further terms{delta}"
+    )
 
 
 def backup_command(

@@ -111,12 +111,14 @@ def _look_after(
 
 def _facts(owner: Owner, acceptances: Acceptances, readiness: Readiness, network: Network | None) -> Facts:
     """What the metrics page may ask."""
-    lifetime = owner.ledger.lifetime[0] if isinstance(owner.ledger, Ledger) else Fraction(0)  # it never changes
+    ledger = owner.ledger if isinstance(owner.ledger, Ledger) else None
+    lifetime = Fraction(0) if ledger is None else ledger.lifetime[0]  # it never changes
 
     def books() -> Books:
         accounts = tuple(owner.ledger.account(terms) for terms in acceptances.hashes())
         heads = [account.head for account in accounts if account.head is not None]
-        return Books(lifetime, accounts, max(heads, key=lambda head: head.entries, default=None))
+        end = max(heads, key=lambda head: head.entries, default=None)
+        return Books(lifetime, accounts, end, None if ledger is None else ledger.rho)
 
     if network is None:
         return Facts(books, readiness.why_not, dict, lambda: 0)

@@ -33,11 +33,13 @@ _TURNED_AWAY = {  # events of the log that are refusals, and the codes under whi
 
 @dataclass(frozen=True)
 class Books:
-    """What a ledger says at one moment: its lifetime epsilon, its agreements, and the end of its chain."""
+    """What a ledger says at one moment: its lifetime epsilon, its agreements, and the end of its chain; where the lifetime budget is held
+    as zCDP, its rho and how much of it is reserved."""
 
     lifetime: Fraction
     accounts: tuple[Account, ...]
     head: Head | None
+    rho: tuple[Fraction, Fraction] | None = None
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,13 @@ class _Now(Collector):
 def _of_books(books: Books) -> Iterator[Metric]:
     reserved = sum((account.epsilon for account in books.accounts), Fraction(0))
     yield GaugeMetricFamily("parley_lifetime_epsilon", "The most that all agreements may ever cost.", value=below(books.lifetime))
-    yield GaugeMetricFamily(
-        "parley_lifetime_epsilon_left", "What further terms may reserve.", value=below(books.lifetime - reserved)
-    )
+    if books.rho is None:
+        left = below(books.lifetime - reserved)
+        yield GaugeMetricFamily("parley_lifetime_epsilon_left", "What further terms may reserve.", value=left)
+    else:
+        most, used = books.rho
+        yield GaugeMetricFamily("parley_lifetime_rho", "The lifetime budget, held as zCDP.", value=below(most))
+        yield GaugeMetricFamily("parley_lifetime_rho_left", "What further terms may reserve of it.", value=below(most - used))
     figures: dict[str, tuple[str, Callable[[Account], float]]] = {
         "epsilon_reserved": ("Epsilon promised under the agreement.", lambda account: above(account.epsilon)),
         "epsilon_spent": ("Epsilon spent under the agreement.", lambda account: above(account.spent)),
