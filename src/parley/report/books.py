@@ -20,7 +20,15 @@ def book_rows(content: dict[str, Any]) -> list[list[str]]:
 
 def lifetime_line(content: dict[str, Any]) -> str:
     """What the table's whole life may cost, and how much of it is left."""
-    lifetime, reserved = content["lifetime"], content["reserved"]
+    lifetime, reserved, rho = content["lifetime"], content["reserved"], content["rho"]
+    if rho is not None:
+        unreserved = number(max(rho["lifetime"] - rho["reserved"], 0.0), side="below")
+        return (
+            f"lifetime ε = {number(lifetime['epsilon'])}, δ = {number(lifetime['delta'])}, held as zCDP, "
+            f"ρ = {number(rho['lifetime'], side='below')}: {number(rho['reserved'], side='above')} reserved, {unreserved} left for further "
+            f"terms; the agreements' ε add up to {number(reserved['epsilon'], side='above')}, "
+            f"{number(content['epsilon_spent'], side='above')} of it spent"
+        )
     left = Fraction(repr(lifetime["epsilon"])) - Fraction(repr(reserved["epsilon"]))
     said = (
         f"lifetime ε = {number(lifetime['epsilon'])}: {number(reserved['epsilon'], side='above')} reserved, "

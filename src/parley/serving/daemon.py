@@ -128,7 +128,8 @@ def _metric_sources(owner: Owner, acceptances: Acceptances, readiness: Readiness
                 if (acceptance := acceptances.get(terms)) is not None:
                     answers[terms] = agreed_answers(acceptance.terms, owner.name)
         heads = [account.head for account in accounts if account.head is not None]
-        return LedgerSnapshot(lifetime, books.reserved, accounts, answers, max(heads, key=lambda head: head.entries, default=None))
+        end = max(heads, key=lambda head: head.entries, default=None)
+        return LedgerSnapshot(lifetime, books.reserved, accounts, answers, end, books.rho)
 
     if network is None:
         return MetricSources(ledger, readiness.problems, dict, lambda: 0)

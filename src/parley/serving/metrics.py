@@ -34,13 +34,15 @@ _REJECTIONS = {  # events of the log that are refusals, and the codes under whic
 @dataclass(frozen=True)
 class LedgerSnapshot:
     """What a ledger says at one moment: its lifetime budget and what of it is reserved, (epsilon, delta) each, its agreements, and the end
-    of its chain. `answers` is how many answers an agreement reserves, by hash; one whose terms cannot be read is not in it."""
+    of its chain. `answers` is how many answers an agreement reserves, by hash; one whose terms cannot be read is not in it. Where the
+    lifetime budget is held as zCDP, `rho` is its rho and how much of it is reserved."""
 
     lifetime: tuple[Fraction, Fraction]
     reserved: tuple[Fraction, Fraction]
     accounts: tuple[Account, ...]
     answers: Mapping[str, int]
     head: Head | None
+    rho: tuple[Fraction, Fraction] | None = None
 
 
 @dataclass(frozen=True)
@@ -114,10 +116,15 @@ def _ledger_metrics(ledger: LedgerSnapshot) -> Iterator[Metric]:
     (epsilon, delta), (epsilon_reserved, delta_reserved) = ledger.lifetime, ledger.reserved
     lifetime = {
         "lifetime_epsilon": ("The most epsilon that all agreements may ever cost.", epsilon),
-        "lifetime_epsilon_left": ("The epsilon that further terms may reserve.", epsilon - epsilon_reserved),
         "lifetime_delta": ("The most delta that all agreements may ever cost.", delta),
-        "lifetime_delta_left": ("The delta that further terms may reserve.", delta - delta_reserved),
     }
+    if ledger.rho is None:
+        lifetime["lifetime_epsilon_left"] = ("The epsilon that further terms may reserve.", epsilon - epsilon_reserved)
+        lifetime["lifetime_delta_left"] = ("The delta that further terms may reserve.", delta - delta_reserved)
+    else:
+        most, used = ledger.rho
+        lifetime["lifetime_rho"] = ("The lifetime budget, held as zCDP.", most)
+        lifetime["lifetime_rho_left"] = ("The rho that further terms may reserve.", most - used)
     for name, (words, budget) in lifetime.items():
         yield GaugeMetricFamily(f"parley_{name}", words, value=below(budget))
     figures: dict[str, tuple[str, Callable[[Account], float | None]]] = {

@@ -17,12 +17,14 @@ def statement(settings: OwnerSettings, verify: bool = False) -> dict[str, Any]:
     if verify:
         ledger.verify()
     accounts = ledger.accounts()
-    lifetime, reserved, head = ledger.lifetime, ledger.reserved, ledger.head
+    lifetime, reserved, rho, head = ledger.lifetime, ledger.reserved, ledger.rho, ledger.head
     ledger.close()
     return {
         "owner": settings.name,
         "lifetime": {"epsilon": float(lifetime[0]), "delta": float(lifetime[1])},
         "reserved": {"epsilon": upper(reserved[0]), "delta": upper(reserved[1])},
+        "rule": "simple" if rho is None else "zcdp",
+        "rho": None if rho is None else {"lifetime": float(rho[0]), "reserved": upper(rho[1])},
         "epsilon_spent": upper(sum((account.spent for _, account in accounts), Fraction(0))),
         "agreements": [_agreement(time, account, acceptances, settings.name) for time, account in accounts],
         "rows": head.entries,
