@@ -10,16 +10,21 @@ import os
 import resource
 import signal
 import socket
+import sqlite3
 import sys
 import time
+from collections.abc import Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import parley
 from parley.identity import certificate_authority, signing_requests
 from parley.identity.settings import Identity, load_owner
-from parley.serving.acceptance import Acceptance, Acceptances
+from parley.queries import GradientQuery
+from parley.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.serving.daemon import open_owner
 from parley.serving.opening import SETTINGS
 from samples import regression_table
@@ -27,6 +32,7 @@ from samples import regression_table
 SERVER = multiprocessing.get_context("forkserver")
 COMMANDS = ["parley.cli.learner", "parley.cli.owner", "parley.learning.deployed"]  # loaded when they are typed
 SERVER.set_forkserver_preload([*COMMANDS, "parley.serving.daemon", "parley.exchange.federation", "opendp.prelude"])
+LEARNER = Caller(("learner",), "key")
 SIZES = {"a": 60, "b": 40, "c": 50}
 
 
@@ -54,6 +60,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def ask(terms: parley.Terms, k: int = 1, theta: Sequence[float] = (0.0, 0.0, 0.0), learner: str = "learner") -> GradientQuery:
+    """The question of round k."""
+    return GradientQuery.ask(terms.hash, learner, k, np.array(theta))
+
+
 def toml_terms(horizon: int = 8, extra: str = "", epsilon: float = 1.0, learner: str = "learner", names: str = "abc") -> str:
     """Terms of owners a, b, c as a file."""
     head = f"""
@@ -77,7 +88,7 @@ clip = 4.0
 class Consortium:
     """Everything in one folder; `start` and `kill` work on real processes."""
 
-    def __init__(self, folder: Path, names: str = "abc", lifetime: float = 2.0) -> None:
+    def __init__(self, folder: Path, names: str = "abc", lifetime: float = 2.0, lifetime_delta: float = 0.0) -> None:
         self.folder, self.names = folder, names
         self.ports = {name: free_port() for name in names}
         self.daemons: dict[str, BaseProcess] = {}
@@ -88,7 +99,7 @@ class Consortium:
         for place, name in enumerate(names):
             regression_table(SIZES[name], seed=place).to_csv(folder / f"{name}.csv", index=False)
             self._settings(name)
-            parley.Ledger(folder / f"{name}.ledger", lifetime=lifetime).close()
+            parley.Ledger(folder / f"{name}.ledger", lifetime=lifetime, lifetime_delta=lifetime_delta).close()
         self.write_addresses()
 
     def _settings(self, name: str) -> None:
@@ -185,6 +196,11 @@ class Consortium:
 
     def ledger(self, name: str) -> parley.Ledger:
         return parley.Ledger(self.folder / f"{name}.ledger")
+
+    def answers(self, name: str) -> dict[str, bytes]:
+        """The stored answers of an owner, by the id of their query."""
+        with sqlite3.connect(self.folder / f"{name}.ledger") as db:
+            return dict(db.execute("SELECT query, answer FROM entries WHERE kind='answer'").fetchall())
 
     def spent(self, terms: parley.Terms) -> dict[str, Any]:
         found = {}

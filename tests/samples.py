@@ -93,3 +93,15 @@ def gradient_answer(objective: Objective, design: Design, theta: Any, bound: Rec
 
 
 BOUNDS = {"x0": [-1, 1], "x1": [-1, 1], "x2": [-1, 1], "y": [-3, 3]}
+
+# Settings of `make_terms`: another mechanism, other kinds of questions.
+GAUSSIAN = {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}
+UPDATES = {
+    "learning__algorithm": "federated-averaging",
+    "learning__local_steps": 3,
+    "learning__step": "auto",
+    "model__bounds": BOUNDS,
+    "model__regularisation": 0.3,
+    "privacy__clip": 1.0,
+}
+STATISTICS = {"learning__algorithm": "sufficient-statistics", "learning__horizon": 1, "learning__step": None}

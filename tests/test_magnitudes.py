@@ -27,10 +27,9 @@ from parley.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.serving.log import Log
 from parley.serving.service import TROUBLE, OwnerService
 from parley.validate import LARGEST, SMALLEST
-from samples import gradient_answer, make_terms, regression_table
+from samples import GAUSSIAN, gradient_answer, make_terms, regression_table
 
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
-GAUSSIAN = {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}
 
 
 def load_benchmark():

@@ -10,18 +10,8 @@ from parley.errors import Malformed, OutOfOrder, TermsError
 from parley.ledger import Ledger
 from parley.queries import GradientQuery, ScoreQuery, StatisticsQuery, UpdateQuery
 from parley.setup import resolve
-from samples import BOUNDS, class_table, make_terms, regression_table
+from samples import BOUNDS, GAUSSIAN, STATISTICS, UPDATES, class_table, make_terms, regression_table
 
-GAUSSIAN = {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}
-UPDATES = {
-    "learning__algorithm": "federated-averaging",
-    "learning__local_steps": 3,
-    "learning__step": "auto",
-    "model__bounds": BOUNDS,
-    "model__regularisation": 0.3,
-    "privacy__clip": 1.0,
-}
-STATISTICS = {"learning__algorithm": "sufficient-statistics", "learning__horizon": 1, "learning__step": None}
 SCORED = {"model__holdout": 0.25, "model__bounds": BOUNDS, "privacy__score_epsilon": 0.25}
 BY_BOUNDS = {"privacy__clip": None, "model__bounds": BOUNDS}
 CLASSES = {

@@ -80,7 +80,10 @@ class Account:
 
 @dataclass(frozen=True)
 class Reservation:
-    """What an owner sets aside when it accepts terms."""
+    """What an owner sets aside when it accepts terms.
+
+    `rho` is what all answers cost as zCDP, for a ledger that holds its lifetime budget so; None: nothing is known.
+    """
 
     terms: str
     owner: str
@@ -89,6 +92,7 @@ class Reservation:
     delta: Fraction
     rounds: int
     gaps: bool = False
+    rho: Fraction | None = None
 
     def account(self) -> Account:
         """The account before any answer."""

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from parley.account import Account, Reservation
+from parley.accounting import series_rho
 from parley.data import listed_features
 from parley.data.digest import digested_table
 from parley.data.streamed import ParquetFolder, open_table
@@ -241,4 +242,17 @@ def reservation(terms: Terms, name: str, schedule: Schedule | None = None) -> Re
     schedule = make_schedule(terms) if schedule is None else schedule
     last = terms.rounds if terms.privacy.score_epsilon is not None else schedule.rounds_of(name)[-1]
     gaps = terms.learning.straggler == "skip" or not schedule.everybody or terms.shared  # a round may be void before it is heard of
-    return Reservation(terms.hash, name, terms.learning.learner, *budget, last, gaps)
+    rho = _rho(terms, name, len(schedule.rounds_of(name)))
+    return Reservation(terms.hash, name, terms.learning.learner, *budget, last, gaps, rho)
+
+
+def _rho(terms: Terms, name: str, answers: int) -> Fraction | None:
+    """What training and score cost together as zCDP (`setup.Part` has their noise); None if the mechanism has none, or hosts draw the
+    noise: of finitely many bits, so that some of its delta is the probability that it fails."""
+    privacy = terms.privacy
+    if terms.shared:
+        return None
+    kappa, delta = privacy.shared_records, Fraction(str(privacy.delta))
+    training = series_rho(privacy.mechanism, terms.training_epsilon(name), delta, answers, kappa)
+    score = Fraction(0) if privacy.score_epsilon is None else series_rho("laplace", terms.score_epsilon, Fraction(0), 1, kappa)
+    return None if training is None or score is None else training + score

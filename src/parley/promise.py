@@ -1,5 +1,6 @@
 """What accepting terms means, in words: who may ask, what leaves, what it promises people, what it costs."""
 
+from parley.account import Reservation
 from parley.accounting.meaning import approximate_posterior, posterior_bounds
 from parley.doubts import sentences
 from parley.errors import SettingError, UnknownTerms
@@ -15,7 +16,6 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
     terms, training = agreement.setup.terms, agreement.part.training
     reservation = owner.reservation(terms)
     model, learner = terms.model, printable(terms.learning.learner)
-    lifetime, reserved = require_books(owner).lifetime, require_books(owner).reserved
     if terms.privacy.delta > 0:
         low, high, failure = approximate_posterior(float(reservation.epsilon), terms.privacy.delta, 0.5)
         unless = f", except with probability {number(failure, side='above')}"
@@ -40,15 +40,25 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         f"What it promises every person in the table: ε = {number(reservation.epsilon, side='above')}, "
         f"δ = {number(terms.privacy.delta, side='above')}. Who believed something about a person with 50.0% ends between "
         f"{percent(low, 'below')} and {percent(high, 'above')}{unless}.",
-        f"What it costs: of the lifetime budget ε = {number(lifetime[0])}, {number(reserved[0], side='above')} is reserved already and "
-        f"{'nothing more' if known else number(reservation.epsilon, side='above')} would be now"
-        f"{' (these terms are accepted)' if known else ''}. It never comes back, whether asked for or not."
-        + (
-            f" Of its δ = {number(lifetime[1])}, {number(reserved[1], side='above')} is reserved already."
-            if lifetime[1] > 0
-            else ""
-        ),
+        _costs(require_books(owner), reservation, known),
     ]
+
+
+def _costs(books: Ledger, reservation: Reservation, known: bool) -> str:
+    """What it costs of the lifetime budget, by the rule by which that is held."""
+    lifetime, reserved, held = books.lifetime, books.reserved, books.rho
+    budget, before = f"ε = {number(lifetime[0])}", reserved[0]
+    if held is not None:
+        budget += f", δ = {number(lifetime[1])}, held as zCDP: of ρ = {number(held[0], side='below')}"
+        before = held[1]
+    cost = reservation.epsilon if held is None else reservation.rho
+    now = "nothing more" if known else "what cannot be said" if cost is None else number(cost, side="above")
+    deltas = f" Of its δ = {number(lifetime[1])}, {number(reserved[1], side='above')} is reserved already."
+    return (
+        f"What it costs: of the lifetime budget {budget}, {number(before, side='above')} is reserved already and {now} would be now"
+        f"{' (these terms are accepted)' if known else ''}. It never comes back, whether asked for or not."
+        + (deltas if lifetime[1] > 0 and held is None else "")
+    )
 
 
 def _classes(agreement: Agreement) -> str:

@@ -73,6 +73,22 @@ def exact(epsilon: float | int | str | Fraction) -> Fraction:
     return value
 
 
+def upper(budget: Fraction) -> float:
+    """The least float that is not below an exact number, read as the decimal that it prints as and as the binary number that it is.
+
+    A number that is written in few digits stays what people wrote, though the binary number may lie half a unit below: 0.3 is three tenths.
+
+    >>> upper(Fraction(3, 10)), upper(Fraction(1, 3)), float(Fraction(1, 3))
+    (0.3, 0.33333333333333337, 0.3333333333333333)
+    """
+    value = float(budget)
+    if Fraction(repr(value)) == budget:
+        return value
+    while min(Fraction(value), Fraction(repr(value))) < budget:
+        value = math.nextafter(value, math.inf)
+    return value
+
+
 def finite(values: ArrayLike, name: str) -> Floats:
     """Return `values` as a float64 array if every entry is finite. The message never holds an entry."""
     try:

@@ -10,7 +10,7 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.accounting import METHODS, compose, make_series, multiplier_for, rounds_for
+from parley.accounting import METHODS, compose, make_series, multiplier_for, rounds_for, shared_record_epsilon
 from parley.accounting.compose import gaussian_epsilon
 from parley.errors import SettingError
 from parley.mechanisms import Event
@@ -21,6 +21,26 @@ def test_simple_composition_adds_up():
     events = [Event("laplace", 10.0, "l1", count=5), Event("pure", 4.0, "l1"), Event("geometric", 2.0, "l1", count=2)]
     assert compose(events).high == pytest.approx(0.5 + 0.25 + 1.0)
     assert compose(events).method == "simple"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.decimals("0.001", "1000", places=3), st.integers(1, 10**6)), min_size=1, max_size=4))
+def test_simple_composition_of_pure_noise_is_never_below_the_exact_sum(parts):
+    """Read as the decimal that is printed, and off by no more than the last digit of a float. Sums of tenths stay what people write."""
+    events = [Event("laplace", float(multiplier), "l1", count=count) for multiplier, count in parts]
+    exact = sum(count / Fraction(str(float(multiplier))) for multiplier, count in parts)
+    high = compose(events).high
+    assert exact <= Fraction(repr(high)) <= exact * (1 + Fraction(1, 10**15))
+
+
+def test_floats_that_would_lie_below_are_lifted():
+    thirds = compose([Event("laplace", 3.0, "l1")]).high
+    assert Fraction(1 / 3) < Fraction(1, 3) < Fraction(thirds)
+    assert compose([Event("laplace", 10.0, "l1", count=3)]).high == 0.3
+    for method in ("zcdp", "rdp", "pld", "advanced"):
+        bound = compose([Event("laplace", 10.0, "l1", count=30)], 1e-6, method)
+        assert bound.high > bound.low
+    assert shared_record_epsilon([0.1, 0.2, 0.4], shared=3) >= Fraction(7, 30)
 
 
 def test_gaussian_releases_against_the_exact_answer_and_dp_accounting():

@@ -23,13 +23,17 @@ def test_help_and_version_load_no_command(arguments):
     assert run.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["train", "forecast", "negotiate", "score"])
+COMMANDS = ["train", "forecast", "negotiate", "score", "learner run", "owner accept"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_what_is_wrong_with_terms_is_said_before_libraries_are_loaded(command, tmp_path):
     (tmp_path / "bad.toml").write_text('[model]\nkind = "linear-regresion"\n')
+    others = {"learner run": ["--owners", "addresses.toml"], "owner accept": ["--owner", "owner.toml"]}.get(command, [])
     code = (
         "import sys; from typer.testing import CliRunner; from parley.cli.app import app\n"
-        f"error = CliRunner().invoke(app, [{command!r}, {str(tmp_path / 'bad.toml')!r}]).exception\n"
-        "print(type(error).__name__, sorted({'pandas', 'scipy', 'sklearn'} & set(sys.modules)))"
+        f"error = CliRunner().invoke(app, {[*command.split(), str(tmp_path / 'bad.toml'), *others]!r}).exception\n"
+        "print(type(error).__name__, sorted({'pandas', 'scipy', 'sklearn', 'grpc', 'opendp'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "TermsError []"

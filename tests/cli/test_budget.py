@@ -1,10 +1,14 @@
 import json
 import re
+from fractions import Fraction
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from parley.accounting import compose
 from parley.cli.app import app
+from parley.cli.budget import parse_release
 from parley.errors import SettingError
 
 
@@ -131,3 +135,13 @@ def test_curves_are_drawn_and_told(tmp_path):
 def test_mistakes_are_one_sentence(arguments, message):
     with pytest.raises(SettingError, match=message):
         budget(*arguments)
+
+
+@pytest.mark.parametrize("count", [1, 3, 7, 1000])
+def test_a_release_of_a_stated_epsilon_costs_no_less(count):
+    """Though it is kept as a multiplier, 1/epsilon, which has other digits. And no more than the last digit of a float above."""
+    rng = np.random.default_rng(0)
+    for epsilon in map(float, [0.3, 0.7, 1.1, 49.0, *np.round(rng.uniform(0.001, 10, 300), 3)]):
+        stated = count * Fraction(repr(epsilon))
+        high = compose([parse_release(f"laplace:epsilon={epsilon},count={count}")]).high
+        assert stated <= Fraction(repr(high)) <= stated * (1 + Fraction(1, 10**15))

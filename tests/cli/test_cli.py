@@ -2,13 +2,16 @@ import json
 import re
 import subprocess
 import sys
+from fractions import Fraction
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
 from parley.promise import promise
+from parley.queries import GradientQuery
 from samples import regression_table
 
 TERMS = """
@@ -71,6 +74,38 @@ def test_tables_say_that_it_is_a_simulation_and_what_is_guaranteed(folder):
     assert "replace-one" in run.output
     assert "relative fitness" in run.output
     assert (folder / "f.png").stat().st_size > 10_000
+
+
+def test_the_table_says_how_many_answers_each_owner_gave(folder):
+    """By the public schedule: owner b is asked every third round of ten. A score is one more."""
+    (folder / "terms.toml").write_text(TERMS.replace('data = "b.csv"', 'data = "b.csv"\nstride = 3'))
+    lines = CliRunner().invoke(app, ["train", str(folder / "terms.toml"), "--seed", "1"]).output.splitlines()
+    head = next(line for line in lines if line.startswith("owner"))
+    place = head.split("  ").index("answers") if "answers" in head.split("  ") else -1
+    assert place > 0
+    answers = {line.split()[0]: line.split()[4] for line in lines if line.startswith(("a ", "b "))}
+    assert answers == {"a": "10", "b": "4"}
+    (folder / "terms.toml").write_text(SCORED)
+    assert "10 + score" in CliRunner().invoke(app, ["train", str(folder / "terms.toml"), "--seed", "1"]).output
+
+
+def test_what_is_printed_as_spent_is_no_less_than_was_spent(folder):
+    """3 rounds of 9 were answered: one third of the budget has no float of its own."""
+    (folder / "terms.toml").write_text(TERMS.replace("horizon = 10", "horizon = 9"))
+    terms = parley.load_terms(folder / "terms.toml")
+    (folder / "owner.toml").write_text('name = "a"\ntable = "a.csv"\nledger = "a.ledger"\naccepted = "accepted"\nsocket = "s"\n')
+    owner = parley.Owner("a", folder / "a.csv", ledger=parley.Ledger(folder / "a.ledger", lifetime=1.0))
+    owner.accept(terms)
+    for number in (1, 2, 3):
+        owner.answer(GradientQuery.ask(terms.hash, "learner", number, np.zeros(3)))
+    spent = owner.ledger.account(terms.hash).spent
+    owner.ledger.close()
+    assert Fraction(float(spent)) < spent  # the nearest float is no bound
+    content = json.loads(CliRunner().invoke(app, ["owner", "ledger", str(folder / "owner.toml"), "--json"]).stdout)
+    for told in (content["epsilon_spent"], content["agreements"][0]["epsilon_spent"]):
+        assert spent <= Fraction(told) <= spent * (1 + Fraction(1, 10**15))
+        assert spent <= Fraction(repr(told))
+    assert content["agreements"][0]["epsilon"] == content["reserved"]["epsilon"] == 1.0
 
 
 def test_a_release_spends_durably_withholds_quality_and_repeats_for_free(folder):

@@ -28,13 +28,6 @@ from parley.queries import Answer
 from samples import regression_table
 
 
-@pytest.fixture
-def banks(tmp_path):
-    consortium = Consortium(tmp_path)
-    yield consortium
-    consortium.close()
-
-
 def test_the_model_is_that_of_a_learner_in_process_that_replays_the_ledgers(banks):
     terms = banks.write_terms()
     banks.accept(terms)

@@ -10,6 +10,7 @@ from parley.errors import ExchangeError, Malformed, OutOfOrder, ParleyError, Ref
 from parley.exchange import messages
 from parley.exchange import wire_pb2 as wire
 from parley.queries import Answer, GradientQuery, ScoreQuery, StatisticsQuery, UpdateQuery
+from samples import make_terms
 
 HASH = "ab" * 32
 ODD = np.array([-0.0, 5e-324, -1.7976931348623157e308, 0.1, np.nextafter(1, 2)])
@@ -216,3 +217,10 @@ def test_what_travels_is_what_travelled_before_to_the_byte():
     assert messages.write_statement("a", STATEMENT).hex() == WRITTEN_BEFORE["statement"] + WRITTEN_BEFORE["account"]
     assert messages.write_health("a", "1").hex() == WRITTEN_BEFORE["health"]
     assert [method.name for method in wire.DESCRIPTOR.services_by_name["Owner"].methods] == ["Ask", "Stand", "Health"]
+
+
+def test_an_owner_that_lies_ends_the_run():
+    terms = make_terms(60, 40)
+    lies = messages.write_answer(Answer("q", "b", 10**9, np.zeros(3)), messages.AccountStatement(Fraction(1), Fraction(0), 0, 8))
+    with pytest.raises(ExchangeError, match="sent something other"):
+        messages.read_answer(lies, GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3)), "b", 40, 3)

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bookkeeping import OLD, forget
-from consortium import Consortium, parley_process
+from consortium import LEARNER, parley_process
 from parley.cli.app import app
 from parley.errors import BudgetExhausted, LedgerError, Refusal
 from parley.exchange import messages
@@ -22,20 +22,11 @@ from parley.exchange.remote import LocalOwner, RemoteOwner
 from parley.identity.settings import load_owner
 from parley.ledger import Ledger
 from parley.queries import GradientQuery
-from parley.serving.acceptance import Acceptances, Caller
+from parley.serving.acceptance import Acceptances
 from parley.serving.daemon import open_owner
 from parley.serving.log import Log
 from parley.serving.service import OwnerService
 from samples import regression_table
-
-LEARNER = Caller(("learner",), "key")
-
-
-@pytest.fixture
-def bank(tmp_path):
-    made = Consortium(tmp_path, names="a", lifetime=2.0)
-    yield made
-    made.close()
 
 
 def ask(terms, k=1):

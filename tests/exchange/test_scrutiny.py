@@ -15,19 +15,9 @@ from parley.exchange.scrutiny import UNLIKELY, Scrutiny
 from parley.mechanisms import Gaussian
 from parley.queries import GradientQuery, ScoreQuery, StatisticsQuery, UpdateQuery
 from parley.setup import resolve
-from samples import BOUNDS, make_terms
+from samples import BOUNDS, GAUSSIAN, STATISTICS, UPDATES, make_terms
 
 N = 60
-GAUSSIAN = {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}
-UPDATES = {
-    "learning__algorithm": "federated-averaging",
-    "learning__local_steps": 3,
-    "learning__step": "auto",
-    "model__bounds": BOUNDS,
-    "model__regularisation": 0.3,
-    "privacy__clip": 1.0,
-}
-STATISTICS = {"learning__algorithm": "sufficient-statistics", "learning__horizon": 1, "learning__step": None}
 SCORED = {"model__holdout": 0.5, "model__bounds": BOUNDS, "privacy__score_epsilon": 0.5}
 CLASSES = {**SCORED, "model__kind": "logistic-regression", "model__intercept": False}
 KINDS = {

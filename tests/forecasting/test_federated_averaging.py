@@ -9,9 +9,7 @@ from parley.forecasting.error_moments import error_moments
 from parley.games import negotiate
 from parley.learning.federated_averaging import FederatedAveraging
 from parley.objectives import LinearRegression
-from samples import BOUNDS, class_table, make_terms, regression_table
-
-GAUSSIAN = {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}
+from samples import BOUNDS, GAUSSIAN, class_table, make_terms, regression_table
 
 
 def averaging_terms(*sizes, **overrides):

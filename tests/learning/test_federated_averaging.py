@@ -19,9 +19,8 @@ from parley.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.serving.log import Log
 from parley.serving.service import OwnerService
 from parley.setup import resolve
-from samples import BOUNDS, class_table, make_terms, regression_table
+from samples import BOUNDS, GAUSSIAN, class_table, make_terms, regression_table
 
-GAUSSIAN = {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}
 LAPLACE = {"privacy__mechanism": "laplace", "privacy__delta": 0.0}
 CLASS_BOUNDS = {f"x{j}": [-4, 4] for j in range(3)}
 

@@ -7,7 +7,7 @@ import pytest
 from bookkeeping import COST, costing, each, filled, never, old_ledger, query, value
 from parley.errors import LedgerError
 from parley.ledger import Ledger
-from parley.ledger.schema import APPLICATION, VERSION
+from parley.ledger.schema import APPLICATION, VERSION, VERSIONS
 from parley.queries import GradientQuery
 
 
@@ -59,7 +59,7 @@ def test_an_upgrade_of_a_broken_file_changes_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (f"PRAGMA user_version = {VERSION + 1}", "written by a later Parley.*update Parley"),
+        (f"PRAGMA user_version = {max(VERSIONS.values()) + 1}", "written by a later Parley.*update Parley"),
         ("PRAGMA application_id = 7", "not a ledger"),
         ("PRAGMA user_version = 0", "not a ledger"),
         ("DROP TABLE entries", "not a ledger"),

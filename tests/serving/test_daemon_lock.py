@@ -3,7 +3,9 @@ import fcntl
 
 import pytest
 
+import parley
 from parley.errors import ExchangeError, LedgerError
+from parley.exchange.remote import RemoteOwner
 from parley.serving.daemon_lock import daemon_lock
 
 
@@ -37,3 +39,27 @@ def test_a_disk_without_locks_is_named(tmp_path, monkeypatch):
         daemon_lock(tmp_path / "a.ledger"),
     ):
         pass
+
+
+def test_two_daemons_share_no_ledger_no_port_and_no_socket(bank):
+    """The second is told so and ends; the first goes on, and terms are accepted while it serves."""
+    bank.start()
+    first, settings = bank.daemons["a"], bank.folder / "a.toml"
+    with pytest.raises(AssertionError, match=r"a.ledger: another daemon serves from this ledger"):
+        bank.start("a")
+    bank.daemons["a"] = first
+    parley.Ledger(bank.folder / "other.ledger", lifetime=1).close()
+    other = settings.read_text().replace("a.ledger", "other.ledger")
+    (bank.folder / "port.toml").write_text(other.replace("a.sock", "other.sock"))
+    with pytest.raises(AssertionError, match="cannot listen there"):
+        bank.start("port")
+    (bank.folder / "sock.toml").write_text(other.replace(str(bank.ports["a"]), "0"))
+    with pytest.raises(AssertionError, match=r"a.sock: cannot listen there"):
+        bank.start("sock")
+    terms = bank.write_terms()
+    bank.accept(terms, relay=True)
+    peer = RemoteOwner("a", f"unix:{bank.folder / 'a.sock'}", None)
+    assert peer.statement(terms.hash, "learner", 10).rounds == 8
+    peer.close()
+    bank.kill("a")
+    bank.start()  # a daemon that was killed leaves neither its lock nor its socket in the way

@@ -14,7 +14,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
-from consortium import Consortium, free_port
+import parley
+from consortium import Consortium, free_port, toml_terms
 from parley.cli.app import app
 from parley.errors import Refusal, SettingError
 from parley.exchange.remote import RemoteOwner
@@ -25,7 +26,7 @@ from parley.serving.metrics import above, below
 
 @pytest.fixture
 def bank(tmp_path):
-    consortium = Consortium(tmp_path, names="a")
+    consortium = Consortium(tmp_path, names="a", lifetime_delta=1e-5)
     consortium.metrics = free_port()
     settings = tmp_path / "a.toml"
     settings.write_text(settings.read_text().replace("\n[identity]", f'\nmetrics = "127.0.0.1:{consortium.metrics}"\n[identity]'))
@@ -70,9 +71,14 @@ def test_the_page_says_what_ledger_and_log_say(bank):
         ("parley_agreement_epsilon_reserved", *sorted(short)): 1.0,
         ("parley_agreement_epsilon_spent", *sorted(short)): above(Fraction(2, 3)),
         ("parley_agreement_epsilon_left", *sorted(short)): below(Fraction(1, 3)),
-        ("parley_agreement_rounds_answered", *sorted(short)): 2,
+        ("parley_agreement_delta_reserved", *sorted(short)): 0.0,
+        ("parley_agreement_delta_spent", *sorted(short)): 0.0,
+        ("parley_agreement_answers_reserved", *sorted(short)): 3,
+        ("parley_agreement_answers_given", *sorted(short)): 2,
         ("parley_lifetime_epsilon",): 2.0,
         ("parley_lifetime_epsilon_left",): 1.0,
+        ("parley_lifetime_delta",): below(Fraction("1e-5")),
+        ("parley_lifetime_delta_left",): below(Fraction("1e-5")),
         ("parley_answers_total",): 3,
         ("parley_answer_seconds_count",): 3,
         ("parley_refusals_total", "out-of-order"): 1,
@@ -87,6 +93,32 @@ def test_the_page_says_what_ledger_and_log_say(bank):
     assert page(bank, "/ready") == (200, "ready\n")
     assert page(bank, "/healthy")[0] == 200
     assert page(bank, "/ledger")[0] == 404
+
+
+def test_the_page_counts_answers_and_delta_of_an_owner_that_is_asked_in_some_rounds(bank):
+    """By strides the owner has fewer turns than there are rounds; what a restore counted as spent is not left for further terms."""
+    text = toml_terms(horizon=7, names="a").replace("clip = 4.0", 'clip = 4.0\nmechanism = "gaussian"\ndelta = 1e-6')
+    others = '[[owners]]\nname = "b"\nrecords = 40\nepsilon = 1.0\n'
+    (bank.folder / "terms.toml").write_text(f"{text}stride = 3\n{others}")
+    terms = parley.load_terms(bank.folder / "terms.toml")
+    bank.accept(terms)
+    bank.start()
+    short = sorted((terms.hash[:16], "learner"))
+
+    def shown():
+        found = figures(page(bank)[1])
+        names = ("answers_reserved", "answers_given", "delta_reserved", "delta_spent")
+        return [found[f"parley_agreement_{name}", *short] for name in names], found["parley_lifetime_delta_left",]
+
+    reserved = above(Fraction("1e-6"))
+    assert shown() == ([3, 0, reserved, 0], below(Fraction("9e-6")))
+    ask(bank, terms, 1, 4)
+    assert shown() == ([3, 2, reserved, reserved], below(Fraction("9e-6")))
+    ledger = bank.ledger("a")
+    ledger.assume_spent("a", [], everything=True)
+    ledger.close()
+    assert shown() == ([3, 2, reserved, reserved], 0)
+    assert figures(page(bank)[1])["parley_lifetime_epsilon_left",] == 0
 
 
 def test_promtool_reads_the_page(bank):

@@ -2,7 +2,7 @@
 
 from parley.accounting.budget import exact, per_round, shared_record_epsilon
 from parley.accounting.compose import METHODS, Bound, compose, multiplier_for, rounds_for
-from parley.accounting.series import Series, make_series, mechanism_norm
+from parley.accounting.series import Series, make_series, mechanism_norm, series_rho
 from parley.accounting.shared import SharedLaw, Span, Spans, bits_delta, most_epsilon, shared_law
 from parley.accounting.stable_bounds import StableBound, stable_epsilon
 
@@ -23,6 +23,7 @@ __all__ = [
     "multiplier_for",
     "per_round",
     "rounds_for",
+    "series_rho",
     "shared_law",
     "shared_record_epsilon",
     "stable_epsilon",

@@ -7,7 +7,7 @@ ledger compares without a tolerance that somebody could hide in.
 from collections.abc import Sequence
 from fractions import Fraction
 
-from parley.validate import exact, whole
+from parley.validate import exact, upper, whole
 
 __all__ = ["exact", "per_round", "shared_record_epsilon"]
 
@@ -34,4 +34,4 @@ def shared_record_epsilon(epsilons: Sequence[float], shared: int) -> float:
     2.0
     """
     largest = sorted(epsilons, reverse=True)[: whole(shared, "shared_records")]
-    return sum(largest) / shared
+    return upper(sum((exact(epsilon) for epsilon in largest), Fraction(0)) / shared)

@@ -18,9 +18,10 @@ from parley.errors import SettingError
 from parley.mechanisms import Event
 from parley.mechanisms.bounded import REPLACE_ONE
 from parley.mechanisms.gaussian import gaussian_delta, probability
-from parley.validate import non_negative, positive, whole
+from parley.validate import non_negative, positive, upper, whole
 
 Method = Literal["simple", "advanced", "zcdp", "rdp", "pld"]
+ROUNDING = 1e-12  # of floats on the way to an epsilon, relative: added to what is called an upper bound
 METHODS: tuple[Method, ...] = ("simple", "advanced", "zcdp", "rdp", "pld")
 
 
@@ -68,8 +69,8 @@ def _simple(events: Sequence[Event], delta: float) -> Bound:
     needing = sum(event.count for event in events if event.mechanism == "gaussian")
     if needing and not delta > 0:
         raise SettingError("delta = 0: a Gaussian release is never pure; give a delta above 0")
-    total = math.fsum(event.count * _single_epsilon(event, delta / max(needing, 1)) for event in events)
-    return _above(total, delta, "simple")
+    total = upper(sum((event.count * _exact_epsilon(event, delta / max(needing, 1)) for event in events), Fraction(0)))
+    return Bound(0.0, total, total, delta, "simple")
 
 
 def _advanced(events: Sequence[Event], delta: float) -> Bound:
@@ -107,7 +108,7 @@ def _pld(events: Sequence[Event], delta: float) -> Bound:
         raise SettingError(f"delta = {delta:g}: the grid of so large or so many losses does not reach it; use rdp")
     exact = all(event.mechanism == "gaussian" for event in events)  # others enter as the worst release of their eps
     low = max(0.0, fine - 2 * abs(coarse - fine)) if exact else 0.0
-    return Bound(low, (low + fine) / 2, fine, delta, "pld")
+    return Bound(low, (low + fine) / 2, fine * (1 + ROUNDING), delta, "pld")
 
 
 def merged(events: Sequence[Event]) -> list[Event]:
@@ -141,7 +142,7 @@ _RULES: dict[str, Callable[[Sequence[Event], float], Bound]] = {
 
 
 def _above(value: float, delta: float, method: str) -> Bound:
-    return Bound(0.0, value, value, delta, method)
+    return Bound(0.0, value, value * (1 + ROUNDING), delta, method)
 
 
 def _rho(event: Event) -> float:
@@ -155,6 +156,13 @@ def _single_epsilon(event: Event, delta: float) -> float:
     else:
         epsilon = pure_event_epsilon(event)
     return amplified(epsilon, event.sampling)
+
+
+def _exact_epsilon(event: Event, delta: float) -> Fraction:
+    """The same, not below the truth: a fraction for plain pure noise, whose multiplier is the decimal that people wrote."""
+    if event.mechanism in ("laplace", "geometric", "pure") and event.sampling == 1:
+        return 1 / Fraction(repr(float(event.multiplier)))
+    return Fraction(_single_epsilon(event, delta) * (1 + ROUNDING))
 
 
 def gaussian_epsilon(multiplier: float, delta: float) -> float:
@@ -182,7 +190,7 @@ def rounds_for(event: Event, epsilon: float, delta: float, method: Method | Lite
     """How many such releases fit into (epsilon, delta): the largest count whose upper bound stays within; 0 if none does."""
     positive(epsilon, "epsilon")
     if delta == 0:
-        return int(Fraction(str(epsilon)) / Fraction(repr(_single_epsilon(event, 0.0))))
+        return int(Fraction(str(epsilon)) / _exact_epsilon(event, 0.0))
 
     def fits(count: int) -> bool:
         return compose([replace(event, count=count)], delta, method).high <= epsilon

@@ -44,6 +44,14 @@ class Series(ABC):
     def covered(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
         """The largest sensitivity for which noise of scale 1 makes `count` releases (epsilon, delta)-DP."""
 
+    @classmethod
+    def rho(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction | None:
+        """What the `count` releases that `calibrated` makes noise for cost together as zCDP, at most; None if that is not known.
+
+        For a mechanism whose delta is the probability that it fails there is none: rho-zCDP has no place for that.
+        """
+        return None
+
     @abstractmethod
     def partly_spent(self, answers: int) -> Fraction:
         """The epsilon spent by this many answers, from 1 to `count` - 1."""
@@ -76,6 +84,11 @@ class PureSeries(Series):
     def covered(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
         return per_round(epsilon, count)
 
+    @classmethod
+    def rho(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
+        """An eps-DP release is eps^2/2-zCDP (Bun and Steinke 2016, Proposition 3.3)."""
+        return count * per_round(epsilon, count) ** 2 / 2
+
     def partly_spent(self, answers: int) -> Fraction:
         return per_round(self.epsilon, self.count) * answers
 
@@ -97,6 +110,12 @@ class GaussianSeries(Series):
     def covered(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
         return 1 / (Fraction(gaussian_ratio(float(epsilon), float(delta)) * count**0.5) * (1 + Fraction(1, 2**50)))
 
+    @classmethod
+    def rho(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
+        """sensitivity^2/(2 sigma^2) for each release, rounded up. The noise is sigma = ratio sqrt(count) sensitivity, and exact: all of
+        delta is slack of the conversion, so nothing of it is lost when agreements are added up as rho."""
+        return Fraction((1 + 1e-9) / (2 * gaussian_ratio(float(epsilon), float(delta)) ** 2))
+
     def partly_spent(self, answers: int) -> Fraction:
         multiplier = self.mechanism.event.multiplier / answers**0.5
         copies = self.shared_records  # each copy of a shared record costs as much, at its share of delta
@@ -112,6 +131,21 @@ def make_series(
     """Calibrate the noise of all releases; with records shared by kappa owners, to (epsilon/kappa, delta/kappa)."""
     share, kind = Fraction(1, whole(shared_records, "shared_records")), SERIES[mechanism]
     return kind(kind.calibrated(epsilon * share, delta * share, count, sensitivity), epsilon, delta, count, shared_records)
+
+
+def series_rho(mechanism: str, epsilon: Fraction, delta: Fraction, count: int, shared_records: int = 1) -> Fraction | None:
+    """What the series of `make_series` costs as zCDP, by the terms alone; None if that is not known.
+
+    Formal guarantee: all its releases together, queries chosen adaptively, are rho-zCDP for replace-one adjacency at the level of persons
+    (whose rows count in the sensitivity); with records shared by kappa owners this covers all copies, whose rho add up. Nothing is
+    gained by rounds that ask a random sample: those count like all others.
+
+    >>> series_rho("laplace", Fraction(1), Fraction(0), 10)
+    Fraction(1, 20)
+    """
+    share, kind = Fraction(1, whole(shared_records, "shared_records")), SERIES[mechanism]
+    rho = kind.rho(epsilon * share, delta * share, count)
+    return None if rho is None else rho / share
 
 
 def mechanism_norm(mechanism: str) -> Norm:

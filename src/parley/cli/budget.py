@@ -1,5 +1,7 @@
 """`parley budget`: what an epsilon means, what releases cost together, how much noise a budget needs."""
 
+import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -21,7 +23,7 @@ from parley.mechanisms.bounded import REPLACE_ONE
 from parley.mechanisms.stable import check_alpha
 from parley.numerals import number
 from parley.report import figures
-from parley.validate import positive, whole
+from parley.validate import exact, positive, upper, whole
 
 budget_app = typer.Typer(
     no_args_is_help=True, help="What an epsilon means, what releases cost together, how much noise a budget needs."
@@ -203,6 +205,14 @@ def mechanism_kind(name: str, alpha: float | None) -> Kind:
     return name  # type: ignore[return-value]
 
 
+def noise_multiplier(epsilon: float, count: int) -> float:
+    """1/epsilon as a float that makes `count` releases cost no less than people wrote."""
+    multiplier, count = 1 / positive(epsilon, "epsilon"), min(count, 10**18)  # an event has no more
+    while math.isfinite(multiplier) and Fraction(repr(upper(count / Fraction(repr(multiplier))))) < count * exact(epsilon):
+        multiplier = math.nextafter(multiplier, 0.0)
+    return multiplier
+
+
 def parse_release(text: str) -> Event:
     """MECHANISM:KEY=VALUE,... as an event.
 
@@ -227,10 +237,10 @@ def parse_release(text: str) -> Event:
         raise SettingError(f"{text}: expected either multiplier=... or epsilon=...")
     if "epsilon" in values and kind not in ("laplace", "geometric"):
         raise SettingError(f"{text}: epsilon=... is for pure noise of one scale; expected multiplier=...")
-    multiplier = values["multiplier"] if "multiplier" in values else 1 / positive(values["epsilon"], "epsilon")
     count = values.get("count", 1.0)
     if not count.is_integer():
         raise SettingError(f"{text}: count = {count:g}: expected a whole number")
+    multiplier = values["multiplier"] if "multiplier" in values else noise_multiplier(values["epsilon"], whole(int(count), "count"))
     norm: Literal["l1", "l2"] = "l2" if kind in ("gaussian", "stable") else "l1"
     rate = sampling_rate(values.get("sampling", 1.0))
     return Event(kind, positive(multiplier, "multiplier"), norm, values.get("alpha"), rate, whole(int(count), "count"))

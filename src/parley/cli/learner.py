@@ -12,22 +12,18 @@ from rich.table import Table
 
 from parley.cli.extras import extras
 from parley.cli.screen import console, errors_console, print_json, terminal_table
-from parley.cli.train import show_scores
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.learning.algorithm import State
-from parley.learning.deployed import learn, prepare_run
 from parley.numerals import number
-from parley.outcome import Result
-from parley.outcome.guarantee import guarantee, kind_of_run
-from parley.owner import Agreement
-from parley.report.training import remote_owner_rows
 from parley.terms import Terms, load_terms
 from parley.validate import positive
 
 if TYPE_CHECKING:
     from parley.exchange.federation import Federation, PeerStatus
     from parley.exchange.remote import Peer
+    from parley.learning.algorithm import State
+    from parley.outcome import Result
+    from parley.owner import Agreement
 
 learner_app = typer.Typer(no_args_is_help=True, help="For the analyst who trains: run the rounds with owners that are elsewhere.")
 
@@ -54,12 +50,14 @@ def run_command(
 
     Example:  parley learner run terms.toml --owners addresses.toml --save model.json
     """
-    with extras():
-        from parley.exchange.federation import Federation
+    terms = load_terms(terms_file)  # before the libraries that the rest needs
+    terms.require_shared_sample()
     for file in (save, save_own, checkpoint):
         require_folder(file)
-    terms = load_terms(terms_file)
-    terms.require_shared_sample()
+    with extras():
+        from parley.exchange.federation import Federation
+    from parley.learning.deployed import learn, prepare_run
+
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
     run = prepare_run(terms, kept, save)
     begin = run.begin(resume)
@@ -104,7 +102,7 @@ def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="W
     )
 
 
-def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement | None]:
+def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], "Agreement | None"]:
     """Everybody to ask, and the learner's own agreement if it is an owner with its table here."""
     from parley.exchange.remote import LocalOwner, RemoteOwner
     from parley.identity.revocation_list import revoked_serials
@@ -143,12 +141,12 @@ def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement 
 
 
 @contextmanager
-def watched(terms: Terms, federation: "Federation") -> Iterator[Callable[[State], None]]:
+def watched(terms: Terms, federation: "Federation") -> Iterator["Callable[[State], None]"]:
     """A table on stderr while the rounds go on, where somebody watches."""
     with Live(console=errors_console, transient=True, auto_refresh=False) as live:
         shown = 0.0
 
-        def progress(state: State) -> None:
+        def progress(state: "State") -> None:
             nonlocal shown
             now = time.monotonic()
             if live.console.is_terminal and now - shown > 0.2:
@@ -171,8 +169,12 @@ def status_table(terms: Terms, known: "dict[str, PeerStatus]", done: int) -> Tab
     return terminal_table(rows, f"round {done} of {terms.learning.horizon}")
 
 
-def show(result: Result, federation: "Federation", unheard: list[str]) -> None:
+def show(result: "Result", federation: "Federation", unheard: list[str]) -> None:
     """The report of a deployed run."""
+    from parley.cli.train import show_scores
+    from parley.outcome.guarantee import guarantee, kind_of_run
+    from parley.report.training import remote_owner_rows
+
     console.print(kind_of_run(result), style="italic")
     console.print()
     latency = {name: status.mean_seconds for name, status in federation.status.items()}

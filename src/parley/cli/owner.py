@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,14 @@ owner_app = typer.Typer(
     The table, the ledger and the noise stay with the owner's daemon. Learners bring it questions; it executes nothing it is sent.""",
 )
 
+
+class LifetimeRule(StrEnum):
+    """How agreements are held against the lifetime budget."""
+
+    simple = "simple"
+    zcdp = "zcdp"
+
+
 SettingsFile = Annotated[Path, typer.Argument(metavar="OWNER", help="The owner's settings, owner.toml.")]
 
 
@@ -33,20 +42,28 @@ def init_command(
     table: Annotated[Path, typer.Option(metavar="FILE", help="Its private table (.csv, .parquet, or a folder of .parquet files).")],
     lifetime: Annotated[float, typer.Option(metavar="EPS", help="The most that all agreements together may ever cost. For ever.")],
     lifetime_delta: Annotated[float, typer.Option(metavar="DELTA", help="The delta of that budget.")] = 0.0,
+    rule: Annotated[
+        LifetimeRule,
+        typer.Option(
+            help="How agreements are held against that budget, for ever. simple: their ε and δ add up; zcdp: their ρ does, which lets more "
+            "agreements with Gaussian noise, or with many rounds, fit. Needs a DELTA above 0."
+        ),
+    ] = LifetimeRule.simple,
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where learners reach it.")] = "0.0.0.0:7443",
 ) -> None:
     """Open the books of one table: settings and a ledger with its lifetime budget.
 
     Example:  parley owner init bank-a --name bank-a --table bank_a.parquet --lifetime 3
     """
-    settings = open_books(folder, name, table, lifetime, lifetime_delta, listen)
+    settings = open_books(folder, name, table, lifetime, lifetime_delta, listen, rule.value)
     if exposed(folder):
         errors_console.print(
             f"{folder}: other accounts may look into this folder; chmod 700 {folder}", style="yellow", soft_wrap=True
         )
     console.print(f"{folder / 'owner.toml'}  settings: look through them", soft_wrap=True)
+    held = "" if rule is LifetimeRule.simple else ", held as zCDP"
     console.print(
-        f"{settings.ledger}  the ledger: lifetime budget ε = {number(lifetime)}, δ = {number(lifetime_delta)}", soft_wrap=True
+        f"{settings.ledger}  the ledger: lifetime budget ε = {number(lifetime)}, δ = {number(lifetime_delta)}{held}", soft_wrap=True
     )
     console.print(
         f"Next: put ca.crt, ca.crl and {name}.crt beside them; the key is made there and never copied: parley certs request {name} "

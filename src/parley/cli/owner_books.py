@@ -6,17 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.account import Account
 from parley.cli.screen import console, errors_console, print_json, terminal_table
 from parley.errors import SettingError, UnknownTerms
 from parley.identity.settings import OwnerSettings, load_owner
 from parley.ledger import Ledger
 from parley.ledger.backup import back_up, restore
-from parley.numerals import number
-from parley.schedule import agreed_answers
+from parley.report.books import book_rows, lifetime_line
 from parley.serving.acceptance import Acceptances
 from parley.serving.daemon_lock import daemon_lock
-from parley.validate import printable
+from parley.serving.statement import statement
 
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]
 
@@ -39,70 +37,12 @@ def ledger_command(
 
     Example:  parley owner ledger bank-a/owner.toml
     """
-    settings = load_owner(settings_file)
-    ledger, acceptances = Ledger(settings.ledger), Acceptances(settings.accepted)
-    if verify:
-        ledger.verify()
-    agreements = [_agreement(time, account, acceptances, settings.name) for time, account in ledger.accounts()]
-    lifetime, reserved, head = ledger.lifetime, ledger.reserved, ledger.head
-    content: dict[str, Any] = {
-        "owner": settings.name,
-        "lifetime": {"epsilon": float(lifetime[0]), "delta": float(lifetime[1])},
-        "reserved": {"epsilon": float(reserved[0]), "delta": float(reserved[1])},
-        "epsilon_spent": sum(a["epsilon_spent"] for a in agreements),
-        "agreements": agreements,
-        "rows": head.entries,
-        "head": head.hash,
-    }
-    ledger.close()
+    content = statement(load_owner(settings_file), verify)
     if as_json:
         print_json(content)
-    else:
-        show_ledger(content)
-
-
-def _agreement(time: str, account: Account, acceptances: Acceptances, owner: str) -> dict[str, Any]:
-    acceptance = acceptances.get(account.terms)
-    return {
-        "terms": account.terms,
-        "title": None if acceptance is None else acceptance.terms.title,
-        "learner": account.learner,
-        "key": None if acceptance is None else acceptance.fingerprint,
-        "accepted": time,
-        "epsilon": float(account.epsilon),
-        "epsilon_spent": float(account.spent),
-        "delta": float(account.delta),
-        "answers": account.answers,
-        "agreed_answers": account.rounds if acceptance is None else agreed_answers(acceptance.terms, owner),
-        "rounds": account.rounds,
-        "closed": account.closed,
-    }
-
-
-def show_ledger(content: dict[str, Any]) -> None:
-    """The books as a table."""
-    table = [["agreement", "learner", "accepted", "ε promised", "ε spent", "answers"]]
-    for a in content["agreements"]:
-        title = printable(a["title"] or "", 40) or a["terms"][:16] + "…"
-        answers = f"{a['answers']} of {a['agreed_answers']}" + (", closed" if a["closed"] else "")
-        table.append(
-            [
-                title,
-                a["learner"],
-                a["accepted"][:10],
-                number(a["epsilon"], side="above"),
-                number(a["epsilon_spent"], side="above"),
-                answers,
-            ]
-        )
-    console.print(terminal_table(table, f"LedgerSnapshot of {content['owner']}"))
-    left = content["lifetime"]["epsilon"] - content["reserved"]["epsilon"]
-    deltas = content["lifetime"]["delta"], content["reserved"]["delta"]
-    console.print(
-        f"\nlifetime ε = {number(content['lifetime']['epsilon'])}: {number(content['reserved']['epsilon'], side='above')} reserved, "
-        f"{number(content['epsilon_spent'], side='above')} spent, {number(left, side='below')} left for further terms"
-        + (f"; δ = {number(deltas[0])}: {number(deltas[1], side='above')} reserved" if deltas[0] > 0 else "")
-    )
+        return
+    console.print(terminal_table(book_rows(content), f"Books of {content['owner']}"))
+    console.print(f"\n{lifetime_line(content)}")
     console.print(f"{content['rows']} rows, chain unbroken, head {content['head'][:16]}…", style="dim")
 
 

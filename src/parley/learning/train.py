@@ -23,7 +23,7 @@ from parley.owner import Agreement, Owner
 from parley.queries import Answer
 from parley.setup import Setup
 from parley.terms import Terms
-from parley.validate import Floats, whole
+from parley.validate import Floats, upper, whole
 
 Progress = Callable[[int, int], None]  # rounds done, rounds in all
 
@@ -135,4 +135,4 @@ def _outcome(party: Owner, agreement: Agreement, theta: Floats | None) -> OwnerO
         clipped = training.question.scaled_share(agreement.tables, theta)
     account = party.ledger.account(agreement.hash)
     answers = account.answers - (account.answered > training.rounds[-1])  # the model is not made of its score
-    return OwnerOutcome(party.name, terms.records, terms.epsilon, float(account.spent), clipped, answers)
+    return OwnerOutcome(party.name, terms.records, terms.epsilon, upper(account.spent), clipped, answers)

@@ -19,9 +19,10 @@ from parley.durable import create, replace_text
 from parley.errors import BrokenChainError, LedgerError
 from parley.ledger import rows, schema
 from parley.ledger.chain import COLUMNS, START, append, head
-from parley.ledger.contract import Budget, Cost, Facts, Release
+from parley.ledger.contract import RULES, Budget, Cost, Facts, Release, Rule
 from parley.ledger.lines import Drawing, Line, Place
 from parley.ledger.verification import FULLY, PAGE, Verification, recall
+from parley.ledger.zcdp import largest_rho
 from parley.validate import Floats, exact
 
 WAITING = (
@@ -36,14 +37,16 @@ class Ledger:
     """A durable ledger in one SQLite file: one lifetime budget for one table of one owner.
 
     Formal guarantee: over the file's whole life the reservations of all accepted terms add up to at most the lifetime budget
-    (epsilon and delta, by simple composition), and the answers under each stay within its reservation, across threads, processes,
-    forks, crashes, retries and restarts; at most one answer ever exists for a query id and for a round of an agreement; all answers
-    under an agreement come from the table with which it was accepted. What was promised and released stays in it for ever; of the
-    answers themselves all, or for learners that keep their own state (`prune`) the latest, up to `rows.KEPT` bytes for each agreement.
-    What no file can notice is being put back together with all that lies beside it: a learner that keeps the chain's end does.
+    (epsilon and delta, by simple composition; under the rule "zcdp" rho, which implies them: `zcdp`), and the answers under each stay
+    within its reservation, across threads, processes, forks, crashes, retries and restarts; at most one answer ever exists for a query
+    id and for a round of an agreement; all answers under an agreement come from the table with which it was accepted. What was promised
+    and released stays in it for ever; of the answers themselves all, or for learners that keep their own state (`prune`) the latest, up
+    to `rows.KEPT` bytes for each agreement. What no file can notice is being put back together with all that lies beside it: a learner
+    that keeps the chain's end does.
 
-    `lifetime` (and `lifetime_delta`) are needed when the file is new and must be left out or equal afterwards. A file of an earlier
-    version is upgraded (`schema`); every opening verifies the chain (`verification`).
+    `lifetime`, `lifetime_delta` (0 if left out) and `rule` ("simple" if left out) are stated in the first row of a new file and never
+    change: afterwards they must be left out or equal. A file of an earlier version is upgraded (`schema`); every opening verifies the
+    chain (`verification`).
 
     >>> import tempfile
     >>> ledger = Ledger(Path(tempfile.mkdtemp()) / "bank-a.ledger", lifetime=3.0)
@@ -54,7 +57,11 @@ class Ledger:
     durable = True
 
     def __init__(
-        self, path: str | Path, lifetime: float | str | Fraction | None = None, lifetime_delta: float | str | None = None
+        self,
+        path: str | Path,
+        lifetime: float | str | Fraction | None = None,
+        lifetime_delta: float | str | None = None,
+        rule: Rule | None = None,
     ) -> None:
         self.path = Path(path)
         named = self.path.name not in ("", ":memory:") and not str(self.path).startswith("file:")  # "./:memory:" is one too
@@ -64,13 +71,17 @@ class Ledger:
             raise LedgerError(f"{self.path}: no such ledger; to make one, give its lifetime budget (epsilon)")
         wanted = None if lifetime is None else exact(lifetime)
         wanted_delta = None if lifetime_delta is None else _delta(lifetime_delta)
+        if rule not in (None, *RULES):
+            raise LedgerError(f"rule = {rule!r}: expected one of {', '.join(RULES)}")
+        if rule == "zcdp" and wanted is not None and not self.path.exists():
+            largest_rho(wanted, wanted_delta or Fraction(0))  # refused before a file is made
         with contextlib.suppress(OSError):  # what cannot be made, SQLite says below; its -wal file gets the same permissions
             create(self.path, b"")
         place = Place(self.path)
         self._writer, self._reader = Line(place, writes=True), Line(place)
         self._archivist = Line(place)  # for what takes longer, so that nobody waits for it
         self._drawing = Drawing(beside(self.path, "drawing"))
-        self._begin(wanted, wanted_delta)
+        self._begin(wanted, wanted_delta, rule)
         self._kept: Head | None = None
         self._last: Account | None = None  # after the last answer given here
         self._verified = self._recalled()
@@ -87,6 +98,12 @@ class Ledger:
         """(epsilon, delta) that the accepted terms may cost together, and what counts as spent since a restore."""
         with self._reader.transaction() as db:
             return rows.reserved(db)
+
+    @property
+    def rho(self) -> Budget | None:
+        """(rho that the lifetime budget amounts to, rho reserved of it) where it is held as zCDP; None by simple sums."""
+        with self._reader.transaction() as db:
+            return rows.filtered(db)
 
     @property
     def head(self) -> Head:
@@ -244,10 +261,10 @@ class Ledger:
         for line in (self._drawing, self._writer, self._reader, self._archivist):
             line.close()
 
-    def _begin(self, lifetime: Fraction | None, lifetime_delta: Fraction | None) -> None:
-        """Make the ledger, or upgrade it; or refuse a file that is none, or has another budget."""
+    def _begin(self, lifetime: Fraction | None, lifetime_delta: Fraction | None, rule: Rule | None) -> None:
+        """Make the ledger, or upgrade it; or refuse a file that is none, or has another budget or rule."""
         with self._reader.transaction() as db:
-            ready = schema.version(db, self.path) == schema.VERSION
+            ready = schema.version(db, self.path) not in (None, 0)
         if not ready:
             with self._writer.transaction() as db:
                 found = schema.version(db, self.path)
@@ -255,13 +272,16 @@ class Ledger:
                     schema.move(db)
                     Verification().follow(lambda: nullcontext(db), self.path, upgraded=head(db).entries + 1)
                     schema.mark(db)
-                elif found != schema.VERSION:
+                elif found is None:
                     if lifetime is None:
                         raise LedgerError(f"{self.path}: not a ledger; to make it one, give its lifetime budget (epsilon)")
                     self._require_known(db)
-                    schema.make(db)
-                    append(db, kind="open", epsilon=str(lifetime), delta=str(lifetime_delta or 0), balance="0")
+                    schema.make(db, rule or "simple")
+                    rows.begin(db, (lifetime, lifetime_delta or Fraction(0)), rule or "simple")
         known = self.lifetime
+        kept: Rule = "simple" if self.rho is None else "zcdp"
+        if rule not in (None, kept):
+            raise LedgerError(f"{self.path}: its lifetime budget is held by the rule {kept!r}, and the rule never changes")
         if lifetime not in (None, known[0]) or lifetime_delta not in (None, known[1]):
             raise LedgerError(f"{self.path}: its lifetime budget is {rows.written(known)}, and a lifetime budget never changes")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from parley.account import Account, Reservation
 from parley.errors import ContentMismatch
@@ -12,6 +12,8 @@ if TYPE_CHECKING:  # who only looks at books does not wait for statistics librar
     from parley.queries import Query
 
 Budget = tuple[Fraction, Fraction]  # epsilon, delta
+Rule = Literal["simple", "zcdp"]  # how what agreements cost is held against the lifetime budget: epsilon and delta add up, or rho
+RULES: tuple[Rule, ...] = ("simple", "zcdp")
 Release = Callable[[], Callable[[], Floats]]  # computes, and returns what then draws the noise
 Facts = dict[str, Any]
 Cost = Callable[[int], Fraction]  # what this many answers cost together

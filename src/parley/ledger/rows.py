@@ -7,20 +7,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parley.account import Account, Reservation
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, OutOfOrder, UnknownTerms
 from parley.ledger.chain import PAD, answer_digest, append, head, seal
-from parley.ledger.contract import Budget, same_question
+from parley.ledger.contract import Budget, Rule, same_question
+from parley.ledger.zcdp import largest_rho
 from parley.validate import Floats
 
 if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries
     from parley.queries import Query
 
 KEPT = 1 << 23  # bytes of answers that are kept for each agreement
+TOLERANCE = Fraction(1, 10**6)  # of rho: another machine's libraries compute the Gaussian's to other last digits
+
+
+def begin(db: sqlite3.Connection, most: Budget, rule: Rule) -> None:
+    """The first row: the lifetime budget and the rule by which it is held. Neither ever changes."""
+    event = _event({"rule": rule, "rho": str(largest_rho(*most))} if rule == "zcdp" else {})
+    append(db, kind="open", event=event, epsilon=str(most[0]), delta=str(most[1]), balance="0")
 
 
 def lifetime(db: sqlite3.Connection) -> Budget:
@@ -38,6 +46,28 @@ def reserved(db: sqlite3.Connection) -> Budget:
     return accepted[0] + lost[0], accepted[1] + lost[1]
 
 
+def filtered(db: sqlite3.Connection) -> Budget | None:
+    """(rho of the lifetime budget, rho reserved of it) where that is held as zCDP; None by simple sums."""
+    opened = db.execute("SELECT event FROM entries WHERE kind='open'").fetchone()
+    most = None if opened is None else stated_rho(opened[0])
+    if most is None:
+        return None
+    rows = db.execute("SELECT event FROM entries WHERE kind='accept' UNION ALL SELECT event FROM entries WHERE kind='restore'")
+    return most, sum((stated_rho(event) or Fraction(0) for (event,) in rows.fetchall()), Fraction(0))
+
+
+def stated(event: str | None) -> dict[str, Any]:
+    """What else a row of promises states: whether rounds may be skipped, the rule of a lifetime budget, rho. (On the disk it is in the
+    column `event`, which in an answer's row holds the mechanism's event.)"""
+    return {} if event is None else dict(json.loads(event))
+
+
+def stated_rho(event: str | None) -> Fraction | None:
+    """The rho that a row of promises states; None if it states none."""
+    rho = stated(event).get("rho")
+    return None if rho is None else Fraction(rho)
+
+
 def upgraded(db: sqlite3.Connection) -> int | None:
     """The row up to which files had no version; None in a file that always had one."""
     row = db.execute("SELECT seq FROM entries WHERE kind='upgrade'").fetchone()
@@ -53,8 +83,8 @@ def account(db: sqlite3.Connection, terms: str) -> Account:
     ).fetchone()
     if accepted is None:
         raise UnknownTerms("nobody at this owner accepted these terms")
-    learner, epsilon, delta, rounds, facts, closed = accepted
-    found = Account(terms, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=facts is not None)
+    learner, epsilon, delta, rounds, event, closed = accepted
+    found = Account(terms, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=stated(event).get("gaps", False))
     last = db.execute(
         "SELECT balance, round FROM entries WHERE kind='answer' AND terms=? ORDER BY round DESC LIMIT 1", (terms,)
     ).fetchone()
@@ -104,16 +134,23 @@ def prune(db: sqlite3.Connection, terms: str, answers: int, size: int) -> None:
 
 
 def room(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | None:
-    """The epsilon reserved in all after accepting; None if these terms are accepted already."""
+    """What is reserved in all after accepting (epsilon, or rho where that adds up); None if these terms are accepted already."""
     require_owner(db, path, new.owner)
     known = db.execute(
-        "SELECT learner, epsilon, delta, round FROM entries WHERE kind='accept' AND terms=?", (new.terms,)
+        "SELECT learner, epsilon, delta, round, event FROM entries WHERE kind='accept' AND terms=?", (new.terms,)
     ).fetchone()
     if known is not None:
-        if known != (new.learner, str(new.epsilon), str(new.delta), new.rounds):
+        rho = stated_rho(known[4])
+        dearer = rho is not None and (new.rho is None or new.rho > rho * (1 + TOLERANCE))
+        if known[:4] != (new.learner, str(new.epsilon), str(new.delta), new.rounds) or dearer:
             raise LedgerError(f"{path}: these terms were accepted with another learner, budget or horizon")
         account(db, new.terms).require_open()
         return None
+    held = filtered(db)
+    return _room_for_sums(db, new) if held is None else _room_for_rho(db, path, new, *held)
+
+
+def _room_for_sums(db: sqlite3.Connection, new: Reservation) -> Fraction:
     before, most = reserved(db), lifetime(db)
     after = before[0] + new.epsilon, before[1] + new.delta
     if after[0] > most[0] or after[1] > most[1]:
@@ -122,6 +159,21 @@ def room(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | Non
             f"accepting these terms would reserve {written(after)} in all: the table's lifetime budget is {written(most)}{hint}"
         )
     return after[0]
+
+
+def _room_for_rho(db: sqlite3.Connection, path: Path, new: Reservation, most: Fraction, before: Fraction) -> Fraction:
+    if new.rho is None:
+        raise LedgerError(
+            f"{path}: its lifetime budget is held as zCDP, and what the mechanism of these terms costs in zCDP is not known; agree on "
+            "laplace or gaussian noise"
+        )
+    after = before + new.rho
+    if not (new.rho >= 0 and after <= most):
+        raise BudgetExhausted(
+            f"accepting these terms would reserve rho = {float(after):g} in all: the table's lifetime budget is {written(lifetime(db))}, "
+            f"which held as zCDP is rho = {float(most):g}"
+        )
+    return after
 
 
 def accept(db: sqlite3.Connection, path: Path, new: Reservation, table: bytes | None) -> None:
@@ -141,7 +193,7 @@ def accept(db: sqlite3.Connection, path: Path, new: Reservation, table: bytes | 
         learner=new.learner,
         round=new.rounds,
         content=None if table is None else seal(table, pad),
-        event=json.dumps({"gaps": True}) if new.gaps else None,
+        event=_event(({"gaps": True} if new.gaps else {}) | ({} if filtered(db) is None else {"rho": str(new.rho)})),
         epsilon=str(new.epsilon),
         delta=str(new.delta),
         balance=str(after),
@@ -173,8 +225,7 @@ def close(db: sqlite3.Connection, terms: str, why: str) -> None:
     known = account(db, terms)
     if not known.closed:
         epsilon, delta = (str(part) for part in known.left)
-        event = json.dumps({"why": why})
-        append(db, kind="close", terms=terms, event=event, epsilon=epsilon, delta=delta, balance=str(known.epsilon))
+        append(db, kind="close", terms=terms, event=_event({"why": why}), epsilon=epsilon, delta=delta, balance=str(known.epsilon))
 
 
 def assume_spent(db: sqlite3.Connection, path: Path, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
@@ -186,10 +237,15 @@ def assume_spent(db: sqlite3.Connection, path: Path, owner: str, lost: Sequence[
             accept(db, path, reservation, None)
     for _, terms in accepted(db):
         close(db, terms, "restore")
+    assumed, held = {"assumed": "all" if everything else "agreements"}, filtered(db)
+    if held is not None:
+        rest = held[0] - held[1] if everything else Fraction(0)
+        event = _event(assumed | {"rho": str(rest)})
+        append(db, kind="restore", event=event, epsilon="0", delta="0", balance=str(held[1] + rest))
+        return
     most, before = lifetime(db), reserved(db)
     epsilon, delta = (most[0] - before[0], most[1] - before[1]) if everything else (Fraction(0), Fraction(0))
-    event = json.dumps({"assumed": "all" if everything else "agreements"})
-    append(db, kind="restore", event=event, epsilon=str(epsilon), delta=str(delta), balance=str(before[0] + epsilon))
+    append(db, kind="restore", event=_event(assumed), epsilon=str(epsilon), delta=str(delta), balance=str(before[0] + epsilon))
 
 
 def require_owner(db: sqlite3.Connection, path: Path, owner: str) -> None:
@@ -203,6 +259,10 @@ def written(budget: Budget) -> str:
     """A budget for people."""
     epsilon, delta = (float(part) for part in budget)
     return f"{epsilon:g}" if delta == 0 else f"({epsilon:g}, {delta:g})"
+
+
+def _event(stated: dict[str, Any]) -> str | None:
+    return json.dumps(stated) if stated else None
 
 
 def _budget(db: sqlite3.Connection, rows: str) -> Budget | None:

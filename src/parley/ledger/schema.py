@@ -9,6 +9,7 @@ SQLite's `application_id` says that a file is a ledger, `user_version` which ver
   Parley is updated: nobody writes to a file whose version changed under it (`pad` has no default, so the first Parley cannot).
 
 Version 0: files written before they had a version. Version 1: digests are sealed (`chain`), tables are known, agreements can be closed.
+Version 2: the same, with a lifetime budget that is held as zCDP; other files stay at 1.
 """
 
 import sqlite3
@@ -16,19 +17,23 @@ from pathlib import Path
 
 from parley.errors import LedgerError
 from parley.ledger.chain import COLUMNS, append
+from parley.ledger.contract import Rule
 
 APPLICATION = 0x5061726C
 VERSION = 1
+VERSIONS: dict[Rule, int] = {"simple": VERSION, "zcdp": 2}
 
 # kind     epsilon, delta                     balance                               besides
-# open     the lifetime budget                0
-# accept   what the terms reserve             epsilon reserved so far, all terms    content: the table's sealed digest
+# open     the lifetime budget                0                                     event: the rule and its rho; none: simple sums
+# accept   what the terms reserve             epsilon reserved so far, all terms    content: the table's sealed digest; event: whether
+#                                                                                   rounds may be skipped, rho; none: neither
 # answer   what it cost                       epsilon spent so far, these terms     content: the question's digest; pruned: the answer's
 #                                                                                   (in older files once it is no longer kept)
 # table    0                                  0                                     content: the table's sealed digest, learnt late
 # close    what was left of the reservation   all of it                             event: why
-# restore  what else counts as reserved       epsilon reserved so far, all terms    event: what is known
+# restore  what else counts as reserved       epsilon reserved so far, all terms    event: what is known; rho
 # upgrade  0                                  0                                     event: from which version
+# As zCDP: accept's and restore's balance is the rho reserved so far.
 SCHEMA = (
     """CREATE TABLE {name} (
   seq INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL,
@@ -54,21 +59,22 @@ def version(db: sqlite3.Connection, path: Path) -> int | None:
     tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     if not tables and (application, number) == (0, 0):
         return None
-    if application == APPLICATION and number > VERSION:
+    latest = max(VERSIONS.values())
+    if application == APPLICATION and number > latest:
         raise LedgerError(
-            f"{path}: a ledger of version {number}, written by a later Parley; this one knows versions up to {VERSION}: update Parley"
+            f"{path}: a ledger of version {number}, written by a later Parley; this one knows versions up to {latest}: update Parley"
         )
-    if "entries" not in tables or (application, number) not in ((0, 0), (APPLICATION, VERSION)):
+    if "entries" not in tables or (application, number) not in ((0, 0), *((APPLICATION, known) for known in VERSIONS.values())):
         raise LedgerError(f"{path}: not a ledger")
     return int(number)
 
 
-def make(db: sqlite3.Connection) -> None:
-    """An empty ledger, in the transaction under way."""
+def make(db: sqlite3.Connection, rule: Rule) -> None:
+    """An empty ledger whose lifetime budget is held by this rule, in the transaction under way."""
     for statement in SCHEMA:
         db.execute(statement.format(name="entries"))
     db.execute(f"PRAGMA application_id = {APPLICATION}")
-    db.execute(f"PRAGMA user_version = {VERSION}")
+    db.execute(f"PRAGMA user_version = {VERSIONS[rule]}")
 
 
 def move(db: sqlite3.Connection) -> None:

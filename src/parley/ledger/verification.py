@@ -24,6 +24,8 @@ from parley.durable import replace_text
 from parley.errors import BrokenChainError, BudgetExhausted, OutOfOrder, UnknownTerms
 from parley.ledger.chain import COLUMNS, START, answer_digest, first_row_hash, row_hash
 from parley.ledger.contract import Budget
+from parley.ledger.rows import stated, stated_rho
+from parley.ledger.zcdp import holds
 
 FORMAT = "parley-verified-1"
 FULLY = 10_000  # rows that every opening verifies from the first one on: a fraction of a second
@@ -40,6 +42,7 @@ class Verification:
         self.head = Head(0, START)
         self.lifetime: Budget | None = None
         self.reserved: Budget = (Fraction(0), Fraction(0))
+        self.rho: Budget | None = None  # of the lifetime budget, and reserved of it, where that is held as zCDP
         self.accounts: dict[str, Account] = {}
         self.tables: set[str] = set()  # terms whose table is known
 
@@ -86,10 +89,10 @@ class Verification:
             return epsilon == balance - account.spent and delta == account.delta_left
         if kind == "open":
             sound, self.lifetime = self.lifetime is None and epsilon > 0 and 0 <= delta < 1, (epsilon, delta)
-            return sound
+            return sound and self._rule(stated(entry["event"]), epsilon, delta)
         if kind in ("accept", "restore"):
             self.reserved = self.reserved[0] + epsilon, self.reserved[1] + delta
-            sound = epsilon >= 0 and delta >= 0 and balance == self.reserved[0] and self._within_lifetime()
+            sound = epsilon >= 0 and delta >= 0 and self._within_lifetime(stated_rho(entry["event"]), balance)
             return sound and (kind == "restore" or self._accept(entry, epsilon, delta))
         if kind == "close":
             account = self.accounts[terms]
@@ -104,15 +107,30 @@ class Verification:
     def _accept(self, entry: dict[str, Any], epsilon: Fraction, delta: Fraction) -> bool:
         terms, sealed = entry["terms"], entry["content"]
         new = terms not in self.accounts
-        gaps = entry["event"] is not None
+        gaps = stated(entry["event"]).get("gaps", False)
         self.accounts[terms] = Account(terms, entry["learner"], epsilon, delta, entry["round"], gaps)
         if sealed is not None:
             self.tables.add(terms)
         return new and (sealed is None or _DIGEST.fullmatch(sealed) is not None)
 
-    def _within_lifetime(self) -> bool:
+    def _rule(self, said: dict[str, Any], epsilon: Fraction, delta: Fraction) -> bool:
+        """Whether this is a rule by which a lifetime budget can be held; of zCDP the rho is checked, as it implies the budget."""
+        if said.get("rule", "simple") == "simple":
+            return not said
+        rho = Fraction(said["rho"])
+        self.rho = rho, Fraction(0)
+        return said["rule"] == "zcdp" and holds(rho, epsilon, delta)
+
+    def _within_lifetime(self, rho: Fraction | None, balance: Fraction) -> bool:
+        """Whether what is reserved with this row is within the lifetime budget, by its rule, and the row's balance says how much it is."""
         lifetime = self.lifetime
-        return lifetime is not None and self.reserved[0] <= lifetime[0] and self.reserved[1] <= lifetime[1]
+        if self.rho is not None:
+            if rho is None or rho < 0:
+                return False
+            self.rho = self.rho[0], self.rho[1] + rho
+            return balance == self.rho[1] <= self.rho[0]
+        within = lifetime is not None and self.reserved[0] <= lifetime[0] and self.reserved[1] <= lifetime[1]
+        return within and rho is None and balance == self.reserved[0]
 
     def remember(self, path: Path) -> None:
         """Keep it for `recall`. A crash of the machine may lose it: then the next opening starts at the first row."""
@@ -124,6 +142,7 @@ class Verification:
             "reserved": [str(part) for part in self.reserved],
             "accounts": [_written(account) for account in self.accounts.values()],
             "tables": sorted(self.tables),
+            **({} if self.rho is None else {"rho": [str(part) for part in self.rho]}),
         }
         replace_text(path, json.dumps({**content, "sha256": _digest(content)}, indent=1) + "\n", lasting=False)
 
@@ -140,6 +159,7 @@ def recall(path: Path) -> Verification | None:
         known.reserved = Fraction(content["reserved"][0]), Fraction(content["reserved"][1])
         known.accounts = {account["terms"]: _read(account) for account in content["accounts"]}
         known.tables = set(content["tables"])
+        known.rho = (Fraction(content["rho"][0]), Fraction(content["rho"][1])) if "rho" in content else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return known

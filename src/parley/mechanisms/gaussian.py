@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -116,6 +116,7 @@ def gaussian_delta(epsilon: float, shift: float) -> float:
     return math.exp(-a * a / 2) / math.sqrt(2 * math.pi) * max(difference, 0.0)
 
 
+@lru_cache(maxsize=1024)
 def gaussian_ratio(epsilon: float, delta: float) -> float:
     """The least sigma/sensitivity that is (epsilon, delta)-DP, rounded up in the tenth digit."""
     epsilon, delta = positive(epsilon, "epsilon"), probability(delta)

@@ -7,7 +7,7 @@ content, so that a learner that restarts and computes the same parameter asks th
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -73,6 +73,7 @@ class Query:
         return digest.hexdigest()
 
     @classmethod
+    @cache
     def _own(cls) -> dict[str, bool]:
         """The fields of its kind, and whether each is declared as a whole number; else it is an array."""
         return {field.name: field.type is int for field in fields(cls)[4:]}

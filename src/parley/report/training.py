@@ -11,11 +11,12 @@ Rows = list[list[str]]  # the first one is the head
 
 
 def owner_rows(result: Result) -> Rows:
-    """Who promised and spent what."""
-    rows = [["owner", "records", "ε promised", "ε spent", "records clipped"]]
+    """Who promised and spent what, for how many answers."""
+    score = "" if result.scores is None else " + score"
+    rows = [["owner", "records", "ε promised", "ε spent", "answers", "records clipped"]]
     for o in result.owners:
         promised, spent = (number(epsilon, side="above") for epsilon in (o.epsilon, o.epsilon_spent))
-        rows.append([o.name, f"{o.records:,}", promised, spent, percent(o.clipped_share)])
+        rows.append([o.name, f"{o.records:,}", promised, spent, f"{o.answers:,}{score}", percent(o.clipped_share)])
     return rows
 
 

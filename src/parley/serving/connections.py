@@ -24,6 +24,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import unquote
 
 from parley.serving.acceptance import Caller
@@ -74,6 +75,7 @@ def address(host: str, port: int) -> Address:
     return str(getattr(found, "ipv4_mapped", None) or found), port
 
 
+@lru_cache(maxsize=1024)
 def grpc_address(peer: str) -> Address:
     """An address as gRPC says it; a line without one (a socket's) has none.
 

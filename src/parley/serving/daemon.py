@@ -8,16 +8,16 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from fractions import Fraction
 from typing import Any
 
 from parley.data.blocks import joined
 from parley.durable import file_version
-from parley.errors import SettingError
+from parley.errors import SettingError, TermsError
 from parley.identity.settings import OwnerSettings
 from parley.identity.trust import check_identity
 from parley.ledger import Ledger
 from parley.owner import Owner
+from parley.schedule import agreed_answers
 from parley.serving.acceptance import Acceptances, require_both
 from parley.serving.call_slots import CallSlots
 from parley.serving.daemon_lock import daemon_lock
@@ -114,12 +114,22 @@ def _maintain(
 
 def _metric_sources(owner: Owner, acceptances: Acceptances, readiness: Readiness, network: Network | None) -> MetricSources:
     """What the metrics page may ask."""
-    lifetime = owner.ledger.lifetime[0] if isinstance(owner.ledger, Ledger) else Fraction(0)  # it never changes
+    books = owner.ledger
+    if not isinstance(books, Ledger):
+        raise SettingError(f"{owner.name}: expected an owner with a durable ledger")
+    lifetime, answers = books.lifetime, dict[str, int]()  # neither ever changes
 
     def ledger() -> LedgerSnapshot:
-        accounts = tuple(owner.ledger.account(terms) for terms in acceptances.hashes())
+        accounts = tuple(books.account(terms) for terms in acceptances.hashes())
+        for terms in {account.terms for account in accounts} - answers.keys():
+            with suppress(
+                SettingError, TermsError
+            ):  # an acceptance that is damaged: its figures in the ledger are shown all the same
+                if (acceptance := acceptances.get(terms)) is not None:
+                    answers[terms] = agreed_answers(acceptance.terms, owner.name)
         heads = [account.head for account in accounts if account.head is not None]
-        return LedgerSnapshot(lifetime, accounts, max(heads, key=lambda head: head.entries, default=None))
+        end = max(heads, key=lambda head: head.entries, default=None)
+        return LedgerSnapshot(lifetime, books.reserved, accounts, answers, end, books.rho)
 
     if network is None:
         return MetricSources(ledger, readiness.problems, dict, lambda: 0)

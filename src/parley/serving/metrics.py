@@ -7,7 +7,7 @@ waits for it.
 import math
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,11 +33,16 @@ _REJECTIONS = {  # events of the log that are refusals, and the codes under whic
 
 @dataclass(frozen=True)
 class LedgerSnapshot:
-    """What a ledger says at one moment: its lifetime epsilon, its agreements, and the end of its chain."""
+    """What a ledger says at one moment: its lifetime budget and what of it is reserved, (epsilon, delta) each, its agreements, and the end
+    of its chain. `answers` is how many answers an agreement reserves, by hash; one whose terms cannot be read is not in it. Where the
+    lifetime budget is held as zCDP, `rho` is its rho and how much of it is reserved."""
 
-    lifetime: Fraction
+    lifetime: tuple[Fraction, Fraction]
+    reserved: tuple[Fraction, Fraction]
     accounts: tuple[Account, ...]
+    answers: Mapping[str, int]
     head: Head | None
+    rho: tuple[Fraction, Fraction] | None = None
 
 
 @dataclass(frozen=True)
@@ -108,22 +113,38 @@ class _CurrentFigures(Collector):
 
 
 def _ledger_metrics(ledger: LedgerSnapshot) -> Iterator[Metric]:
-    reserved = sum((account.epsilon for account in ledger.accounts), Fraction(0))
-    yield GaugeMetricFamily("parley_lifetime_epsilon", "The most that all agreements may ever cost.", value=below(ledger.lifetime))
-    yield GaugeMetricFamily(
-        "parley_lifetime_epsilon_left", "What further terms may reserve.", value=below(ledger.lifetime - reserved)
-    )
-    figures: dict[str, tuple[str, Callable[[Account], float]]] = {
+    (epsilon, delta), (epsilon_reserved, delta_reserved) = ledger.lifetime, ledger.reserved
+    lifetime = {
+        "lifetime_epsilon": ("The most epsilon that all agreements may ever cost.", epsilon),
+        "lifetime_delta": ("The most delta that all agreements may ever cost.", delta),
+    }
+    if ledger.rho is None:
+        lifetime["lifetime_epsilon_left"] = ("The epsilon that further terms may reserve.", epsilon - epsilon_reserved)
+        lifetime["lifetime_delta_left"] = ("The delta that further terms may reserve.", delta - delta_reserved)
+    else:
+        most, used = ledger.rho
+        lifetime["lifetime_rho"] = ("The lifetime budget, held as zCDP.", most)
+        lifetime["lifetime_rho_left"] = ("The rho that further terms may reserve.", most - used)
+    for name, (words, budget) in lifetime.items():
+        yield GaugeMetricFamily(f"parley_{name}", words, value=below(budget))
+    figures: dict[str, tuple[str, Callable[[Account], float | None]]] = {
         "epsilon_reserved": ("Epsilon promised under the agreement.", lambda account: above(account.epsilon)),
         "epsilon_spent": ("Epsilon spent under the agreement.", lambda account: above(account.spent)),
         "epsilon_left": ("Epsilon that the agreement may still cost.", lambda account: below(account.epsilon - account.spent)),
-        "rounds": ("Rounds that the agreement has.", lambda account: account.rounds),
-        "rounds_answered": ("Answers given under the agreement.", lambda account: account.answers),
+        "delta_reserved": ("Delta promised under the agreement.", lambda account: above(account.delta)),
+        "delta_spent": (
+            "Delta spent under the agreement: the first answer spends all.",
+            lambda account: above(account.delta - account.delta_left),
+        ),
+        "answers_reserved": ("Answers that the agreement asks of this owner.", lambda account: ledger.answers.get(account.terms)),
+        "answers_given": ("Answers given under the agreement.", lambda account: account.answers),
     }
     for name, (words, figure) in figures.items():
         family = GaugeMetricFamily(f"parley_agreement_{name}", words, labels=["terms", "learner"])
         for account in ledger.accounts:
-            family.add_metric([account.terms[:16], account.learner], figure(account))
+            value = figure(account)
+            if value is not None:
+                family.add_metric([account.terms[:16], account.learner], value)
         yield family
     if ledger.head is not None:
         yield GaugeMetricFamily("parley_ledger_entries", "Rows of the ledger: they never become fewer.", value=ledger.head.entries)

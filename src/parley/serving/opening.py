@@ -8,6 +8,7 @@ from parley.durable import create, make_folder
 from parley.errors import SettingError
 from parley.identity.settings import OwnerSettings, load_owner
 from parley.ledger import Ledger
+from parley.ledger.contract import Rule
 
 SETTINGS = """\
 # An owner's things. Paths are relative to this file.
@@ -28,7 +29,9 @@ revoked = "ca.crl"            # what the authority took back: put every new list
 """
 
 
-def open_books(folder: Path, name: str, table: Path, lifetime: float, lifetime_delta: float, listen: str) -> OwnerSettings:
+def open_books(
+    folder: Path, name: str, table: Path, lifetime: float, lifetime_delta: float, listen: str, rule: Rule = "simple"
+) -> OwnerSettings:
     """Write the settings and make the ledger, or neither."""
     path = folder / "owner.toml"
     if path.exists():
@@ -41,7 +44,7 @@ def open_books(folder: Path, name: str, table: Path, lifetime: float, lifetime_d
     create(path, SETTINGS.format(quoted=quoted, name=name, table=where, listen=address).encode())
     try:
         settings = load_owner(path)
-        Ledger(settings.ledger, lifetime, lifetime_delta).close()
+        Ledger(settings.ledger, lifetime, lifetime_delta, rule).close()
     except BaseException:
         path.unlink()
         raise

@@ -1,0 +1,39 @@
+"""An owner's books as a table and a line, from what `serving.statement` says of them."""
+
+from fractions import Fraction
+from typing import Any
+
+from parley.numerals import number
+from parley.validate import printable
+
+
+def book_rows(content: dict[str, Any]) -> list[list[str]]:
+    """One row an agreement."""
+    rows = [["agreement", "learner", "accepted", "ε promised", "ε spent", "answers"]]
+    for a in content["agreements"]:
+        title = printable(a["title"] or "", 40) or a["terms"][:16] + "…"
+        answers = f"{a['answers']} of {a['agreed_answers']}" + (", closed" if a["closed"] else "")
+        promised, spent = (number(a[key], side="above") for key in ("epsilon", "epsilon_spent"))
+        rows.append([title, a["learner"], a["accepted"][:10], promised, spent, answers])
+    return rows
+
+
+def lifetime_line(content: dict[str, Any]) -> str:
+    """What the table's whole life may cost, and how much of it is left."""
+    lifetime, reserved, rho = content["lifetime"], content["reserved"], content["rho"]
+    if rho is not None:
+        unreserved = number(max(rho["lifetime"] - rho["reserved"], 0.0), side="below")
+        return (
+            f"lifetime ε = {number(lifetime['epsilon'])}, δ = {number(lifetime['delta'])}, held as zCDP, "
+            f"ρ = {number(rho['lifetime'], side='below')}: {number(rho['reserved'], side='above')} reserved, {unreserved} left for further "
+            f"terms; the agreements' ε add up to {number(reserved['epsilon'], side='above')}, "
+            f"{number(content['epsilon_spent'], side='above')} of it spent"
+        )
+    left = Fraction(repr(lifetime["epsilon"])) - Fraction(repr(reserved["epsilon"]))
+    said = (
+        f"lifetime ε = {number(lifetime['epsilon'])}: {number(reserved['epsilon'], side='above')} reserved, "
+        f"{number(content['epsilon_spent'], side='above')} spent, {number(left, side='below')} left for further terms"
+    )
+    if lifetime["delta"] > 0:
+        said += f"; δ = {number(lifetime['delta'])}: {number(reserved['delta'], side='above')} reserved"
+    return said
