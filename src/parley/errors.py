@@ -102,3 +102,15 @@ class Unavailable(Refusal):
     """The owner cannot answer at the moment: its ledger or its machine is in trouble. Asking the same question again is right."""
 
     code = "unavailable"
+
+
+class TooLate(Refusal):
+    """The hosts settled already whose answers this round adds up."""
+
+    code = "too-late"
+
+
+class VoidRound(Refusal):
+    """This round will never be opened, whoever asks. Its debits stand, and the next round can be asked."""
+
+    code = "void"

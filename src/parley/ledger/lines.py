@@ -21,13 +21,13 @@ WAL_PAGES = 250  # after so many the file itself is brought up to date (SQLite's
 class Place:
     """Which file lies at a path: a connection would go on writing to one that was moved away."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, kind: str = "ledger") -> None:
+        self.path, self.kind = path, kind
         self._file = self._found()
 
     def require_same(self) -> None:
         if self._file is None or self._found() != self._file:
-            raise LedgerError(f"{self.path}: the ledger was moved or replaced while it was in use; nothing was released")
+            raise LedgerError(f"{self.path}: the {self.kind} was moved or replaced while it was in use; nothing was released")
 
     def _found(self) -> tuple[int, int] | None:
         try:
@@ -62,7 +62,7 @@ class Line:
                         db.execute("ROLLBACK")
                     raise
             except sqlite3.Error as error:
-                raise LedgerError(f"{self._place.path}: the ledger cannot be used ({error}); nothing was released") from None
+                raise LedgerError(f"{self._place.path}: the {self._place.kind} cannot be used ({error}); nothing was released") from None
 
     def checkpoint(self) -> None:
         """Bring the file up to date with what waits in its -wal file, as far as nobody is in the way."""
@@ -71,7 +71,7 @@ class Line:
             try:
                 self._opened().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             except sqlite3.Error as error:
-                raise LedgerError(f"{self._place.path}: the ledger cannot be used ({error})") from None
+                raise LedgerError(f"{self._place.path}: the {self._place.kind} cannot be used ({error})") from None
 
     def close(self) -> None:
         """Let go of the file."""
