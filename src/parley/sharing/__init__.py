@@ -1,0 +1,11 @@
+"""Sums and noise in three shares: what three hosts compute together and none of them sees.
+
+Whatever is shared is x = x0 + x1 + x2 modulo 2^64 (or, for bits, their exclusive or); host i holds shares i and i + 1. Replicated shares
+and the multiplication are those of Araki, Furukawa, Lindell, Nof and Ohara (2016).
+
+Formal guarantee: against one host that follows the protocol and is curious (semi-honest), everything it sees - its own two keys, its
+shares, every message it receives - is distributed the same whatever the owners' answers and the noise are, if AES is a pseudo-random
+function. With the learner and any number of owners on its side it learns the opened sum, and nothing else about the other owners' answers.
+Not promised: two hosts together hold all three shares and see every answer and the noise; a host that deviates can make a wrong sum (the
+opening notices wrong shares, not wrong multiplications); an owner can send whatever the ring holds.
+"""
