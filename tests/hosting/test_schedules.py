@@ -76,17 +76,16 @@ def test_at_most_one_set_and_noise(trio, tmp_path, seed):
     assert all(len(rounds) == 1 for rounds in uses.values())
 
 
+def opened_by(trio, tmp_path, seed):
+    folder = tmp_path / str(seed)
+    folder.mkdir()
+    return run_schedule(trio(folder, quorum=1, patience=0.03), folder, seed)[0]
+
+
 def test_the_schedules_find_a_missing_rule(trio, tmp_path, monkeypatch):
     monkeypatch.setattr(Host, "_require_same", lambda self, number, record: None)
-
-    def twice(seed):
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        opened, _ = run_schedule(trio(folder, quorum=1, patience=0.03), folder, seed)
-        return any(len(records) > 1 for records in opened.values())
-
-    assert any(twice(seed) for seed in range(25))
+    assert any(len(records) > 1 for seed in range(25) for records in opened_by(trio, tmp_path, seed).values())
 
 
 def test_the_schedules_open_something(trio, tmp_path):
-    assert run_schedule(trio(tmp_path, quorum=1, patience=0.03), tmp_path, 3)[0]
+    assert any(opened_by(trio, tmp_path, seed) for seed in range(25))
