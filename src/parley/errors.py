@@ -98,6 +98,12 @@ class ContentMismatch(Refusal):
     code = "content-mismatch"
 
 
+class VoidRound(Refusal):
+    """This round cannot be finished any more: what it cost stays spent, and its question never gets a second noise."""
+
+    code = "void-round"
+
+
 class Unavailable(Refusal):
     """The owner cannot answer at the moment: its ledger or its machine is in trouble. Asking the same question again is right."""
 

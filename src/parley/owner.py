@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from parley.account import Account, Reservation
-from parley.accounting import exact
 from parley.data import listed_features
 from parley.data.digest import digested_table
 from parley.data.streamed import ParquetFolder, open_table
@@ -19,9 +18,12 @@ from parley.errors import DataError, GuaranteeError, UnknownTerms
 from parley.ledger import AnyLedger, StudyLedger
 from parley.mechanisms import FastNoise, Noise, SafeNoise
 from parley.mechanisms.bounded import require
+from parley.mechanisms.random_words import Words
+from parley.mechanisms.shared import SharedNoise
 from parley.queries import Answer, Query, Tables
 from parley.schedule import Schedule, make_schedule
 from parley.setup import Part, Setup, resolve
+from parley.sharing.shares import Shares
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -37,6 +39,16 @@ class Agreement:
     @property
     def hash(self) -> str:
         return self.setup.hash
+
+
+@dataclass(frozen=True, eq=False)
+class Contribution:
+    """An owner's exact sum in grid units, and its shares: `words` never leave the owner; a study has no shares."""
+
+    query: str
+    noise: SharedNoise
+    words: Words
+    shares: Shares | None = None
 
 
 class Owner:
@@ -67,6 +79,10 @@ class Owner:
         self._worlds: tuple[int, ...] = ()
         self._prepared: dict[str, Agreement] = {}
         self._accepted: set[str] = set()
+        self._encoded: tuple[str, Words] = (
+            "",
+            np.empty(0, dtype=np.uint64),
+        )  # the latest sum: asked again it need not be computed again
 
     @property
     def releases(self) -> bool:
@@ -131,6 +147,46 @@ class Owner:
         value, account = self.ledger.answer(query, cost, mechanism.event.to_dict(), release, prune)
         return Answer(query.id, self.name, stage.question.records, value), account
 
+    def contribute(self, query: Query) -> tuple[Contribution, Account]:
+        """The bounded answer as a sum, for hosts that add one noise to everybody's; and where the agreement stands afterwards.
+
+        Check and bound; then in one ledger transaction debit, and record the seeds of its shares and a digest of the third. Asked again,
+        the answer is computed again and must come out the same (`sharing.Shares`).
+        """
+        agreement = self.agreement(query.terms_hash)
+        stage = agreement.part.check(query, self._worlds)
+        noise = stage.series.mechanism
+        if not isinstance(noise, SharedNoise):
+            raise GuaranteeError(f"{self.name}: by these terms each owner draws its own noise; a sum of exact answers has none")
+        made: list[Shares] = []
+
+        def encoded() -> Words:
+            key, words = self._encoded
+            if key != query.content or not self.releases:
+                words = noise.encode(stage.question.bounded(query, agreement.tables, self._worlds))
+                self._encoded = query.content, words
+            return words
+
+        def release() -> Callable[[], Floats]:
+            words = encoded()
+            if not self.releases:
+                return lambda: words.view(np.float64)  # a ledger stores words of eight bytes, whatever they mean
+
+            def draw() -> Floats:
+                made[:] = [Shares.of(words)]
+                return made[0].record.view(np.float64)
+
+            return draw
+
+        cost = partial(agreement.part.cost, query.round)
+        stored, account = self.ledger.answer(query, cost, noise.event.to_dict(), release)
+        record = stored.view(np.uint64)
+        if not self.releases:
+            return Contribution(query.id, noise, record), account
+        words = encoded()
+        fresh = bool(made) and np.array_equal(made[0].record, record)
+        return Contribution(query.id, noise, words, made[0] if fresh else Shares.again(record, words)), account
+
     def accepted(self, terms_hash: str) -> bool:
         """Whether it is ready to answer under these terms."""
         return terms_hash in self._accepted
@@ -181,8 +237,8 @@ def _prepared_by(terms: Terms, name: str) -> tuple[object, ...]:
 
 def reservation(terms: Terms, name: str, schedule: Schedule | None = None) -> Reservation:
     """What an owner of this name sets aside for these terms."""
-    budget = exact(terms.owner(name).epsilon), Fraction(str(terms.privacy.delta))
+    budget = terms.promised_epsilon(name), Fraction(str(terms.privacy.delta))
     schedule = make_schedule(terms) if schedule is None else schedule
     last = terms.rounds if terms.privacy.score_epsilon is not None else schedule.rounds_of(name)[-1]
-    gaps = terms.learning.straggler == "skip" or not schedule.everybody
+    gaps = terms.learning.straggler == "skip" or not schedule.everybody or terms.shared  # a round may be void before it is heard of
     return Reservation(terms.hash, name, terms.learning.learner, *budget, last, gaps)

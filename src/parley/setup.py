@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+import numpy as np
 import pandas as pd
 
 from parley import objectives
-from parley.accounting import Series, exact, make_series
+from parley.accounting import Series, SharedLaw, Span, Spans, bits_delta, make_series, most_epsilon, shared_law
+from parley.accounting.series import SERIES
 from parley.data import fit_preparation
-from parley.errors import Malformed, OutOfOrder
+from parley.errors import Malformed, OutOfOrder, TermsError
 from parley.queries import KINDS, Context, Query, Question
 from parley.schedule import Schedule, make_schedule
 from parley.terms import Terms
@@ -100,7 +102,7 @@ class Setup(Context):
     def part(self, name: str) -> Part:
         """What is fixed for one owner."""
         if name not in self._parts:
-            epsilon, delta = exact(self.terms.owner(name).epsilon), Fraction(str(self.terms.privacy.delta))
+            epsilon, delta = self.terms.promised_epsilon(name), Fraction(str(self.terms.privacy.delta))
             self._parts[name] = Part(name, epsilon, delta, tuple(self._stages(name)))
         return self._parts[name]
 
@@ -108,16 +110,90 @@ class Setup(Context):
         """The same columns and the same public knowledge under other terms."""
         return Setup(terms, self.preparation, self.public, objectives.make(terms.model), make_schedule(terms))
 
-    def _stages(self, name: str) -> Iterator[Stage]:
+    def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:
+        """The law of the one noise of a stage (0: training, 1: the score), if owners promised this epsilon in all; left out: as they do.
+
+        The total variation of its random bits is paid from delta, before anything else is. An epsilon for which delta does not suffice is
+        refused in terms; where somebody only asks what would be, the largest that it suffices for is taken.
+        """
+        plans, delta = list(self._plans(self.terms.owners[0].name)), Fraction(str(self.terms.privacy.delta))
+        numbers = sum(self._most_answers(plan) * size for plan, size in zip(plans, self._sizes, strict=True))
+        most, common = most_epsilon(delta, numbers), self.terms.common_epsilon
+        if not common <= most:
+            raise TermsError(
+                f"privacy.delta: expected at least {2 * float(bits_delta(common, numbers)):.1e} for noise that hosts draw: so much do "
+                "finitely many random bits cost; fewer rounds or a smaller epsilon cost less"
+            )
+        promised = common if epsilon is None else min(epsilon, most)
+        if (stage, promised) not in self._laws:
+            left = delta - bits_delta(promised, numbers)
+            budget = (self.terms.score_epsilon, Fraction(0)) if stage else (promised - self.terms.score_epsilon, left)
+            copies, plan = self.terms.privacy.shared_records, plans[stage]
+            self._laws[stage, promised] = shared_law(
+                plan.mechanism, *budget, self._most_answers(plan), self._sizes[stage], self._spans[stage], copies
+            )
+        return self._laws[stage, promised]
+
+    @cached_property
+    def _laws(self) -> dict[tuple[int, Fraction], SharedLaw]:
+        return {}
+
+    @cached_property
+    def _questions(self) -> list[list[Question]]:
+        """Every owner's, by stage: one noise covers all."""
+        names = [part.name for part in self.terms.owners]
+        return [[KINDS[plan.kind].resolve(self, name) for name in names] for plan in self._plans(names[0])]
+
+    @cached_property
+    def _spans(self) -> list[Spans]:
+        return [Spans.of(_span(question) for question in questions) for questions in self._questions]
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        return [questions[0].size for questions in self._questions]
+
+    def _most_answers(self, plan: "_Plan") -> int:
+        """How many answers the owner gives that is asked most often."""
+        if plan.kind == "score":
+            return 1
+        return max(len(self.schedule.rounds_of(part.name)) for part in self.terms.owners)
+
+    def _plans(self, name: str) -> "Iterator[_Plan]":
+        """What an owner is asked, with which noise, at which cost."""
         terms, privacy = self.terms, self.terms.privacy
-        question = KINDS[terms.learning.facts.asks].resolve(self, name)
-        rounds, budget = self.schedule.rounds_of(name), (terms.training_epsilon(name), Fraction(str(privacy.delta)))
-        noise = make_series(privacy.mechanism, *budget, len(rounds), question.sensitivity, privacy.shared_records)
-        yield _stage(question, rounds, noise)
+        rounds, delta = self.schedule.rounds_of(name), Fraction(str(privacy.delta))
+        yield _Plan(terms.learning.facts.asks, rounds, privacy.mechanism, terms.training_epsilon(name), delta)
         if privacy.score_epsilon is not None:
-            score = KINDS["score"].resolve(self, name)
-            once = make_series("laplace", terms.score_epsilon, Fraction(0), 1, score.sensitivity, privacy.shared_records)
-            yield _stage(score, (terms.rounds,), once)
+            yield _Plan("score", (terms.rounds,), "laplace", terms.score_epsilon, Fraction(0))
+
+    def _stages(self, name: str) -> Iterator[Stage]:
+        for place, plan in enumerate(self._plans(name)):
+            question = KINDS[plan.kind].resolve(self, name)
+            if self.terms.shared:
+                law = self.law(place)
+                noise = law.over(question.records, question.sensitivity)
+                series = SERIES[plan.mechanism](noise, plan.epsilon, law.delta, self._most_answers(plan))
+            else:
+                count, copies = len(plan.rounds), self.terms.privacy.shared_records
+                series = make_series(plan.mechanism, plan.epsilon, plan.delta, count, question.sensitivity, copies)
+            yield _stage(question, plan.rounds, series)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """One stage before its question and its noise are resolved."""
+
+    kind: str
+    rounds: Sequence[int]
+    mechanism: str
+    epsilon: Fraction
+    delta: Fraction
+
+
+def _span(question: Question) -> Span:
+    """How far an owner's answers go."""
+    largest = max(float(np.max(np.abs(question.extent.low))), float(np.max(np.abs(question.extent.high))))
+    return Span(question.records, question.sensitivity, question.extent.size, largest)
 
 
 def _stage(question: Question, rounds: Sequence[int], series: Series) -> Stage:

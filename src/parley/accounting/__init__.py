@@ -3,20 +3,27 @@
 from parley.accounting.budget import exact, per_round, shared_record_epsilon
 from parley.accounting.compose import METHODS, Bound, compose, multiplier_for, rounds_for
 from parley.accounting.series import Series, make_series, mechanism_norm
+from parley.accounting.shared import SharedLaw, Span, Spans, bits_delta, most_epsilon, shared_law
 from parley.accounting.stable_bounds import StableBound, stable_epsilon
 
 __all__ = [
     "METHODS",
     "Bound",
     "Series",
+    "SharedLaw",
+    "Span",
+    "Spans",
     "StableBound",
+    "bits_delta",
     "compose",
     "exact",
     "make_series",
     "mechanism_norm",
+    "most_epsilon",
     "multiplier_for",
     "per_round",
     "rounds_for",
+    "shared_law",
     "shared_record_epsilon",
     "stable_epsilon",
 ]

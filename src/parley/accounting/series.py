@@ -11,6 +11,8 @@ from typing import ClassVar
 from parley.accounting.budget import per_round
 from parley.accounting.compose import gaussian_epsilon
 from parley.mechanisms import Gaussian, Laplace, Mechanism, Norm
+from parley.mechanisms.gaussian import gaussian_ratio
+from parley.mechanisms.recipe import Law
 from parley.validate import whole
 
 
@@ -29,12 +31,18 @@ class Series(ABC):
     shared_records: int = 1
 
     norm: ClassVar[Norm]
+    law: ClassVar[Law]  # of the whole numbers that three hosts draw in its place
     exact: ClassVar[bool] = False  # whether what answers cost is a fraction, the same on every machine
 
     @classmethod
     @abstractmethod
     def calibrated(cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float) -> Mechanism:
         """The least noise with which `count` releases of values of this sensitivity are (epsilon, delta)-DP."""
+
+    @classmethod
+    @abstractmethod
+    def covered(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
+        """The largest sensitivity for which noise of scale 1 makes `count` releases (epsilon, delta)-DP."""
 
     @abstractmethod
     def partly_spent(self, answers: int) -> Fraction:
@@ -57,11 +65,16 @@ class PureSeries(Series):
     """Laplace noise: pure costs add up, exactly."""
 
     norm = Laplace.norm
+    law = "laplace"
     exact = True
 
     @classmethod
     def calibrated(cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float) -> Laplace:
         return Laplace.calibrate(per_round(epsilon, count), sensitivity)
+
+    @classmethod
+    def covered(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
+        return per_round(epsilon, count)
 
     def partly_spent(self, answers: int) -> Fraction:
         return per_round(self.epsilon, self.count) * answers
@@ -74,10 +87,15 @@ class GaussianSeries(Series):
     """
 
     norm = Gaussian.norm
+    law = "gaussian"
 
     @classmethod
     def calibrated(cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float) -> Gaussian:
         return Gaussian.calibrate(epsilon, float(delta), sensitivity, count=count)
+
+    @classmethod
+    def covered(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
+        return 1 / (Fraction(gaussian_ratio(float(epsilon), float(delta)) * count**0.5) * (1 + Fraction(1, 2**50)))
 
     def partly_spent(self, answers: int) -> Fraction:
         multiplier = self.mechanism.event.multiplier / answers**0.5

@@ -1,13 +1,26 @@
 """How the owners' answers become one, where their noise is drawn, and how much of it the one carries."""
 
 from parley.aggregation.mean import EachOwner, EachOwnerNoise, Members, weighted_mean
+from parley.aggregation.shared import OneNoise, Shared
 from parley.terms import Terms
 
-__all__ = ["AGGREGATIONS", "Aggregation", "EachOwner", "EachOwnerNoise", "Members", "aggregation_of", "weighted_mean"]
+__all__ = [
+    "AGGREGATIONS",
+    "Aggregation",
+    "CoalitionNoise",
+    "EachOwner",
+    "EachOwnerNoise",
+    "Members",
+    "OneNoise",
+    "Shared",
+    "aggregation_of",
+    "weighted_mean",
+]
 
-Aggregation = EachOwner  # the only one so far
+Aggregation = EachOwner | Shared
+CoalitionNoise = EachOwnerNoise | OneNoise
 
-AGGREGATIONS: dict[str, Aggregation] = {"each-owner": EachOwner()}
+AGGREGATIONS: dict[str, Aggregation] = {"each-owner": EachOwner(), "shared": Shared()}
 
 
 def aggregation_of(terms: Terms) -> Aggregation:

@@ -1,13 +1,13 @@
 """The plain mean, weighted by the owners' public sizes (W eq. 4), and what noise it carries for any coalition of owners."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.queries import Answer
-from parley.setup import Part
+from parley.setup import Setup
 from parley.validate import Floats
 
 Members = NDArray[np.bool_]  # which owners a coalition has [N]; many coalitions [..., N]
@@ -39,7 +39,7 @@ class EachOwnerNoise:
         >>> noise.variance(np.array([[False, False], [True, False], [False, True], [True, True]])).tolist()
         [0.0, 16.0, 4.0, 3.25]
         """
-        weight = members * self.records / _or_one(self.size(members))[..., None]
+        weight = members * self.records / or_one(self.size(members))[..., None]
         return np.asarray(np.vecdot(weight**2, self.variances))
 
     def shares(self, size: Floats) -> Floats:
@@ -62,8 +62,14 @@ class EachOwnerNoise:
 
     def without_each(self, members: Members) -> tuple[Floats, Floats]:
         """(n, v) of the coalitions S less l, one for every owner l, each [..., N], in O(N) and without differences of large sums."""
-        size = _sums_of_others(members * self.records)
-        return size, _sums_of_others(members * self.records**2 * self.variances) / _or_one(size) ** 2
+        size = sums_of_others(members * self.records)
+        return size, sums_of_others(members * self.records**2 * self.variances) / or_one(size) ** 2
+
+    def with_own(self, place: int, variance: float) -> "EachOwnerNoise":
+        """The same if the owner at this place answered with this variance."""
+        variances = self.variances.copy()
+        variances[place] = variance
+        return replace(self, variances=variances)
 
     def with_each(self, members: Members, own: Floats) -> tuple[Floats, Floats]:
         """(n, v) of the coalitions S and l, one for every owner l, whose own answers have variance own_l [..., N] there."""
@@ -79,9 +85,9 @@ class EachOwner:
         """What the learner makes of a round's answers."""
         return weighted_mean(answers)
 
-    def noise(self, parts: Iterable[Part], stage: int = 0) -> EachOwnerNoise:
-        """What noise the combined answer of these owners carries in a stage: of training, or of the score."""
-        stages = [part.stages[stage] for part in parts]
+    def noise(self, setup: Setup, names: Collection[str] | None = None, stage: int = 0) -> EachOwnerNoise:
+        """What noise the combined answer of these owners carries in a stage: of training, or of the score; left out: of all owners."""
+        stages = [setup.part(name).stages[stage] for name in (setup.schedule.names if names is None else names)]
         records = np.array([float(each.question.records) for each in stages])
         return EachOwnerNoise(records, np.array([each.series.mechanism.variance for each in stages]))
 
@@ -100,12 +106,12 @@ def weighted_mean(answers: Sequence[Answer]) -> Floats:
     return combined
 
 
-def _or_one(size: Floats) -> Floats:
+def or_one(size: Floats) -> Floats:
     """A size to divide by: nobody's sums are 0 anyway."""
     return np.where(size > 0, size, 1.0)
 
 
-def _sums_of_others(x: Floats) -> Floats:
+def sums_of_others(x: Floats) -> Floats:
     """The sum along the last axis of all entries but each one: those before it and those after it."""
     nothing = np.zeros((*x.shape[:-1], 1))
     before = np.cumsum(np.concatenate([nothing, x[..., :-1]], axis=-1), axis=-1)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parley.aggregation import EachOwnerNoise, Members
+from parley.aggregation import CoalitionNoise, EachOwnerNoise, Members
 from parley.errors import SettingError
 from parley.validate import Floats, finite
 
@@ -39,7 +39,7 @@ class CoalitionCost:
         some = records > 0
         return np.where(some, self.estimation / np.where(some, records, 1.0) + self.privacy_error(variance), self.nobody)
 
-    def together(self, noise: EachOwnerNoise, members: Members) -> Floats:
+    def together(self, noise: CoalitionNoise, members: Members) -> Floats:
         """The cost of these coalitions."""
         return self.at(noise.size(members), noise.variance(members))
 
@@ -55,17 +55,17 @@ class CoalitionCost:
         """The same with costs counted in another unit, `unit` of which make one of these."""
         return CoalitionCost(self.estimation * unit, self.bias * unit, self.noise_price * unit, self.nobody * unit)
 
-    def best_coalition(self, noise: EachOwnerNoise) -> Members:
+    def best_coalition(self, noise: CoalitionNoise) -> Members:
         """The coalition of least cost: exact, in O(N log N)."""
         order = noise.quietest_first()
         return prefix(order, 1 + int(np.argmin(self.at(*noise.prefixes(order)))))
 
-    def leave_one_out(self, noise: EachOwnerNoise) -> Floats:
+    def leave_one_out(self, noise: CoalitionNoise) -> Floats:
         """By how much the coalition of all gets worse without each owner; negative: better without."""
         everyone = np.ones(len(noise.records), dtype=bool)
         return self.at(*noise.without_each(everyone)) - self.together(noise, everyone)
 
-    def shapley(self, noise: EachOwnerNoise, seed: int = 0) -> tuple[Floats, Floats]:
+    def shapley(self, noise: CoalitionNoise, seed: int = 0) -> tuple[Floats, Floats]:
         """(values, standard errors) of the owners' Shapley values in saved excess cost; exact (error 0) up to 12 owners."""
         count = len(noise.records)
         if count <= EXACT_UP_TO:
@@ -77,7 +77,7 @@ class CoalitionCost:
             row[order] = -np.diff(self.at(*noise.prefixes(order)), prepend=self.nobody)
         return draws.mean(axis=0), draws.std(axis=0, ddof=1) / math.sqrt(PERMUTATIONS)
 
-    def _exact_shapley(self, noise: EachOwnerNoise) -> Floats:
+    def _exact_shapley(self, noise: CoalitionNoise) -> Floats:
         count = len(noise.records)
         coalitions = np.array(list(itertools.product((False, True), repeat=count)))
         saved = -self.together(noise, coalitions)
@@ -89,7 +89,7 @@ class CoalitionCost:
             values[owner] = weight @ (saved[without + place[owner]] - saved[without])
         return values
 
-    def break_even(self, owner: int, noise_at: Callable[[float], EachOwnerNoise]) -> float | None:
+    def break_even(self, owner: int, noise_at: Callable[[float], CoalitionNoise]) -> float | None:
         """The own epsilon from which joining everyone beats staying alone; None if none does, 0 if all do.
 
         `noise_at` gives the owners' noise where this owner has that epsilon and the others have their own.

@@ -1,12 +1,12 @@
 """The forecast: what the joint model will be worth, and to whom, before any data moves. Exact where W has bounds."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from parley.aggregation import EachOwnerNoise
+from parley.aggregation import CoalitionNoise, aggregation_of
 from parley.data.table import Table
 from parley.errors import DataError, SettingError
 from parley.forecasting.coalition import CoalitionCost
@@ -171,7 +171,7 @@ def _run_quartiles(expected: Expectation, seed: int) -> tuple[float, float, floa
     return float(q25), float(median), float(q75)
 
 
-def coalition_cost(expected: Expectation, fitness: float) -> tuple[CoalitionCost, EachOwnerNoise]:
+def coalition_cost(expected: Expectation, fitness: float) -> tuple[CoalitionCost, CoalitionNoise]:
     """Estimation, bias and the price of noise, beside the noise of the terms' own budgets. By moments the error is linear in the
     noise's variance; by a pilot run it is taken to be so between none and the terms' own."""
     pilot, here = expected.pilot, expected.here
@@ -182,7 +182,7 @@ def coalition_cost(expected: Expectation, fitness: float) -> tuple[CoalitionCost
     return CoalitionCost(here.estimation, bias, price, here.start_cost - here.least_cost), noise
 
 
-def _owners(expected: Expectation, cost: CoalitionCost, noise: EachOwnerNoise) -> tuple[OwnerForecast, ...]:
+def _owners(expected: Expectation, cost: CoalitionCost, noise: CoalitionNoise) -> tuple[OwnerForecast, ...]:
     pilot, base = expected.pilot, expected.here.test_cost
     unit = pilot.setup.preparation.target_scale**2
     marginal, (shapley, error) = cost.leave_one_out(noise), cost.shapley(noise)
@@ -208,10 +208,9 @@ def _owners(expected: Expectation, cost: CoalitionCost, noise: EachOwnerNoise) -
     return tuple(result)
 
 
-def _noise_at(pilot: Pilot, noise: EachOwnerNoise, place: int, epsilon: float) -> EachOwnerNoise:
+def _noise_at(pilot: Pilot, noise: CoalitionNoise, place: int, epsilon: float) -> CoalitionNoise:
     """The owners' noise if the one at this place chose to train with this epsilon."""
     name = pilot.terms.owners[place].name
     terms = pilot.terms.changed(privacy={"score_epsilon": None}, owners={name: {"epsilon": epsilon}})
-    variances = noise.variances.copy()
-    variances[place] = pilot.setup.under(terms).part(name).training.series.mechanism.variance
-    return replace(noise, variances=variances)
+    own = aggregation_of(terms).noise(pilot.setup.under(terms), [name])
+    return noise.with_own(place, float(own.variances[0]))

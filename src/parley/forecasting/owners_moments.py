@@ -42,7 +42,7 @@ def expected_path(setup: Setup, owners: Mapping[str, Moments]) -> Floats:
     if not isinstance(algorithm, Descent) or not setup.objective.quadratic:
         raise SettingError("moments of the owners say enough for descent on linear-regression only")
     free, names = replace(algorithm, radius=None), setup.schedule.names
-    noise, ridge = aggregation_of(setup.terms).noise(setup.parts.values()), setup.objective.regularisation
+    noise, ridge = aggregation_of(setup.terms).noise(setup), setup.objective.regularisation
     A, b = np.array([owners[name].A for name in names]), np.array([owners[name].b for name in names])
     shares = noise.records / noise.records.sum()
     hessian = 2 * np.einsum("l,lij->ij", shares, A) + ridge * np.eye(A.shape[1])

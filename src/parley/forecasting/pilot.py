@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from parley.aggregation import EachOwnerNoise, aggregation_of
+from parley.aggregation import CoalitionNoise, aggregation_of
 from parley.data import Design, read_table
 from parley.data.table import Table
 from parley.errors import DataError
@@ -14,6 +14,8 @@ from parley.forecasting.sources import Landscape, Sample, Source
 from parley.learning.algorithm import Algorithm, Asker, State, run
 from parley.learning.algorithms import make_algorithm
 from parley.mechanisms import Bounded, FastNoise, Mechanism
+from parley.mechanisms.recipe import draw_plainly
+from parley.mechanisms.shared import SharedNoise
 from parley.objectives import Objective, RecordBound
 from parley.queries import Answer, Query, Question, Tables
 from parley.setup import Setup, resolve
@@ -72,9 +74,9 @@ class Pilot:
         return tuple(part.training.series.mechanism for part in self.setup.parts.values())
 
     @cached_property
-    def noise(self) -> EachOwnerNoise:
+    def noise(self) -> CoalitionNoise:
         """What noise coalitions of the owners carry."""
-        return aggregation_of(self.terms).noise(self.setup.parts.values())
+        return aggregation_of(self.terms).noise(self.setup)
 
     @property
     def rows(self) -> Floats:
@@ -138,10 +140,11 @@ def _with(setup: Setup, source: Source) -> Pilot:
 
 
 class PilotExchange:
-    """Answers as the owners will: the pilot's bounded answer with each owner's own noise. The learning loop cannot tell."""
+    """Answers as the owners will: the pilot's bounded answer with each owner's own noise, or one for all. The learning loop cannot tell."""
 
     def __init__(self, pilot: Pilot, replicates: int, seed: int, noiseless: bool = False) -> None:
         self._pilot, self._worlds, self._noise, self._noiseless = pilot, (replicates,), FastNoise(seed), noiseless
+        self._rng = np.random.default_rng(seed)
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         pilot, values, answers = self._pilot, dict[str, Floats](), []
@@ -150,10 +153,23 @@ class PilotExchange:
             if query.id not in values:
                 values[query.id] = stage.question.bounded(query, pilot.tables, self._worlds).value
             value, mechanism = values[query.id], stage.series.mechanism
+            if pilot.terms.shared:
+                continue
             if not self._noiseless:
                 value = mechanism.release(Bounded(value, mechanism.sensitivity, mechanism.norm), self._noise)
             answers.append(Answer(query.id, name, stage.question.records, value))
-        return answers
+        return answers or [self._sum(questions, values)]
+
+    def _sum(self, questions: Mapping[str, Query], values: Mapping[str, Floats]) -> Answer:
+        """What the hosts would open: everybody answers like the pilot, and there is one noise."""
+        query = next(iter(questions.values()))
+        stages = [self._pilot.setup.part(name).stage(query.round) for name in questions]
+        records, noise = sum(stage.question.records for stage in stages), stages[0].series.mechanism
+        value = values[query.id]
+        if not self._noiseless and isinstance(noise, SharedNoise):
+            drawn = draw_plainly(noise.recipe, value.shape, self._rng)
+            value = value + noise.over(records).decode(drawn.view(np.uint64))
+        return Answer(query.id, "", records, value, tuple(questions))
 
 
 def pilot_models(

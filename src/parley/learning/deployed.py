@@ -103,7 +103,7 @@ def learn(
         Checkpoint(setup.hash, state, dict(used), last_word(), {**begin.heads, **peers.heads}).save(deployed.checkpoint)
 
     def after_round(state: State, answers: Sequence[Answer]) -> None:
-        used.update(answer.owner for answer in answers)
+        used.update(name for answer in answers for name in answer.owners)
         keep(state)
         progress(state)
 

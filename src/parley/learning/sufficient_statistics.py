@@ -36,7 +36,7 @@ class SufficientStatistics(Algorithm):
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
-        variance = aggregation_of(setup.terms).noise(setup.parts.values()).all_together
+        variance = aggregation_of(setup.terms).noise(setup).all_together
         return cls(setup.objective, setup.terms.learning.horizon, setup.terms.model.radius, setup.norm, variance**0.5)
 
     def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:

@@ -12,7 +12,8 @@ import numpy as np
 
 from parley.aggregation import aggregation_of
 from parley.errors import SettingError, TermsError
-from parley.exchange import InProcess
+from parley.exchange import Exchange, InProcess
+from parley.exchange.sums import StudiedSum
 from parley.learning.algorithm import Asker, State, run
 from parley.learning.algorithms import make_algorithm
 from parley.outcome.result import OwnerOutcome, Result, make_result
@@ -20,6 +21,7 @@ from parley.outcome.scores import ask_scores
 from parley.outcome.study import Study
 from parley.owner import Agreement, Owner
 from parley.queries import Answer
+from parley.setup import Setup
 from parley.terms import Terms
 from parley.validate import Floats, whole
 
@@ -58,7 +60,7 @@ def train(
     began = time.perf_counter()
     parties, agreements, worlds = _gather(terms, _in_order(terms, owners), replicates, seed)
     release, setup = parties[0].releases, agreements[0].setup
-    algorithm, aggregation, exchange = make_algorithm(setup), aggregation_of(terms), InProcess(parties)
+    algorithm, aggregation, exchange = make_algorithm(setup), aggregation_of(terms), _exchange(setup, parties, seed)
     study = Study(agreements) if measure and not release else None
 
     def after_round(state: State, answers: Sequence[Answer]) -> None:
@@ -82,6 +84,15 @@ def train(
         released=release,
         seconds=time.perf_counter() - began,
     )
+
+
+def _exchange(setup: Setup, parties: list[Owner], seed: int | None) -> Exchange:
+    """How the owners are asked: each for its own noisy answer, or all for a sum to which one noise is added."""
+    if not setup.terms.shared:
+        return InProcess(parties)
+    if parties[0].releases:
+        raise SettingError("privacy.noise: a release with shared noise needs its hosts")
+    return StudiedSum(parties, np.random.SeedSequence(seed).spawn(len(parties) + 1)[-1])
 
 
 def _in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:

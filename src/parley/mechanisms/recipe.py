@@ -1,6 +1,6 @@
 """Noise as a weighted sum of random bits: the two laws that three hosts can draw together without any of them knowing the number.
 
-A recipe says which bits there are. Everything else - who draws them, in the clear or in shares - is somebody else's business, and the law is
+A recipe says which bits there are. Who draws them, in the clear or in shares, is somebody else's business, and the law is
 the same. Both laws come in sizes of 2^exponent grid units only; how long a grid unit is, the mechanism chooses to fit (`shared.py`).
 """
 
@@ -11,19 +11,18 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.integrate import trapezoid
 
 from parley.errors import SettingError
 from parley.mechanisms.random_words import Integers, Words
-from parley.validate import Floats
 
 WORD = 64  # binary digits of a threshold
 SIGMA, LADDER = 10, 92  # the discrete Gaussian on top: its deviation, and how far it reaches
 SMOOTHERS = 14  # uniform numbers below it; an even number
 BLUR = 1.6  # of the normal law that the whole one is a randomised rounding of, in grid units
 REACH = 6  # a geometric number goes up to 2^6 times its scale
-MOST = 48  # the largest exponent: sums and noise must fit 64 bits
+LEAST, MOST = 3, 48  # exponents: below, the grid shows; beyond, sums and noise do not fit 64 bits
+DISTANCE = 2.0**-58  # that no recipe exceeds
 
 Law = Literal["laplace", "gaussian"]
 
@@ -35,7 +34,7 @@ class Recipe:
     """X = offset + sum of weight [r < threshold], one random word r each, + (sign) step #{t in ladder: r < t}, one word and a fair sign for
     all of it, + sum of the `fair` weights whose fair bits are 1. Thresholds are whole numbers up to 2^64, words below that.
 
-    Formal guarantee: X has the law that its maker claims but for a total variation of `distance`.
+    Formal guarantee: X has the law that its maker claims but for a total variation of `distance`, at most 2^-58.
     """
 
     law: Law
@@ -62,8 +61,10 @@ def make_recipe(law: Law, exponent: int) -> Recipe:
     >>> make_recipe("laplace", 10).scale, round(make_recipe("gaussian", 8).scale)
     (1024.0, 2560)
     """
-    if not 1 <= exponent <= MOST:
-        raise SettingError(f"noise: its size of 2^{exponent} grid units cannot be drawn in 64 bits; use fewer rounds or coordinates")
+    if not LEAST <= exponent <= MOST:
+        raise SettingError(
+            f"noise: its size of 2^{exponent} grid units cannot be drawn in 64 bits; use fewer rounds or coordinates"
+        )
     return laplace_recipe(exponent) if law == "laplace" else gaussian_recipe(exponent)
 
 

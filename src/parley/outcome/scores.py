@@ -62,7 +62,7 @@ def ask_scores(setup: Setup, aggregation: Aggregation, exchange: Exchange, theta
         return None
     query = ScoreQuery.ask(setup.hash, terms.learning.learner, terms.rounds, theta)
     answers = exchange.ask(dict.fromkeys(setup.schedule.names, query))
-    noise = aggregation.noise([setup.part(answer.owner) for answer in answers], stage=1)
+    noise = aggregation.noise(setup, [name for answer in answers for name in answer.owners], stage=1)
     read = scoring(setup.preparation).figures
 
     def score(name: str, records: int, value: Floats, variance: float) -> Score:
@@ -71,5 +71,6 @@ def ask_scores(setup: Setup, aggregation: Aggregation, exchange: Exchange, theta
         figures = {key: None if np.isnan(pair).any() else Figure(*pair) for key, pair in first.items()}
         return Score(name, records, shares, variance**0.5, figures)
 
-    owners = [score(a.owner, a.records, a.value, float(v)) for a, v in zip(answers, noise.variances, strict=True)]
+    single = answers if all(len(answer.owners) == 1 for answer in answers) else []  # a sum says nothing of its owners
+    owners = [score(a.owner, a.records, a.value, float(v)) for a, v in zip(single, noise.variances, strict=False)]
     return Scores(tuple(owners), score("all", int(noise.records.sum()), aggregation.combine(answers), noise.all_together))

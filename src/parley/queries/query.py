@@ -80,12 +80,19 @@ class Query:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """One owner's noisy answer; `records` is its public n_l, by which answers are weighted."""
+    """One owner's noisy answer; `records` is its public n_l, by which answers are weighted. The answer of several owners, of whose sum
+    alone anything is known, names them in `members` and has no `owner`."""
 
     query: str
     owner: str
     records: int
     value: Floats
+    members: tuple[str, ...] = ()
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """Whose records it is made of."""
+        return self.members or (self.owner,)
 
 
 def check_parameter(theta: Any, shape: tuple[int, ...], name: str = "theta") -> float:

@@ -18,7 +18,7 @@ import pydantic
 from pydantic import Field, model_validator
 
 from parley.errors import TermsError
-from parley.terms.sections import EACH_OWNER, Learning, Model, OwnerTerms, Privacy, Section
+from parley.terms.sections import EACH_OWNER, HOSTS, SHARED, Host, Learning, Model, OwnerTerms, Privacy, Section
 from parley.terms.sentences import explain
 
 FORMAT = 1  # goes into the hash: raised when a key changes its meaning
@@ -52,6 +52,7 @@ class Terms(Section):
     learning: Learning = Learning()
     privacy: Privacy = Privacy()
     owners: tuple[OwnerTerms, ...] = Field(min_length=1)
+    hosts: tuple[Host, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -94,7 +95,24 @@ class Terms(Section):
         if self.privacy.score_epsilon is not None:
             self._can_score(self.privacy.score_epsilon)
         self._can_take_turns()
+        self._can_share()
         return self
+
+    @property
+    def shared(self) -> bool:
+        """Whether one noise is drawn for the sum of all answers."""
+        return self.privacy.noise == SHARED
+
+    def _can_share(self) -> None:
+        """Refuse noise for all without three parties to draw it, and hosts with nothing to do."""
+        names = [host.name for host in self.hosts]
+        if not self.shared and names:
+            raise ValueError("hosts|expected none: they draw the noise where privacy.noise = 'shared'")
+        if self.shared and len(set(names)) != HOSTS:
+            raise ValueError(
+                f"hosts|expected {HOSTS} different names beside privacy.noise = 'shared', found {len(set(names))}: together they draw the "
+                "noise, and no single one knows it; owners may be hosts, and the learner"
+            )
 
     def _can_take_turns(self) -> None:
         """Refuse rounds that leave somebody out for ever, or are drawn in two ways."""
@@ -171,10 +189,11 @@ class Terms(Section):
         everyone: Mapping[str, Any] | None = None,
         owners: Mapping[str, Mapping[str, Any]] | None = None,
         only: Collection[str] | None = None,
+        hosts: Collection[str] | None = None,
     ) -> "Terms":
         """These terms with some keys changed, checked like any others (`TermsError`).
 
-        `everyone` changes all owners alike, `owners` some by their names; with `only`, these owners remain.
+        `hosts` are the names of all; `everyone` changes all owners alike, `owners` some by their names; with `only`, these owners remain.
 
         >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "privacy": {"clip": 1.0},
         ...                          "owners": [{"name": "a", "records": 10, "epsilon": 1.0}]})
@@ -182,7 +201,8 @@ class Terms(Section):
         5
         """
         sections = {"model": model, "learning": learning, "privacy": privacy}
-        content: dict[str, Any] = {"title": self.title if title is None else title}
+        named = self.hosts if hosts is None else tuple({"name": name} for name in hosts)
+        content: dict[str, Any] = {"title": self.title if title is None else title, "hosts": named}
         for name, update in sections.items():
             section = getattr(self, name)
             content[name] = section if update is None else {**section.model_dump(), **update}
@@ -208,7 +228,8 @@ class Terms(Section):
         )
         content["learning"]["batch"] = "full"  # a key that once was, and belongs to every hash
         if content["privacy"]["noise"] == EACH_OWNER:
-            del content["privacy"]["noise"]  # a later key: terms that do not use it keep their hash
+            del content["privacy"]["noise"]  # later keys: terms that do not use them keep their hash
+            del content["hosts"]
         return json.dumps({"format": FORMAT, **content}, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     def owner(self, name: str) -> OwnerTerms:
@@ -236,7 +257,17 @@ class Terms(Section):
 
     def training_epsilon(self, name: str) -> Fraction:
         """What of an owner's epsilon its training answers may cost: all but the score's part. An exact fraction, as people wrote it."""
-        return Fraction(str(self.owner(name).epsilon)) - self.score_epsilon
+        return self.promised_epsilon(name) - self.score_epsilon
+
+    def promised_epsilon(self, name: str) -> Fraction:
+        """What an owner promises: its own epsilon, or the smallest of all where one noise protects everybody alike."""
+        own = Fraction(str(self.owner(name).epsilon))
+        return self.common_epsilon if self.shared else own
+
+    @cached_property
+    def common_epsilon(self) -> Fraction:
+        """The smallest epsilon of all owners."""
+        return min(Fraction(str(owner.epsilon)) for owner in self.owners)
 
     @property
     def rounds(self) -> int:

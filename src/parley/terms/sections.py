@@ -32,6 +32,8 @@ Interval = tuple[Finite, Finite]
 PARTY = r"^[A-Za-z0-9_-]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$"  # what an owner may be called, and anybody on the wire
 
 EACH_OWNER: Literal["each-owner"] = "each-owner"  # where noise is drawn: every owner adds its own
+SHARED: Literal["shared"] = "shared"  # once, for the sum of all answers, by hosts of whom none knows it
+HOSTS = 3  # that draw it
 
 LOCAL_STEPS = 5  # of federated averaging, where the terms do not say
 
@@ -187,12 +189,16 @@ class Privacy(Section):
     records_per_person: Count = 1
     person: Name | None = None
     score_epsilon: Positive | None = None
-    noise: Literal["each-owner"] = EACH_OWNER
+    noise: Literal["each-owner", "shared"] = EACH_OWNER
 
     @model_validator(mode="after")
     def _enforceable(self) -> Self:
         noise, approximate = self.mechanism.capitalize(), MECHANISMS[self.mechanism].approximate
-        if self.delta > 0 and not approximate:
+        if self.noise == SHARED and not self.delta > 0:
+            raise ValueError(
+                "delta|expected a number above 0 (such as 1e-6): hosts draw shared noise from finitely many random bits"
+            )
+        if self.delta > 0 and not approximate and self.noise == EACH_OWNER:
             raise ValueError(f"delta|expected 0: {noise} noise needs none; with mechanism = 'gaussian' it is needed")
         if approximate and not self.delta > 0:
             raise ValueError(f"delta|expected a number above 0 (such as 1e-6): {noise} noise has no guarantee without")
@@ -218,3 +224,9 @@ class OwnerTerms(Section):
     value: NonNegative | None = None
     privacy_cost: PrivacyCost | None = None
     data: str | None = None
+
+
+class Host(Section):
+    """One of three parties that add up the owners' shares and draw the noise; it may be an owner, or the learner."""
+
+    name: Annotated[str, Field(pattern=PARTY, strict=True)]

@@ -3,13 +3,14 @@
 import difflib
 from typing import Any
 
-from parley.terms.sections import RANGE, Learning, Model, OwnerTerms, Privacy, PrivacyCost, Section
+from parley.terms.sections import RANGE, Host, Learning, Model, OwnerTerms, Privacy, PrivacyCost, Section
 
 _SECTIONS: dict[str, type[Section]] = {
     "model": Model,
     "learning": Learning,
     "privacy": Privacy,
     "owners": OwnerTerms,
+    "hosts": Host,
     "privacy_cost": PrivacyCost,
 }
 
