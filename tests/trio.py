@@ -7,14 +7,14 @@ from functools import partial
 import numpy as np
 
 from parley.errors import ParleyError
-from parley.exchange.parcel import Parcel, Shape, pack, to_bytes
+from parley.exchange.parcel import Parcel, Shape
 from parley.hosting.duty import Duty, Turn
 from parley.hosting.host import Host
 from parley.hosting.journal import Journal
 from parley.hosting.proposal import record_digest
 from parley.sharing.channel import together
 from parley.sharing.opening import Opening, open_words
-from parley.sharing.ring import third_share
+from parley.sharing.ring import third_share, to_bytes
 
 TERMS = "a" * 64
 CONTENT = "c" * 64
@@ -30,7 +30,8 @@ def parcels(owner, value, number=1, content=CONTENT, terms=TERMS, shape=SHAPE, s
     words = np.full(shape.size, value, dtype=np.int64).view(np.uint64)
     seeds = seeds or (os.urandom(32), os.urandom(32))
     shares = [*seeds, to_bytes(third_share(words, seeds))]
-    return pack(terms, number, content, owner, RECORDS[owner], shape, shares)
+    pairs = [(shares[i], shares[(i + 1) % 3]) for i in range(3)]
+    return [Parcel(terms, number, content, owner, RECORDS[owner], shape, pair) for pair in pairs]
 
 
 def total(openings) -> np.ndarray:

@@ -114,9 +114,3 @@ class TooLate(Refusal):
     """The hosts settled already whose answers this round adds up."""
 
     code = "too-late"
-
-
-class VoidRound(Refusal):
-    """This round will never be opened, whoever asks. Its debits stand, and the next round can be asked."""
-
-    code = "void"

@@ -5,14 +5,17 @@ needs no marks that say which is which.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from parley.errors import Malformed
-from parley.mechanisms.recipe import Law
 from parley.mechanisms.random_words import Words
+from parley.mechanisms.recipe import Law
+from parley.mechanisms.shared import SharedNoise
+from parley.queries import Query
+from parley.sharing.ring import to_bytes
+from parley.sharing.shares import Shares
 
 HOSTS = 3
 SEED = 32  # bytes
@@ -64,15 +67,22 @@ def share_length(number: int, shape: Shape) -> int:
     return shape.bytes if number == HOSTS - 1 else SEED
 
 
-def pack(terms_hash: str, round: int, content: str, owner: str, records: int, shape: Shape, shares: Sequence[bytes]) -> list[Parcel]:  # noqa: A002
-    """The parcels for hosts 0, 1 and 2 with an owner's three shares, two in each."""
-    pairs = [(shares[i], shares[(i + 1) % HOSTS]) for i in range(HOSTS)]
-    return [Parcel(terms_hash, round, content, owner, records, shape, pair) for pair in pairs]
+def shape_of(noise: SharedNoise) -> Shape:
+    """Of the noise that joins answers of this kind."""
+    return Shape(noise.recipe.law, noise.recipe.exponent, noise.size)
 
 
-def to_bytes(words: Words) -> bytes:
-    """Little-endian, eight bytes a word."""
-    return np.ascontiguousarray(words, dtype=WORDS).tobytes()
+def pack(query: Query, owner: str, noise: SharedNoise, shares: Shares) -> list[Parcel]:
+    """The parcels for hosts 0, 1 and 2: of the three shares of an owner's answer, two in each."""
+    return [
+        Parcel(query.terms_hash, query.round, query.content, owner, noise.records, shape_of(noise), _pair(shares.of_host(place)))
+        for place in range(HOSTS)
+    ]
+
+
+def _pair(parts: tuple[bytes | Words, bytes | Words]) -> tuple[bytes, bytes]:
+    first, second = (part if isinstance(part, bytes) else to_bytes(part) for part in parts)
+    return first, second
 
 
 def to_words(content: bytes, size: int) -> Words:

@@ -2,9 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from parley.errors import OutOfOrder, TermsError
-from parley.exchange.parcel import HOSTS, Shape
+from parley.exchange.parcel import HOSTS, Shape, shape_of
+from parley.mechanisms.shared import SharedNoise
+from parley.setup import Setup, Stage
+
+AHEAD = 4  # noises drawn ahead
 
 
 @dataclass(frozen=True)
@@ -38,3 +43,29 @@ class Duty:
         if host not in self.hosts or len(self.hosts) != HOSTS:
             raise TermsError(f"hosts: {host!r} is not one of them, {list(self.hosts)}")
         return self.hosts.index(host)
+
+
+def duty_of(setup: Setup) -> Duty:
+    """What these terms ask of their hosts."""
+    terms = setup.terms
+    if not terms.shared:
+        raise TermsError("privacy.noise: by these terms every owner draws its own noise; hosts have nothing to do")
+    waits = terms.learning.straggler != "skip" or terms.learning.quorum is None
+
+    @lru_cache(maxsize=64)
+    def find(number: int) -> Turn:
+        stages = {name: setup.part(name).stage(number) for name in setup.schedule.at(number)}
+        records = {name: stage.question.records for name, stage in stages.items()}
+        quorum = len(records) if waits else min(len(records), terms.learning.quorum or 1)
+        return Turn(_shape(next(iter(stages.values()))), records, quorum)
+
+    ahead = {_shape(stage): min(AHEAD, len(stage.rounds)) for stage in reversed(setup.part(terms.owners[0].name).stages)}
+    hosts = tuple(host.name for host in terms.hosts)
+    return Duty(terms.hash, terms.learning.learner, hosts, terms.rounds, ahead, find)
+
+
+def _shape(stage: Stage) -> Shape:
+    noise = stage.series.mechanism
+    if not isinstance(noise, SharedNoise):
+        raise TermsError("privacy.noise: expected 'shared'")
+    return shape_of(noise)

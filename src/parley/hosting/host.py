@@ -33,12 +33,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 from parley.errors import ContentMismatch, Malformed, OutOfOrder, TooLate, Unavailable, VoidRound
-from parley.exchange.parcel import CONTENT, HOSTS, Opening, Parcel, share_length, to_bytes, to_words
+from parley.exchange.parcel import CONTENT, HOSTS, Opening, Parcel, share_length, to_words
 from parley.hosting.duty import Duty, Turn
 from parley.hosting.journal import Entry, Journal
 from parley.hosting.pool import Keys, Pool
 from parley.hosting.proposal import Held, Proposal, Record, agreed, record_digest, tag
-from parley.sharing.ring import Replicated, digest, expand
+from parley.sharing.ring import Replicated, digest, expand, to_bytes
 
 PATIENCE = 10.0  # seconds for another host, or a noise
 AHEAD = 2  # rounds for which an owner's parcels are kept before anybody asks to open them

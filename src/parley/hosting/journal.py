@@ -29,6 +29,7 @@ START = "0" * 64
 KEPT = 1 << 26  # bytes of sums that are kept for each agreement: a learner that follows the rounds asks for the last ones only
 
 # kind       body                                    noise                     sums
+# begin      nothing; round 0: this journal is that of these terms from their first question on
 # proposal   what this host held (JSON)
 # record     what all three agreed on (JSON)         its session and number    two shares of the sum, one after the other
 # void       why (text)
@@ -85,6 +86,17 @@ class Journal:
             self._db = Line(Place(path, "journal"), writes=True)
         with self._db.transaction() as db:
             _require_journal(db, path)
+
+    def begin(self, terms: str) -> None:
+        """From now on it is written here what is asked by these terms. Repeating it changes nothing."""
+        with self._db.transaction() as db:
+            if not _begun(db, terms):
+                _append(db, terms, 0, "begin", "")
+
+    def begun(self, terms: str) -> bool:
+        """Whether this is the journal of these terms: one that is not may lack what was opened."""
+        with self._db.transaction() as db:
+            return _begun(db, terms)
 
     def entry(self, terms: str, round: int) -> Entry:  # noqa: A002
         """What is written about this question."""
@@ -187,6 +199,10 @@ def _require_journal(db: sqlite3.Connection, path: Path | None) -> None:
         if before != previous or not kept or link != _link(previous, facts, digest):
             raise BrokenChainError(f"{path}: the rows of this journal do not follow from each other; do not use it")
         previous = link
+
+
+def _begun(db: sqlite3.Connection, terms: str) -> bool:
+    return db.execute("SELECT 1 FROM entries WHERE terms=? AND kind='begin'", (terms,)).fetchone() is not None
 
 
 def _entry(db: sqlite3.Connection, terms: str, number: int) -> Entry:
