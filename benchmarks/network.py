@@ -25,7 +25,7 @@ from parley.account import Account
 from parley.exchange import messages
 from parley.exchange.remote import OPTIONS as CLIENT_OPTIONS
 from parley.exchange.remote import RemoteOwner, channel_credentials
-from parley.identity import certificates
+from parley.identity import certificate_authority, signing_requests
 from parley.identity.settings import Identity, OwnerSettings
 from parley.ledger import Cost, Facts, Release
 from parley.mechanisms import SafeNoise
@@ -45,8 +45,8 @@ def identity(folder: Path, name: str) -> Identity:
 
 
 def certify(folder: Path, name: str) -> None:
-    certificates.make_request(folder, name)
-    certificates.issue(folder, folder / f"{name}.csr", 30)
+    signing_requests.make_request(folder, name)
+    certificate_authority.issue(folder, folder / f"{name}.csr", 30)
 
 
 def echo(folder: Path, port: Any) -> None:
@@ -178,7 +178,7 @@ def measure(folder: Path, width: int, rows: int, rounds: int) -> list[float]:
         peer = RemoteOwner("a", str(settings.listen), identity(folder, "learner"))
         while True:  # until the daemon has read its table
             try:
-                peer.stand(terms.hash, "learner", 5)
+                peer.statement(terms.hash, "learner", 5)
                 break
             except parley.errors.Unavailable:
                 time.sleep(0.2)
@@ -214,7 +214,7 @@ def over_flower(sizes: dict[int, int], rounds: int) -> dict[int, float]:
     measured = {}
     with tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as home:
         folder = Path(place)
-        certificates.make_authority(folder, "Benchmark", 30)
+        certificate_authority.make_authority(folder, "Benchmark", 30)
         flower, daemons = Flower(folder, Path(home)), []
         try:
             write_app(Path(home) / "app")
@@ -260,7 +260,7 @@ def main() -> None:
     for (width, rows), rounds in zip(sizes.items(), (400, 200, 40), strict=True):
         with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as place:  # not /tmp: it may be no disk
             folder = Path(place)
-            certificates.make_authority(folder, "Benchmark", 30)
+            certificate_authority.make_authority(folder, "Benchmark", 30)
             parts = measure(folder, width, rows, rounds)
             beside = f"{1e3 * flower[width]:12,.0f}" if width in flower else f"{'-':>12}"
             print(

@@ -18,7 +18,7 @@ from typing import Any
 
 import parley
 from parley.cli.owner import SETTINGS
-from parley.identity import certificates
+from parley.identity import certificate_authority, signing_requests
 from parley.identity.settings import Identity, load_owner
 from parley.serving.acceptance import Acceptance, Acceptances
 from parley.serving.daemon import open_owner
@@ -81,10 +81,10 @@ class Consortium:
         self.folder, self.names = folder, names
         self.ports = {name: free_port() for name in names}
         self.daemons: dict[str, BaseProcess] = {}
-        certificates.make_authority(folder, "Test", 3650)
+        certificate_authority.make_authority(folder, "Test", 3650)
         for name in (*names, "learner"):
-            certificates.make_request(folder, name)
-            certificates.issue(folder, folder / f"{name}.csr", 365)
+            signing_requests.make_request(folder, name)
+            certificate_authority.issue(folder, folder / f"{name}.csr", 365)
         for place, name in enumerate(names):
             regression_table(SIZES[name], seed=place).to_csv(folder / f"{name}.csv", index=False)
             self._settings(name)

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from consortium import free_port
-from parley.identity import certificates
+from parley.identity import certificate_authority, signing_requests
 
 BIN = Path(sys.executable).parent
 
@@ -30,8 +30,8 @@ class Flower:
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
             "PATH": f"{BIN}:{os.environ['PATH']}",
         }
-        certificates.make_request(authority, "localhost")
-        certificates.issue(authority, authority / "localhost.csr", 30)
+        signing_requests.make_request(authority, "localhost")
+        certificate_authority.issue(authority, authority / "localhost.csr", 30)
         shutil.copy(authority / "ca.crt", home)
         self.port, ca = free_port(), home / "ca.crt"
         (home / "config.toml").write_text(

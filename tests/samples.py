@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_iris
 
 import parley
 
@@ -38,6 +39,17 @@ def class_table(n: int, seed: int = 0, features: int = 3) -> pd.DataFrame:
     y = rng.integers(0, 2, n)
     X = np.clip(rng.normal(0, 1, (n, features)) + 0.7 * (2 * y[:, None] - 1), -4, 4)
     return pd.DataFrame(X, columns=[f"x{j}" for j in range(features)]).assign(y=y)
+
+
+IRIS = {"sepal length": [4.0, 8.0], "sepal width": [2.0, 4.5], "petal length": [1.0, 7.0], "petal width": [0.0, 2.5]}  # its bounds
+SPECIES = ["setosa", "versicolor", "virginica"]
+
+
+def iris_table() -> pd.DataFrame:
+    """Fisher's 150 flowers in a fixed random order, their species as text."""
+    flowers = load_iris()
+    table = pd.DataFrame(flowers.data, columns=[*IRIS]).assign(species=np.array(SPECIES)[flowers.target])
+    return table.sample(frac=1, random_state=0, ignore_index=True)
 
 
 def make_terms(*sizes: int, epsilon: float = 1.0, **overrides: Any) -> parley.Terms:

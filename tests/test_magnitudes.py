@@ -23,8 +23,8 @@ from parley.objectives import Limits, LinearRegression, LinearSVM, LogisticRegre
 from parley.objectives.moments import mean_moments, moments_sensitivity
 from parley.queries import GradientQuery
 from parley.serving.acceptance import Acceptance, Acceptances, Caller
-from parley.serving.desk import TROUBLE, Desk
 from parley.serving.log import Log
+from parley.serving.service import TROUBLE, OwnerService
 from parley.validate import LARGEST, SMALLEST
 from samples import make_terms, regression_table
 
@@ -330,7 +330,7 @@ def test_a_served_owner_says_only_that_it_is_in_trouble(tmp_path):
     acceptances.store(Acceptance(terms))
     log = io.StringIO()
     query = GradientQuery.ask(terms.hash, "learner", 1, np.ones(3))
-    reply = Desk(owner, acceptances, Log(log)).ask(messages.write_query(query), Caller(("learner",)))
+    reply = OwnerService(owner, acceptances, Log(log)).ask(messages.write_query(query), Caller(("learner",)))
     with pytest.raises(parley.errors.Unavailable, match=TROUBLE):
         messages.read_answer(reply, query, "a", 200, 3)
     assert owner.ledger.account(terms.hash).answered == 0

@@ -10,8 +10,8 @@ import pytest
 
 import parley
 from parley.exchange.federation import Federation
-from parley.exchange.remote import OwnOwner
-from parley.learning.deployed import learn, plan_run
+from parley.exchange.remote import LocalOwner
+from parley.learning.deployed import learn, prepare_run
 from parley.serving.acceptance import Acceptances
 
 BEFORE = Path(__file__).parent / "fixtures" / "written_before"
@@ -62,13 +62,13 @@ def test_ledgers_verify_and_stand_where_they_stood(run, folder):
 def test_a_run_that_was_interrupted_goes_on(run, folder):
     terms = parley.load_terms(folder / f"{run}.toml")
     parties = owners(folder, terms, "")
-    plan = plan_run(terms, folder / f"{run}.checkpoint")
+    plan = prepare_run(terms, folder / f"{run}.checkpoint")
     begin = plan.begin(resume=True)
     assert begin.state.round == EXPECTED[run]["answered"]["a"] + 1
     federation = Federation(
-        plan.setup, [OwnOwner(party) for party in parties], 20.0, lambda sentence: None, begin.heads, begin.answers
+        plan.setup, [LocalOwner(party) for party in parties], 20.0, lambda sentence: None, begin.heads, begin.answers
     )
-    federation.greet()
+    federation.fetch_statements()
     result, unheard = learn(plan, federation, begin)
     federation.close()
     assert unheard == []

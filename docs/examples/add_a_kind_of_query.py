@@ -38,7 +38,7 @@ class ConstantModel(Algorithm):
         return MeanQuery.ask(asker.terms_hash, asker.learner, state.round)
 
     def update(self, state, combined, answers=()):
-        return State(2, self.boxed(np.eye(state.theta.shape[-1])[-1] * combined))
+        return State(2, self.project(np.eye(state.theta.shape[-1])[-1] * combined))
 
 
 KINDS["mean"] = MeanQuestion

@@ -19,7 +19,7 @@ from parley.terms import catalogue
 class HeavyBall(Descent):
     """v[k+1] = 0.8 v[k] - c (dg1 + answer); theta[k+1] = proj(theta[k] + v[k+1]); the model is theta[T+1]."""
 
-    remembers: ClassVar[str | None] = "velocity"
+    memory_name: ClassVar[str | None] = "velocity"
 
     def start(self, origin, worlds=()):
         begin = super().start(origin, worlds)
@@ -28,7 +28,7 @@ class HeavyBall(Descent):
     def update(self, state, combined, answers=()):
         slope = self.objective.penalty_gradient(state.theta) + combined
         velocity = 0.8 * state.memory["velocity"] - self.step * slope
-        return State(state.round + 1, self.boxed(state.theta + velocity), {"velocity": velocity})
+        return State(state.round + 1, self.project(state.theta + velocity), {"velocity": velocity})
 
 
 catalogue.ALGORITHMS["heavy-ball"] = catalogue.AlgorithmFacts("gradient")  # terms may name it

@@ -6,6 +6,7 @@ from pathlib import Path
 from parley.errors import SettingError
 
 PRIVATE = 0o600  # for its owner alone
+Version = tuple[int, int, int] | None
 
 
 def replace_text(path: Path, text: str, mode: int = PRIVATE, lasting: bool = True) -> None:
@@ -50,6 +51,15 @@ def make_folder(path: Path) -> None:
 def exposed(path: Path) -> bool:
     """Whether accounts other than the file's own may read or change it."""
     return path.stat().st_mode & 0o077 != 0
+
+
+def file_version(path: Path | None) -> Version:
+    """What tells one version of a file from another; None without a file."""
+    try:
+        about = None if path is None else path.stat()
+    except OSError:
+        return None
+    return None if about is None else (about.st_mtime_ns, about.st_size, about.st_ino)
 
 
 def require_folder(file: Path | None) -> None:

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from parley.cli.app import app
-from parley.identity.certificates import check_identity
 from parley.identity.settings import load_owner
+from parley.identity.trust import check_identity
 
 ROOT = Path(__file__).parents[2]
 DEPLOY, GUIDE = ROOT / "deploy", (ROOT / "docs" / "deployment.md").read_text()

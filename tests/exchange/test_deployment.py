@@ -20,10 +20,10 @@ from consortium import Consortium, toml_terms
 from parley.aggregation import aggregation_of
 from parley.cli.app import app
 from parley.errors import BudgetExhausted
-from parley.identity import certificates
+from parley.identity import certificate_authority, signing_requests
 from parley.learning.algorithm import Asker, run
 from parley.learning.checkpoint import load_checkpoint
-from parley.learning.deployed import plan_run
+from parley.learning.deployed import prepare_run
 from parley.queries import Answer
 from samples import regression_table
 
@@ -118,7 +118,7 @@ def test_a_skipped_owner_costs_nothing_and_the_run_follows_from_who_answered(ban
     learner.join(60)
     assert learner.exitcode == 0, banks.said()
     assert "going on without late owners: c:" in banks.said()
-    plan = plan_run(terms, checkpoint)
+    plan = prepare_run(terms, checkpoint)
     kept = load_checkpoint(checkpoint, terms, plan.start)
     late = {int(k) for k in re.findall(r"round (\d+): going on without late owners: c:", banks.said())}
     assert kept.answers == {"a": 6, "b": 6} | ({"c": 6 - len(late)} if len(late) < 6 else {})
@@ -196,12 +196,12 @@ def test_terms_are_accepted_for_no_certificate_that_the_daemon_would_turn_away(t
     consortium.write_terms()
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    certificates.make_authority(elsewhere, "Test", 3650)
-    certificates.make_request(elsewhere, "learner")
-    certificates.issue(elsewhere, elsewhere / "learner.csr", 9)
+    certificate_authority.make_authority(elsewhere, "Test", 3650)
+    signing_requests.make_request(elsewhere, "learner")
+    certificate_authority.issue(elsewhere, elsewhere / "learner.csr", 9)
     for copy in ("good.crt", "ended.crt"):
         shutil.copy(tmp_path / "learner.crt", elsewhere / copy)
-    certificates.renew(tmp_path, elsewhere / "ended.crt", -1)
+    certificate_authority.renew(tmp_path, elsewhere / "ended.crt", -1)
 
     def accept(certificate):
         arguments = ["owner", "accept", str(tmp_path / "terms.toml"), "--owner", str(tmp_path / "a.toml"), "--yes", "--certificate"]
@@ -209,7 +209,7 @@ def test_terms_are_accepted_for_no_certificate_that_the_daemon_would_turn_away(t
 
     assert "not issued by the authority" in str(accept("learner.crt").exception)
     assert "expired on" in str(accept("ended.crt").exception)
-    revoked = certificates.revoke(tmp_path, "learner", 30)
+    revoked = certificate_authority.revoke(tmp_path, "learner", 30)
     assert len(revoked) == 2
     assert "the authority revoked it" in str(accept("good.crt").exception)
     assert parley.Ledger(tmp_path / "a.ledger").reserved == (0, 0)
@@ -306,7 +306,7 @@ def test_a_score_travels_after_the_last_round_and_a_finished_run_gets_it_again_f
         assert shown["value"] == pytest.approx(16 * min(1, pooled))  # bounds 4 wide
         deviations = np.sqrt(2) * 13 / 4 / 0.25 / (45 * weights)
         assert shown["standard_error"] == pytest.approx(16 * np.sqrt(np.sum((weights * deviations) ** 2)))
-    kept = load_checkpoint(banks.folder / "terms.checkpoint", terms, plan_run(terms, banks.folder / "unused").start)
+    kept = load_checkpoint(banks.folder / "terms.checkpoint", terms, prepare_run(terms, banks.folder / "unused").start)
     assert {name: head.entries for name, head in kept.heads.items()} == dict.fromkeys(
         "abc", 11
     )  # opened, accepted, 8 rounds, the score

@@ -37,15 +37,15 @@ from parley.errors import (
 )
 from parley.exchange import messages
 from parley.exchange.remote import RemoteOwner, channel_credentials
-from parley.identity import certificates
+from parley.identity import certificate_authority, certificates, signing_requests
 from parley.identity.settings import load_owner
 from parley.queries import GradientQuery, GradientQuestion
 from parley.serving.acceptance import Acceptance, Acceptances, Caller
-from parley.serving.daemon import PLACES, open_owner
-from parley.serving.desk import Desk
+from parley.serving.call_slots import CallSlots
+from parley.serving.daemon import CALLS_EACH, open_owner
 from parley.serving.log import Log
-from parley.serving.places import Places
-from parley.serving.server import certified
+from parley.serving.server import authenticate
+from parley.serving.service import OwnerService
 
 LEARNER = Caller(("learner",), "key")
 
@@ -214,12 +214,12 @@ def test_a_learner_that_never_ends_its_calls_blocks_only_itself(bank):
         calls = [channel.stream_unary(f"/{messages.SERVICE}/Ask").future(iter(over.wait, True), timeout=60) for _ in range(70)]
         peer = RemoteOwner("a", address, bank.identity())
         until = time.monotonic() + 30
-        while sum(call.done() for call in calls) < 70 - PLACES and time.monotonic() < until:
+        while sum(call.done() for call in calls) < 70 - CALLS_EACH and time.monotonic() < until:
             time.sleep(0.02)
         for k in (1, 2, 3):
-            assert peer.ask(ask(terms, k), 60, 3, 10).standing.answered == k
+            assert peer.ask(ask(terms, k), 60, 3, 10).statement.answered == k
         waiting = [call for call in calls if not call.done()]
-        assert len(waiting) == PLACES
+        assert len(waiting) == CALLS_EACH
         assert {call.code() for call in calls if call.done()} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
         for call in waiting:
             call.cancel()
@@ -228,8 +228,8 @@ def test_a_learner_that_never_ends_its_calls_blocks_only_itself(bank):
 
 
 def certify(bank, name):
-    certificates.make_request(bank.folder, name)
-    certificates.issue(bank.folder, bank.folder / f"{name}.csr", 30)
+    signing_requests.make_request(bank.folder, name)
+    certificate_authority.issue(bank.folder, bank.folder / f"{name}.csr", 30)
 
 
 def test_of_a_stranger_not_even_the_message_is_read_and_the_log_says_it_once(bank):
@@ -259,16 +259,16 @@ def test_a_call_whose_message_never_comes_is_ended():
         def cancel(self):
             self.ended.set()
 
-    calls, slow, places = [Call(), Call()], threading.Event(), Places(2, 0.05)
-    waiting = threading.Thread(target=places.message, args=(iter(slow.wait, True), calls[0]))
+    calls, slow, slots = [Call(), Call()], threading.Event(), CallSlots(2, 0.05)
+    waiting = threading.Thread(target=slots.message, args=(iter(slow.wait, True), calls[0]))
     waiting.start()
-    assert places.message(iter([b"in time"]), calls[1]) == b"in time"
+    assert slots.message(iter([b"in time"]), calls[1]) == b"in time"
     time.sleep(0.1)
-    places.clear_overdue()
+    slots.cancel_overdue()
     assert [call.ended.is_set() for call in calls] == [True, False]
     slow.set()
     waiting.join()
-    places.clear_overdue()
+    slots.cancel_overdue()
 
 
 def test_a_log_that_nobody_reads_stops_neither_answers_nor_the_daemon(monkeypatch):
@@ -298,20 +298,20 @@ def test_a_log_that_nobody_reads_stops_neither_answers_nor_the_daemon(monkeypatc
     assert log._lost + sum(line.get("lost", 0) for line in written) == 6
 
 
-def test_a_caller_that_has_gone_costs_nothing(desk):
-    content = messages.write_query(ask(desk.terms))
-    assert messages.wire.Reply.FromString(desk.ask(content, LEARNER, lambda: True)).refusal.code == "unavailable"
-    assert desk.owner.ledger.account(desk.terms.hash).spent == 0
-    desk.ask(content, LEARNER, lambda: False)
-    assert desk.owner.ledger.account(desk.terms.hash).answered == 1
+def test_a_caller_that_has_gone_costs_nothing(service):
+    content = messages.write_query(ask(service.terms))
+    assert messages.wire.Reply.FromString(service.ask(content, LEARNER, lambda: True)).refusal.code == "unavailable"
+    assert service.owner.ledger.account(service.terms.hash).spent == 0
+    service.ask(content, LEARNER, lambda: False)
+    assert service.owner.ledger.account(service.terms.hash).answered == 1
 
 
 def test_a_certificate_that_ends_on_an_open_line_is_turned_away(bank):
     terms = bank.write_terms(horizon=3)
     bank.accept(terms)
     bank.start()
-    certificates.make_request(bank.folder, "brief")
-    _, brief = certificates.issue(bank.folder, bank.folder / "brief.csr", 30)
+    signing_requests.make_request(bank.folder, "brief")
+    _, brief = certificate_authority.issue(bank.folder, bank.folder / "brief.csr", 30)
     pem = brief.public_bytes(serialization.Encoding.PEM)
 
     class Context:
@@ -324,18 +324,18 @@ def test_a_certificate_that_ends_on_an_open_line_is_turned_away(bank):
         def abort(self, code, sentence):
             raise PermissionError(sentence)
 
-    revocations = types.SimpleNamespace(hold=lambda certificate: False)
-    caller = certified(Context(), revocations, None)
+    revocations = types.SimpleNamespace(revokes=lambda certificate: False)
+    caller = authenticate(Context(), revocations, None)
     assert (caller.names, caller.peer) == (("brief",), "10.0.0.7:51000")
     later = brief.not_valid_after_utc.timestamp() + 1
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("parley.serving.server.time", types.SimpleNamespace(time=lambda: later))
         with Log(StringIO()) as log, pytest.raises(PermissionError, match="expired"):
-            certified(Context(), revocations, log)
+            authenticate(Context(), revocations, log)
 
 
-def test_a_question_repeated_while_it_is_computed_is_computed_once(desk, monkeypatch):
-    monkeypatch.setattr("parley.serving.desk.PATIENCE", 0.05)
+def test_a_question_repeated_while_it_is_computed_is_computed_once(service, monkeypatch):
+    monkeypatch.setattr("parley.serving.service.PATIENCE", 0.05)
     began, go, computed = threading.Event(), threading.Event(), []
     bounded = GradientQuestion.bounded
 
@@ -346,15 +346,17 @@ def test_a_question_repeated_while_it_is_computed_is_computed_once(desk, monkeyp
         return bounded(self, *arguments)
 
     monkeypatch.setattr(GradientQuestion, "bounded", slow)
-    content, replies = messages.write_query(ask(desk.terms)), []
-    first = threading.Thread(target=lambda: replies.append(desk.ask(content, LEARNER)))
+    content, replies = messages.write_query(ask(service.terms)), []
+    first = threading.Thread(target=lambda: replies.append(service.ask(content, LEARNER)))
     first.start()
     assert began.wait(30)
-    assert refused(desk, content) is Unavailable
-    assert messages.read_standing(desk.stand(messages.write_agreement(desk.terms.hash, "learner"), LEARNER), "a").spent == 0
+    assert refused(service, content) is Unavailable
+    assert (
+        messages.read_statement(service.statement(messages.write_agreement(service.terms.hash, "learner"), LEARNER), "a").spent == 0
+    )
     go.set()
     first.join(30)
-    assert desk.ask(content, LEARNER) == replies[0]
+    assert service.ask(content, LEARNER) == replies[0]
     assert len(computed) == 1
 
 
@@ -374,39 +376,39 @@ def test_duplicated_and_reordered_messages_get_the_stored_answers(bank):
     assert len(set(crowd)) == 1
     later = peer.ask(second, 60, 3, 10)
     assert peer.ask(first, 60, 3, 10).answer.value.tobytes() == crowd[0]  # an old message comes again after a newer one
-    assert later.standing.spent == peer.stand(terms.hash, "learner", 10).spent == Fraction(2, 3)
+    assert later.statement.spent == peer.statement(terms.hash, "learner", 10).spent == Fraction(2, 3)
     with pytest.raises(ContentMismatch):
         peer.ask(GradientQuery(first.id, terms.hash, "learner", 1, np.ones(3)), 60, 3, 10)
     peer.close()
 
 
 @pytest.fixture
-def desk(bank, monkeypatch):
-    """The front desk of one owner, in process, with terms accepted and none of its rounds asked."""
+def service(bank, monkeypatch):
+    """The front service of one owner, in process, with terms accepted and none of its rounds asked."""
     monkeypatch.setattr("parley.serving.acceptance.FRESH", 0.0)
     terms = bank.write_terms(horizon=3)
     bank.accept(terms)
     settings = load_owner(bank.folder / "a.toml")
     owner = open_owner(settings)
-    with (bank.folder / "desk.log").open("w") as stream, Log(stream) as log:
-        made = Desk(owner, Acceptances(settings.accepted), log)
-        made.open()
+    with (bank.folder / "service.log").open("w") as stream, Log(stream) as log:
+        made = OwnerService(owner, Acceptances(settings.accepted), log)
+        made.prepare()
         made.terms, made.owner = terms, owner
         yield made
     owner.ledger.close()
 
 
-def refused(desk, content, caller=LEARNER):
+def refused(service, content, caller=LEARNER):
     """The refusal that this message gets; it must have cost nothing."""
-    before = desk.owner.ledger.verify()
+    before = service.owner.ledger.verify()
     with pytest.raises(Refusal) as refusal:
-        messages.read_standing(desk.ask(content, caller), "a")
-    assert desk.owner.ledger.verify() == before
+        messages.read_statement(service.ask(content, caller), "a")
+    assert service.owner.ledger.verify() == before
     return type(refusal.value)
 
 
-def test_a_learner_that_asks_for_too_much_gets_refusals_that_cost_nothing(desk):
-    terms = desk.terms
+def test_a_learner_that_asks_for_too_much_gets_refusals_that_cost_nothing(service):
+    terms = service.terms
     wrong = {
         ask(terms, 2): OutOfOrder,
         ask(terms, 4): OutOfOrder,
@@ -418,39 +420,39 @@ def test_a_learner_that_asks_for_too_much_gets_refusals_that_cost_nothing(desk):
         GradientQuery.ask("0" * 64, "learner", 1, np.zeros(3)): UnknownTerms,
     }
     for query, kind in wrong.items():
-        assert refused(desk, messages.write_query(query)) is kind
+        assert refused(service, messages.write_query(query)) is kind
     for stranger in (Caller(("other",), "key"), Caller(), Caller(relay=True)):
-        assert refused(desk, messages.write_query(ask(terms)), stranger) is UnknownTerms
+        assert refused(service, messages.write_query(ask(terms)), stranger) is UnknownTerms
     whole = messages.write_query(ask(terms))
-    assert {refused(desk, whole[:n]) for n in range(len(whole))} <= {Malformed}  # truncated anywhere
-    assert refused(desk, whole + bytes(messages.LARGEST_MESSAGE)) is Malformed
-    desk.ask(whole, LEARNER)
+    assert {refused(service, whole[:n]) for n in range(len(whole))} <= {Malformed}  # truncated anywhere
+    assert refused(service, whole + bytes(messages.LARGEST_MESSAGE)) is Malformed
+    service.ask(whole, LEARNER)
     for k in (2, 3):
-        desk.ask(messages.write_query(ask(terms, k)), LEARNER)
-    assert refused(desk, messages.write_query(ask(terms, 4))) is OutOfOrder
-    assert desk.owner.ledger.account(terms.hash).spent == 1
+        service.ask(messages.write_query(ask(terms, k)), LEARNER)
+    assert refused(service, messages.write_query(ask(terms, 4))) is OutOfOrder
+    assert service.owner.ledger.account(terms.hash).spent == 1
 
 
-def test_only_the_accepted_key_may_ask_and_relays_only_where_a_person_let_them(desk, bank):
+def test_only_the_accepted_key_may_ask_and_relays_only_where_a_person_let_them(service, bank):
     folder = Acceptances(bank.folder / "accepted-a")
-    folder.store(Acceptance(desk.terms, fingerprint="right", relay=True))
-    content = messages.write_query(ask(desk.terms))
-    assert refused(desk, content, Caller(("learner",), "wrong")) is UnknownTerms
-    desk.ask(content, Caller(("learner",), "right"))
-    assert desk.owner.ledger.account(desk.terms.hash).answered == 1
-    desk.ask(messages.write_query(ask(desk.terms, 2)), Caller(relay=True))
-    assert desk.owner.ledger.account(desk.terms.hash).answered == 2
+    folder.store(Acceptance(service.terms, fingerprint="right", relay=True))
+    content = messages.write_query(ask(service.terms))
+    assert refused(service, content, Caller(("learner",), "wrong")) is UnknownTerms
+    service.ask(content, Caller(("learner",), "right"))
+    assert service.owner.ledger.account(service.terms.hash).answered == 1
+    service.ask(messages.write_query(ask(service.terms, 2)), Caller(relay=True))
+    assert service.owner.ledger.account(service.terms.hash).answered == 2
 
 
-def test_a_file_alone_does_not_accept_terms(desk, bank):
+def test_a_file_alone_does_not_accept_terms(service, bank):
     """Somebody who drops a file beside the ledger has not reserved anything, so nothing is answered."""
     other = bank.write_terms("other.toml", horizon=2)
     Acceptances(bank.folder / "accepted-a").store(Acceptance(other))
-    assert refused(desk, messages.write_query(ask(other))) is UnknownTerms
+    assert refused(service, messages.write_query(ask(other))) is UnknownTerms
     changed = Acceptances(bank.folder / "accepted-a")
-    path = changed.folder / f"{desk.terms.hash}.json"
+    path = changed.folder / f"{service.terms.hash}.json"
     path.write_text(path.read_text().replace('"clip": 4.0', '"clip": 400.0'))
-    assert refused(desk, messages.write_query(ask(desk.terms))) is Unavailable
+    assert refused(service, messages.write_query(ask(service.terms))) is Unavailable
 
 
 def damaged(rng, pool):
@@ -472,7 +474,7 @@ def damaged(rng, pool):
     return bytes(content)
 
 
-def test_fuzzed_messages_crash_nothing_and_cost_nothing(desk, bank):
+def test_fuzzed_messages_crash_nothing_and_cost_nothing(service, bank):
     """One agreement is used up and may only repeat itself; one is fresh, but the caller is not its learner; one is open.
 
     A damaged message may still be a good question by the open one's learner (a bit of a number flipped): then it is answered and
@@ -483,12 +485,12 @@ def test_fuzzed_messages_crash_nothing_and_cost_nothing(desk, bank):
     live = bank.write_terms("live.toml", horizon=10 * count, epsilon=0.1)
     bank.accept(fresh)
     bank.accept(live)
-    used = [ask(desk.terms, k, (0.1 * k, 0.0, -1.0)) for k in (1, 2, 3)]
+    used = [ask(service.terms, k, (0.1 * k, 0.0, -1.0)) for k in (1, 2, 3)]
     for query in used:
-        desk.ask(messages.write_query(query), LEARNER)
-    pool = [messages.write_query(query) for query in (*used, ask(desk.terms, 4), ask(fresh), ask(fresh, 2))]
-    pool.append(messages.write_agreement(desk.terms.hash, "learner"))
-    rows, rng = desk.owner.ledger.verify(), random.Random(6)
+        service.ask(messages.write_query(query), LEARNER)
+    pool = [messages.write_query(query) for query in (*used, ask(service.terms, 4), ask(fresh), ask(fresh, 2))]
+    pool.append(messages.write_agreement(service.terms.hash, "learner"))
+    rows, rng = service.owner.ledger.verify(), random.Random(6)
     stored = set(answers(bank, "a").values())
     stranger = Caller(("someone",), "key")
     kinds, answered = set(), 0
@@ -496,8 +498,8 @@ def test_fuzzed_messages_crash_nothing_and_cost_nothing(desk, bank):
         following = messages.write_query(ask(live, answered + 1, rng.choices([0.5, -3.0, 4.999], k=3)))
         content = damaged(rng, [*pool, following, following])
         caller = stranger if fresh.hash.encode() in content else LEARNER
-        reply = messages.wire.Reply.FromString(desk.ask(content, caller))
-        desk.stand(content, caller)
+        reply = messages.wire.Reply.FromString(service.ask(content, caller))
+        service.statement(content, caller)
         if reply.WhichOneof("outcome") != "answer":
             kinds.add(reply.refusal.code)
         elif live.hash.encode() in content and reply.answer.value.data not in stored:
@@ -506,11 +508,11 @@ def test_fuzzed_messages_crash_nothing_and_cost_nothing(desk, bank):
             assert (question.terms_hash, question.learner, question.round) == (live.hash, "learner", answered)
             assert question.theta.shape == (3,)
             assert np.abs(question.theta).max() <= 5.0
-            assert reply.answer.standing.answered == answered
+            assert reply.answer.statement.answered == answered
             stored.add(reply.answer.value.data)
         else:
             assert reply.answer.value.data in stored
-    assert desk.owner.ledger.verify() == rows + answered
+    assert service.owner.ledger.verify() == rows + answered
     assert 0 < answered < count / 2
     assert kinds <= {"malformed", "unknown-terms", "out-of-order", "content-mismatch", "outside-box"}
     assert {"malformed", "unknown-terms", "out-of-order"} <= kinds
@@ -529,67 +531,67 @@ def test_fuzzed_messages_over_the_wire_leave_the_daemon_standing(bank):
     pool = [messages.write_query(ask(terms, k)) for k in (2, 3, 4)]
     for _ in range(count):
         reply = messages.wire.Reply.FromString(peer._call(rng.choice(["Ask", "Stand"]), damaged(rng, pool), 10))
-        assert reply.WhichOneof("outcome") in ("refusal", "standing") or reply.answer.value.data in stored
+        assert reply.WhichOneof("outcome") in ("refusal", "statement") or reply.answer.value.data in stored
     assert bank.spent(terms) == {"a": 1}
     assert bank.ledger("a").head.entries == rows
-    assert peer.stand(terms.hash, "learner", 10).answered == 3
+    assert peer.statement(terms.hash, "learner", 10).answered == 3
     peer.close()
     bank.kill("a", signal.SIGTERM)
     assert {line["event"] for line in bank.log("a")} <= {"ready", "serving", "refusal", "standing", "answer", "stopping", "stopped"}
 
 
-def test_refusals_and_logs_do_not_depend_on_records(desk, bank, tmp_path):
+def test_refusals_and_logs_do_not_depend_on_records(service, bank, tmp_path):
     """The same mistakes at an owner with other rows bring the same bytes; the log has no field for numbers."""
     other = tmp_path / "other"
     other.mkdir()
     twin = Consortium(other, names="a")
     table = parley.data.read_table(twin.folder / "a.csv").astype(float)
     (table * 0.5).to_csv(twin.folder / "a.csv", index=False)
-    twin.accept(desk.terms)
+    twin.accept(service.terms)
     settings = load_owner(twin.folder / "a.toml")
     stream = StringIO()
     wrong = [
-        ask(desk.terms, 2),
-        ask(desk.terms, theta=(9, 0, 0)),
-        ask(desk.terms, theta=(np.nan, 0, 0)),
-        ask(desk.terms, learner="x"),
+        ask(service.terms, 2),
+        ask(service.terms, theta=(9, 0, 0)),
+        ask(service.terms, theta=(np.nan, 0, 0)),
+        ask(service.terms, learner="x"),
     ]
     with Log(stream) as log:
-        second = Desk(open_owner(settings), Acceptances(settings.accepted), log)
+        second = OwnerService(open_owner(settings), Acceptances(settings.accepted), log)
         for content in [*map(messages.write_query, wrong), b"junk", b""]:
-            assert desk.ask(content, LEARNER) == second.ask(content, LEARNER)
+            assert service.ask(content, LEARNER) == second.ask(content, LEARNER)
     lines = stream.getvalue().splitlines()
     assert len(lines) == 6
     keys = {key for line in lines for key in messages.re.findall(r'"(\w+)":', line)}
     assert keys <= {"time", "event", "caller", "terms", "learner", "round", "query", "code", "reason", "ms"}
 
 
-def test_trouble_at_the_door_never_travels_and_ends_no_run(desk, bank, monkeypatch):
+def test_trouble_at_the_door_never_travels_and_ends_no_run(service, bank, monkeypatch):
     """Acceptances that cannot be listed: the caller is told to come back, not that nobody knows it, and not where they lie."""
     someone = Caller(("someone",), "key")
-    assert desk.turned_away(LEARNER) is None
-    assert b"unknown-terms" in desk.turned_away(someone)
+    assert service.rejection(LEARNER) is None
+    assert b"unknown-terms" in service.rejection(someone)
     listing = os.listdir
 
     def fail(folder):
         raise PermissionError(13, "denied", str(folder))
 
     fresh = Acceptances(bank.folder / "accepted-a")
-    monkeypatch.setattr(desk, "_acceptances", fresh)
+    monkeypatch.setattr(service, "_acceptances", fresh)
     monkeypatch.setattr("os.listdir", fail)
-    reply = desk.turned_away(LEARNER)
+    reply = service.rejection(LEARNER)
     assert str(bank.folder).encode() not in reply
     assert messages.wire.Reply.FromString(reply).refusal.code == "unavailable"
     monkeypatch.setattr("os.listdir", listing)
-    assert desk.turned_away(LEARNER) is None
+    assert service.rejection(LEARNER) is None
 
 
-def test_an_error_inside_never_travels(desk, monkeypatch):
+def test_an_error_inside_never_travels(service, monkeypatch):
     def fail(*arguments):
         raise ValueError("salary 123456")
 
-    monkeypatch.setattr(desk.owner, "answer_with_account", fail)
-    reply = desk.ask(messages.write_query(ask(desk.terms)), LEARNER)
+    monkeypatch.setattr(service.owner, "answer_with_account", fail)
+    reply = service.ask(messages.write_query(ask(service.terms)), LEARNER)
     assert b"salary" not in reply
     assert messages.wire.Reply.FromString(reply).refusal.code == "unavailable"
 
@@ -617,9 +619,9 @@ def test_a_full_disk_under_the_ledger_stops_answers_and_leaks_nothing(bank):
 
 
 def foreign_member(folder, name):
-    certificates.make_authority(folder, "Test", 3650)
-    certificates.make_request(folder, name)
-    certificates.issue(folder, folder / f"{name}.csr", 365)
+    certificate_authority.make_authority(folder, "Test", 3650)
+    signing_requests.make_request(folder, name)
+    certificate_authority.issue(folder, folder / f"{name}.csr", 365)
 
 
 def test_certificates_decide_who_may_ask_and_who_may_answer(banks, tmp_path_factory):
@@ -628,29 +630,29 @@ def test_certificates_decide_who_may_ask_and_who_may_answer(banks, tmp_path_fact
     banks.start("a", "b")
     address = f"127.0.0.1:{banks.ports['a']}"
 
-    def stand(identity, owner="a", at=address):
+    def statement(identity, owner="a", at=address):
         peer = RemoteOwner(owner, at, identity)
         try:
-            return peer.stand(terms.hash, "learner", 3)
+            return peer.statement(terms.hash, "learner", 3)
         finally:
             peer.close()
 
-    assert stand(banks.identity()).rounds == 8
+    assert statement(banks.identity()).rounds == 8
     with pytest.raises(UnknownTerms):  # a member, but not the learner of these terms
-        stand(banks.identity("b"))
+        statement(banks.identity("b"))
     foreign = tmp_path_factory.mktemp("foreign")
     foreign_member(foreign, "learner")
     with pytest.raises(Unavailable):  # the right name, signed by a stranger that the owner does not trust
-        stand(banks.identity().model_copy(update={"certificate": foreign / "learner.crt", "key": foreign / "learner.key"}))
+        statement(banks.identity().model_copy(update={"certificate": foreign / "learner.crt", "key": foreign / "learner.key"}))
     with pytest.raises(Unavailable):  # an owner that is not of the authority the learner trusts
-        stand(banks.identity().model_copy(update={"authority": foreign / "ca.crt"}))
+        statement(banks.identity().model_copy(update={"authority": foreign / "ca.crt"}))
     with pytest.raises(Unavailable):  # b at a's address cannot pass for a
-        stand(banks.identity(), at=f"127.0.0.1:{banks.ports['b']}")
-    certificates.make_request(banks.folder, "late")
+        statement(banks.identity(), at=f"127.0.0.1:{banks.ports['b']}")
+    signing_requests.make_request(banks.folder, "late")
     (banks.folder / "late.crt").write_bytes(banks.folder.joinpath("learner.crt").read_bytes())
-    certificates.renew(banks.folder, banks.folder / "late.crt", -1)
+    certificate_authority.renew(banks.folder, banks.folder / "late.crt", -1)
     with pytest.raises(Unavailable):  # the learner's own key, but expired
-        stand(banks.identity().model_copy(update={"certificate": banks.folder / "late.crt"}))
+        statement(banks.identity().model_copy(update={"certificate": banks.folder / "late.crt"}))
     with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError):
         channel.unary_unary(f"/{messages.SERVICE}/Health")(b"", timeout=3)
     with grpc.secure_channel(
@@ -659,7 +661,7 @@ def test_certificates_decide_who_may_ask_and_who_may_answer(banks, tmp_path_fact
         with pytest.raises(grpc.RpcError) as error:
             channel.unary_unary(f"/{messages.SERVICE}/Ask")(bytes(messages.LARGEST_MESSAGE + 1), timeout=10)
         assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert b"alive" not in channel.unary_unary(f"/{messages.SERVICE}/Health")(b"", timeout=3)
+        assert messages.read_health(channel.unary_unary(f"/{messages.SERVICE}/Health")(b"", timeout=3)) == "a"
     assert banks.spent(terms) == dict.fromkeys("abc", 0)
     (banks.folder / "learner.crt").write_bytes((banks.folder / "late.crt").read_bytes())
     assert "expired on" in banks.fail()
@@ -683,7 +685,7 @@ def test_two_daemons_share_no_ledger_no_port_and_no_socket(bank):
     terms = bank.write_terms()
     bank.accept(terms, relay=True)
     peer = RemoteOwner("a", f"unix:{bank.folder / 'a.sock'}", None)
-    assert peer.stand(terms.hash, "learner", 10).rounds == 8
+    assert peer.statement(terms.hash, "learner", 10).rounds == 8
     peer.close()
     bank.kill("a")
     bank.start()  # a daemon that was killed leaves neither its lock nor its socket in the way
@@ -694,7 +696,7 @@ def until_reached(peer, terms):
     until = time.monotonic() + 20
     while time.monotonic() < until:
         try:
-            return peer.stand(terms.hash, "learner", 3)
+            return peer.statement(terms.hash, "learner", 3)
         except Unavailable:
             time.sleep(0.05)
     raise AssertionError("not reached")
@@ -709,16 +711,16 @@ def test_a_pinned_owner_is_known_by_its_key_through_renewals_and_nobody_else_pas
     pinned, plain = RemoteOwner("a", address, bank.identity(), honest), RemoteOwner("a", address, bank.identity())
     assert until_reached(pinned, terms).rounds == 8
     bank.kill("a")
-    certificates.renew(bank.folder, bank.folder / "a.crt", 100)
+    certificate_authority.renew(bank.folder, bank.folder / "a.crt", 100)
     bank.start()
     assert until_reached(pinned, terms).rounds == 8
     certificate, key = ((bank.folder / f"a.{kind}").read_bytes() for kind in ("crt", "key"))
     bank.kill("a")
-    revoked = certificates.revoke(bank.folder, "a", 30)
+    revoked = certificate_authority.revoke(bank.folder, "a", 30)
     for kind in ("key", "csr"):
         (bank.folder / f"a.{kind}").unlink()
-    certificates.make_request(bank.folder, "a")
-    certificates.issue(bank.folder, bank.folder / "a.csr", 100)
+    signing_requests.make_request(bank.folder, "a")
+    certificate_authority.issue(bank.folder, bank.folder / "a.csr", 100)
     bank.start()
     assert until_reached(plain, terms).rounds == 8
     with pytest.raises(CertificateError, match=f"expected {honest[:16]}"):
@@ -740,7 +742,7 @@ def test_a_pin_in_the_addresses_is_kept_by_the_command(bank):
     terms = bank.write_terms()
     bank.accept(terms)
     bank.start()
-    honest = certificates.spoken(certificates.fingerprint(certificates.read_certificate(bank.folder / "a.crt")))
+    honest = certificates.grouped(certificates.fingerprint(certificates.read_certificate(bank.folder / "a.crt")))
     pin = '{{ address = "127.0.0.1:{}", fingerprint = "{}" }}'
     bank.write_addresses(a=pin.format(bank.ports["a"], "0" * 64))
     assert "expected 0000000000000000…" in bank.fail()
@@ -760,15 +762,15 @@ def test_a_revoked_learner_is_turned_away_by_a_daemon_that_runs(bank):
     peer = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", identity)
     assert peer.ask(ask(terms), 60, 3, 10).answer.owner == "a"
     empty = (bank.folder / "ca.crl").read_bytes()
-    certificates.revoke(bank.folder, "learner", 30)
+    certificate_authority.revoke(bank.folder, "learner", 30)
     with pytest.raises(Refusal, match="the authority revoked this certificate"):  # on the line that was open before
         peer.ask(ask(terms), 60, 3, 10)
     (bank.folder / "ca.crl").write_bytes(empty)
     with pytest.raises(Refusal, match="revoked"):
-        peer.stand(terms.hash, "learner", 10)
+        peer.statement(terms.hash, "learner", 10)
     (bank.folder / "ca.crl").write_text("damaged")
     with pytest.raises(Refusal, match="revoked"):
-        peer.stand(terms.hash, "learner", 10)
+        peer.statement(terms.hash, "learner", 10)
     peer.close()
     bank.kill("a", signal.SIGTERM)
     assert [line["caller"] for line in bank.log("a") if line["event"] == "revoked"] == ["learner"]  # said once a minute
@@ -783,7 +785,7 @@ def test_a_revoked_learner_is_turned_away_by_a_daemon_that_runs(bank):
 def test_an_owner_that_lies_ends_the_run(banks):
     terms = banks.write_terms()
     lies = messages.write_answer(
-        parley.queries.Answer("q", "b", 10**9, np.zeros(3)), messages.Standing(Fraction(1), Fraction(0), 0, 8)
+        parley.queries.Answer("q", "b", 10**9, np.zeros(3)), messages.AccountStatement(Fraction(1), Fraction(0), 0, 8)
     )
     with pytest.raises(ExchangeError, match="sent something other"):
         messages.read_answer(lies, ask(terms), "b", 40, 3)

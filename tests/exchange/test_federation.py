@@ -5,9 +5,9 @@ import pytest
 
 from parley.errors import BudgetExhausted, DataError, ExchangeError, LedgerError, Unavailable, UnknownTerms
 from parley.exchange.federation import Federation
-from parley.exchange.messages import Standing, Told
+from parley.exchange.messages import AccountStatement, AnswerReply
 from parley.queries import Answer, GradientQuery, ScoreQuery
-from parley.serving.desk import _loggable
+from parley.serving.service import _loggable
 from parley.setup import resolve
 from samples import make_terms
 
@@ -21,14 +21,14 @@ class Peer:
     def ask(self, query, records, size, timeout):
         if self._error is not None:
             raise self._error
-        return Told(Answer(query.id, self.name, records, np.ones(size)), standing(query.round))
+        return AnswerReply(Answer(query.id, self.name, records, np.ones(size)), statement(query.round))
 
     def close(self):
         pass
 
 
-def standing(answered, rounds=10):
-    return Standing(Fraction(1), Fraction(answered, rounds), answered, rounds)
+def statement(answered, rounds=10):
+    return AccountStatement(Fraction(1), Fraction(answered, rounds), answered, rounds)
 
 
 def everybody(terms, kind, k):
@@ -74,7 +74,7 @@ def test_a_score_has_its_own_size_and_weight():
         def ask(self, query, records, size, timeout):
             spent = Fraction(1, 2) + Fraction(1, 2) * (query.round - 10)
             told = super().ask(query, records, size, timeout)
-            return Told(told.answer, Standing(Fraction(1), spent, query.round, 11))
+            return AnswerReply(told.answer, AccountStatement(Fraction(1), spent, query.round, 11))
 
     owners = Federation(resolve(terms), [Scored("a")], 5.0, lambda sentence: None)
     asked = [owners.ask(everybody(terms, kind, k))[0] for kind, k in ((GradientQuery, 10), (ScoreQuery, 11))]
@@ -89,10 +89,10 @@ def test_owners_that_were_late_are_heard_once_more_and_who_cannot_be_reached_is_
         def ask(self, query, records, size, timeout):
             raise Unavailable(f"{self.name}: computing")
 
-        def stand(self, terms, learner, timeout, entries=0):
+        def statement(self, terms, learner, timeout, entries=0):
             if self.name == "c":
                 raise Unavailable("c: gone")
-            return standing(2 if self.name == "b" else 0)
+            return statement(2 if self.name == "b" else 0)
 
     terms = make_terms(100, 100, 100, 100, learning__quorum=1, learning__straggler="skip")
     peers = [Peer("a"), Late("b"), Late("c"), Late("d")]

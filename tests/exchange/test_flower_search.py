@@ -21,18 +21,18 @@ from parley.identity.settings import load_owner
 from parley.learning import over_flower
 from parley.learning.algorithm import State
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
-from parley.learning.deployed import plan_run
+from parley.learning.deployed import prepare_run
 from parley.serving.acceptance import Acceptances, Caller
 from parley.serving.daemon import open_owner
-from parley.serving.desk import Desk
 from parley.serving.log import Log
+from parley.serving.service import OwnerService
 
 
 def record(**content):
     return RecordDict({"parley": ConfigRecord(content)})
 
 
-ALIVE = {name: record(content=messages.write_alive(name, "1")) for name in "abz"}
+HEALTHY = {name: record(content=messages.write_health(name, "1")) for name in "abz"}
 FOREIGN = {
     "silent": None,
     "failed": Error(code=0, reason="no"),
@@ -44,9 +44,9 @@ FOREIGN = {
     "a number": record(content=10**12),
     "junk": record(content=b"\xff" * 20),
     "refusal": record(content=messages.write_refusal(Refusal("go away"))),
-    "standing": record(content=messages.write_standing("a", messages.Standing(1, 0, 0, 8))),
-    "bad name": record(content=messages.write_alive("../a", "1")),
-    "another owner": ALIVE["z"],
+    "standing": record(content=messages.write_statement("a", messages.AccountStatement(1, 0, 0, 8))),
+    "bad name": record(content=messages.write_health("../a", "1")),
+    "another owner": HEALTHY["z"],
 }
 
 
@@ -86,15 +86,15 @@ def task(monkeypatch):
 
 @pytest.mark.parametrize("foreign", FOREIGN)
 def test_a_foreign_or_hostile_node_is_not_an_owner_of_ours_and_ends_nothing(foreign):
-    grid = Federation(FOREIGN[foreign], ALIVE["a"], FOREIGN[foreign], ALIVE["b"])
+    grid = Federation(FOREIGN[foreign], HEALTHY["a"], FOREIGN[foreign], HEALTHY["b"])
     assert sorted(owner.name for owner in find_owners(Carrier(grid), ["a", "b"], 5.0)) == ["a", "b"]
     with pytest.raises(ExchangeError, match="no node of the federation is b"):
-        find_owners(Carrier(Federation(FOREIGN[foreign], ALIVE["a"])), ["a", "b"], 0.15)
+        find_owners(Carrier(Federation(FOREIGN[foreign], HEALTHY["a"])), ["a", "b"], 0.15)
 
 
 def test_a_name_that_two_nodes_claim_ends_the_search():
     with pytest.raises(ExchangeError, match="two nodes of the federation say that they are 'a'"):
-        find_owners(Carrier(Federation(ALIVE["a"], ALIVE["a"])), ["a", "b"], 5.0)
+        find_owners(Carrier(Federation(HEALTHY["a"], HEALTHY["a"])), ["a", "b"], 5.0)
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ def test_an_owner_whose_node_says_something_else_is_asked_again_later(foreign):
 
 
 def test_a_federation_that_takes_no_message_is_unavailable():
-    grid = Federation(ALIVE["a"])
+    grid = Federation(HEALTHY["a"])
     grid.push_messages = lambda asked: [None]
     with pytest.raises(Unavailable, match="takes no message"):
         Carrier(grid).carry(1, "Health", b"", 0.1)
 
 
 def test_a_node_that_fails_is_asked_again_but_not_at_once(monkeypatch):
-    late = Federation(FOREIGN["failed"], ALIVE["a"])
+    late = Federation(FOREIGN["failed"], HEALTHY["a"])
     with pytest.raises(ExchangeError, match="no node of the federation is b"):
         find_owners(Carrier(late), ["a", "b"], 0.5)
     assert len(late.sent) == 2
@@ -121,7 +121,7 @@ def test_a_node_that_fails_is_asked_again_but_not_at_once(monkeypatch):
     pull = late.pull_messages
 
     def pull_messages(numbers):
-        late.said = (ALIVE["b"] if len(late.sent) > 5 else FOREIGN["failed"], ALIVE["a"])
+        late.said = (HEALTHY["b"] if len(late.sent) > 5 else FOREIGN["failed"], HEALTHY["a"])
         return pull(numbers)
 
     late.pull_messages = pull_messages
@@ -147,9 +147,11 @@ class Daemons(Federation):
         for number in numbers:
             message = self.sent[number]
             place = message.metadata.dst_node_id - 1
-            asked, desk, relay = message.content["parley"], self.said[place], Caller(relay=True)
+            asked, service, relay = message.content["parley"], self.said[place], Caller(relay=True)
             reply = (
-                desk.health() if asked["method"] == "Health" else getattr(desk, asked["method"].lower())(asked["content"], relay)
+                service.health()
+                if asked["method"] == "Health"
+                else getattr(service, asked["method"].lower())(asked["content"], relay)
             )
             read = messages.wire.Reply.FromString(reply)
             if place == 0:
@@ -164,7 +166,7 @@ def huge(reply):
 
 def unspent(reply):
     if reply.WhichOneof("outcome") == "answer":
-        reply.answer.standing.spent = "0"
+        reply.answer.statement.spent = "0"
 
 
 @pytest.mark.parametrize(
@@ -175,11 +177,11 @@ def test_a_node_is_believed_no_more_than_any_owner(tmp_path, settings, lie, sent
     terms = banks.write_terms(horizon=2)
     banks.accept(terms, relay=True)
     opened = [(open_owner(it), it) for it in (load_owner(tmp_path / f"{name}.toml") for name in "ab")]
-    grid = Daemons([Desk(owner, Acceptances(it.accepted), Log()) for owner, it in opened], lie)
+    grid = Daemons([OwnerService(owner, Acceptances(it.accepted), Log()) for owner, it in opened], lie)
     if sentence is None:
         over_flower.main(grid, run_context(settings))
         assert json.loads(Path(settings["report"]).read_text())["by_word"] is True
-        assert load_checkpoint(Path(settings["checkpoint"]), terms, plan_run(terms).start).heads["a"].entries == 4
+        assert load_checkpoint(Path(settings["checkpoint"]), terms, prepare_run(terms).start).heads["a"].entries == 4
     else:
         with pytest.raises(ContradictionError, match=f"round 1: a: .*{sentence}"):
             over_flower.main(grid, run_context(settings))
@@ -194,17 +196,17 @@ def run_context(settings):
 
 @pytest.mark.parametrize("file", ["save", "report", "checkpoint"])
 def test_a_file_whose_folder_is_missing_is_refused_before_anybody_is_asked(settings, tmp_path, file):
-    grid = Federation(ALIVE["a"], ALIVE["b"])
+    grid = Federation(HEALTHY["a"], HEALTHY["b"])
     with pytest.raises(SettingError, match=r"missing/it: its folder does not exist"):
         over_flower.main(grid, run_context(settings | {file: str(tmp_path / "missing" / "it")}))
     assert not grid.sent
 
 
 def test_a_finished_run_asks_no_owner_where_it_stands(settings):
-    plan = plan_run(parley.load_terms(settings["terms"]), Path(settings["checkpoint"]))
+    plan = prepare_run(parley.load_terms(settings["terms"]), Path(settings["checkpoint"]))
     state = State(3, plan.start.theta, plan.start.memory)
     Checkpoint(plan.setup.hash, state, {"a": 2, "b": 2}, {"a": 1.0, "b": 1.0}).save(plan.checkpoint)
-    grid = Federation(ALIVE["a"], ALIVE["b"])
+    grid = Federation(HEALTHY["a"], HEALTHY["b"])
     over_flower.main(grid, run_context(settings))
     assert {message.content["parley"]["method"] for message in grid.sent.values()} == {"Health"}
     assert [owner["epsilon_spent"] for owner in json.loads(Path(settings["report"]).read_text())["owners"]] == [1.0, 1.0]

@@ -16,15 +16,15 @@ from parley.errors import ContradictionError, ExchangeError
 from parley.exchange import wire_pb2 as wire
 from parley.exchange.federation import Federation
 from parley.exchange.messages import SERVICE
-from parley.exchange.remote import OwnOwner, RemoteOwner
+from parley.exchange.remote import LocalOwner, RemoteOwner
 from parley.identity.settings import load_owner
 from parley.learning.checkpoint import load_checkpoint
-from parley.learning.deployed import learn, plan_run
+from parley.learning.deployed import learn, prepare_run
 from parley.queries import GradientQuery
 from parley.serving.acceptance import Acceptances, Caller
 from parley.serving.daemon import open_owner
-from parley.serving.desk import Desk
 from parley.serving.log import Log
+from parley.serving.service import OwnerService
 from parley.setup import resolve
 
 RULES = {"wait": "", "skip": 'quorum = 1\nstraggler = "skip"'}
@@ -32,12 +32,12 @@ HUGE = "its answer to round {} is larger than the agreed bound and noise can mak
 
 
 class Host:
-    """An owner's daemon in this process: the real desk behind mutual TLS, and somebody who rewrites its replies."""
+    """An owner's daemon in this process: the real service behind mutual TLS, and somebody who rewrites its replies."""
 
     def __init__(self, banks, name, rewrite=lambda reply: None):
         settings = load_owner(banks.folder / f"{name}.toml")
         self._owner = open_owner(settings)
-        desk = Desk(self._owner, Acceptances(settings.accepted), Log())
+        service = OwnerService(self._owner, Acceptances(settings.accepted), Log())
         learner = Caller(("learner",), "key")
 
         def rewritten(work):
@@ -48,7 +48,7 @@ class Host:
 
             return grpc.unary_unary_rpc_method_handler(handle)
 
-        handlers = {"Ask": rewritten(desk.ask), "Stand": rewritten(desk.stand)}
+        handlers = {"Ask": rewritten(service.ask), "Stand": rewritten(service.statement)}
         self._server = grpc.server(ThreadPoolExecutor(2))
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
         identity = banks.identity(name)
@@ -78,13 +78,13 @@ def account(reply, **changes):
     """Change what an answer says of the account."""
     if reply.WhichOneof("outcome") == "answer":
         for key, value in changes.items():
-            setattr(reply.answer.standing, key, value)
+            setattr(reply.answer.statement, key, value)
 
 
 def shrunk(reply):
     """From the second round on a ledger that is shorter than it was."""
-    if reply.WhichOneof("outcome") == "answer" and reply.answer.standing.answered > 1:
-        reply.answer.standing.entries = 2
+    if reply.WhichOneof("outcome") == "answer" and reply.answer.statement.answered > 1:
+        reply.answer.statement.entries = 2
 
 
 LIES = {
@@ -108,10 +108,10 @@ def test_an_owner_that_lies_is_named_and_ends_the_run(banks, lie, rule):
     banks.accept(terms)
     rewrite, sentence = LIES[lie]
     hosts = [Host(banks, "a", rewrite), Host(banks, "b")]
-    plan, rounds = plan_run(terms, banks.folder / "kept"), []
+    plan, rounds = prepare_run(terms, banks.folder / "kept"), []
     peers = [RemoteOwner(name, f"127.0.0.1:{banks.ports[name]}", banks.identity()) for name in "ab"]
     federation = Federation(plan.setup, peers, 20.0, lambda sentence: None)
-    federation.greet()
+    federation.fetch_statements()
     try:
         with pytest.raises(ContradictionError, match=f"round . ?: a: .*{sentence}"):
             learn(plan, federation, plan.begin(resume=False), progress=rounds.append)
@@ -171,7 +171,7 @@ def put_back(banks, name, copy):
 def wait_for_checkpoint(banks, after=3):
     """Until a run stands behind this many rounds."""
     path = banks.folder / "terms.checkpoint"
-    start = plan_run(banks.terms, path).start
+    start = prepare_run(banks.terms, path).start
     until = time.monotonic() + 60
     while time.monotonic() < until:
         if path.exists() and load_checkpoint(path, banks.terms, start).state.round > after:
@@ -234,7 +234,7 @@ class Machine:
     def open(self, name):
         owner = open_owner(load_owner(self._banks.folder / f"{name}.toml"))
         owner.accept(self._terms)
-        return OwnOwner(owner)
+        return LocalOwner(owner)
 
     def ask(self, k, shift=0.0):
         return GradientQuery.ask(self._terms.hash, "learner", k, np.full(3, shift))
@@ -255,8 +255,8 @@ class Away:
             raise parley.errors.Unavailable(f"{self.name}: away")
         return self.peer.ask(*question)
 
-    def stand(self, *question):
-        return self.peer.stand(*question)
+    def statement(self, *question):
+        return self.peer.statement(*question)
 
     def close(self):
         self.peer._owner.ledger.close()
@@ -281,7 +281,7 @@ def grow(machine, banks, rounds):
 def test_a_ledger_that_outgrew_what_it_had_is_told_by_its_hash_when_a_run_is_resumed(machine, banks):
     copy_ledger(banks.folder / "a.ledger", banks.folder / "a.old")
     first = machine.federation()
-    first.greet()
+    first.fetch_statements()
     for k in (1, 2):
         first.ask(machine.round(k))
     heads = dict(first.heads)
@@ -290,10 +290,10 @@ def test_a_ledger_that_outgrew_what_it_had_is_told_by_its_hash_when_a_run_is_res
     first.close()
     second = machine.federation(heads, {"a": 2, "b": 2})
     with pytest.raises(ContradictionError, match=r"a: its ledger was rolled back: it had 4 rows, ending in .*there"):
-        second.greet()
+        second.fetch_statements()
     second.close()
     blind = machine.federation()  # who lost its checkpoint knows nothing that could differ
-    blind.greet()
+    blind.fetch_statements()
     blind.close()
 
 
@@ -301,7 +301,7 @@ def test_a_ledger_that_outgrew_what_it_had_while_its_owner_was_away_is_told_in_t
     """Both length and cost are what they may be: the hash at the old length alone tells."""
     copy_ledger(banks.folder / "a.ledger", banks.folder / "a.old")
     run = machine.federation(deadline=0.3)
-    run.greet()
+    run.fetch_statements()
     for k in (1, 2):
         assert len(run.ask(machine.round(k))) == 2
     machine.peers["a"].reachable = False
@@ -317,7 +317,7 @@ def test_a_ledger_that_outgrew_what_it_had_while_its_owner_was_away_is_told_in_t
 def test_a_late_owner_that_is_heard_once_more_must_still_have_its_books(machine, banks):
     copy_ledger(banks.folder / "a.ledger", banks.folder / "a.old")
     run = machine.federation(deadline=0.3)
-    run.greet()
+    run.fetch_statements()
     run.ask(machine.round(1))
     machine.peers["a"].reachable = False
     run.ask(machine.round(2))
@@ -330,13 +330,13 @@ def test_a_late_owner_that_is_heard_once_more_must_still_have_its_books(machine,
 
 def test_an_owner_that_was_away_with_its_ledger_intact_is_believed(machine, banks):
     run = machine.federation(deadline=0.3)
-    run.greet()
+    run.fetch_statements()
     for k in range(1, 6):
         machine.peers["a"].reachable = k not in (2, 3)
         assert len(run.ask(machine.round(k))) == (2 if machine.peers["a"].reachable else 1)
     assert run.heads["a"].entries == 5
     again = machine.federation(run.heads, {"a": 2, "b": 4})  # as a checkpoint before round 5 says
-    again.greet()
+    again.fetch_statements()
     assert len(again.ask(machine.round(5))) == 2  # asked before: the stored answer, and the ledger is as long as it was
     for each in (run, again):
         each.close()
@@ -345,17 +345,17 @@ def test_an_owner_that_was_away_with_its_ledger_intact_is_believed(machine, bank
 @pytest.mark.parametrize("machine", ["wait"], indirect=True)
 def test_a_ledger_from_before_the_acceptance_is_a_rolled_back_one_too(machine, banks):
     run = machine.federation()
-    run.greet()
+    run.fetch_statements()
     run.ask(machine.round(1))
     heads = dict(run.heads)
     run.close()
     for file in banks.folder.glob("a.ledger*"):
         file.unlink()
     owner = parley.Owner("a", banks.folder / "a.csv", ledger=parley.Ledger(banks.folder / "a.ledger", lifetime=2.0))
-    peers = [OwnOwner(owner), machine.open("b")]
+    peers = [LocalOwner(owner), machine.open("b")]
     late = Federation(machine.setup, peers, 5.0, lambda sentence: None, heads)
     with pytest.raises(ExchangeError, match=r"a: its ledger was rolled back: .* it does not know these terms"):
-        late.greet()
+        late.fetch_statements()
     late.close()
     for peer in peers:
         peer._owner.ledger.close()

@@ -13,7 +13,7 @@ from parley.queries import Answer, GradientQuery, ScoreQuery, StatisticsQuery, U
 
 HASH = "ab" * 32
 ODD = np.array([-0.0, 5e-324, -1.7976931348623157e308, 0.1, np.nextafter(1, 2)])
-STANDING = messages.Standing(Fraction(1), Fraction(3, 10), 3, 10, Head(12, "cd" * 32), "ef" * 32)
+STATEMENT = messages.AccountStatement(Fraction(1), Fraction(3, 10), 3, 10, Head(12, "cd" * 32), "ef" * 32)
 
 
 def question(theta=ODD, **changes):
@@ -46,10 +46,10 @@ def test_a_query_arrives_as_it_left_to_the_bit():
 
 def test_an_answer_arrives_as_it_left_to_the_bit():
     query = GradientQuery.ask(HASH, "learner", 3, ODD)
-    told = messages.read_answer(messages.write_answer(Answer(query.id, "a", 80, ODD), STANDING), query, "a", 80, 5)
+    told = messages.read_answer(messages.write_answer(Answer(query.id, "a", 80, ODD), STATEMENT), query, "a", 80, 5)
     assert told.answer.value.tobytes() == ODD.tobytes()
-    assert told.standing == STANDING
-    assert told.standing.left == Fraction(7, 10)
+    assert told.statement == STATEMENT
+    assert told.statement.left == Fraction(7, 10)
 
 
 def broken(**changes):
@@ -159,8 +159,8 @@ def test_no_bytes_bring_anything_but_a_refusal_or_a_query(content):
 def test_a_learner_does_not_believe_everything():
     query = GradientQuery.ask(HASH, "learner", 3, ODD)
 
-    def read(answer, standing=STANDING, size=5):
-        return messages.read_answer(messages.write_answer(answer, standing), query, "a", 80, size)
+    def read(answer, statement=STATEMENT, size=5):
+        return messages.read_answer(messages.write_answer(answer, statement), query, "a", 80, size)
 
     for wrong in (
         Answer("other", "a", 80, ODD),
@@ -171,22 +171,22 @@ def test_a_learner_does_not_believe_everything():
     ):
         with pytest.raises(ExchangeError):
             read(wrong)
-    damaged = messages.write_answer(Answer(query.id, "a", 80, ODD), STANDING)[:-3]
+    damaged = messages.write_answer(Answer(query.id, "a", 80, ODD), STATEMENT)[:-3]
     with pytest.raises(Unavailable, match="damaged"):
         messages.read_answer(damaged, query, "a", 80, 5)
     for text in ("1/0", "-1", "9" * 101, "x"):
-        message = wire.Reply.FromString(messages.write_standing("a", STANDING))
-        message.standing.spent = text
+        message = wire.Reply.FromString(messages.write_statement("a", STATEMENT))
+        message.statement.spent = text
         with pytest.raises(ExchangeError):
-            messages.read_standing(message.SerializeToString(), "a")
+            messages.read_statement(message.SerializeToString(), "a")
 
 
 def test_a_refusal_is_the_same_kind_on_the_other_side_and_cannot_paint_a_terminal():
     with pytest.raises(OutOfOrder, match="a: round 3 was asked"):
-        messages.read_standing(messages.write_refusal(OutOfOrder("round 3 was asked: expected round 1 of 10")), "a")
+        messages.read_statement(messages.write_refusal(OutOfOrder("round 3 was asked: expected round 1 of 10")), "a")
     strange = wire.Reply(refusal=wire.Refusal(code="new", sentence="\x1b[31mred\n")).SerializeToString()
     with pytest.raises(Refusal, match=r"^a:  \[31mred $"):
-        messages.read_standing(strange, "a")
+        messages.read_statement(strange, "a")
 
 
 def test_the_generated_code_is_that_of_the_proto_file(tmp_path):
@@ -200,3 +200,19 @@ def test_the_generated_code_is_that_of_the_proto_file(tmp_path):
     assert protoc.main(["", f"-I{package.parent}", f"--python_out={tmp_path}", str(source)]) == 0
     made = (tmp_path / "parley" / "exchange" / "wire_pb2.py").read_text()
     assert made.split("DESCRIPTOR =")[1] == (package / "exchange" / "wire_pb2.py").read_text().split("DESCRIPTOR =")[1]
+
+
+WRITTEN_BEFORE = {  # by the version that called them Standing and Alive: names do not travel, numbers of fields do
+    "answer": "0ab8010a0171120161185022150a01021210000000000000e03f00000000000000c02a",
+    "statement": "12",
+    "account": "96010a01611201311a04332f31302003280a300c3a40" + "6364" * 32 + "4240" + "6566" * 32,
+    "health": "1a060a0161120131",
+}
+
+
+def test_what_travels_is_what_travelled_before_to_the_byte():
+    answer = Answer("q", "a", 80, np.array([0.5, -2.0]))
+    assert messages.write_answer(answer, STATEMENT).hex() == WRITTEN_BEFORE["answer"] + WRITTEN_BEFORE["account"]
+    assert messages.write_statement("a", STATEMENT).hex() == WRITTEN_BEFORE["statement"] + WRITTEN_BEFORE["account"]
+    assert messages.write_health("a", "1").hex() == WRITTEN_BEFORE["health"]
+    assert [method.name for method in wire.DESCRIPTOR.services_by_name["Owner"].methods] == ["Ask", "Stand", "Health"]

@@ -18,14 +18,14 @@ from consortium import Consortium, parley_process
 from parley.cli.app import app
 from parley.errors import BudgetExhausted, LedgerError, Refusal
 from parley.exchange import messages
-from parley.exchange.remote import OwnOwner, RemoteOwner
+from parley.exchange.remote import LocalOwner, RemoteOwner
 from parley.identity.settings import load_owner
 from parley.ledger import Ledger
 from parley.queries import GradientQuery
 from parley.serving.acceptance import Acceptances, Caller
 from parley.serving.daemon import open_owner
-from parley.serving.desk import Desk
 from parley.serving.log import Log
+from parley.serving.service import OwnerService
 from samples import regression_table
 
 LEARNER = Caller(("learner",), "key")
@@ -43,10 +43,10 @@ def ask(terms, k=1):
 
 
 def answered(bank, terms, rounds):
-    """Ask the daemon these rounds; the standing after the last."""
+    """Ask the daemon these rounds; the statement after the last."""
     peer = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", bank.identity())
     try:
-        return [peer.ask(ask(terms, k), 60, 3, 10).standing for k in rounds][-1]
+        return [peer.ask(ask(terms, k), 60, 3, 10).statement for k in rounds][-1]
     finally:
         peer.close()
 
@@ -225,36 +225,36 @@ def test_a_daemon_that_holds_the_old_table_does_not_answer_for_the_new_one(bank)
 
 
 @pytest.fixture
-def desk(bank):
+def service(bank):
     terms = bank.write_terms(horizon=5)
     bank.accept(terms)
     settings, stream = load_owner(bank.folder / "a.toml"), StringIO()
     owner = open_owner(settings)
     with Log(stream) as log:
-        made = Desk(owner, Acceptances(settings.accepted), log)
-        made.open()
+        made = OwnerService(owner, Acceptances(settings.accepted), log)
+        made.prepare()
         made.terms, made.owner, made.stream = terms, owner, stream
         yield made
     owner.ledger.close()
 
 
-def test_every_reply_carries_the_end_of_the_chain_and_what_it_was(desk):
-    terms, ledger, heads = desk.terms, desk.owner.ledger, []
+def test_every_reply_carries_the_end_of_the_chain_and_what_it_was(service):
+    terms, ledger, heads = service.terms, service.owner.ledger, []
     for k in (1, 2, 3):
-        told = messages.read_answer(desk.ask(messages.write_query(ask(terms, k)), LEARNER), ask(terms, k), "a", 60, 3)
-        assert told.standing.head == ledger.head
-        heads.append(told.standing.head)
+        told = messages.read_answer(service.ask(messages.write_query(ask(terms, k)), LEARNER), ask(terms, k), "a", 60, 3)
+        assert told.statement.head == ledger.head
+        heads.append(told.statement.head)
     assert [head.entries for head in heads] == [3, 4, 5]
     for entries, then in ((0, None), (3, heads[0].hash), (5, heads[2].hash), (6, None), (2**63 - 1, None)):
         content = messages.write_agreement(terms.hash, "learner", entries)
-        standing = messages.read_standing(desk.stand(content, LEARNER), "a")
-        assert (standing.head, standing.head_then) == (heads[2], then)
-        assert OwnOwner(desk.owner).stand(terms.hash, "learner", 1, entries) == standing
-    repeated = messages.read_answer(desk.ask(messages.write_query(ask(terms, 1)), LEARNER), ask(terms, 1), "a", 60, 3)
-    assert repeated.standing.head == heads[2]
-    while "standing" not in desk.stream.getvalue():
+        statement = messages.read_statement(service.statement(content, LEARNER), "a")
+        assert (statement.head, statement.earlier_hash) == (heads[2], then)
+        assert LocalOwner(service.owner).statement(terms.hash, "learner", 1, entries) == statement
+    repeated = messages.read_answer(service.ask(messages.write_query(ask(terms, 1)), LEARNER), ask(terms, 1), "a", 60, 3)
+    assert repeated.statement.head == heads[2]
+    while "standing" not in service.stream.getvalue():
         pass
-    lines = [json.loads(line) for line in desk.stream.getvalue().splitlines()]
+    lines = [json.loads(line) for line in service.stream.getvalue().splitlines()]
     assert [(line["entries"], line["head"]) for line in lines if line["event"] == "answer"][:3] == [
         (head.entries, head.hash) for head in heads
     ]

@@ -10,7 +10,7 @@ import pytest
 import parley
 from parley.account import Head
 from parley.errors import ContradictionError
-from parley.exchange.messages import Standing
+from parley.exchange.messages import AccountStatement
 from parley.exchange.scrutiny import UNLIKELY, Scrutiny
 from parley.mechanisms import Gaussian
 from parley.queries import GradientQuery, ScoreQuery, StatisticsQuery, UpdateQuery
@@ -113,7 +113,7 @@ def test_a_bound_without_its_noise_would_refuse_honest_answers(name):
 
 
 def said(spent, answered, epsilon=1, rounds=10, head=None, then=None):
-    return Standing(Fraction(epsilon), Fraction(spent), answered, rounds, head, then)
+    return AccountStatement(Fraction(epsilon), Fraction(spent), answered, rounds, head, then)
 
 
 LIES = {
@@ -131,24 +131,24 @@ LIES = {
 @pytest.mark.parametrize("lie", LIES)
 def test_accounts_follow_from_the_plan(lie):
     rules, _ = rules_of()
-    rules.check_standing(said("3/10", 3), 3, 3, None)
+    rules.check_statement(said("3/10", 3), 3, 3, None)
     for before in (None, said("4/5", 8)):
-        rules.check_standing(said("4/5", 8), 3, 3, before)  # a round answered before: it stands further on
+        rules.check_statement(said("4/5", 8), 3, 3, before)  # a round answered before: it stands further on
     with pytest.raises(ContradictionError, match="another learner asks by these terms"):
-        rules.check_standing(said("4/5", 8), 3, 3, said("1/5", 2))
+        rules.check_statement(said("4/5", 8), 3, 3, said("1/5", 2))
     with pytest.raises(ContradictionError, match=r"^a: "):
-        rules.check_standing(LIES[lie], 3, 3, None)
+        rules.check_statement(LIES[lie], 3, 3, None)
 
 
 def test_where_rounds_may_be_missed_no_fewer_answers_than_were_heard_are_booked():
     rules, _ = rules_of(learning__straggler="skip", learning__quorum=1)
     for k in (4, 5, 7):
-        rules.check_standing(said(Fraction(k, 10), 7), 7, 4, None)
+        rules.check_statement(said(Fraction(k, 10), 7), 7, 4, None)
     for spent in (0, "3/10", "8/10", "9/20"):
         with pytest.raises(ContradictionError, match=r"by round 7, where the terms make it at least 0\.4"):
-            rules.check_standing(said(spent, 7), 7, 4, None)
+            rules.check_statement(said(spent, 7), 7, 4, None)
     with pytest.raises(ContradictionError, match="had spent more before: its ledger was rolled back"):
-        rules.check_standing(said("5/10", 7), 7, 4, said("6/10", 6))
+        rules.check_statement(said("5/10", 7), 7, 4, said("6/10", 6))
 
 
 @pytest.mark.parametrize("gaps", [{}, {"learning__straggler": "skip", "learning__quorum": 1}])
@@ -159,30 +159,30 @@ def test_gaussian_accounts_are_compared_as_far_as_machines_agree(gaps):
     for k in (1, 5, 9, 10):
         spent = spent_after(k)
         for off in (0, Fraction(1, 10**9), -Fraction(1, 10**9)):
-            rules.check_standing(said(spent + off, k), k, k, None)
+            rules.check_statement(said(spent + off, k), k, k, None)
     for wrong in (0, spent_after(5) * Fraction(99, 100), spent_after(4)):
         with pytest.raises(ContradictionError, match="has spent"):
-            rules.check_standing(said(wrong, 5), 5, 5, None)
+            rules.check_statement(said(wrong, 5), 5, 5, None)
 
 
 def test_an_account_that_was_closed_is_spent_whole_and_gives_no_further_answer():
     for rules, _ in (rules_of(), rules_of(learning__straggler="skip", learning__quorum=1)):
-        rules.check_standing(said(1, 3), 0, 3, None)
-        rules.check_standing(said(1, 3), 2, 2, said(1, 3))  # a stored answer
+        rules.check_statement(said(1, 3), 0, 3, None)
+        rules.check_statement(said(1, 3), 2, 2, said(1, 3))  # a stored answer
         with pytest.raises(ContradictionError, match="has spent 1 by round 4"):
-            rules.check_standing(said(1, 4), 4, 4, said(1, 3))
+            rules.check_statement(said(1, 4), 4, 4, said(1, 3))
 
 
 def test_a_score_costs_its_own_part_on_top():
     rules, _ = rules_of(**SCORED)
-    rules.check_standing(said(1, 11, rounds=11), 11, 11, None)
-    rules.check_standing(said("1/2", 10, rounds=11), 10, 10, None)
+    rules.check_statement(said(1, 11, rounds=11), 11, 11, None)
+    rules.check_statement(said("1/2", 10, rounds=11), 10, 10, None)
     with pytest.raises(ContradictionError):
-        rules.check_standing(said("11/20", 11, rounds=11), 11, 11, None)
+        rules.check_statement(said("11/20", 11, rounds=11), 11, 11, None)
     missing, _ = rules_of(**SCORED, learning__straggler="skip", learning__quorum=1)
-    missing.check_standing(said("11/20", 11, rounds=11), 11, 2, None)  # one round of training, and the score
+    missing.check_statement(said("11/20", 11, rounds=11), 11, 2, None)  # one round of training, and the score
     with pytest.raises(ContradictionError):
-        missing.check_standing(said("1/10", 11, rounds=11), 11, 2, None)
+        missing.check_statement(said("1/10", 11, rounds=11), 11, 2, None)
 
 
 def test_a_ledger_only_grows():
@@ -204,6 +204,6 @@ def test_a_ledger_only_grows():
 def test_a_round_that_is_not_an_owners_turn_is_a_contradiction_not_a_refusal():
     terms = make_terms(N, N).changed(owners={"a": {"stride": 2}})
     rules = Scrutiny(resolve(terms).part("a"), gaps=False)
-    rules.check_standing(said("2/5", 3, rounds=9), 3, 2, None)
+    rules.check_statement(said("2/5", 3, rounds=9), 3, 2, None)
     with pytest.raises(ContradictionError, match="in which it has no turn"):
-        rules.check_standing(said("1/5", 2, rounds=9), 2, 1, None)
+        rules.check_statement(said("1/5", 2, rounds=9), 2, 1, None)

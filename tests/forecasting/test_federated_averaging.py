@@ -5,7 +5,7 @@ import pytest
 
 import parley
 from parley.forecasting import forecast
-from parley.forecasting.response import linear_response
+from parley.forecasting.error_moments import error_moments
 from parley.games import negotiate
 from parley.learning.federated_averaging import FederatedAveraging
 from parley.objectives import LinearRegression
@@ -23,7 +23,7 @@ def test_the_moments_are_those_of_the_algorithm_itself():
     """4,000 runs of the algorithm's own code on a quadratic with a penalty, in standard errors."""
     T, curvature, start, r = 8, np.array([0.5, 2.0]), np.array([1.0, -1.0]), 0.2
     algorithm = FederatedAveraging(LinearRegression(r), T, None, 0.3, local_steps=5)
-    response = linear_response(algorithm, curvature, start)
+    moments = error_moments(algorithm, curvature, start)
     rng = np.random.default_rng(0)
     state = algorithm.start(np.zeros(2), (4000,))
     state = type(state)(1, state.theta + start, state.memory)
@@ -31,9 +31,9 @@ def test_the_moments_are_those_of_the_algorithm_itself():
         noise = rng.normal(scale=0.7, size=state.theta.shape)
         ends = (1 - 0.3 * (curvature + r)) ** 5 * state.theta  # five steps on a quadratic, written out
         state = algorithm.update(state, (state.theta - ends) / (0.3 * 5) + noise)
-        variance = 0.7**2 * response.gain[k - 1]
+        variance = 0.7**2 * moments.gain[k - 1]
         model = algorithm.model(state)
-        assert (np.abs(model.mean(axis=0) - response.bias[k - 1]) < 4.5 * np.sqrt(variance / 4000) + 1e-12).all()
+        assert (np.abs(model.mean(axis=0) - moments.bias[k - 1]) < 4.5 * np.sqrt(variance / 4000) + 1e-12).all()
         assert (np.abs(model.var(axis=0) / variance - 1) < 0.15).all()
 
 

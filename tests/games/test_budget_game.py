@@ -66,7 +66,7 @@ def as_game(c):
         flat = profiles.reshape(-1, c.owners)
         result = np.zeros_like(flat)
         for row, epsilon in enumerate(flat):
-            members = epsilon >= c.box[0]
+            members = epsilon >= c.budget_range[0]
             if members.sum() < 2:
                 continue
             n = rows[members].sum()
@@ -77,7 +77,7 @@ def as_game(c):
                 result[row, i] = c.value[i] * (cost.estimation / rows[i] - together) - lost
         return result.reshape(profiles.shape)
 
-    return Game(payoff, np.zeros(c.owners), np.full(c.owners, c.box[1]))
+    return Game(payoff, np.zeros(c.owners), np.full(c.owners, c.budget_range[1]))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -90,7 +90,7 @@ def test_nobody_gains_by_leaving_joining_or_another_budget(seed):
     np.testing.assert_allclose(here, stable.payoff, rtol=1e-9, atol=1e-9)
     for i in range(c.owners):
         tried = np.repeat(profile[None], 801, axis=0)
-        tried[:, i] = np.concatenate([[0.0], np.geomspace(*c.box, 800)])
+        tried[:, i] = np.concatenate([[0.0], np.geomspace(*c.budget_range, 800)])
         assert game.payoff(tried)[:, i].max() - here[i] < 1e-9 * max(1.0, abs(here[i]))
     assert largest_gain(c, free_deal(c)) < 1e-6
 
@@ -109,7 +109,7 @@ def test_given_who_joins_budgets_do_not_depend_on_each_other(seed):
         together = cost.estimation / n + cost.bias + cost.noise_price * (NOISE / profiles**2).sum(-1, keepdims=True) / n**2
         return c.value * (cost.estimation / rows - together) - np.apply_along_axis(c.privacy_cost, -1, profiles)
 
-    game = Game(joined, np.full(3, c.box[0]), np.full(3, c.box[1]))
+    game = Game(joined, np.full(3, c.budget_range[0]), np.full(3, c.budget_range[1]))
     found = best_responses(game, 0, rng.uniform(0.1, 9, (4, 3)))
     pay = joined(np.stack([found, np.full(4, 5.0), np.full(4, 5.0)], axis=1))[:, 0]
     assert pay.max() <= joined(np.array([expected[0], 5.0, 5.0]))[0] + 1e-6 * max(1.0, abs(pay.max()))
@@ -192,7 +192,7 @@ def test_no_contracts_on_a_grid_are_cheaper(seed):
     c = random_game(seed, owners=2, kinds=("linear", "exponential"))
     everyone = np.ones(2, dtype=bool)
     target = 3 * c.fitness(np.full(2, 10.0), everyone)
-    grid = np.geomspace(*c.box, 300)
+    grid = np.geomspace(*c.budget_range, 300)
     pairs = np.array(list(itertools.product(grid, grid)))
     rows, bias = c.stakes.records, c.stakes.cost.bias
     n = rows.sum()

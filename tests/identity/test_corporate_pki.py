@@ -11,7 +11,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from consortium import Consortium
 from parley.errors import CertificateError
 from parley.exchange.remote import RemoteOwner
-from parley.identity.certificates import check_identity, read_certificate
+from parley.identity.certificates import read_certificate
+from parley.identity.trust import check_identity
 
 NOW = datetime.now(UTC)
 PEM = serialization.Encoding.PEM
@@ -75,7 +76,7 @@ def test_an_intermediate_authority_is_enough_for_owner_and_learner(bank):
     address = f"127.0.0.1:{bank.ports['a']}"
     for revoked in (frozenset(), frozenset({7})):  # with a list, the owner's certificate is looked at first
         peer = RemoteOwner("a", address, bank.identity(), revoked=revoked)
-        assert peer.stand(terms.hash, "learner", 10).rounds == 2
+        assert peer.statement(terms.hash, "learner", 10).rounds == 2
         peer.close()
     assert len(bank.learn()["theta"]) == 3
 

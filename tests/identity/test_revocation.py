@@ -3,17 +3,17 @@
 import pytest
 
 from parley.errors import CertificateError
-from parley.identity import certificates
+from parley.identity import certificate_authority, certificates, revocation_list, signing_requests
 from parley.identity.revocation import Revocations
 from parley.identity.settings import Identity
 
 
 @pytest.fixture
 def folder(tmp_path):
-    certificates.make_authority(tmp_path, "Test", 3650)
+    certificate_authority.make_authority(tmp_path, "Test", 3650)
     for name in ("a", "b"):
-        certificates.make_request(tmp_path, name)
-        certificates.issue(tmp_path, tmp_path / f"{name}.csr", 365)
+        signing_requests.make_request(tmp_path, name)
+        certificate_authority.issue(tmp_path, tmp_path / f"{name}.csr", 365)
     return tmp_path
 
 
@@ -33,26 +33,26 @@ def test_an_older_list_takes_nothing_back_and_a_later_one_does(folder):
     thief = certificates.read_certificate(folder / "b.crt")
     revocations, warnings = follow(folder)
     lists = [(folder / "ca.crl").read_bytes()]
-    assert not revocations.hold(thief)
-    certificates.revoke(folder, "b", 30)
+    assert not revocations.revokes(thief)
+    certificate_authority.revoke(folder, "b", 30)
     lists.append((folder / "ca.crl").read_bytes())
-    assert revocations.hold(thief)
+    assert revocations.revokes(thief)
     for wrong, sentence in ((lists[0], "not later than the one in force"), (lists[0] + lists[1], "more than one thing")):
         put(folder, wrong)
-        assert revocations.hold(thief)
-        assert revocations.hold(thief)
+        assert revocations.revokes(thief)
+        assert revocations.revokes(thief)
         assert sentence in warnings.pop()
         assert not warnings
     (folder / "ca.crl").unlink()
-    certificates.revoke(folder, None, 30)  # an authority that lost its list: the first number again, and then the second
-    certificates.revoke(folder, None, 30)
-    assert certificates.list_number(certificates.read_revocations(folder / "ca.crl", revocations._authority)) == 2
-    assert revocations.hold(thief)
+    certificate_authority.revoke(folder, None, 30)  # an authority that lost its list: the first number again, and then the second
+    certificate_authority.revoke(folder, None, 30)
+    assert revocation_list.list_number(revocation_list.read_revocations(folder / "ca.crl", revocations._authority)) == 2
+    assert revocations.revokes(thief)
     assert "not later than the one in force" in warnings.pop()
     put(folder, lists[1])  # the same once more is no news
-    assert revocations.hold(thief)
-    certificates.revoke(folder, "a", 30)
-    assert revocations.hold(thief)
+    assert revocations.revokes(thief)
+    certificate_authority.revoke(folder, "a", 30)
+    assert revocations.revokes(thief)
     assert not warnings
 
 

@@ -10,14 +10,14 @@ from parley.errors import Malformed, OutOfOrder, OutsideBox, TermsError
 from parley.exchange import messages
 from parley.learning.algorithm import Asker
 from parley.learning.algorithms import make_algorithm
-from parley.learning.deployed import plan_run
+from parley.learning.deployed import prepare_run
 from parley.ledger import Ledger
 from parley.mechanisms.gaussian import gaussian_ratio
 from parley.promise import promise
 from parley.queries import GradientQuery, StatisticsQuery, UpdateQuery
 from parley.serving.acceptance import Acceptance, Acceptances, Caller
-from parley.serving.desk import Desk
 from parley.serving.log import Log
+from parley.serving.service import OwnerService
 from parley.setup import resolve
 from samples import BOUNDS, class_table, make_terms, regression_table
 
@@ -130,7 +130,7 @@ def test_other_agreements_answer_no_updates(tmp_path):
 
 
 def test_a_learner_elsewhere_gets_the_same_updates_through_the_desk(tmp_path):
-    """Bytes in, bytes out at a real desk with a real ledger; the learner's plan is made of the terms alone."""
+    """Bytes in, bytes out at a real service with a real ledger; the learner's plan is made of the terms alone."""
     terms = averaging_terms(200, epsilon=0.5, learning__horizon=3)
     owner = parley.Owner("a", regression_table(200), ledger=Ledger(tmp_path / "a.ledger", 0.5, 1e-6))
     owner.accept(terms)
@@ -140,15 +140,15 @@ def test_a_learner_elsewhere_gets_the_same_updates_through_the_desk(tmp_path):
     )
     acceptances = Acceptances(tmp_path / "accepted")
     acceptances.store(Acceptance(terms))
-    desk = Desk(owner, acceptances, Log(io.StringIO()))
-    plan = plan_run(terms, tmp_path / "checkpoint")
+    service = OwnerService(owner, acceptances, Log(io.StringIO()))
+    plan = prepare_run(terms, tmp_path / "checkpoint")
     state = plan.start
     for _ in range(3):
         query = plan.algorithm.query(state, Asker.of(plan.setup))
-        reply = desk.ask(messages.write_query(query), Caller(("learner",)))
+        reply = service.ask(messages.write_query(query), Caller(("learner",)))
         told = messages.read_answer(reply, query, "a", 200, plan.setup.parameters)
         state = plan.algorithm.update(state, told.answer.value)
-    assert told.standing.spent == Fraction(1, 2)
+    assert told.statement.spent == Fraction(1, 2)
     np.testing.assert_array_equal(plan.algorithm.model(state), parley.train(terms, [owner]).theta[0])
     assert plan.algorithm.step == owner.prepare(terms).part.training.question.walk.step
 
@@ -202,7 +202,7 @@ def test_owner_learner_and_forecast_refuse_what_nothing_bounds(tmp_path, changes
         parley.Owner("a", regression_table(100), ledger=ledger).accept(terms)
     assert ledger.reserved == (0, 0)
     with pytest.raises(TermsError, match=match):
-        plan_run(terms, tmp_path / "checkpoint")
+        prepare_run(terms, tmp_path / "checkpoint")
     with pytest.raises(TermsError, match=match):
         parley.forecast(terms, pilot=regression_table(200))
     averaging_terms(100, learning__step=0.333)

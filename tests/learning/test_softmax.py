@@ -3,27 +3,20 @@
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
-from sklearn.datasets import load_iris
 
 import parley
 from parley.exchange.federation import Federation
-from parley.exchange.remote import OwnOwner
-from parley.learning.deployed import learn, plan_run
+from parley.exchange.remote import LocalOwner
+from parley.learning.deployed import learn, prepare_run
 from parley.ledger import Ledger
 from parley.outcome import JointSoftmaxClassifier
-
-FEATURES = ["sepal length", "sepal width", "petal length", "petal width"]
-BOUNDS = {"sepal length": [4.0, 8.0], "sepal width": [2.0, 4.5], "petal length": [1.0, 7.0], "petal width": [0.0, 2.5]}
-CLASSES = ["setosa", "versicolor", "virginica"]
+from samples import IRIS, SPECIES, iris_table
 
 
 @pytest.fixture(scope="module")
 def flowers():
-    data = load_iris()
-    table = pd.DataFrame(data.data, columns=FEATURES).assign(species=np.array(CLASSES)[data.target])
-    return table.sample(frac=1, random_state=0, ignore_index=True)
+    return iris_table()
 
 
 def iris_terms(epsilon=3.0, learner="learner", clip=4.0, rows=(50, 50, 50), **sections):
@@ -31,9 +24,9 @@ def iris_terms(epsilon=3.0, learner="learner", clip=4.0, rows=(50, 50, 50), **se
         "model": {
             "kind": "softmax-regression",
             "target": "species",
-            "features": FEATURES,
-            "bounds": BOUNDS,
-            "categories": {"species": CLASSES},
+            "features": [*IRIS],
+            "bounds": IRIS,
+            "categories": {"species": SPECIES},
             "holdout": 0.2,
             "radius": 10.0,
         },
@@ -72,9 +65,9 @@ def test_three_owners_release_between_machines_and_predict_names(flowers, tmp_pa
     ]
     for owner in owners:
         owner.accept(terms)
-    run = plan_run(terms, tmp_path / "kept", tmp_path / "model.json")
-    federation = Federation(run.setup, [OwnOwner(owner) for owner in owners], 20.0, lambda sentence: None)
-    federation.greet()
+    run = prepare_run(terms, tmp_path / "kept", tmp_path / "model.json")
+    federation = Federation(run.setup, [LocalOwner(owner) for owner in owners], 20.0, lambda sentence: None)
+    federation.fetch_statements()
     result, unheard = learn(run, federation, run.begin(resume=False))
     federation.close()
     assert unheard == []
@@ -87,13 +80,13 @@ def test_three_owners_release_between_machines_and_predict_names(flowers, tmp_pa
     model = parley.load_model(tmp_path / "model.json")
     assert isinstance(model, JointSoftmaxClassifier)
     assert model.released_
-    assert model.classes_.tolist() == CLASSES
+    assert model.classes_.tolist() == SPECIES
     assert (model.coef_.shape, model.intercept_.shape) == ((3, 4), (3,))
     np.testing.assert_array_equal(model.theta_, result.theta[0])
-    assert {*model.predict(flowers)} <= {*CLASSES}
+    assert {*model.predict(flowers)} <= {*SPECIES}
     probability = model.predict_proba(flowers)
     np.testing.assert_allclose(probability.sum(axis=1), 1)
-    np.testing.assert_array_equal(model.predict(flowers), np.array(CLASSES)[probability.argmax(axis=1)])
+    np.testing.assert_array_equal(model.predict(flowers), np.array(SPECIES)[probability.argmax(axis=1)])
     prepared = result.model.preparation_.matrix(flowers, "rows")
     np.testing.assert_allclose(
         model.decision_function(flowers), prepared[:, :4] @ model.coef_.T + model.intercept_, rtol=1e-9, atol=1e-9
@@ -113,7 +106,7 @@ def test_a_forecast_runs_the_algorithm_on_the_pilot_and_meets_what_training_give
 
 def test_numbers_may_be_classes_too(flowers):
     """Digits as numbers in the table, named in the terms as text."""
-    table = flowers.assign(species=flowers["species"].map({name: i for i, name in enumerate(CLASSES)}))
+    table = flowers.assign(species=flowers["species"].map({name: i for i, name in enumerate(SPECIES)}))
     terms = iris_terms(epsilon=1e5, rows=(150,), model={"categories": {"species": ["0", "1", "2"]}}, learning={"horizon": 200})
     named = iris_terms(epsilon=1e5, rows=(150,), learning={"horizon": 200})
     by_number = parley.train(terms, [parley.Owner("a", table)], seed=1)

@@ -6,8 +6,8 @@ import pytest
 import parley
 from parley.errors import ExchangeError
 from parley.exchange.federation import Federation
-from parley.exchange.remote import OwnOwner
-from parley.learning.deployed import learn, plan_run
+from parley.exchange.remote import LocalOwner
+from parley.learning.deployed import learn, prepare_run
 from parley.ledger import Ledger
 from parley.schedule import make_schedule
 from samples import make_terms, regression_table
@@ -93,12 +93,12 @@ def test_a_deployed_run_takes_turns_and_goes_on_after_a_break(tmp_path, turns, o
     ]
     for owner in owners:
         owner.accept(terms)
-    run, warnings = plan_run(terms, tmp_path / "kept"), []
+    run, warnings = prepare_run(terms, tmp_path / "kept"), []
 
     def learned(kind, begin):
-        federation = kind(run.setup, [OwnOwner(o) for o in owners], 20.0, warnings.append, begin.heads, begin.answers)
+        federation = kind(run.setup, [LocalOwner(o) for o in owners], 20.0, warnings.append, begin.heads, begin.answers)
         federation.last = 8
-        federation.greet()
+        federation.fetch_statements()
         try:
             return learn(run, federation, begin)
         finally:

@@ -7,8 +7,8 @@ import pytest
 import parley
 from parley.errors import ContentMismatch, ExchangeError, Malformed, OutOfOrder
 from parley.exchange.federation import Federation
-from parley.exchange.remote import OwnOwner
-from parley.learning.deployed import learn, plan_run
+from parley.exchange.remote import LocalOwner
+from parley.learning.deployed import learn, prepare_run
 from parley.ledger import Ledger
 from parley.objectives.score import scoring
 from parley.objectives.score_figures import error_figures
@@ -228,10 +228,10 @@ class Interrupted(Federation):
 @pytest.mark.parametrize("late", [False, True])
 def test_a_run_that_lacks_only_its_score_goes_on(tmp_path, late):
     terms = scored(300, 200, learning__horizon=4)
-    owners, run = books(tmp_path, terms), plan_run(terms, tmp_path / "checkpoint", tmp_path / "model.json")
+    owners, run = books(tmp_path, terms), prepare_run(terms, tmp_path / "checkpoint", tmp_path / "model.json")
 
     def learned(kind, begin):
-        peers = [OwnOwner(owner) for owner in owners]
+        peers = [LocalOwner(owner) for owner in owners]
         federation = kind(run.setup, peers, 20.0, lambda sentence: None, begin.heads, begin.answers)
         federation.late = late
         try:

@@ -11,7 +11,7 @@ from cryptography import x509
 
 from consortium import Consortium
 from parley.exchange.remote import RemoteOwner
-from parley.identity import certificates
+from parley.identity import certificate_authority, certificates, signing_requests
 
 
 @pytest.fixture
@@ -48,14 +48,14 @@ def until_said(bank, event, words=""):
 def test_a_renewed_certificate_is_shown_without_a_restart_and_open_lines_go_on(bank):
     first = certificates.read_certificate(bank.folder / "a.crt")
     peer = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", bank.identity())
-    assert peer.stand(bank.terms.hash, "learner", 10).rounds == 3
+    assert peer.statement(bank.terms.hash, "learner", 10).rounds == 3
     assert shown(bank) == first
-    renewed = certificates.renew(bank.folder, bank.folder / "a.crt", 100)
+    renewed = certificate_authority.renew(bank.folder, bank.folder / "a.crt", 100)
     assert shown(bank) == renewed  # at the very next handshake
-    assert peer.stand(bank.terms.hash, "learner", 10).rounds == 3
+    assert peer.statement(bank.terms.hash, "learner", 10).rounds == 3
     peer.close()
     fresh = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", bank.identity(), certificates.fingerprint(first))
-    assert fresh.stand(bank.terms.hash, "learner", 10).rounds == 3
+    assert fresh.statement(bank.terms.hash, "learner", 10).rounds == 3
     fresh.close()
     (said,) = until_said(bank, "renewed")
     assert said["fingerprint"] == certificates.fingerprint(first)
@@ -65,11 +65,11 @@ def test_a_renewed_certificate_is_shown_without_a_restart_and_open_lines_go_on(b
 def test_a_new_key_is_followed_once_both_files_are_there(bank):
     """In between, key and certificate do not belong together: the old pair is shown."""
     first = shown(bank)
-    certificates.revoke(bank.folder, "a", 30)
+    certificate_authority.revoke(bank.folder, "a", 30)
     new = bank.folder / "new"
     new.mkdir()
-    certificates.make_request(new, "a")
-    _, certificate = certificates.issue(bank.folder, new / "a.csr", 100)
+    signing_requests.make_request(new, "a")
+    _, certificate = certificate_authority.issue(bank.folder, new / "a.csr", 100)
     assert shown(bank) == first
     until_said(bank, "warning", "the certificate read before is shown")
     shutil.copy(new / "a.key", bank.folder / "a.key")
@@ -81,9 +81,9 @@ def test_a_new_key_is_followed_once_both_files_are_there(bank):
 def test_new_files_that_do_not_fit_change_nothing_and_are_told_of(bank, wrong, tmp_path_factory):
     first, certificate, key = shown(bank), bank.folder / "a.crt", bank.folder / "a.key"
     other = tmp_path_factory.mktemp("other")
-    certificates.make_authority(other, "Other", 100)
-    certificates.make_request(other, "a")
-    certificates.issue(other, other / "a.csr", 50)
+    certificate_authority.make_authority(other, "Other", 100)
+    signing_requests.make_request(other, "a")
+    certificate_authority.issue(other, other / "a.csr", 50)
     words = {
         "damaged": "not a certificate in PEM form",
         "foreign": "not issued by the authority",
@@ -99,11 +99,11 @@ def test_new_files_that_do_not_fit_change_nothing_and_are_told_of(bank, wrong, t
         shutil.copy(other / "a.crt", certificate)
     elif wrong == "readable":
         key.chmod(0o644)
-        certificates.renew(bank.folder, certificate, 100)
+        certificate_authority.renew(bank.folder, certificate, 100)
     elif wrong == "missing":
         certificate.unlink()
     elif wrong == "ended":
-        certificates.renew(bank.folder, certificate, -1)
+        certificate_authority.renew(bank.folder, certificate, -1)
     else:
         for file in ("a.crt", "ca.crl", "ca.crt"):
             shutil.copy(other / file, bank.folder / file)

@@ -78,7 +78,7 @@ def test_the_page_says_what_ledger_and_log_say(bank):
         ("parley_refusals_total", "out-of-order"): 1,
         ("parley_ready",): 1,
         ("parley_ledger_entries",): 4,
-        ("parley_ledger_head",): int(told[-1].standing.head.hash[:12], 16),
+        ("parley_ledger_head",): int(told[-1].statement.head.hash[:12], 16),
     }.items():
         assert found[name] == number, name
     for of, days in {"certificate": 365, "authority": 3650, "revocation-list": 365}.items():

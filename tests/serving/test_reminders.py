@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from consortium import Consortium
 from parley.cli.app import app
 from parley.errors import CertificateError
-from parley.identity import certificates
+from parley.identity import certificate_authority
 from parley.identity.settings import load_owner
 from parley.serving import daemon
 from parley.serving.log import Log
@@ -48,7 +48,7 @@ def test_a_daemon_that_runs_says_every_day_what_ends_soon(bank, monkeypatch, day
     """A day is short here. Of the certificate that it shows: once a renewed one is, no more of the old one."""
     monkeypatch.setattr(daemon, "DAY", 0.1)
     monkeypatch.setattr(daemon, "LOOK", 0.1)
-    certificates.renew(bank.folder, bank.folder / "a.crt", days)
+    certificate_authority.renew(bank.folder, bank.folder / "a.crt", days)
     (bank.folder / "a.ledger").chmod(0o600)
     stop, stream = threading.Event(), StringIO()
     running = threading.Thread(target=daemon.serve, args=(load_owner(bank.folder / "a.toml"), stop, Log(stream)))
@@ -71,7 +71,7 @@ def test_a_daemon_that_runs_says_every_day_what_ends_soon(bank, monkeypatch, day
         until_said("serving")
         time.sleep(0.55)
         told = warnings()
-        certificates.renew(bank.folder, bank.folder / "a.crt", 300)
+        certificate_authority.renew(bank.folder, bank.folder / "a.crt", 300)
         until_said("renewed")
         renewed = [line["event"] for line in lines()].index("renewed")
         (bank.folder / "a.ledger").chmod(0o644)
@@ -84,26 +84,26 @@ def test_a_daemon_that_runs_says_every_day_what_ends_soon(bank, monkeypatch, day
 
 def test_a_learner_hears_what_of_its_identity_ends_soon(tmp_path):
     bank = Consortium(tmp_path, names="a")
-    certificates.revoke(tmp_path, None, 12)
+    certificate_authority.revoke(tmp_path, None, 12)
     listed = bank.identity().model_copy(update={"revoked": tmp_path / "ca.crl"})
     said = identity_reminders(listed)
     (sentence,) = said()
     assert "ca.crl: this revocation list is good for 11 more days" in sentence
     assert not identity_reminders(bank.identity())()
-    certificates.revoke(tmp_path, None, -1)
+    certificate_authority.revoke(tmp_path, None, -1)
     assert "out of date" in said()[0]
     (tmp_path / "ca.crl").unlink()
     assert "no such file" in said()[0]
-    certificates.revoke(tmp_path, None, 365)
+    certificate_authority.revoke(tmp_path, None, 365)
     assert not said()
     short = tmp_path / "short"
     short.mkdir()
-    certificates.make_authority(short, "Test", 20)
+    certificate_authority.make_authority(short, "Test", 20)
     (sentence,) = identity_reminders(listed.model_copy(update={"authority": short / "ca.crt", "revoked": None}))()
     assert "ca.crt: expires in 19 days" in sentence
     assert "needs a new authority" in sentence
     bank.accept(bank.write_terms(horizon=1))
-    certificates.revoke(tmp_path, None, 12)
+    certificate_authority.revoke(tmp_path, None, 12)
     bank.write_addresses(learner='{ own = "missing.toml" }')
     addresses = tmp_path / "addresses.toml"
     addresses.write_text(addresses.read_text().replace("[owners]", 'revoked = "ca.crl"\n[owners]'))

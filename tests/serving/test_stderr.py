@@ -14,9 +14,9 @@ from io import StringIO
 import pytest
 
 from consortium import Consortium
-from parley.identity import certificates
+from parley.identity import certificate_authority, signing_requests
 from parley.serving.log import Log
-from parley.serving.stderr import say
+from parley.serving.stderr import log_line
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def knock(port, context=None, content=b"GET / HTTP/1.0\r\n\r\n"):
 
 def test_failed_handshakes_are_counted_and_written_down_once(bank, tmp_path_factory):
     foreign = tmp_path_factory.mktemp("foreign")
-    certificates.make_authority(foreign, "Other", 100)
-    certificates.make_request(foreign, "learner")
-    certificates.issue(foreign, foreign / "learner.csr", 30)
+    certificate_authority.make_authority(foreign, "Other", 100)
+    signing_requests.make_request(foreign, "learner")
+    certificate_authority.issue(foreign, foreign / "learner.csr", 30)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.load_cert_chain(foreign / "learner.crt", foreign / "learner.key")
@@ -87,16 +87,16 @@ print("after", file=sys.stderr)
 def test_lines_of_others_lose_whatever_could_be_a_value():
     stream = StringIO()
     with Log(stream) as log:
-        say(
+        log_line(
             "I1115 20:18:15.640064    6291 ssl_transport_security.cc:2563] Handshake failed with error SSL_ERROR_SSL: nothing\n",
             log,
         )
-        say("E1115 20:18:15.6 77 tcp.cc:12] accept from 10.0.0.7:5555 failed: 24\n", log)
-        say('  File "/lib/x.py", line 7, in <module>\n', log)
-        say("KeyError: 'salary 9'\n", log)
-        say("salary 9\n", log)
-        say("salary 10\n", log)
-        say("\n", log)
+        log_line("E1115 20:18:15.6 77 tcp.cc:12] accept from 10.0.0.7:5555 failed: 24\n", log)
+        log_line('  File "/lib/x.py", line 7, in <module>\n', log)
+        log_line("KeyError: 'salary 9'\n", log)
+        log_line("salary 9\n", log)
+        log_line("salary 10\n", log)
+        log_line("\n", log)
     said = [(line["event"], line["reason"]) for line in map(json.loads, stream.getvalue().splitlines())]
     assert said == [
         ("handshake-failed", "other"),

@@ -33,9 +33,9 @@ def init_command(
     Example:  parley certs init authority --title "Loan consortium"
     """
     with extras():
-        from parley.identity import certificates
+        from parley.identity import certificate_authority
     make_folder(folder)
-    made = certificates.make_authority(folder, title, whole(days, "--days"))
+    made = certificate_authority.make_authority(folder, title, whole(days, "--days"))
     _show(folder / "ca.crt", made)
     console.print(f"{folder / 'ca.crl'}  what was taken back: nothing so far", soft_wrap=True)
     console.print("Give ca.crt and ca.crl to every member. Whoever holds ca.key can issue names: keep it offline.", soft_wrap=True)
@@ -51,12 +51,12 @@ def request_command(
     Example:  parley certs request bank-a
     """
     with extras():
-        from parley.identity import certificates
+        from parley.identity import certificates, signing_requests
     make_folder(out)
-    request = certificates.make_request(out, name)
+    request = signing_requests.make_request(out, name)
     console.print(f"{out / name}.key  the key, readable by you alone")
     console.print(f"{out / name}.csr  the request, for the authority")
-    console.print(f"fingerprint  {certificates.spoken(certificates.fingerprint(request))}", soft_wrap=True)
+    console.print(f"fingerprint  {certificates.grouped(certificates.fingerprint(request))}", soft_wrap=True)
     console.print("Read the fingerprint to the authority over the phone.")
 
 
@@ -71,8 +71,8 @@ def issue_command(
     Example:  parley certs issue bank-a.csr --authority authority
     """
     with extras():
-        from parley.identity import certificates
-    path, issued = certificates.issue(authority, request, whole(days, "--days"))
+        from parley.identity import certificate_authority
+    path, issued = certificate_authority.issue(authority, request, whole(days, "--days"))
     _show(path, issued)
 
 
@@ -87,8 +87,8 @@ def renew_command(
     Example:  parley certs renew authority/bank-a.crt --authority authority
     """
     with extras():
-        from parley.identity import certificates
-    _show(certificate, certificates.renew(authority, certificate, whole(days, "--days")))
+        from parley.identity import certificate_authority
+    _show(certificate, certificate_authority.renew(authority, certificate, whole(days, "--days")))
 
 
 @certs_app.command("revoke")
@@ -104,8 +104,8 @@ def revoke_command(
     Example:  parley certs revoke bank-a --authority authority
     """
     with extras():
-        from parley.identity import certificates
-    listed = certificates.revoke(authority, name, whole(days, "--days"))
+        from parley.identity import certificate_authority
+    listed = certificate_authority.revoke(authority, name, whole(days, "--days"))
     console.print(f"{authority / 'ca.crl'}  certificates taken back: {len(listed)}", soft_wrap=True)
     until = (
         f"good until   {listed.next_update_utc:%Y-%m-%d}; before that, date it anew: parley certs revoke --authority {authority}"
@@ -122,20 +122,20 @@ def revoke_command(
 def show_command(file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, or a request for one.")]) -> None:
     """Whose certificate or request is it, what is its fingerprint, when does it end?"""
     with extras():
-        from parley.identity import certificates
+        from parley.identity import certificates, signing_requests
     if b"CERTIFICATE REQUEST" not in file.read_bytes():
         _show(file, certificates.read_certificate(file))
         return
-    request = certificates.read_request(file)
-    console.print(f"{file}  a request for {certificates.requested_name(request)}", soft_wrap=True)
-    console.print(f"fingerprint  {certificates.spoken(certificates.fingerprint(request))}", soft_wrap=True)
+    request = signing_requests.read_request(file)
+    console.print(f"{file}  a request for {signing_requests.requested_name(request)}", soft_wrap=True)
+    console.print(f"fingerprint  {certificates.grouped(certificates.fingerprint(request))}", soft_wrap=True)
 
 
 def _show(path: Path, certificate: Any) -> None:
     from parley.identity import certificates
 
     console.print(f"{path}  for {', '.join(certificates.names(certificate)) or 'the authority itself'}", soft_wrap=True)
-    console.print(f"fingerprint  {certificates.spoken(certificates.fingerprint(certificate))}", soft_wrap=True)
+    console.print(f"fingerprint  {certificates.grouped(certificates.fingerprint(certificate))}", soft_wrap=True)
     console.print(f"good until   {certificate.not_valid_after_utc:%Y-%m-%d}, {certificates.days_left(certificate)} days from now")
     warning = certificates.expiry_warning(path)
     if warning is not None:

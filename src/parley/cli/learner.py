@@ -17,7 +17,7 @@ from parley.cli.train import guarantee, show_scores
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.learning.algorithm import State
-from parley.learning.deployed import learn, plan_run
+from parley.learning.deployed import learn, prepare_run
 from parley.outcome import Result
 from parley.owner import Agreement
 from parley.report.tables import number, terminal_table
@@ -26,7 +26,7 @@ from parley.terms import Terms, load_terms
 from parley.validate import positive
 
 if TYPE_CHECKING:
-    from parley.exchange.federation import Federation, Heard
+    from parley.exchange.federation import Federation, PeerStatus
     from parley.exchange.remote import Peer
 
 BY_THEIR_WORD = (
@@ -67,7 +67,7 @@ def run_command(
     terms = load_terms(terms_file)
     require_shared_sample(terms)
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
-    run = plan_run(terms, kept, save)
+    run = prepare_run(terms, kept, save)
     begin = run.begin(resume)
     peers, own = find_owners(terms, owners)
     if save_own is not None and own is None:
@@ -76,7 +76,7 @@ def run_command(
     federation = Federation(run.setup, peers, patience, warn, begin.heads, begin.answers)
     try:
         if not run.finished(begin):  # a finished run needs nobody
-            federation.greet()
+            federation.fetch_statements()
         with watched(terms, federation) as progress:
             result, unheard = learn(run, federation, begin, own, progress)
     finally:
@@ -86,7 +86,7 @@ def run_command(
     if as_json:
         print_json(
             result.to_json()
-            | {"latency": {name: heard.mean_seconds for name, heard in federation.heard.items()}, "unheard": unheard}
+            | {"latency": {name: status.mean_seconds for name, status in federation.status.items()}, "unheard": unheard}
         )
     else:
         show(result, federation, unheard)
@@ -112,13 +112,14 @@ def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="W
 
 def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement | None]:
     """Everybody to ask, and the learner's own agreement if it is an owner with its table here."""
-    from parley.exchange.remote import OwnOwner, RemoteOwner
-    from parley.identity.certificates import check_identity, revoked_serials
+    from parley.exchange.remote import LocalOwner, RemoteOwner
+    from parley.identity.revocation_list import revoked_serials
     from parley.identity.settings import Pinned, load_addresses, load_owner
+    from parley.identity.trust import check_identity
     from parley.serving.acceptance import Acceptances
     from parley.serving.daemon import open_owner
-    from parley.serving.desk import adopt
     from parley.serving.reminders import identity_reminders
+    from parley.serving.service import open_agreement
 
     known = load_addresses(addresses)
     revoked = frozenset[int]()
@@ -142,8 +143,8 @@ def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], Agreement 
                 f"{addresses}: owners.{name}: only the learner's own table ({terms.learning.learner!r}) can be in process"
             )
         owner = open_owner(settings)
-        agreement = adopt(owner, Acceptances(settings.accepted), terms.hash)
-        peers.append(OwnOwner(owner))
+        agreement = open_agreement(owner, Acceptances(settings.accepted), terms.hash)
+        peers.append(LocalOwner(owner))
     return peers, agreement
 
 
@@ -157,22 +158,22 @@ def watched(terms: Terms, federation: "Federation") -> Iterator[Callable[[State]
             nonlocal shown
             now = time.monotonic()
             if live.console.is_terminal and now - shown > 0.2:
-                live.update(standing_table(terms, federation.heard, state.round - 1), refresh=True)
+                live.update(status_table(terms, federation.status, state.round - 1), refresh=True)
                 shown = now
 
         yield progress
 
 
-def standing_table(terms: Terms, heard: "dict[str, Heard]", done: int) -> Table:
+def status_table(terms: Terms, known: "dict[str, PeerStatus]", done: int) -> Table:
     """Every owner's latency and what is left of its budget."""
     rows = [["owner", "last round", "latency", "ε left"]]
     for part in terms.owners:
-        word = heard.get(part.name)
-        if word is None:
+        status = known.get(part.name)
+        if status is None:
             rows.append([part.name, "–", "–", "–"])
         else:
-            latency = f"{1e3 * word.seconds:.0f} ms" if word.answers else "–"
-            rows.append([part.name, str(word.round or "–"), latency, number(float(word.standing.left), side="below")])
+            latency = f"{1e3 * status.seconds:.0f} ms" if status.answers else "–"
+            rows.append([part.name, str(status.round or "–"), latency, number(float(status.statement.left), side="below")])
     return terminal_table(rows, f"round {done} of {terms.learning.horizon}")
 
 
@@ -183,8 +184,8 @@ def show(result: Result, federation: "Federation", unheard: list[str]) -> None:
     turns = make_schedule(result.terms)
     rows = [["owner", "records", "ε promised", "ε spent", "answers used", "mean latency"]]
     for o in result.owners:
-        word = federation.heard.get(o.name)
-        latency = None if word is None else word.mean_seconds
+        status = federation.status.get(o.name)
+        latency = None if status is None else status.mean_seconds
         at_least = o.name in unheard and o.epsilon_spent is not None
         spent = f"{'≥ ' if at_least else ''}{number(o.epsilon_spent, side='below' if at_least else 'above')}"
         figures = [f"{o.records:,}", number(o.epsilon, side="above"), spent, f"{o.answers} of {len(turns.rounds_of(o.name))}"]

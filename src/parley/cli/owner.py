@@ -108,7 +108,8 @@ def accept_command(
     """
     terms = load_terms(terms_file)  # before the libraries that the rest needs
     with extras():
-        from parley.identity.certificates import fingerprint, names, read_certificate, require_private, trusted_certificate
+        from parley.identity.certificates import fingerprint, names, read_certificate
+        from parley.identity.trust import require_private, trusted_certificate
         from parley.serving.daemon import open_owner
         from parley.serving.reminders import ledger_warning
     from parley.doubts import doubts, figures

@@ -15,7 +15,7 @@ from parley.ledger.backup import back_up, restore
 from parley.report.tables import number, terminal_table
 from parley.schedule import agreed_answers
 from parley.serving.acceptance import Acceptances
-from parley.serving.sole import sole_daemon
+from parley.serving.daemon_lock import daemon_lock
 from parley.validate import printable
 
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]
@@ -95,7 +95,7 @@ def show_ledger(content: dict[str, Any]) -> None:
                 answers,
             ]
         )
-    console.print(terminal_table(table, f"Books of {content['owner']}"))
+    console.print(terminal_table(table, f"LedgerSnapshot of {content['owner']}"))
     left = content["lifetime"]["epsilon"] - content["reserved"]["epsilon"]
     deltas = content["lifetime"]["delta"], content["reserved"]["delta"]
     console.print(
@@ -153,7 +153,7 @@ def restore_command(
         errors_console.print("Nothing was restored.")
         raise typer.Exit(1)
     if settings.ledger.exists():
-        with sole_daemon(settings.ledger):
+        with daemon_lock(settings.ledger):
             head, aside = restore(file, settings.ledger, settings.name, lost, everything)
     else:
         head, aside = restore(file, settings.ledger, settings.name, lost, everything)

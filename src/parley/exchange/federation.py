@@ -19,24 +19,24 @@ from typing import Any, TypeVar
 
 from parley.account import Head
 from parley.errors import ContradictionError, ExchangeError, ParleyError, Refusal, Unavailable, UnknownTerms
-from parley.exchange.messages import LARGEST_MESSAGE, Standing, Told
+from parley.exchange.messages import LARGEST_MESSAGE, AccountStatement, AnswerReply
 from parley.exchange.remote import Peer
 from parley.exchange.scrutiny import Scrutiny
 from parley.queries import Answer, Query
 from parley.setup import Setup
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts
-LAST_WORD = 10.0  # seconds, at the end, for owners that were late
+CATCH_UP = 10.0  # seconds, at the end, for owners that were late
 
 Warn = Callable[[str], None]
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Heard:
+class PeerStatus:
     """The last word of an owner: where it stood, and after which round; how long its last answer took, and all of them."""
 
-    standing: Standing
+    statement: AccountStatement
     round: int = 0
     seconds: float = 0.0
     total_seconds: float = 0.0
@@ -48,7 +48,7 @@ class Heard:
 
 
 class Federation:
-    """An `Exchange` whose owners are elsewhere. `heard` holds the last word of every owner, with the round it belongs to.
+    """An `Exchange` whose owners are elsewhere. `status` holds the last word of every owner, with the round it belongs to.
 
     `heads` are the ends of the owners' ledgers as last seen, `answers` how many answers of each were heard, before this run.
     """
@@ -79,29 +79,29 @@ class Federation:
         self._asked: dict[str, int] = {}  # the last round that each owner was asked in
         self._answers = Counter(answers)
         self.heads = dict(heads or {})
-        self.heard: dict[str, Heard] = {}
+        self.status: dict[str, PeerStatus] = {}
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         """The answers of this round, in the order of the terms whatever order they came in."""
         number = next(iter(questions.values())).round
         self._asked |= dict.fromkeys(questions, number)
         began = time.perf_counter()
-        told = self._gather(lambda peer: self._answer(peer, questions[peer.name], began), f"round {number}", questions)
-        for name, (seconds, answer) in told.items():
-            before = self.heard.get(name, Heard(answer.standing))
+        replies = self._gather(lambda peer: self._answer(peer, questions[peer.name], began), f"round {number}", questions)
+        for name, (seconds, reply) in replies.items():
+            before = self.status.get(name, PeerStatus(reply.statement))
             self._answers[name] += 1
-            self._hear(name, Heard(answer.standing, number, seconds, before.total_seconds + seconds, before.answers + 1))
-        return [told[part.name][1].answer for part in self._terms.owners if part.name in told]
+            self._record(name, PeerStatus(reply.statement, number, seconds, before.total_seconds + seconds, before.answers + 1))
+        return [replies[part.name][1].answer for part in self._terms.owners if part.name in replies]
 
-    def greet(self) -> None:
+    def fetch_statements(self) -> None:
         """Hear where the agreement stands from all owners (or a quorum, as the terms say), before anything is asked."""
-        told = self._gather(lambda peer: self._stand(peer, self._deadline), "before the first round", self._peers)
-        for name, standing in told.items():
-            self._hear(name, Heard(standing))
+        statements = self._gather(lambda peer: self._statement(peer, self._deadline), "before the first round", self._peers)
+        for name, statement in statements.items():
+            self._record(name, PeerStatus(statement))
 
     def spent(self, name: str) -> float | None:
         """What an owner has spent, by its own last word."""
-        return float(self.heard[name].standing.spent) if name in self.heard else None
+        return float(self.status[name].statement.spent) if name in self.status else None
 
     def catch_up(self) -> list[str]:
         """Hear once more from owners that did not answer the last round: one that was late has spent.
@@ -110,20 +110,20 @@ class Federation:
         """
         if not self._asked:
             return []
-        behind = [name for name, last in self._asked.items() if name not in self.heard or self.heard[name].round < last]
-        calls = {name: self._pool.submit(self._stand, self._peers[name], min(self._deadline, LAST_WORD)) for name in behind}
+        behind = [name for name, last in self._asked.items() if name not in self.status or self.status[name].round < last]
+        calls = {name: self._pool.submit(self._statement, self._peers[name], min(self._deadline, CATCH_UP)) for name in behind}
         unheard = []
         for name, call in calls.items():
             try:
-                standing = call.result()
+                statement = call.result()
             except ContradictionError:
                 raise
             except ParleyError:
                 unheard.append(name)
                 continue
-            if standing.answered < self._asked[name]:
+            if statement.answered < self._asked[name]:
                 unheard.append(name)
-            self._hear(name, replace(self.heard[name], standing=standing) if name in self.heard else Heard(standing))
+            self._record(name, replace(self.status[name], statement=statement) if name in self.status else PeerStatus(statement))
         return unheard
 
     def close(self) -> None:
@@ -132,48 +132,48 @@ class Federation:
             peer.close()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _answer(self, peer: Peer, query: Query, began: float) -> tuple[float, Told]:
+    def _answer(self, peer: Peer, query: Query, began: float) -> tuple[float, AnswerReply]:
         """One owner's answer, and when it came, if it agrees with everything that is known."""
-        rules, before, known = self._scrutiny[peer.name], self.heads.get(peer.name), self.heard.get(peer.name)
+        rules, before, known = self._scrutiny[peer.name], self.heads.get(peer.name), self.status.get(peer.name)
         try:
-            told = peer.ask(query, *rules.expected(query), self._deadline)
+            reply = peer.ask(query, *rules.expected(query), self._deadline)
         except Unavailable:
             raise
         except Refusal:
             if before is not None:  # books that were rolled back expect an earlier round, or do not know the terms
-                self._stand(peer, self._deadline)
+                self._statement(peer, self._deadline)
             raise
-        seconds, standing = time.perf_counter() - began, told.standing
-        rules.check_value(query, told.answer.value)
-        rules.check_head(standing.head, before, grown=known is not None and standing.answered > known.standing.answered)
-        if before is not None and standing.head is not None:
+        seconds, statement = time.perf_counter() - began, reply.statement
+        rules.check_value(query, reply.answer.value)
+        rules.check_head(statement.head, before, grown=known is not None and statement.answered > known.statement.answered)
+        if before is not None and statement.head is not None:
             in_turn = known is not None and known.round == rules.round_before(query.round)
-            follows = in_turn and standing.head.entries == before.entries + 1
-            if not follows and standing.head != before:
-                self._stand(peer, self._deadline)
-        rules.check_standing(standing, query.round, self._answers[peer.name] + 1, None if known is None else known.standing)
-        return seconds, told
+            follows = in_turn and statement.head.entries == before.entries + 1
+            if not follows and statement.head != before:
+                self._statement(peer, self._deadline)
+        rules.check_statement(statement, query.round, self._answers[peer.name] + 1, None if known is None else known.statement)
+        return seconds, reply
 
-    def _stand(self, peer: Peer, timeout: float) -> Standing:
+    def _statement(self, peer: Peer, timeout: float) -> AccountStatement:
         """Where the agreement stands at one owner, if its ledger still holds what it held when it was last seen."""
-        rules, before, known = self._scrutiny[peer.name], self.heads.get(peer.name), self.heard.get(peer.name)
+        rules, before, known = self._scrutiny[peer.name], self.heads.get(peer.name), self.status.get(peer.name)
         try:
             entries = 0 if before is None else before.entries
-            standing = peer.stand(self._terms.hash, self._terms.learning.learner, timeout, entries)
+            statement = peer.statement(self._terms.hash, self._terms.learning.learner, timeout, entries)
         except UnknownTerms:
             if before is not None:
                 raise rules.rolled_back(before, "it does not know these terms") from None
             raise
-        rules.check_head(standing.head, before, grown=False)
-        rules.check_history(standing, before)
-        rules.check_standing(standing, 0, self._answers[peer.name], None if known is None else known.standing)
-        return standing
+        rules.check_head(statement.head, before, grown=False)
+        rules.check_history(statement, before)
+        rules.check_statement(statement, 0, self._answers[peer.name], None if known is None else known.statement)
+        return statement
 
-    def _hear(self, name: str, word: Heard) -> None:
+    def _record(self, name: str, status: PeerStatus) -> None:
         """Keep an owner's last word."""
-        self.heard[name] = word
-        if word.standing.head is not None:
-            self.heads[name] = word.standing.head
+        self.status[name] = status
+        if status.statement.head is not None:
+            self.heads[name] = status.statement.head
         else:
             self._warn_once(
                 f"{name}: does not say how long its ledger is, as older versions do not: one that is rolled back goes unseen"
@@ -183,7 +183,7 @@ class Federation:
         """What these owners say to `question`, as far as the terms want to wait."""
         over, troubles = threading.Event(), dict[str, str]()
         calls = {
-            name: self._pool.submit(self._until_answered, peer, question, over, troubles)
+            name: self._pool.submit(self._retry, peer, question, over, troubles)
             for name, peer in self._peers.items()
             if name in names
         }
@@ -200,7 +200,7 @@ class Federation:
                     break
                 if time.monotonic() >= due:
                     late = [troubles.get(name, f"{name}: no answer yet") for name in calls if name not in done]
-                    if self._leaves_out(len(answered), late, when):
+                    if self._skips(len(answered), late, when):
                         break
                     due = time.monotonic() + self._deadline
             for call in done.values():
@@ -210,7 +210,7 @@ class Federation:
         finally:
             over.set()  # a call to a late owner may still be under way: it ends by its own deadline, and nobody listens
 
-    def _until_answered(self, peer: Peer, question: Callable[[Peer], T], over: threading.Event, troubles: dict[str, str]) -> T:
+    def _retry(self, peer: Peer, question: Callable[[Peer], T], over: threading.Event, troubles: dict[str, str]) -> T:
         """Ask one owner again and again while that may help."""
         pause = FIRST_PAUSE
         while True:
@@ -241,13 +241,15 @@ class Federation:
             self._warned.add(sentence)
             self._warn(sentence)
 
-    def _leaves_out(self, answered: int, late: list[str], when: str) -> bool:
+    def _skips(self, answered: int, late: list[str], when: str) -> bool:
         """What the terms say about owners that are late: True to go on without them, False to wait on."""
-        rule, told = self._terms.learning.straggler, "; ".join(late)
+        rule, late_owners = self._terms.learning.straggler, "; ".join(late)
         if rule == "stop":
-            raise ExchangeError(f"{when}: not all owners answered within {self._deadline:g} s, and the terms say stop: {told}")
+            raise ExchangeError(
+                f"{when}: not all owners answered within {self._deadline:g} s, and the terms say stop: {late_owners}"
+            )
         if rule == "skip" and answered >= self._quorum:
-            self._warn(f"{when}: going on without late owners: {told}")
+            self._warn(f"{when}: going on without late owners: {late_owners}")
             return True
-        self._warn(f"{when}: waiting for late owners: {told}")
+        self._warn(f"{when}: waiting for late owners: {late_owners}")
         return False

@@ -17,7 +17,7 @@ from flwr.serverapp import Grid
 
 from parley.errors import ExchangeError, ParleyError, Unavailable
 from parley.exchange import messages
-from parley.exchange.messages import LARGEST_MESSAGE, SERVICE, Standing, Told
+from parley.exchange.messages import LARGEST_MESSAGE, SERVICE, AccountStatement, AnswerReply
 from parley.queries import Query
 
 METHODS = ("Ask", "Stand", "Health")
@@ -90,13 +90,13 @@ class FlowerOwner:
     def __init__(self, name: str, node: int, carrier: Carrier) -> None:
         self.name, self._node, self._carrier = name, node, carrier
 
-    def ask(self, query: Query, records: int, size: int, timeout: float) -> Told:
+    def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply:
         reply = self._carrier.carry(self._node, "Ask", messages.write_query(query), timeout)
         return messages.read_answer(reply, query, self.name, records, size)
 
-    def stand(self, terms: str, learner: str, timeout: float, entries: int = 0) -> Standing:
+    def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement:
         reply = self._carrier.carry(self._node, "Stand", messages.write_agreement(terms, learner, entries), timeout)
-        return messages.read_standing(reply, self.name)
+        return messages.read_statement(reply, self.name)
 
     def close(self) -> None:
         """The grid belongs to Flower."""
@@ -124,7 +124,7 @@ def find_owners(carrier: Carrier, names: list[str], deadline: float) -> list[Flo
                 reply = None if sent is None else carrier.fetch(node, sent)
                 if reply is None:
                     continue
-                name = messages.read_alive(reply)
+                name = messages.read_health(reply)
             except ParleyError:
                 asked.pop(node, None)
                 rests[node] = time.monotonic() + PAUSE

@@ -30,10 +30,10 @@ M = TypeVar("M", bound=Message)
 
 
 @dataclass(frozen=True)
-class Standing:
+class AccountStatement:
     """Where an agreement stands at one owner, by its own word.
 
-    `head` is the end of its ledger's chain, None from an owner that does not say; `head_then` the hash that the chain had at the
+    `head` is the end of its ledger's chain, None from an owner that does not say; `earlier_hash` the hash that the chain had at the
     number of rows that was asked about, None if none was or the ledger is shorter.
     """
 
@@ -42,23 +42,23 @@ class Standing:
     answered: int
     rounds: int
     head: Head | None = None
-    head_then: str | None = None
+    earlier_hash: str | None = None
 
     @property
     def left(self) -> Fraction:
         return self.epsilon - self.spent
 
     @classmethod
-    def of(cls, account: Account, head_then: str | None = None) -> "Standing":
-        return cls(account.epsilon, account.spent, account.answered, account.rounds, account.head, head_then)
+    def of(cls, account: Account, earlier_hash: str | None = None) -> "AccountStatement":
+        return cls(account.epsilon, account.spent, account.answered, account.rounds, account.head, earlier_hash)
 
 
 @dataclass(frozen=True)
-class Told:
+class AnswerReply:
     """An owner's answer and where the agreement stood afterwards."""
 
     answer: Answer
-    standing: Standing
+    statement: AccountStatement
 
 
 def write_query(query: Query) -> bytes:
@@ -93,26 +93,26 @@ def read_agreement(content: bytes) -> tuple[str, str, int]:
     return *_agreement(message), min(message.entries, _LARGEST_COUNT)
 
 
-def write_answer(answer: Answer, standing: Standing) -> bytes:
+def write_answer(answer: Answer, statement: AccountStatement) -> bytes:
     """The reply that brings a stored answer."""
     reply = wire.Reply()
     message = reply.answer
     message.query, message.owner, message.records = answer.query, answer.owner, answer.records
-    _put_standing(answer.owner, standing, message.standing)
+    _put_statement(answer.owner, statement, message.statement)
     _put(answer.value, message.value)
     return bytes(reply.SerializeToString())
 
 
-def write_standing(owner: str, standing: Standing) -> bytes:
+def write_statement(owner: str, statement: AccountStatement) -> bytes:
     """The reply that says where an agreement stands."""
     reply = wire.Reply()
-    _put_standing(owner, standing, reply.standing)
+    _put_statement(owner, statement, reply.statement)
     return bytes(reply.SerializeToString())
 
 
-def write_alive(owner: str, version: str) -> bytes:
+def write_health(owner: str, version: str) -> bytes:
     """The reply of an owner that is there."""
-    return bytes(wire.Reply(alive=wire.Alive(owner=owner, version=version)).SerializeToString())
+    return bytes(wire.Reply(health=wire.Health(owner=owner, version=version)).SerializeToString())
 
 
 def write_refusal(refusal: Refusal) -> bytes:
@@ -120,7 +120,7 @@ def write_refusal(refusal: Refusal) -> bytes:
     return bytes(wire.Reply(refusal=wire.Refusal(code=refusal.code, sentence=str(refusal))).SerializeToString())
 
 
-def read_answer(content: bytes, query: Query, owner: str, records: int, size: int) -> Told:
+def read_answer(content: bytes, query: Query, owner: str, records: int, size: int) -> AnswerReply:
     """The answer in a reply, if it is one to this query by this owner, of as many finite numbers as expected; or its refusal, raised.
 
     `records` (of those that the answer is a mean over) is what the terms say: an owner's weight is not its own to choose.
@@ -137,23 +137,23 @@ def read_answer(content: bytes, query: Query, owner: str, records: int, size: in
         raise ContradictionError(f"{owner}: sent numbers that cannot be read") from None
     if value.shape != (size,) or not np.isfinite(value).all():
         raise ContradictionError(f"{owner}: expected {size} finite numbers as its answer to round {query.round}")
-    return Told(Answer(query.id, owner, records, value), _read_standing(message.standing, owner))
+    return AnswerReply(Answer(query.id, owner, records, value), _read_statement(message.statement, owner))
 
 
-def read_standing(content: bytes, owner: str) -> Standing:
-    """The standing in a reply, or its refusal, raised."""
+def read_statement(content: bytes, owner: str) -> AccountStatement:
+    """The statement in a reply, or its refusal, raised."""
     reply = _read_reply(content, owner)
-    if reply.WhichOneof("outcome") != "standing":
+    if reply.WhichOneof("outcome") != "statement":
         raise ContradictionError(f"{owner}: sent something other than where the agreement stands")
-    return _read_standing(reply.standing, owner)
+    return _read_statement(reply.statement, owner)
 
 
-def read_alive(content: bytes) -> str:
+def read_health(content: bytes) -> str:
     """The name of the owner that says it is there."""
     reply = _read_reply(content, "owner")
-    if reply.WhichOneof("outcome") != "alive" or not re.fullmatch(PARTY, reply.alive.owner):
+    if reply.WhichOneof("outcome") != "health" or not re.fullmatch(PARTY, reply.health.owner):
         raise Unavailable("something other than an owner replied")
-    return str(reply.alive.owner)
+    return str(reply.health.owner)
 
 
 def _parsed(kind: type[M], content: bytes) -> M:
@@ -198,25 +198,25 @@ def _read_reply(content: bytes, owner: str) -> wire.Reply:
     return reply
 
 
-def _put_standing(owner: str, standing: Standing, message: wire.Standing) -> None:
-    message.owner, message.epsilon, message.spent = owner, str(standing.epsilon), str(standing.spent)
-    message.answered, message.rounds = standing.answered, standing.rounds
-    if standing.head is not None:
-        message.entries, message.head = standing.head.entries, standing.head.hash
-    message.head_then = standing.head_then or ""
+def _put_statement(owner: str, statement: AccountStatement, message: wire.AccountStatement) -> None:
+    message.owner, message.epsilon, message.spent = owner, str(statement.epsilon), str(statement.spent)
+    message.answered, message.rounds = statement.answered, statement.rounds
+    if statement.head is not None:
+        message.entries, message.head = statement.head.entries, statement.head.hash
+    message.earlier_hash = statement.earlier_hash or ""
 
 
-def _read_standing(message: wire.Standing, owner: str) -> Standing:
+def _read_statement(message: wire.AccountStatement, owner: str) -> AccountStatement:
     try:
         budgets = _budget(message.epsilon), _budget(message.spent)
         head = Head(message.entries, _hash(message.head)) if message.entries else None
-        then = _hash(message.head_then) if message.head_then else None
-        standing = Standing(*budgets, message.answered, message.rounds, head, then)
+        then = _hash(message.earlier_hash) if message.earlier_hash else None
+        statement = AccountStatement(*budgets, message.answered, message.rounds, head, then)
     except ValueError:
-        standing = None
-    if message.owner != owner or standing is None:
+        statement = None
+    if message.owner != owner or statement is None:
         raise ContradictionError(f"{owner}: where its agreement stands cannot be read")
-    return standing
+    return statement
 
 
 def _hash(text: str) -> str:

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 
 from parley.errors import CertificateError, Refusal, SettingError, Unavailable
 from parley.exchange import messages
-from parley.exchange.messages import LARGEST_MESSAGE, SERVICE, Standing, Told
+from parley.exchange.messages import LARGEST_MESSAGE, SERVICE, AccountStatement, AnswerReply
 from parley.identity.certificates import fingerprint, names
 from parley.identity.settings import Identity
 from parley.owner import Owner
@@ -28,9 +28,9 @@ OPTIONS = (
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
 )
-LOOK = 10.0  # seconds for looking at a certificate
+INSPECTION = 10.0  # seconds for looking at a certificate
 # What may pass by itself; asking the same question again is right and costs nothing more.
-_PASSING = {
+_TRANSIENT = {
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.CANCELLED,
@@ -45,8 +45,8 @@ class Peer(Protocol):
 
     @property
     def name(self) -> str: ...
-    def ask(self, query: Query, records: int, size: int, timeout: float) -> Told: ...
-    def stand(self, terms: str, learner: str, timeout: float, entries: int = 0) -> Standing: ...
+    def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply: ...
+    def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement: ...
     def close(self) -> None: ...
 
 
@@ -70,24 +70,24 @@ class RemoteOwner:
         self.name = name
         self._address, self._identity, self._fingerprint, self._revoked = address, identity, fingerprint, revoked
         plain = address.startswith("unix:") or identity is None
-        self._looks = not plain and (fingerprint is not None or bool(revoked))
-        if self._looks and not re.fullmatch(r".+:\d+", address):
+        self._inspects = not plain and (fingerprint is not None or bool(revoked))
+        if self._inspects and not re.fullmatch(r".+:\d+", address):
             raise SettingError(f"owners.{name} = {address!r}: expected host:port")
         self._lock, self._closed = threading.Lock(), False
         self._channel: Any = None
         self._methods: dict[str, tuple[Any, Any]] = {}  # each of the channel that it was made for
         if plain:
             self._channel = grpc.insecure_channel(address, options=OPTIONS)
-        elif identity is not None and not self._looks:
-            self._channel = self._trusting(identity)
+        elif identity is not None and not self._inspects:
+            self._channel = self._secure_channel(identity)
 
-    def ask(self, query: Query, records: int, size: int, timeout: float) -> Told:
+    def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply:
         """Its answer; a `Refusal` if it will not, `Unavailable` if asking again may help."""
         return messages.read_answer(self._call("Ask", messages.write_query(query), timeout), query, self.name, records, size)
 
-    def stand(self, terms: str, learner: str, timeout: float, entries: int = 0) -> Standing:
+    def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement:
         """Where the agreement stands at this owner, and which hash its chain had with this many `entries` (0: not asked)."""
-        return messages.read_standing(self._call("Stand", messages.write_agreement(terms, learner, entries), timeout), self.name)
+        return messages.read_statement(self._call("Stand", messages.write_agreement(terms, learner, entries), timeout), self.name)
 
     def close(self) -> None:
         """Let go of the line; calls under way end."""
@@ -97,24 +97,24 @@ class RemoteOwner:
                 self._channel.close()
 
     def _call(self, method: str, content: bytes, timeout: float) -> bytes:
-        channel = self._line(timeout)
+        channel = self._open_channel(timeout)
         if self._methods.get(method, (None,))[0] is not channel:
             self._methods[method] = channel, channel.unary_unary(f"/{SERVICE}/{method}")
         try:
             return bytes(self._methods[method][1](content, timeout=timeout))
         except grpc.RpcError as error:
-            if self._looks and error.code() is grpc.StatusCode.UNAVAILABLE:
+            if self._inspects and error.code() is grpc.StatusCode.UNAVAILABLE:
                 self._drop(channel)  # it may come back with a renewed certificate, which is looked at anew
             sentence = f"{self.name}: {printable(str(error.details() or error.code().name), 200)}"
-            raise (Unavailable if error.code() in _PASSING else Refusal)(sentence) from None
+            raise (Unavailable if error.code() in _TRANSIENT else Refusal)(sentence) from None
         except ValueError:  # the channel was closed under the call
             raise Unavailable(f"{self.name}: not waited for any longer") from None
 
-    def _line(self, timeout: float) -> Any:
+    def _open_channel(self, timeout: float) -> Any:
         """The channel; where the certificate is to be looked at first, it is made when it is needed."""
         channel = self._current()
         if channel is None and self._identity is not None:
-            channel = self._settled(self._trusting(self._identity, self._looked_at(self._identity, min(timeout, LOOK))))
+            channel = self._install(self._secure_channel(self._identity, self._inspected(self._identity, min(timeout, INSPECTION))))
         return channel
 
     def _current(self) -> Any:
@@ -123,7 +123,7 @@ class RemoteOwner:
                 raise Unavailable(f"{self.name}: not waited for any longer")
             return self._channel
 
-    def _settled(self, made: Any) -> Any:
+    def _install(self, made: Any) -> Any:
         """The new channel, unless another thread was first or nobody waits any longer."""
         with self._lock:
             if self._channel is None and not self._closed:
@@ -138,14 +138,14 @@ class RemoteOwner:
                 self._channel = None
                 channel.close()
 
-    def _trusting(self, identity: Identity, trusted: bytes | None = None) -> Any:
+    def _secure_channel(self, identity: Identity, trusted: bytes | None = None) -> Any:
         named = ("grpc.ssl_target_name_override", self.name)
         return grpc.secure_channel(self._address, channel_credentials(identity, trusted), options=(*OPTIONS, named))
 
-    def _looked_at(self, identity: Identity, timeout: float) -> bytes:
+    def _inspected(self, identity: Identity, timeout: float) -> bytes:
         """The owner's certificate (PEM), if it is one to trust."""
         try:
-            shown = shown_certificate(self._address, identity, timeout)
+            shown = peer_certificate(self._address, identity, timeout)
         except (OSError, ValueError) as error:
             raise Unavailable(f"{self.name}: {printable(str(error), 200) or type(error).__name__}") from None
         if self.name not in names(shown):
@@ -160,25 +160,25 @@ class RemoteOwner:
         return shown.public_bytes(serialization.Encoding.PEM)
 
 
-class OwnOwner:
+class LocalOwner:
     """The learner's own table, in its own process: the same ledger, the same noise, because what it computes travels to the others."""
 
     def __init__(self, owner: Owner) -> None:
         self._owner, self._turn = owner, threading.Lock()
         self.name = owner.name
 
-    def ask(self, query: Query, records: int, size: int, timeout: float) -> Told:
+    def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply:
         if not self._turn.acquire(timeout=timeout):
             raise Unavailable(f"{self.name}: still at work on an earlier question")
         try:
             answer, account = self._owner.answer_with_account(query)
         finally:
             self._turn.release()
-        return Told(answer, Standing.of(account))
+        return AnswerReply(answer, AccountStatement.of(account))
 
-    def stand(self, terms: str, learner: str, timeout: float, entries: int = 0) -> Standing:
+    def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement:
         ledger = self._owner.ledger
-        return Standing.of(ledger.account(terms), ledger.hash_at(entries) if entries else None)
+        return AccountStatement.of(ledger.account(terms), ledger.hash_at(entries) if entries else None)
 
     def close(self) -> None:
         """Its answers come from this process: there is no line to let go of."""
@@ -193,7 +193,7 @@ def channel_credentials(identity: Identity, trusted: bytes | None = None) -> Any
     )
 
 
-def shown_certificate(address: str, identity: Identity, timeout: float) -> x509.Certificate:
+def peer_certificate(address: str, identity: Identity, timeout: float) -> x509.Certificate:
     """The certificate of the consortium's authority whose key is held by whoever listens there; gRPC does not tell."""
     host, _, port = address.rpartition(":")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from parley.account import Head
 from parley.errors import ContradictionError
-from parley.exchange.messages import Standing
+from parley.exchange.messages import AccountStatement
 from parley.queries import Query
 from parley.setup import Part
 from parley.validate import Floats
@@ -59,36 +59,36 @@ class Scrutiny:
                 f"once in {1 / UNLIKELY:.0e}); find out what it runs, and on which table, before anything it sent is used"
             )
 
-    def check_standing(self, standing: Standing, least: int, answers: int, before: Standing | None) -> None:
-        """Refuse an account that does not follow from the plan. `least` is the round just answered (0: none was asked), `answers` how many
-        this learner has heard in all, `before` the owner's last word in this run.
+    def check_statement(self, statement: AccountStatement, least: int, answers: int, before: AccountStatement | None) -> None:
+        """Refuse an account that does not follow from the schedule. `least` is the round just answered (0: none was asked), `answers` how
+        many this learner has heard in all, `before` the owner's last word in this run.
 
         An answer that was stored before leaves the account where it stood. One that the owner closed counts as spent whole, and gets no
         further answer.
         """
-        if (standing.epsilon, standing.rounds) != (self._part.epsilon, self._part.rounds):
+        if (statement.epsilon, statement.rounds) != (self._part.epsilon, self._part.rounds):
             raise ContradictionError(
-                f"{self.owner}: speaks of epsilon {float(standing.epsilon):g} and {standing.rounds} rounds, the terms of "
+                f"{self.owner}: speaks of epsilon {float(statement.epsilon):g} and {statement.rounds} rounds, the terms of "
                 f"{float(self._part.epsilon):g} and {self._part.rounds}"
             )
-        if standing.answered and not any(standing.answered in stage.rounds for stage in self._part.stages):
-            raise ContradictionError(f"{self.owner}: says that it answered round {standing.answered}, in which it has no turn")
+        if statement.answered and not any(statement.answered in stage.rounds for stage in self._part.stages):
+            raise ContradictionError(f"{self.owner}: says that it answered round {statement.answered}, in which it has no turn")
         latest = self._part.rounds if before is None or not least else max(least, before.answered)
-        if not least <= standing.answered <= latest:
+        if not least <= statement.answered <= latest:
             raise ContradictionError(
-                f"{self.owner}: says that the last round it answered is {standing.answered}, after round {least} was asked: another "
+                f"{self.owner}: says that the last round it answered is {statement.answered}, after round {least} was asked: another "
                 "learner asks by these terms, or its books are not those of this run"
             )
-        if before is not None and (standing.spent < before.spent or standing.answered < before.answered):
+        if before is not None and (statement.spent < before.spent or statement.answered < before.answered):
             raise ContradictionError(f"{self.owner}: had spent more before: its ledger was rolled back; {REMEDY}")
-        closed = standing.spent == self._part.epsilon and (before is None or standing.answered == before.answered)
-        fewest = answers if self._gaps else standing.answered
+        closed = statement.spent == self._part.epsilon and (before is None or statement.answered == before.answered)
+        fewest = answers if self._gaps else statement.answered
         if not closed and not any(
-            self._near(standing.spent, self.cost(standing.answered, k)) for k in self._counts(standing, fewest)
+            self._near(statement.spent, self.cost(statement.answered, k)) for k in self._counts(statement, fewest)
         ):
-            due = float(self.cost(standing.answered, fewest))
+            due = float(self.cost(statement.answered, fewest))
             raise ContradictionError(
-                f"{self.owner}: says that it has spent {float(standing.spent):g} by round {standing.answered}, where the terms make it "
+                f"{self.owner}: says that it has spent {float(statement.spent):g} by round {statement.answered}, where the terms make it "
                 f"{'at least ' if self._gaps else ''}{due:g}: its answers are not debited as agreed, or its ledger was rolled back"
             )
 
@@ -96,16 +96,16 @@ class Scrutiny:
         """The epsilon spent by this many answers, the last to round `answered`."""
         return self._part.cost(answered, answers) if answers > 0 else Fraction(0)
 
-    def _counts(self, standing: Standing, fewest: int) -> Iterator[int]:
+    def _counts(self, statement: AccountStatement, fewest: int) -> Iterator[int]:
         """How many answers may have cost what was spent: most often the fewest; costs never fall as answers grow, so else those around
         the place where it lies."""
-        low, high = fewest, standing.answered
+        low, high = fewest, statement.answered
         if low <= high:
             yield low
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.cost(standing.answered, middle) >= standing.spent else (middle + 1, high)
-        yield from (k for k in (low - 1, low) if fewest < k <= standing.answered)
+            low, high = (low, middle) if self.cost(statement.answered, middle) >= statement.spent else (middle + 1, high)
+        yield from (k for k in (low - 1, low) if fewest < k <= statement.answered)
 
     def _near(self, said: Fraction, due: Fraction) -> bool:
         return abs(said - due) <= (0 if self._part.training.series.exact else TOLERANCE * self._part.epsilon)
@@ -120,10 +120,10 @@ class Scrutiny:
         if head.entries < before.entries or changed:
             raise self.rolled_back(before, f"it has {head.entries}, ending in {head.hash[:16]}…")
 
-    def check_history(self, standing: Standing, before: Head | None) -> None:
+    def check_history(self, statement: AccountStatement, before: Head | None) -> None:
         """Refuse a ledger whose chain, at the length it had before, does not have the hash it had there."""
-        if before is not None and standing.head_then != before.hash:
-            there = "no such row" if standing.head_then is None else f"{standing.head_then[:16]}… there"
+        if before is not None and statement.earlier_hash != before.hash:
+            there = "no such row" if statement.earlier_hash is None else f"{statement.earlier_hash[:16]}… there"
             raise self.rolled_back(before, f"it has {there}")
 
     def rolled_back(self, before: Head, now: str) -> ContradictionError:

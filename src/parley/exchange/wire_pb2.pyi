@@ -6,7 +6,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class Nothing(_message.Message):
+class Empty(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
@@ -59,21 +59,21 @@ class Query(_message.Message):
     def __init__(self, id: _Optional[str] = ..., agreement: _Optional[_Union[Agreement, _Mapping]] = ..., round: _Optional[int] = ..., kind: _Optional[str] = ..., arrays: _Optional[_Mapping[str, Numbers]] = ..., counts: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("query", "owner", "records", "value", "standing")
+    __slots__ = ("query", "owner", "records", "value", "statement")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
-    STANDING_FIELD_NUMBER: _ClassVar[int]
+    STATEMENT_FIELD_NUMBER: _ClassVar[int]
     query: str
     owner: str
     records: int
     value: Numbers
-    standing: Standing
-    def __init__(self, query: _Optional[str] = ..., owner: _Optional[str] = ..., records: _Optional[int] = ..., value: _Optional[_Union[Numbers, _Mapping]] = ..., standing: _Optional[_Union[Standing, _Mapping]] = ...) -> None: ...
+    statement: AccountStatement
+    def __init__(self, query: _Optional[str] = ..., owner: _Optional[str] = ..., records: _Optional[int] = ..., value: _Optional[_Union[Numbers, _Mapping]] = ..., statement: _Optional[_Union[AccountStatement, _Mapping]] = ...) -> None: ...
 
-class Standing(_message.Message):
-    __slots__ = ("owner", "epsilon", "spent", "answered", "rounds", "entries", "head", "head_then")
+class AccountStatement(_message.Message):
+    __slots__ = ("owner", "epsilon", "spent", "answered", "rounds", "entries", "head", "earlier_hash")
     OWNER_FIELD_NUMBER: _ClassVar[int]
     EPSILON_FIELD_NUMBER: _ClassVar[int]
     SPENT_FIELD_NUMBER: _ClassVar[int]
@@ -81,7 +81,7 @@ class Standing(_message.Message):
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     HEAD_FIELD_NUMBER: _ClassVar[int]
-    HEAD_THEN_FIELD_NUMBER: _ClassVar[int]
+    EARLIER_HASH_FIELD_NUMBER: _ClassVar[int]
     owner: str
     epsilon: str
     spent: str
@@ -89,8 +89,8 @@ class Standing(_message.Message):
     rounds: int
     entries: int
     head: str
-    head_then: str
-    def __init__(self, owner: _Optional[str] = ..., epsilon: _Optional[str] = ..., spent: _Optional[str] = ..., answered: _Optional[int] = ..., rounds: _Optional[int] = ..., entries: _Optional[int] = ..., head: _Optional[str] = ..., head_then: _Optional[str] = ...) -> None: ...
+    earlier_hash: str
+    def __init__(self, owner: _Optional[str] = ..., epsilon: _Optional[str] = ..., spent: _Optional[str] = ..., answered: _Optional[int] = ..., rounds: _Optional[int] = ..., entries: _Optional[int] = ..., head: _Optional[str] = ..., earlier_hash: _Optional[str] = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("code", "sentence")
@@ -100,7 +100,7 @@ class Refusal(_message.Message):
     sentence: str
     def __init__(self, code: _Optional[str] = ..., sentence: _Optional[str] = ...) -> None: ...
 
-class Alive(_message.Message):
+class Health(_message.Message):
     __slots__ = ("owner", "version")
     OWNER_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -109,13 +109,13 @@ class Alive(_message.Message):
     def __init__(self, owner: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("answer", "standing", "alive", "refusal")
+    __slots__ = ("answer", "statement", "health", "refusal")
     ANSWER_FIELD_NUMBER: _ClassVar[int]
-    STANDING_FIELD_NUMBER: _ClassVar[int]
-    ALIVE_FIELD_NUMBER: _ClassVar[int]
+    STATEMENT_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     answer: Answer
-    standing: Standing
-    alive: Alive
+    statement: AccountStatement
+    health: Health
     refusal: Refusal
-    def __init__(self, answer: _Optional[_Union[Answer, _Mapping]] = ..., standing: _Optional[_Union[Standing, _Mapping]] = ..., alive: _Optional[_Union[Alive, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ...) -> None: ...
+    def __init__(self, answer: _Optional[_Union[Answer, _Mapping]] = ..., statement: _Optional[_Union[AccountStatement, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ...) -> None: ...

@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.special import ndtr
 
+from parley.forecasting.error_moments import ErrorMoments
 from parley.forecasting.pilot import Pilot, pilot_models, scaled_share
-from parley.forecasting.response import Response
 from parley.forecasting.sources import Landscape, Sample
 from parley.validate import Floats
 
@@ -13,7 +13,7 @@ NOTICEABLY = 0.02  # a share of the expected excess cost that clipping may add o
 TAILS = 3.0  # how far above its typical size a gradient is thought to reach where no sample shows it
 
 
-def binding(pilot: Pilot, here: Landscape, response: Response | None) -> tuple[bool, tuple[str, ...]]:
+def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tuple[bool, tuple[str, ...]]:
     """(whether clip or box bend the algorithm's path, what a reader should know)."""
     warnings = list(here.warnings)
     if isinstance(pilot.source, Sample) and pilot.terms.model.classifies:
@@ -23,8 +23,8 @@ def binding(pilot: Pilot, here: Landscape, response: Response | None) -> tuple[b
     learning = pilot.terms.learning
     if (learning.local_steps or 1) > 1 and len(pilot.terms.owners) > 1:
         warnings.append("owners that differ drift apart in their local steps: the forecast assumes that all follow the pilot's law")
-    clip = _clip_sentence(pilot, here, response)
-    box = response is not None and _box_binds(pilot, here, response)
+    clip = _clip_sentence(pilot, here, moments)
+    box = moments is not None and _box_binds(pilot, here, moments)
     warnings += [] if clip is None else [clip]
     if box:
         warnings.append("the noise reaches the box: the model may be pushed against it")
@@ -36,40 +36,40 @@ def on_the_way(here: Landscape) -> Floats:
     return np.array([0.0, 0.5, 1.0])[:, None] * here.optimum
 
 
-def _clip_sentence(pilot: Pilot, here: Landscape, response: Response | None) -> str | None:
+def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> str | None:
     """How the clip binds, or None."""
     if not pilot.bound.clips:
         return None
     if not isinstance(pilot.source, Sample):
-        return _typical_sentence(pilot, here, response)
-    if response is None:
+        return _typical_sentence(pilot, here, moments)
+    if moments is None:
         share = scaled_share(pilot, np.zeros((1, pilot.setup.parameters)))
         return f"the clip scales down {share:.1%} of the pilot's records" if share > RARELY else None
     share = scaled_share(pilot, on_the_way(here))
     if share > RARELY:
         return f"the clip binds for {share:.1%} of the pilot's records on the way: a larger one may serve better"
-    if scaled_share(pilot, _wandering(pilot, here, response)) > RARELY:
+    if scaled_share(pilot, _wandering(pilot, here, moments)) > RARELY:
         return "the noise drives the model to where the clip binds: fewer rounds or smaller steps may serve better"
-    if share > 0 and pilot.objective.quadratic and _clip_shifts(pilot, here, response):
+    if share > 0 and pilot.objective.quadratic and _clip_shifts(pilot, here, moments):
         return f"the clip binds for few records ({share:.2%}) that matter much: a larger one may serve better"
     return None
 
 
-def _clip_shifts(pilot: Pilot, here: Landscape, response: Response) -> bool:
+def _clip_shifts(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> bool:
     """Whether the noiseless clipped run ends elsewhere than the moments say, by more than noise and bias let go unnoticed."""
     total = here.curvature + pilot.objective.regularisation
-    expected = float(0.5 * (response.bias[-1] ** 2 + pilot.combined_variance() * response.gain[-1]) @ total)
+    expected = float(0.5 * (moments.bias[-1] ** 2 + pilot.combined_variance() * moments.gain[-1]) @ total)
     quiet = float(pilot.objective.cost(pilot.design, pilot_models(pilot, 1, 0, noiseless=True))[0]) - here.least_cost
-    return not abs(quiet - float(0.5 * response.bias[-1] ** 2 @ total)) <= NOTICEABLY * expected
+    return not abs(quiet - float(0.5 * moments.bias[-1] ** 2 @ total)) <= NOTICEABLY * expected
 
 
-def _typical_sentence(pilot: Pilot, here: Landscape, response: Response | None) -> str | None:
+def _typical_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> str | None:
     """Without a sample: whether gradients of the size that the landscape makes typical come near the clip.
 
     E|g|^2 is about 4 cost E|x|^2 for a squared loss, E|x|^2 half the trace of the curvature, and an L1 norm is at most sqrt p times the L2
     norm. For other losses the slope is at most 1.
     """
-    points = on_the_way(here) if response is None else np.concatenate([on_the_way(here), _wandering(pilot, here, response)])
+    points = on_the_way(here) if moments is None else np.concatenate([on_the_way(here), _wandering(pilot, here, moments)])
     away = here.inward(points - here.optimum)
     cost = here.least_cost + 0.5 * float(np.max(away**2 @ here.curvature))
     squares = float(here.curvature.sum())
@@ -80,20 +80,20 @@ def _typical_sentence(pilot: Pilot, here: Landscape, response: Response | None) 
     return f"gradients may reach {reach:.3g}, beyond the clip, and without a sample nobody can tell how often: the forecast assumes never"
 
 
-def _wandering(pilot: Pilot, here: Landscape, response: Response) -> Floats:
+def _wandering(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> Floats:
     """Parameters [8, p] at which the noisiest round may ask."""
-    noisiest = int(np.argmax(response.point_gain @ (here.curvature + pilot.objective.regularisation)))
+    noisiest = int(np.argmax(moments.point_gain @ (here.curvature + pilot.objective.regularisation)))
     z = np.random.default_rng(0).standard_normal((8, len(here.curvature)))
-    error = response.point_bias[noisiest] + np.sqrt(pilot.combined_variance() * response.point_gain[noisiest]) * z
+    error = moments.point_bias[noisiest] + np.sqrt(pilot.combined_variance() * moments.point_gain[noisiest]) * z
     return np.asarray(here.optimum + here.outward(error))
 
 
-def _box_binds(pilot: Pilot, here: Landscape, response: Response) -> bool:
+def _box_binds(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> bool:
     """Whether in some round some coordinate lies outside the box with more than a small probability."""
     radius = pilot.terms.model.radius
     if radius is None or here.directions is None:
         return False
-    centre = here.optimum + here.outward(response.point_bias)
-    deviation = np.sqrt(pilot.combined_variance() * response.point_gain @ (here.directions**2).T)
+    centre = here.optimum + here.outward(moments.point_bias)
+    deviation = np.sqrt(pilot.combined_variance() * moments.point_gain @ (here.directions**2).T)
     outside = ndtr((np.abs(centre) - radius) / np.maximum(deviation, 1e-300))
     return bool(outside.max() > RARELY) or not bool(np.abs(here.optimum).max() < radius)

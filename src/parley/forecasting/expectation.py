@@ -7,8 +7,8 @@ import numpy as np
 
 from parley.errors import DataError, SettingError
 from parley.forecasting.binding import binding
+from parley.forecasting.error_moments import ErrorMoments, error_moments
 from parley.forecasting.pilot import Pilot, pilot_models
-from parley.forecasting.response import Response, linear_response
 from parley.forecasting.sources import Landscape, Sample
 from parley.learning.algorithm import Descent
 from parley.mechanisms import Bounded, FastNoise
@@ -27,7 +27,7 @@ class Expectation:
 
     pilot: Pilot
     here: Landscape
-    response: Response | None  # None for an algorithm that does not descend
+    moments: ErrorMoments | None  # None for an algorithm that does not descend
     method: Method
     warnings: tuple[str, ...]
 
@@ -43,15 +43,15 @@ class Expectation:
 
     def excess_at(self, variance: float) -> Floats:
         """The same if the owners' combined answer had this variance."""
-        if self.response is None:
-            raise ValueError("no moments without a response")
+        if self.moments is None:
+            raise ValueError("an algorithm that does not descend has no moments")
         total = self.here.curvature + self.pilot.objective.regularisation
-        return 0.5 * (self.response.bias**2 + variance * self.response.gain) @ total
+        return 0.5 * (self.moments.bias**2 + variance * self.moments.gain) @ total
 
     def at(self, pilot: Pilot) -> "Expectation":
         """The same method on another version of the pilot."""
         here = pilot.landscape()
-        return Expectation(pilot, here, _response(pilot, here), self.method, self.warnings)
+        return Expectation(pilot, here, _error_moments(pilot, here), self.method, self.warnings)
 
     def fitness(self, seed: int, replicates: int = REPLICATES) -> float:
         """Expected relative fitness, by `method`."""
@@ -89,11 +89,11 @@ class Expectation:
 
     def models(self, count: int, seed: int) -> Floats:
         """Models [count, p] by the moments: the algorithm's response to noise as the owners' mechanisms draw it."""
-        if self.response is None:
-            raise ValueError("no moments without a response")
+        if self.moments is None:
+            raise ValueError("an algorithm that does not descend has no moments")
         pilot, here, rounds = self.pilot, self.here, self.pilot.algorithm.horizon
         if rounds * len(pilot.mechanisms) > FEW_ANSWERS or not pilot.setup.schedule.everybody:
-            deviation = np.sqrt(pilot.combined_variance() * self.response.gain[-1])
+            deviation = np.sqrt(pilot.combined_variance() * self.moments.gain[-1])
             error = deviation * np.random.default_rng(seed).standard_normal((count, len(here.curvature)))
         else:
             noise, nothing = FastNoise(seed), np.zeros((count, rounds, len(here.curvature)))
@@ -102,8 +102,8 @@ class Expectation:
                 share * each.release(Bounded(nothing, each.sensitivity, each.norm), noise)
                 for share, each in zip(shares, pilot.mechanisms, strict=True)
             )
-            error = np.einsum("ckj,kj->cj", here.inward(np.asarray(drawn)), self.response.unit)
-        return np.asarray(here.optimum + here.outward(self.response.bias[-1] + error))
+            error = np.einsum("ckj,kj->cj", here.inward(np.asarray(drawn)), self.moments.unit)
+        return np.asarray(here.optimum + here.outward(self.moments.bias[-1] + error))
 
 
 def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
@@ -117,20 +117,20 @@ def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
             "the pilot is fitted without error, so there is no relative fitness to forecast; expected a larger pilot sample"
         )
     with np.errstate(over="ignore", invalid="ignore"):
-        response = _response(pilot, here)
-    if response is not None and not np.isfinite(response.gain).all():
+        moments = _error_moments(pilot, here)
+    if moments is not None and not np.isfinite(moments.gain).all():
         raise SettingError("learning.step: by the pilot's curvature the run diverges; choose a smaller step")
-    binds, warnings = binding(pilot, here, response)
+    binds, warnings = binding(pilot, here, moments)
     quadratic = pilot.objective.quadratic
     method: Method = "exact-moments"
-    if response is None or (isinstance(pilot.source, Sample) and (binds or not quadratic)):
+    if moments is None or (isinstance(pilot.source, Sample) and (binds or not quadratic)):
         method = "pilot-run"
     elif binds or not quadratic:
         method = "curvature-moments"
-    return Expectation(pilot, here, response, method, warnings)
+    return Expectation(pilot, here, moments, method, warnings)
 
 
-def _response(pilot: Pilot, here: Landscape) -> Response | None:
+def _error_moments(pilot: Pilot, here: Landscape) -> ErrorMoments | None:
     if not isinstance(pilot.algorithm, Descent) or here.directions is None:
         return None
-    return linear_response(pilot.algorithm, here.curvature, here.start, pilot.variances / pilot.combined_variance())
+    return error_moments(pilot.algorithm, here.curvature, here.start, pilot.variances / pilot.combined_variance())

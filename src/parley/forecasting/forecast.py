@@ -103,7 +103,7 @@ def forecast(
     path, models = expected.outcome(seed)
     mean = float(path[-1])
     fits = {method: mean}
-    if method == "pilot-run" and expected.response is not None:
+    if method == "pilot-run" and expected.moments is not None:
         fits["curvature-moments"] = float(expected.excess[-1]) / expected.unit
     interval, failed = _interval(expected, mean, seed, whole(resamples, "resamples"), progress)
     scale = expected.unit * known.setup.preparation.target_scale**2

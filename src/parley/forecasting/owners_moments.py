@@ -1,7 +1,7 @@
 """The forecast for least squares when each owner's own second moments are known: exact, owners that differ and take turns included.
 
 From one pilot for all, rounds that ask some owners only are an approximation: whoever is asked is thought to be like the rest. Here every
-round has the gradient of those it asks. The algorithm's error then obeys a linear recursion in full matrices; as in `response`, it is
+round has the gradient of those it asks. The algorithm's error then obeys a linear recursion in full matrices; as in `error_moments`, it is
 found by running the algorithm itself, once without noise and once for every unit of noise in every round.
 """
 

@@ -98,7 +98,7 @@ def plan(
                 choices.append(top)
     best = min(choices, key=lambda choice: choice.relative_fitness)
     nobody = (here.start_cost - here.least_cost) / here.least_at(float(known.rows.sum()))
-    return Proposal(tuple(choices), best, nobody, _settled(terms, best))
+    return Proposal(tuple(choices), best, nobody, _with_choice(terms, best))
 
 
 def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, ...]]]:
@@ -266,7 +266,7 @@ def _judged(label: str, pilot: Pilot, here: Landscape, seed: int) -> Choice:
     )
 
 
-def _settled(terms: Terms, best: Choice) -> Terms:
+def _with_choice(terms: Terms, best: Choice) -> Terms:
     """The terms with the choice written into them."""
     step: float | str = "auto" if best.step is None else best.step
     learning = {"algorithm": best.algorithm, "horizon": best.horizon, "step": step, "local_steps": best.local_steps}

@@ -49,9 +49,9 @@ class BudgetGame:
         return np.ones(self.owners, dtype=bool)
 
     @property
-    def box(self) -> tuple[float, float]:
+    def budget_range(self) -> tuple[float, float]:
         """The budgets that owners may choose."""
-        return self.stakes.box
+        return self.stakes.budget_range
 
     def fitness(self, epsilon: Floats, members: Members) -> float | None:
         """Expected relative fitness of the joint model; None where fewer than two join and there is none."""
@@ -96,8 +96,8 @@ class BudgetGame:
             epsilon = np.exp(log_epsilon).reshape(*members.shape, -1).swapaxes(-1, -2)
             return (price * epsilon + self.own_worth(weight, epsilon)).swapaxes(-1, -2).reshape(log_epsilon.shape)
 
-        low, high = (np.full(members.size, np.log(end)) for end in self.box)
-        return np.clip(np.exp(maximise(worth, low, high, GRID)), *self.box).reshape(members.shape)
+        low, high = (np.full(members.size, np.log(end)) for end in self.budget_range)
+        return np.clip(np.exp(maximise(worth, low, high, GRID)), *self.budget_range).reshape(members.shape)
 
     def price_of_privacy(self, epsilon: Floats, members: Members) -> float | None:
         """1 - sum of gains / sum of gains of everyone without noise (P eq. 17, [.]^+ of each); None if there was nothing to gain."""

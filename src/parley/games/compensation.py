@@ -58,7 +58,7 @@ def compensation_game(
     gain: Literal["leakage", "utility"] = "leakage",
     channel: Channel | None = None,
     exponent: float = 1.0,
-    box: tuple[float, float] = (LOW, HIGH),
+    budget_range: tuple[float, float] = (LOW, HIGH),
     printed: bool = False,
 ) -> Game:
     """T's game for owners of these sizes: eq. 4.1 for leakage, eq. 4.2 for utility; `exponent` is c in n^c.
@@ -72,7 +72,7 @@ def compensation_game(
         raise SettingError("sizes: expected a positive number for each of at least two owners")
     curve = _curve(gain, channel or Channel())
     weight = rows ** positive(exponent, "exponent")
-    low, high = positive(box[0], "box"), positive(box[1], "box")
+    low, high = positive(budget_range[0], "budget_range"), positive(budget_range[1], "budget_range")
     most_gain, most_cost = float(curve(np.array([high]))[0]), float(np.exp(high))
 
     def payoff(epsilon: Floats) -> Floats:
@@ -93,7 +93,7 @@ def _curve(gain: str, channel: Channel) -> Curve:
     return channel.leakage if gain == "leakage" else channel.utility
 
 
-def own_payment_game(payments: Curve, costs: Curve, players: int, box: tuple[float, float] = (LOW, HIGH)) -> Game:
+def own_payment_game(payments: Curve, costs: Curve, players: int, budget_range: tuple[float, float] = (LOW, HIGH)) -> Game:
     """A game in which what an owner gets and loses depends on its own budget alone (the setting of T Proposition 1).
 
     `payments` and `costs` map budgets [..., N] to money [..., N], entry by entry.
@@ -103,7 +103,12 @@ def own_payment_game(payments: Curve, costs: Curve, players: int, box: tuple[flo
     def payoff(epsilon: Floats) -> Floats:
         return payments(epsilon) - costs(epsilon)
 
-    return Game(payoff, np.full(count, positive(box[0], "box")), np.full(count, positive(box[1], "box")), epsilon=lambda e: e)
+    return Game(
+        payoff,
+        np.full(count, positive(budget_range[0], "budget_range")),
+        np.full(count, positive(budget_range[1], "budget_range")),
+        epsilon=lambda e: e,
+    )
 
 
 def dominant_strategies(game: Game, seed: int = 0) -> Floats | None:

@@ -10,7 +10,7 @@ from parley.errors import TermsError
 from parley.games.budget_game import BudgetGame
 from parley.games.payments import Deal, balanced, cheapest_contracts, free_deal, largest_gain, posted_price
 from parley.games.privacy_cost import PrivacyCosts
-from parley.games.stakes import BOX, Stakes, stakes
+from parley.games.stakes import BUDGET_RANGE, Stakes, stakes
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -63,7 +63,7 @@ class Negotiation:
     def payoff_curves(self) -> tuple[Floats, dict[str, Floats]]:
         """(budgets, each owner's payoff before payments by its own budget, the others' as in the deal)."""
         game, deal = self.game, self.deal
-        epsilon = np.geomspace(*game.box, CURVE)
+        epsilon = np.geomspace(*game.budget_range, CURVE)
         own = np.broadcast_to(epsilon[:, None], (CURVE, game.owners))
         curves = game.joining(own, deal.epsilon, deal.members)
         return epsilon, {part.name: curve for part, curve in zip(self.terms.owners, curves.T, strict=True)}
@@ -114,10 +114,12 @@ def budget_game(terms: Terms, known: Stakes) -> BudgetGame:
 
 
 def budgets(terms: Terms) -> tuple[float, float]:
-    """The budgets that owners may choose: training gets at least the box's lower end, a score its part beside it."""
-    low, high = BOX[0] + float(terms.score_epsilon), BOX[1]
+    """The budgets that owners may choose: training gets at least the range's lower end, a score its part beside it."""
+    low, high = BUDGET_RANGE[0] + float(terms.score_epsilon), BUDGET_RANGE[1]
     if not low < high:
-        raise TermsError(f"privacy.score_epsilon: expected less than {high - BOX[0]:g} to negotiate: budgets end at {high:g}")
+        raise TermsError(
+            f"privacy.score_epsilon: expected less than {high - BUDGET_RANGE[0]:g} to negotiate: budgets end at {high:g}"
+        )
     return low, high
 
 

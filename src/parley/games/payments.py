@@ -64,14 +64,14 @@ def free_deal(game: BudgetGame, price: float = 0.0) -> Deal:
 
 def largest_gain(game: BudgetGame, deal: Deal) -> float:
     """The most that any owner could gain by another budget, by leaving or by joining uninvited; checked on a grid of its own."""
-    grid = np.broadcast_to(np.geomspace(*game.box, CHECK)[:, None], (CHECK, game.owners))
+    grid = np.broadcast_to(np.geomspace(*game.budget_range, CHECK)[:, None], (CHECK, game.owners))
     unpaid = game.joining(grid, deal.epsilon, deal.members, deal.price).max(axis=0) - np.where(deal.members, deal.fee, 0.0)
     return float(np.max(np.maximum(unpaid, 0.0) - deal.payoff, initial=0.0))
 
 
 def reachable(game: BudgetGame, members: Members) -> float:
     """The least relative fitness that these members can reach: all at the largest budget."""
-    fitness = game.fitness(np.full(game.owners, game.box[1]), members)
+    fitness = game.fitness(np.full(game.owners, game.budget_range[1]), members)
     return np.inf if fitness is None else fitness
 
 
@@ -89,8 +89,8 @@ def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
     possible = [members for members in coalitions if reachable(game, members) <= target]
     if not possible:
         raise SettingError(
-            f"target = {target:g}: with budgets up to {game.box[1]:g} these owners reach {best_reachable(game):.3g} at best; ask for "
-            "that or more, or find owners with more records"
+            f"target = {target:g}: with budgets up to {game.budget_range[1]:g} these owners reach {best_reachable(game):.3g} at best; ask "
+            "for that or more, or find owners with more records"
         )
     deals = [contracts(game, members, target) for members in possible]
     stable = [deal for deal in deals if _outsiders_stay_out(game, deal)]
@@ -119,7 +119,7 @@ def best_reachable(game: BudgetGame) -> float:
 def _prefixes(game: BudgetGame) -> tuple[NDArray[np.int64], Floats]:
     """The owners by their noise at the largest budget, and the relative fitness of the first 1, 2, ... of them; infinite for one, who
     has nobody to join."""
-    noise = game.stakes.noise(np.full(game.owners, game.box[1]))
+    noise = game.stakes.noise(np.full(game.owners, game.budget_range[1]))
     order = noise.quietest_first()
     return order, np.append(np.inf, game.stakes.fitness(noise.prefixes(order)[1])[1:])
 
@@ -175,18 +175,21 @@ def _priced_budgets(game: BudgetGame, members: Members, own: Floats, ceiling: Fl
     """
     weight, unit = game.noise_weight(members), game.stakes.unit_noise
     best, share = game.own_worth(weight, own), unit.shares(unit.size(members))
-    low, high = (np.full(game.owners, np.log(end)) for end in game.box)
+    low, high = (np.full(game.owners, np.log(end)) for end in game.budget_range)
     width = high - low
     for _ in range(ZOOMS):
-        epsilon = np.clip(np.exp(np.linspace(low, high, GRID)), *game.box)  # [GRID, N]
+        epsilon = np.clip(np.exp(np.linspace(low, high, GRID)), *game.budget_range)  # [GRID, N]
         unpaid, kept = best - game.own_worth(weight, epsilon), game.privacy_cost(epsilon) - ceiling
         payment, noise = np.maximum(np.maximum(unpaid, kept), 0.0), share * game.stakes.unit_variance(epsilon)
         place = _least_sum(payment[:, members], noise[:, members], allowed)
         centre = np.zeros(game.owners)
         centre[members] = np.log(np.take_along_axis(epsilon[:, members], place[None], axis=0)[0])
         width = width * (4 / GRID)
-        low, high = np.maximum(centre - width / 2, np.log(game.box[0])), np.minimum(centre + width / 2, np.log(game.box[1]))
-    return np.where(members, np.clip(np.exp(centre), *game.box), own)
+        low, high = (
+            np.maximum(centre - width / 2, np.log(game.budget_range[0])),
+            np.minimum(centre + width / 2, np.log(game.budget_range[1])),
+        )
+    return np.where(members, np.clip(np.exp(centre), *game.budget_range), own)
 
 
 def _least_sum(payment: Floats, noise: Floats, allowed: float) -> NDArray[np.int64]:
@@ -220,7 +223,10 @@ def posted_price(game: BudgetGame, target: float) -> Deal | None:
     deal = free_deal(game)
     if reaches(deal):
         return deal
-    low, price = 0.0, 1e-3 * float(np.mean(game.privacy_cost(np.full(game.owners, game.box[1])))) / game.box[1] + 1e-9
+    low, price = (
+        0.0,
+        1e-3 * float(np.mean(game.privacy_cost(np.full(game.owners, game.budget_range[1])))) / game.budget_range[1] + 1e-9,
+    )
     while not reaches(deal := free_deal(game, price)):
         low, price = price, 4 * price
         if price > 1e15:

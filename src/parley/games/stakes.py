@@ -19,13 +19,13 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 # Budgets need an upper end: an owner without a privacy cost would ask for infinity. At eps = 10 an even chance can become 0.99995.
-BOX = (0.01, 10.0)
-KNOTS = 161  # of the noise law between the ends of the box of budgets
+BUDGET_RANGE = (0.01, 10.0)
+KNOTS = 161  # of the noise law between the ends of the range of budgets
 
 
 @dataclass(frozen=True, eq=False)
 class Stakes:
-    """What any coalition with any budgets in the box costs, in the target's own units.
+    """What any coalition with any budgets in the range costs, in the target's own units.
 
     An owner's noise at epsilon has `unit_variance`(epsilon) times the variance that `unit_noise` gives it, its squared sensitivity.
     """
@@ -34,7 +34,7 @@ class Stakes:
     least_cost: float  # of the best model on the pilot; relative fitness is measured in it
     unit_noise: EachOwnerNoise
     unit_variance: Callable[[Floats], Floats]
-    box: tuple[float, float] = BOX
+    budget_range: tuple[float, float] = BUDGET_RANGE
     warnings: tuple[str, ...] = ()
 
     @property
@@ -59,8 +59,10 @@ class Stakes:
         return (fitness * self.least_cost - self.cost.bias) / self.cost.noise_price
 
 
-def stakes(terms: Terms, pilot: Table | Source | None = None, box: tuple[float, float] = BOX, seed: int = 0) -> Stakes:
-    """Forecast what any coalition with any budgets in the box (all above the score's part) would cost. No private record is looked at.
+def stakes(
+    terms: Terms, pilot: Table | Source | None = None, budget_range: tuple[float, float] = BUDGET_RANGE, seed: int = 0
+) -> Stakes:
+    """Forecast what any coalition with any budgets in the range (all above the score's part) would cost. No private record is looked at.
 
     Where the moments are not exact, a pilot run at the terms' budgets tells bias and price of noise; a few runs cannot tell little noise
     from none, so the price is at least the curvature's, and noise is never thought free.
@@ -69,7 +71,7 @@ def stakes(terms: Terms, pilot: Table | Source | None = None, box: tuple[float, 
     expected = expect(known)
     warnings = expected.warnings
     cost, noise = coalition_cost(expected, expected.fitness(seed))
-    if expected.method == "pilot-run" and expected.response is not None:
+    if expected.method == "pilot-run" and expected.moments is not None:
         curvature_price = float(expected.excess_at(1.0)[-1] - expected.excess_at(0.0)[-1])
         cost = replace(cost, noise_price=max(cost.noise_price, curvature_price))
         warnings = (
@@ -81,16 +83,16 @@ def stakes(terms: Terms, pilot: Table | Source | None = None, box: tuple[float, 
         cost=cost.in_units(unit),
         least_cost=expected.unit * unit,
         unit_noise=replace(noise, variances=np.array([mechanism.sensitivity for mechanism in known.mechanisms]) ** 2),
-        unit_variance=noise_law(terms, box),
-        box=box,
+        unit_variance=noise_law(terms, budget_range),
+        budget_range=budget_range,
         warnings=warnings,
     )
 
 
-def noise_law(terms: Terms, box: tuple[float, float]) -> Callable[[Floats], Floats]:
-    """The variance of one coordinate's noise at any epsilon in the box, for answers of sensitivity 1 under these terms.
+def noise_law(terms: Terms, budget_range: tuple[float, float]) -> Callable[[Floats], Floats]:
+    """The variance of one coordinate's noise at any epsilon in the range, for answers of sensitivity 1 under these terms.
 
-    Calibrated at knots by the plan that owners use, in between by a spline of logarithms: exact for Laplace noise, whose law is a power,
+    Calibrated at knots by the series that owners use, in between by a spline of logarithms: exact for Laplace noise, whose law is a power,
     and within 1e-6 for Gaussian noise. Where a score is agreed on, its part of epsilon does not go into training.
 
     >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "learning": {"horizon": 10}, "privacy": {"clip": 1.0},
@@ -98,9 +100,9 @@ def noise_law(terms: Terms, box: tuple[float, float]) -> Callable[[Floats], Floa
     >>> float(noise_law(terms, (0.1, 10.0))(np.array([2.0])).round(6)[0])  # Laplace noise of scale 10/2
     50.0
     """
-    privacy, rounds, score = terms.privacy, terms.learning.horizon, float(terms.score_epsilon)
-    knots = np.geomspace(box[0] - score, box[1] - score, KNOTS)
+    privacy, rounds, set_aside = terms.privacy, terms.learning.horizon, float(terms.score_epsilon)
+    knots = np.geomspace(budget_range[0] - set_aside, budget_range[1] - set_aside, KNOTS)
     delta = Fraction(str(privacy.delta))
-    plans = [make_series(privacy.mechanism, exact(float(e)), delta, rounds, 1.0, privacy.shared_records) for e in knots]
-    spline = CubicSpline(np.log(knots), np.log([plan.mechanism.variance for plan in plans]))
-    return lambda epsilon: np.asarray(np.exp(spline(np.log(epsilon - score))))
+    series = [make_series(privacy.mechanism, exact(float(e)), delta, rounds, 1.0, privacy.shared_records) for e in knots]
+    spline = CubicSpline(np.log(knots), np.log([each.mechanism.variance for each in series]))
+    return lambda epsilon: np.asarray(np.exp(spline(np.log(epsilon - set_aside))))

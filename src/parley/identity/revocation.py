@@ -7,8 +7,10 @@ from pathlib import Path
 
 from cryptography import x509
 
+from parley.durable import file_version
 from parley.errors import CertificateError
-from parley.identity.certificates import list_number, read_certificate, read_revocations, revocations_in_force
+from parley.identity.certificates import read_certificate
+from parley.identity.revocation_list import list_number, read_revocations, revocations_in_force
 from parley.identity.settings import Identity
 
 
@@ -23,46 +25,38 @@ class Revocations:
 
     def __init__(self, identity: Identity, warn: Callable[[str], None]) -> None:
         self._identity, self._warn, self._lock = identity, warn, threading.Lock()
-        self._authority, self._version = read_certificate(identity.authority), self._found()
-        self._take(revocations_in_force(identity))
+        self._authority, self._version = read_certificate(identity.authority), file_version(identity.revoked)
+        self._apply(revocations_in_force(identity))
 
     @property
     def until(self) -> datetime | None:
         """When the authority wants the list in force to be replaced; None without a list."""
         return None if self._list is None else self._list.next_update_utc
 
-    def hold(self, certificate: x509.Certificate) -> bool:
-        """Whether this certificate was taken back, by the latest list that the file has held."""
+    def revokes(self, certificate: x509.Certificate) -> bool:
+        """Whether this certificate was revoked, by the latest list that the file has held."""
         path = self._identity.revoked
         if path is None:
             return False
         with self._lock:
-            version = self._found()
+            version = file_version(path)
             if version != self._version:
                 self._version = version
                 try:
-                    self._follow(path)
+                    self._reload(path)
                 except (CertificateError, OSError) as error:
                     self._warn(f"{error}; the revocation list read before stays in force")
             return certificate.serial_number in self._serials
 
-    def _follow(self, path: Path) -> None:
+    def _reload(self, path: Path) -> None:
         """Take the list in the file, if it is later than the one in force."""
         found = read_revocations(path, self._authority)
         if self._list is not None and found != self._list and list_number(found) <= list_number(self._list):
             raise CertificateError(
                 f"{path}: this revocation list is not later than the one in force; ask the authority for its ca.crl"
             )
-        self._take(found)
+        self._apply(found)
 
-    def _take(self, revocations: x509.CertificateRevocationList | None) -> None:
+    def _apply(self, revocations: x509.CertificateRevocationList | None) -> None:
         self._list = revocations
         self._serials = frozenset(entry.serial_number for entry in revocations or ())
-
-    def _found(self) -> tuple[int, int, int] | None:
-        """What tells one version of the file from another."""
-        try:
-            about = self._identity.revoked.stat() if self._identity.revoked is not None else None
-        except OSError:
-            return None
-        return None if about is None else (about.st_mtime_ns, about.st_size, about.st_ino)

@@ -32,7 +32,7 @@ class _Settings(BaseModel):
 
 
 class Identity(_Settings):
-    """Whom one trusts and who one is: the authority's certificate, one's own, and its key; what the authority took back (ca.crl)."""
+    """Whom one trusts and who one is: the authority's certificate, one's own, and its key; what the authority revoked (ca.crl)."""
 
     authority: Path
     certificate: Path

@@ -48,7 +48,7 @@ class Algorithm(ABC):
     horizon: int
     radius: float | None  # the box |theta| <= radius
 
-    remembers: ClassVar[str | None] = None  # the name of what it remembers beside theta: files once had one nameless array
+    memory_name: ClassVar[str | None] = None  # the name of what it remembers beside theta: files once had one nameless array
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
@@ -58,7 +58,7 @@ class Algorithm(ABC):
     def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
         """The state before the first round, at the parameter `origin` [P]; `worlds` are the axes of a study's replicates."""
         theta = np.broadcast_to(origin, (*worlds, len(origin)))
-        return State(1, theta, {} if self.remembers is None else {self.remembers: theta})
+        return State(1, theta, {} if self.memory_name is None else {self.memory_name: theta})
 
     @abstractmethod
     def query(self, state: State, asker: Asker) -> Query:
@@ -84,7 +84,7 @@ class Algorithm(ABC):
         """The algorithm that it would be if answers carried no noise; most do not mind it."""
         return self
 
-    def boxed(self, theta: Floats) -> Floats:
+    def project(self, theta: Floats) -> Floats:
         """The nearest parameter in the box."""
         return theta if self.radius is None else np.clip(theta, -self.radius, self.radius)
 
@@ -106,9 +106,9 @@ class Descent(Algorithm):
         """What an owner whose records' mean gradient is this function answers at theta, but for the noise: for forecasts."""
         return gradient(theta)
 
-    def moved(self, state: State, gradient: Floats, length: float) -> Floats:
+    def projected_step(self, state: State, gradient: Floats, length: float) -> Floats:
         """One projected step: proj(theta - length (dg1 + gradient))."""
-        return self.boxed(state.theta - length * (self.objective.penalty_gradient(state.theta) + gradient))
+        return self.project(state.theta - length * (self.objective.penalty_gradient(state.theta) + gradient))
 
 
 def run(

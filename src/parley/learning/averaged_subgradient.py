@@ -19,10 +19,10 @@ class AveragedSubgradient(Descent):
     exactly the budget is spent, and every answer is used.
     """
 
-    remembers: ClassVar[str | None] = "average"
+    memory_name: ClassVar[str | None] = "average"
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
-        theta = self.moved(state, combined, self.step / state.round**0.5)
+        theta = self.projected_step(state, combined, self.step / state.round**0.5)
         return State(state.round + 1, theta, {"average": self.model(state)})
 
     def model(self, state: State) -> Floats:

@@ -71,7 +71,7 @@ class DeployedRun:
         return begin.state.round > self.setup.terms.rounds
 
 
-def plan_run(terms: Terms, checkpoint: Path, model: Path | None = None) -> DeployedRun:
+def prepare_run(terms: Terms, checkpoint: Path, model: Path | None = None) -> DeployedRun:
     """What a learner without a table fixes before the first question; terms that limit nothing are refused now, not in the last round."""
     setup = resolve(terms)
     if not setup.parts:
@@ -96,15 +96,15 @@ def learn(
     names, aggregation = setup.schedule.names, aggregation_of(setup.terms)
 
     def last_word() -> dict[str, float]:
-        heard = {name: spent for name in names if (spent := peers.spent(name)) is not None}
-        return {**begin.spent, **heard}
+        reported = {name: spent for name in names if (spent := peers.spent(name)) is not None}
+        return {**begin.spent, **reported}
 
-    def keep(state: State) -> None:
+    def store(state: State) -> None:
         Checkpoint(setup.hash, state, dict(used), last_word(), {**begin.heads, **peers.heads}).save(deployed.checkpoint)
 
     def after_round(state: State, answers: Sequence[Answer]) -> None:
         used.update(name for answer in answers for name in answer.owners)
-        keep(state)
+        store(state)
         progress(state)
 
     final = run(algorithm, peers, aggregation, Asker.of(setup), begin.state, after_round)
@@ -114,7 +114,7 @@ def learn(
     scores = ask_scores(setup, aggregation, peers, theta)
     unheard = peers.catch_up()
     if not deployed.finished(begin):  # somebody was asked since the last round: for a score, or why it was late
-        keep(final)
+        store(final)
     spent = last_word()
     result = make_result(
         setup,

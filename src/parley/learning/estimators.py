@@ -29,7 +29,7 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 
-class _Fits(JointModel):
+class _PrivateEstimator(JointModel):
     """Training on one table.
 
     Formal guarantee: if `random_state` is None, `theta_` is epsilon-DP (replace-one; the number of rows and the set of class labels are
@@ -100,7 +100,7 @@ def _release(terms: Terms, table: pd.DataFrame) -> Result:
         return train(terms, [owner], measure=False)
 
 
-class PrivateLinearRegression(_Fits, JointRegressor):
+class PrivateLinearRegression(_PrivateEstimator, JointRegressor):
     """Linear regression of one table under differential privacy.
 
     >>> rng = np.random.default_rng(0)
@@ -119,7 +119,7 @@ class PrivateLinearRegression(_Fits, JointRegressor):
         return self._train(X, y)
 
 
-class _FitsClasses(_Fits):
+class _PrivateClassifier(_PrivateEstimator):
     classes_: Any
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -145,19 +145,19 @@ class _FitsClasses(_Fits):
         return tags
 
 
-class PrivateLinearSVC(_FitsClasses, JointClassifier):
+class PrivateLinearSVC(_PrivateClassifier, JointClassifier):
     """Linear support vector machine of one table under differential privacy."""
 
     kind = "linear-svm"
 
 
-class PrivateLogisticRegression(_FitsClasses, JointLogisticClassifier):
+class PrivateLogisticRegression(_PrivateClassifier, JointLogisticClassifier):
     """Logistic regression of one table under differential privacy."""
 
     kind = "logistic-regression"
 
 
-class PrivateSoftmaxRegression(_FitsClasses, JointSoftmaxClassifier):
+class PrivateSoftmaxRegression(_PrivateClassifier, JointSoftmaxClassifier):
     """Softmax regression of one table, with any number of classes, under differential privacy."""
 
     kind = "softmax-regression"

@@ -33,4 +33,4 @@ class FederatedAveraging(Descent):
         return walk(gradient, theta, self.local_steps, self.step, self.objective.regularisation, self.radius)
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
-        return State(state.round + 1, self.boxed(state.theta - self.step * self.local_steps * combined))
+        return State(state.round + 1, self.project(state.theta - self.step * self.local_steps * combined))

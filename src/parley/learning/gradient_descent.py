@@ -17,4 +17,4 @@ class GradientDescent(Descent):
     """
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
-        return State(state.round + 1, self.moved(state, combined, self.step / (self.horizon**2 * state.round)))
+        return State(state.round + 1, self.projected_step(state, combined, self.step / (self.horizon**2 * state.round)))

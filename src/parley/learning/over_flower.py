@@ -14,7 +14,7 @@ from flwr.serverapp import Grid, ServerApp
 from parley.durable import require_folder
 from parley.exchange.federation import Federation
 from parley.exchange.flower import Carrier, find_owners
-from parley.learning.deployed import learn, plan_run
+from parley.learning.deployed import learn, prepare_run
 from parley.terms import load_terms
 
 server_app = ServerApp()
@@ -28,14 +28,14 @@ def main(grid: Grid, context: Context) -> None:
         require_folder(Path(str(settings[key])))
     deadline, kept = float(settings["deadline"]), Path(str(settings["checkpoint"]))
     terms = load_terms(str(settings["terms"]))
-    run = plan_run(terms, kept, Path(str(settings["save"])))
+    run = prepare_run(terms, kept, Path(str(settings["save"])))
     begin = run.begin(resume=True)
     peers = find_owners(Carrier(grid), [part.name for part in terms.owners], deadline)
     warn = logging.getLogger("parley").warning
     federation = Federation(run.setup, peers, deadline, warn, begin.heads, begin.answers)
     try:
         if not run.finished(begin):
-            federation.greet()
+            federation.fetch_statements()
         result, _ = learn(run, federation, begin)
     finally:
         federation.close()

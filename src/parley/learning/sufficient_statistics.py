@@ -32,7 +32,7 @@ class SufficientStatistics(Algorithm):
     norm: Norm
     deviation: float
 
-    remembers: ClassVar[str | None] = "moments"
+    memory_name: ClassVar[str | None] = "moments"
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
@@ -56,7 +56,7 @@ class SufficientStatistics(Algorithm):
             values + lift + self.objective.regularisation / 2
         )
         theta = np.einsum("...ij,...j->...i", vectors, solved)
-        return State(state.round + 1, self.boxed(theta), {"moments": combined})
+        return State(state.round + 1, self.project(theta), {"moments": combined})
 
     def without_noise(self) -> Self:
         return replace(self, deviation=0.0)  # nothing to stand clear of

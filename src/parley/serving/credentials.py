@@ -3,22 +3,21 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import grpc
 from cryptography import x509
 
+from parley.durable import Version, file_version
 from parley.errors import CertificateError
-from parley.identity.certificates import check_identity, fingerprint, read_certificate
+from parley.identity.certificates import fingerprint, read_certificate
 from parley.identity.settings import Identity
+from parley.identity.trust import check_identity
 from parley.serving.log import Log
-
-Version = tuple[tuple[int, int, int] | None, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class _Shown:
+class _LoadedFiles:
     """What the files held: the authority's certificate, one's own and its key, as bytes; the second of them read; all of it for gRPC."""
 
     content: tuple[bytes, bytes, bytes]
@@ -37,68 +36,60 @@ class Credentials:
     def __init__(self, identity: Identity, name: str, log: Log) -> None:
         self._identity, self._name, self._log = identity, name, log
         self._lock = threading.Lock()
-        self._version = self._found()
-        self._shown = self._read()
+        self._version = self._file_versions()
+        self._loaded = self._read()
         self.authority = read_certificate(identity.authority)
 
     @property
     def certificate(self) -> x509.Certificate:
         """The owner's, as it is shown now."""
-        return self._shown.certificate
+        return self._loaded.certificate
 
-    def of_server(self, knock: Callable[[], None] = lambda: None) -> Any:
+    def for_server(self, knock: Callable[[], None] = lambda: None) -> Any:
         """For gRPC, which asks at every handshake whether there is something new; `knock` hears of each."""
-        given = self._shown
+        given = self._loaded
 
         def fetch() -> Any:
             nonlocal given
             knock()
-            self.follow()
-            before, given = given, self._shown
+            self.reload()
+            before, given = given, self._loaded
             return None if given is before else given.configuration
 
         return grpc.dynamic_ssl_server_credentials(given.configuration, fetch, require_client_authentication=True)
 
-    def follow(self) -> None:
+    def reload(self) -> None:
         """Take what the files hold now, if it changed and is sound."""
         with self._lock:
-            version = self._found()
+            version = self._file_versions()
             if version == self._version:
                 return
             try:
                 fresh = self._read()
-                if fresh.content[0] != self._shown.content[0]:
+                if fresh.content[0] != self._loaded.content[0]:
                     raise CertificateError(f"{self._identity.authority}: another authority; restart the daemon to follow it")
             except (CertificateError, OSError) as error:
                 self._version = version
                 self._log("warning", reason=f"{error}; the certificate read before is shown")
                 return
-            if self._found() != version:
+            if self._file_versions() != version:
                 return  # in the middle of a change: at the next look
             self._version = version
-            if fresh.content != self._shown.content:
-                self._shown = fresh
+            if fresh.content != self._loaded.content:
+                self._loaded = fresh
                 self._log(
                     "renewed", fingerprint=fingerprint(fresh.certificate), ends=f"{fresh.certificate.not_valid_after_utc:%Y-%m-%d}"
                 )
 
-    def _read(self) -> _Shown:
+    def _read(self) -> _LoadedFiles:
         """What the files hold, checked."""
         check_identity(self._identity, self._name)
         files = self._identity.authority, self._identity.certificate, self._identity.key
         authority, certificate, key = (file.read_bytes() for file in files)
         configuration = grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=authority)
-        return _Shown((authority, certificate, key), read_certificate(self._identity.certificate), configuration)
+        return _LoadedFiles((authority, certificate, key), read_certificate(self._identity.certificate), configuration)
 
-    def _found(self) -> Version:
+    def _file_versions(self) -> tuple[Version, ...]:
         """What tells one version of the files from another."""
         identity = self._identity
-        return tuple(_stamp(path) for path in (identity.authority, identity.certificate, identity.key, identity.revoked))
-
-
-def _stamp(path: Path | None) -> tuple[int, int, int] | None:
-    try:
-        about = None if path is None else path.stat()
-    except OSError:
-        return None
-    return None if about is None else (about.st_mtime_ns, about.st_size, about.st_ino)
+        return tuple(file_version(path) for path in (identity.authority, identity.certificate, identity.key, identity.revoked))

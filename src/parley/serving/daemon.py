@@ -12,29 +12,30 @@ from fractions import Fraction
 from typing import Any
 
 from parley.data.blocks import joined
+from parley.durable import file_version
 from parley.errors import SettingError
-from parley.identity.certificates import check_identity
 from parley.identity.settings import OwnerSettings
+from parley.identity.trust import check_identity
 from parley.ledger import Ledger
 from parley.owner import Owner
 from parley.serving.acceptance import Acceptances, require_both
-from parley.serving.desk import Desk
-from parley.serving.health import Readiness, stamp
+from parley.serving.call_slots import CallSlots
+from parley.serving.daemon_lock import daemon_lock
+from parley.serving.health import Readiness
 from parley.serving.log import Log
-from parley.serving.metrics import Books, Facts, Instruments, Page
+from parley.serving.metrics import LedgerSnapshot, Metrics, MetricSources, Page
 from parley.serving.network import Network
-from parley.serving.places import Places
 from parley.serving.reminders import reminders
-from parley.serving.server import WORKERS, Reception, make_server, on_network, on_socket
-from parley.serving.sole import sole_daemon
+from parley.serving.server import WORKERS, Endpoint, make_server, on_network, on_socket
+from parley.serving.service import OwnerService
 
-PLACES = 8  # of the calls taken on at once, for one caller; beyond that it is told to come back
+CALLS_EACH = 8  # of the calls taken on at once, for one caller; beyond that it is told to come back
 SENDING = 30.0  # seconds that a caller may take to send its message
 LOOK = 1.0  # seconds between two looks at what may have changed
 DAY = 86400.0  # seconds between two reminders of what runs out
 GRACE = 10.0  # seconds for calls under way when the daemon is asked to stop
 
-Begin = Callable[[], object] | None  # what each worker does before its first call
+Initializer = Callable[[], object] | None  # what each worker does before its first call
 
 
 def open_owner(settings: OwnerSettings, accepting: str | None = None) -> Owner:
@@ -51,47 +52,49 @@ def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
     if settings.identity is not None:
         check_identity(settings.identity, settings.name)
     _open_files()
-    with sole_daemon(settings.ledger), joined(settings.cluster) as begin:
+    with daemon_lock(settings.ledger), joined(settings.cluster) as begin:
         _serve(settings, begin, stop, log)
 
 
-def _serve(settings: OwnerSettings, begin: Begin, stop: threading.Event, log: Log) -> None:
-    opened = stamp(settings.table)
+def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, log: Log) -> None:
+    opened = file_version(settings.table)
     owner, acceptances = open_owner(settings), Acceptances(settings.accepted)
-    desk, places = Desk(owner, acceptances, log), Places(PLACES, SENDING)
-    network = None if settings.identity is None else Network(settings.identity, settings.name, log, lambda: desk.longest_question)
+    service, slots = OwnerService(owner, acceptances, log), CallSlots(CALLS_EACH, SENDING)
+    network = (
+        None if settings.identity is None else Network(settings.identity, settings.name, log, lambda: service.longest_question)
+    )
     readiness = Readiness(owner, acceptances, settings.table, opened, lambda: None if network is None else network.ends)
-    instruments = Instruments(settings.name, _facts(owner, acceptances, readiness, network))
-    log.listeners += [readiness.hear, instruments.hear]
-    desk.open()
+    metrics = Metrics(settings.name, _metric_sources(owner, acceptances, readiness, network))
+    log.listeners += [readiness.on_event, metrics.on_event]
+    service.prepare()
     with ExitStack() as after:
-        after.callback(_close, owner, desk, log)
+        after.callback(_close, owner, service, log)
         pool = ThreadPoolExecutor(WORKERS, initializer=begin)
         after.callback(pool.shutdown)  # an answer that is being computed is finished and stored: its learner will ask for it again
-        reception = Reception(desk, places, lambda: not readiness.why_not(), log)
+        endpoint = Endpoint(service, slots, lambda: not readiness.problems(), log)
         reached, servers = {}, []
         if settings.metrics is not None:
-            page = after.enter_context(Page(settings.metrics, instruments))
+            page = after.enter_context(Page(settings.metrics, metrics))
             reached["metrics"] = f"{settings.metrics.rpartition(':')[0]}:{page.port}"
         if settings.listen is not None and network is not None:
             servers.append(make_server(pool))
-            port = on_network(servers[-1], reception, network, settings.listen)
+            port = on_network(servers[-1], endpoint, network, settings.listen)
             reached["listen"] = f"{settings.listen.rpartition(':')[0]}:{port}"
             after.enter_context(network.watched(port))
         if settings.socket is not None:
             servers.append(make_server(pool))
-            on_socket(servers[-1], reception, settings.socket)
+            on_socket(servers[-1], endpoint, settings.socket)
             reached["socket"] = str(settings.socket)
         after.callback(_stop, servers, log)
         for server in servers:
             server.start()
         gc.freeze()  # what was loaded stays: no answer waits while it is looked through
-        log("serving", owner=settings.name, pid=os.getpid(), **reached, **desk.end())
-        _look_after(settings, network, desk, places, stop, log)
+        log("serving", owner=settings.name, pid=os.getpid(), **reached, **service.chain_end())
+        _maintain(settings, network, service, slots, stop, log)
 
 
-def _look_after(
-    settings: OwnerSettings, network: Network | None, desk: Desk, places: Places, stop: threading.Event, log: Log
+def _maintain(
+    settings: OwnerSettings, network: Network | None, service: OwnerService, slots: CallSlots, stop: threading.Event, log: Log
 ) -> None:
     """Until it is told to stop: follow the certificate's files, end calls that take too long, remember how far the ledger is verified,
     and say every day what runs out."""
@@ -99,28 +102,28 @@ def _look_after(
     due = time.monotonic()
     while not stop.is_set():
         if network is not None:
-            network.credentials.follow()
+            network.credentials.reload()
         if time.monotonic() >= due:
             due += DAY
             for sentence in warnings():
                 log("warning", reason=sentence)
         stop.wait(LOOK)
-        places.clear_overdue()
-        desk.remember()
+        slots.cancel_overdue()
+        service.remember()
 
 
-def _facts(owner: Owner, acceptances: Acceptances, readiness: Readiness, network: Network | None) -> Facts:
+def _metric_sources(owner: Owner, acceptances: Acceptances, readiness: Readiness, network: Network | None) -> MetricSources:
     """What the metrics page may ask."""
     lifetime = owner.ledger.lifetime[0] if isinstance(owner.ledger, Ledger) else Fraction(0)  # it never changes
 
-    def books() -> Books:
+    def ledger() -> LedgerSnapshot:
         accounts = tuple(owner.ledger.account(terms) for terms in acceptances.hashes())
         heads = [account.head for account in accounts if account.head is not None]
-        return Books(lifetime, accounts, max(heads, key=lambda head: head.entries, default=None))
+        return LedgerSnapshot(lifetime, accounts, max(heads, key=lambda head: head.entries, default=None))
 
     if network is None:
-        return Facts(books, readiness.why_not, dict, lambda: 0)
-    return Facts(books, readiness.why_not, network.time_left, lambda: len(network.lines))
+        return MetricSources(ledger, readiness.problems, dict, lambda: 0)
+    return MetricSources(ledger, readiness.problems, network.time_left, lambda: len(network.connections))
 
 
 def _stop(servers: list[Any], log: Log) -> None:
@@ -129,9 +132,9 @@ def _stop(servers: list[Any], log: Log) -> None:
         stopped.wait()
 
 
-def _close(owner: Owner, desk: Desk, log: Log) -> None:
-    desk.remember()
-    end = desk.end()
+def _close(owner: Owner, service: OwnerService, log: Log) -> None:
+    service.remember()
+    end = service.chain_end()
     if isinstance(owner.ledger, Ledger):
         owner.ledger.close()
     log("stopped", **end)

@@ -16,13 +16,13 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2
 
 from parley.data.streamed import ParquetFolder
+from parley.durable import Version, file_version
 from parley.errors import DataError, LedgerError, UnknownTerms
 from parley.exchange.messages import SERVICE
 from parley.owner import Owner
 from parley.serving.acceptance import Acceptances
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
-Stamp = tuple[int, int, int] | None
 FRESH = 1.0  # seconds for which a verdict stands: who asks often reads no files for it
 TROUBLE = 300.0  # seconds for which trouble with a question is remembered, unless one is answered
 
@@ -31,16 +31,16 @@ class Readiness:
     """Looks at what an owner needs, without touching a record or the ledger's lock."""
 
     def __init__(
-        self, owner: Owner, acceptances: Acceptances, table: Path, opened: Stamp, ends: Callable[[], datetime | None]
+        self, owner: Owner, acceptances: Acceptances, table: Path, opened: Version, ends: Callable[[], datetime | None]
     ) -> None:
-        """`opened` is the stamp of the table's file when it was read; `ends` says when the identity ends, None without one."""
+        """`opened` is the version of the table's file when it was read; `ends` says when the identity ends, None without one."""
         self._owner, self._acceptances, self._table, self._opened, self._ends = owner, acceptances, table, opened, ends
         self._lock = threading.Lock()
         self._looked, self._why = -FRESH, list[str]()
         self._unfit: set[str] = set()
         self._trouble: float | None = None
 
-    def hear(self, event: str, facts: dict[str, Any]) -> None:
+    def on_event(self, event: str, facts: dict[str, Any]) -> None:
         """What the log hears."""
         if event == "not-ready":
             self._unfit.add(facts["terms"])
@@ -50,7 +50,7 @@ class Readiness:
             self._trouble = None
             self._unfit.discard(facts["terms"])
 
-    def why_not(self) -> list[str]:
+    def problems(self) -> list[str]:
         """One sentence for each thing that is in the way; none if it could answer."""
         with self._lock:
             if time.monotonic() - self._looked >= FRESH:
@@ -82,7 +82,7 @@ class Readiness:
                     return ["the table cannot be read"]
             except (DataError, OSError):
                 return ["the table's files changed since it was opened"]
-        elif stamp(self._table) != self._opened:
+        elif file_version(self._table) != self._opened:
             return ["the table's file changed since it was opened"]
         return ["the table does not fit accepted terms"] if self._unfit else []
 
@@ -105,12 +105,3 @@ def check(content: bytes, ready: bool) -> bytes | None:
         return None
     status = health_pb2.HealthCheckResponse.SERVING if ready else health_pb2.HealthCheckResponse.NOT_SERVING
     return bytes(health_pb2.HealthCheckResponse(status=status).SerializeToString())
-
-
-def stamp(path: Path) -> Stamp:
-    """What tells one version of a file from another; None without a file."""
-    try:
-        about = path.stat()
-    except OSError:
-        return None
-    return about.st_mtime_ns, about.st_size, about.st_ino

@@ -29,16 +29,16 @@ class Log:
         self._stream = stream
         self.listeners: list[Listener] = []
         self._lines: deque[dict[str, Any]] = deque()
-        self._said: dict[tuple[Any, ...], tuple[float, int]] = {}
+        self._last_said: dict[tuple[Any, ...], tuple[float, int]] = {}
         self._lost, self._over = 0, threading.Event()
         self._writer = threading.Thread(target=self._write, name="parley-log", daemon=True)
         self._writer.start()
 
     def __call__(self, event: str, **facts: Any) -> None:
-        self._tell(event, facts)
+        self._notify(event, facts)
         self._put(event, facts)
 
-    def _tell(self, event: str, facts: dict[str, Any]) -> None:
+    def _notify(self, event: str, facts: dict[str, Any]) -> None:
         for listener in self.listeners:
             listener(event, facts)
 
@@ -48,20 +48,20 @@ class Log:
         else:
             self._lost += 1
 
-    def seldom(self, event: str, **facts: Any) -> None:
+    def rate_limited(self, event: str, **facts: Any) -> None:
         """The same for what others can make happen as often as they like: once a minute, with how often it was not said before.
 
         From which address (`peer`) does not make it another event: who has many would be written down as often.
         """
-        self._tell(event, facts)
+        self._notify(event, facts)
         key, now = (event, *(fact for name, fact in facts.items() if name != "peer")), time.monotonic()
-        last, unsaid = self._said.get(key, (-PAUSE, 0))
+        last, unsaid = self._last_said.get(key, (-PAUSE, 0))
         if now - last < PAUSE:
-            self._said[key] = last, unsaid + 1
+            self._last_said[key] = last, unsaid + 1
             return
-        if len(self._said) > LINES:
-            self._said.clear()
-        self._said[key] = now, 0
+        if len(self._last_said) > LINES:
+            self._last_said.clear()
+        self._last_said[key] = now, 0
         self._put(event, {**facts, "unsaid": unsaid})
 
     def __enter__(self) -> Self:

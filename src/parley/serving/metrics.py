@@ -23,7 +23,7 @@ from parley.errors import ExchangeError, ParleyError
 from parley.version import __version__
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)  # seconds
-_TURNED_AWAY = {  # events of the log that are refusals, and the codes under which they are counted
+_REJECTIONS = {  # events of the log that are refusals, and the codes under which they are counted
     "stranger": "unknown-terms",
     "revoked": "revoked",
     "expired": "expired",
@@ -32,7 +32,7 @@ _TURNED_AWAY = {  # events of the log that are refusals, and the codes under whi
 
 
 @dataclass(frozen=True)
-class Books:
+class LedgerSnapshot:
     """What a ledger says at one moment: its lifetime epsilon, its agreements, and the end of its chain."""
 
     lifetime: Fraction
@@ -41,21 +41,21 @@ class Books:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What the page asks for when it is looked at. `books` may raise; `time_left`, in seconds, is by name of a certificate or list."""
+class MetricSources:
+    """What the page asks for when it is looked at. `ledger` may raise; `time_left`, in seconds, is by name of a certificate or list."""
 
-    books: Callable[[], Books]
-    why_not_ready: Callable[[], list[str]]
+    ledger: Callable[[], LedgerSnapshot]
+    problems: Callable[[], list[str]]
     time_left: Callable[[], dict[str, float]]
     lines: Callable[[], int]
 
 
-class Instruments:
+class Metrics:
     """Counts what the log hears, and shows it beside the facts."""
 
-    def __init__(self, owner: str, facts: Facts) -> None:
+    def __init__(self, owner: str, sources: MetricSources) -> None:
         self.registry = CollectorRegistry()
-        self.facts = facts
+        self.sources = sources
         register: dict[str, Any] = {"registry": self.registry, "namespace": "parley"}
         self._seconds = Histogram("answer_seconds", "How long answers took, stored ones too.", buckets=BUCKETS, **register)
         self._answers = Counter("answers", "Questions that got an answer since the start, stored ones too.", **register)
@@ -63,17 +63,17 @@ class Instruments:
         self._troubles = Counter("troubles", "Questions that could not be answered for a reason at the owner's.", **register)
         self._handshakes = Counter("failed_handshakes", "Lines that failed TLS, by reason.", ["reason"], **register)
         self._cut = Counter("lines_cut", "Lines that were cut, by reason.", ["reason"], **register)
-        self.registry.register(_Now(owner, facts))
+        self.registry.register(_CurrentFigures(owner, sources))
 
-    def hear(self, event: str, facts: dict[str, Any]) -> None:
+    def on_event(self, event: str, facts: dict[str, Any]) -> None:
         """What the log hears."""
         if event == "answer":
             self._answers.inc()
             self._seconds.observe(facts["ms"] / 1e3)
         elif event == "refusal":
             self._refusals.labels(facts["code"]).inc()
-        elif event in _TURNED_AWAY:
-            self._refusals.labels(_TURNED_AWAY[event]).inc()
+        elif event in _REJECTIONS:
+            self._refusals.labels(_REJECTIONS[event]).inc()
         elif event == "trouble":
             self._troubles.inc()
         elif event == "handshake-failed":
@@ -82,11 +82,11 @@ class Instruments:
             self._cut.labels(facts["reason"]).inc()
 
 
-class _Now(Collector):
+class _CurrentFigures(Collector):
     """What is looked up at every look at the page."""
 
-    def __init__(self, owner: str, facts: Facts) -> None:
-        self._owner, self._facts = owner, facts
+    def __init__(self, owner: str, sources: MetricSources) -> None:
+        self._owner, self._sources = owner, sources
 
     def describe(self) -> list[Metric]:
         """Nothing is looked up to be registered."""
@@ -94,24 +94,24 @@ class _Now(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield InfoMetricFamily("parley_build", "Which Parley serves whom.", {"version": __version__, "owner": self._owner})
-        yield GaugeMetricFamily("parley_ready", "Whether the owner could answer (1).", value=not self._facts.why_not_ready())
-        yield GaugeMetricFamily("parley_lines", "TCP connections of learners.", value=self._facts.lines())
+        yield GaugeMetricFamily("parley_ready", "Whether the owner could answer (1).", value=not self._sources.problems())
+        yield GaugeMetricFamily("parley_lines", "TCP connections of learners.", value=self._sources.lines())
         left = GaugeMetricFamily("parley_time_left_seconds", "Until it ends: a certificate, the revocation list.", labels=["of"])
-        for of, seconds in self._facts.time_left().items():
+        for of, seconds in self._sources.time_left().items():
             left.add_metric([of], seconds)
         yield left
         try:
-            books = self._facts.books()
+            ledger = self._sources.ledger()
         except (ParleyError, OSError):
             return  # parley_ready says it
-        yield from _of_books(books)
+        yield from _ledger_metrics(ledger)
 
 
-def _of_books(books: Books) -> Iterator[Metric]:
-    reserved = sum((account.epsilon for account in books.accounts), Fraction(0))
-    yield GaugeMetricFamily("parley_lifetime_epsilon", "The most that all agreements may ever cost.", value=below(books.lifetime))
+def _ledger_metrics(ledger: LedgerSnapshot) -> Iterator[Metric]:
+    reserved = sum((account.epsilon for account in ledger.accounts), Fraction(0))
+    yield GaugeMetricFamily("parley_lifetime_epsilon", "The most that all agreements may ever cost.", value=below(ledger.lifetime))
     yield GaugeMetricFamily(
-        "parley_lifetime_epsilon_left", "What further terms may reserve.", value=below(books.lifetime - reserved)
+        "parley_lifetime_epsilon_left", "What further terms may reserve.", value=below(ledger.lifetime - reserved)
     )
     figures: dict[str, tuple[str, Callable[[Account], float]]] = {
         "epsilon_reserved": ("Epsilon promised under the agreement.", lambda account: above(account.epsilon)),
@@ -122,12 +122,14 @@ def _of_books(books: Books) -> Iterator[Metric]:
     }
     for name, (words, figure) in figures.items():
         family = GaugeMetricFamily(f"parley_agreement_{name}", words, labels=["terms", "learner"])
-        for account in books.accounts:
+        for account in ledger.accounts:
             family.add_metric([account.terms[:16], account.learner], figure(account))
         yield family
-    if books.head is not None:
-        yield GaugeMetricFamily("parley_ledger_entries", "Rows of the ledger: they never become fewer.", value=books.head.entries)
-        first = int(books.head.hash[:12], 16)  # 48 bits: a float64 holds them exactly; as a label each answer would be a new series
+    if ledger.head is not None:
+        yield GaugeMetricFamily("parley_ledger_entries", "Rows of the ledger: they never become fewer.", value=ledger.head.entries)
+        first = int(
+            ledger.head.hash[:12], 16
+        )  # 48 bits: a float64 holds them exactly; as a label each answer would be a new series
         yield GaugeMetricFamily(
             "parley_ledger_head", "The first 12 hexadecimal digits of the chain's last hash, as a number.", value=first
         )
@@ -152,10 +154,10 @@ def below(value: Fraction) -> float:
 class Page:
     """`/metrics` for Prometheus; `/ready` (200, or 503 with the reasons) and `/healthy` (200 while the process runs) for others."""
 
-    def __init__(self, address: str, instruments: Instruments) -> None:
+    def __init__(self, address: str, metrics: Metrics) -> None:
         host, _, port = address.rpartition(":")
         try:
-            self._server = _Server((host.strip("[]"), int(port)), _handler(instruments), host.startswith("["))
+            self._server = _Server((host.strip("[]"), int(port)), _handler(metrics), host.startswith("["))
         except (OSError, OverflowError) as error:
             reason = error.strerror if isinstance(error, OSError) else "no such port"
             raise ExchangeError(f"{address}: the metrics page cannot listen there ({reason}); choose another `metrics`") from None
@@ -184,13 +186,13 @@ class _Server(ThreadingHTTPServer):
         """A reader that hung up is nobody's trouble."""
 
 
-def _handler(instruments: Instruments) -> type[BaseHTTPRequestHandler]:
+def _handler(metrics: Metrics) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = 5.0
         server_version, sys_version = "parley", ""
 
         def do_GET(self) -> None:
-            status, kind, content = _page(self.path.partition("?")[0], instruments)
+            status, kind, content = _page(self.path.partition("?")[0], metrics)
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))
@@ -203,14 +205,14 @@ def _handler(instruments: Instruments) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _page(path: str, instruments: Instruments) -> tuple[int, str, bytes]:
+def _page(path: str, metrics: Metrics) -> tuple[int, str, bytes]:
     """(status, content type, content) of a path."""
     if path in ("/", "/metrics"):
-        return 200, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(instruments.registry)
+        return 200, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(metrics.registry)
     words = "text/plain; charset=utf-8"
     if path == "/healthy":
         return 200, words, b"healthy\n"
     if path == "/ready":
-        why = instruments.facts.why_not_ready()
+        why = metrics.sources.problems()
         return (503, words, "".join(f"{sentence}\n" for sentence in why).encode()) if why else (200, words, b"ready\n")
     return 404, words, b"expected /metrics, /ready or /healthy\n"

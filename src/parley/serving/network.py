@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from parley.identity.revocation import Revocations
 from parley.identity.settings import Identity
+from parley.serving.connections import Connections
 from parley.serving.credentials import Credentials
-from parley.serving.lines import Lines
 from parley.serving.log import Log
 
 
@@ -19,7 +19,7 @@ class Network:
         """`longest` is the length of the longest question that anybody may ask at the moment."""
         self.credentials = Credentials(identity, name, log)
         self.revocations = Revocations(identity, lambda sentence: log("warning", reason=sentence))
-        self.lines = Lines(log, longest)
+        self.connections = Connections(log, longest)
 
     @property
     def ends(self) -> datetime:
@@ -39,8 +39,8 @@ class Network:
     @contextmanager
     def watched(self, port: int) -> Iterator[None]:
         """Lines to this port are bounded meanwhile."""
-        over, self.lines.port = threading.Event(), port
-        thread = threading.Thread(target=self.lines.watch, args=(over,), name="parley-lines", daemon=True)
+        over, self.connections.port = threading.Event(), port
+        thread = threading.Thread(target=self.connections.watch, args=(over,), name="parley-lines", daemon=True)
         thread.start()
         try:
             yield

@@ -8,7 +8,8 @@ from cryptography import x509
 
 from parley.durable import exposed
 from parley.errors import CertificateError
-from parley.identity.certificates import expiry_warning, list_warning, read_certificate, read_revocations
+from parley.identity.certificates import expiry_warning, read_certificate
+from parley.identity.revocation_list import list_warning, read_revocations
 from parley.identity.settings import Identity, OwnerSettings
 
 Shown = Callable[[], x509.Certificate]  # the certificate that TLS shows now

@@ -1,4 +1,4 @@
-"""gRPC around an owner's desk: who calls, by which line, and which calls there are."""
+"""gRPC around an owner's service: who calls, by which line, and which calls there are."""
 
 import os
 import time
@@ -18,12 +18,12 @@ from parley.identity.certificates import fingerprint, names
 from parley.identity.revocation import Revocations
 from parley.serving import health
 from parley.serving.acceptance import Caller
-from parley.serving.desk import Desk
-from parley.serving.lines import Lines, spoken_address
+from parley.serving.call_slots import CallSlots
+from parley.serving.connections import Connections, grpc_address
+from parley.serving.daemon_lock import require_free_socket
 from parley.serving.log import Log
 from parley.serving.network import Network
-from parley.serving.places import Places
-from parley.serving.sole import require_unused
+from parley.serving.service import OwnerService
 
 WORKERS = 64  # calls taken on at once
 OPTIONS = (
@@ -52,11 +52,11 @@ Work = Callable[[bytes, Caller, Any], bytes]
 
 
 @dataclass(frozen=True)
-class Reception:
-    """What every call is led through: the desk, the callers' places, and whether the owner could answer."""
+class Endpoint:
+    """What every call is led through: the service, the callers' slots, and whether the owner could answer."""
 
-    desk: Desk
-    places: Places
+    service: OwnerService
+    slots: CallSlots
     ready: Callable[[], bool]
     log: Log
 
@@ -65,74 +65,74 @@ def make_server(pool: ThreadPoolExecutor) -> Any:
     return grpc.server(pool, options=OPTIONS)
 
 
-def on_network(server: Any, reception: Reception, network: Network, address: str) -> int:
+def on_network(server: Any, endpoint: Endpoint, network: Network, address: str) -> int:
     """Let certified learners call; the port."""
-    _lead(server, reception, lambda context: certified(context, network.revocations, reception.log), network.lines)
-    return _bound(address, lambda: server.add_secure_port(address, network.credentials.of_server(network.lines.knock)))
+    _register(server, endpoint, lambda context: authenticate(context, network.revocations, endpoint.log), network.connections)
+    return _bind(address, lambda: server.add_secure_port(address, network.credentials.for_server(network.connections.on_handshake)))
 
 
-def on_socket(server: Any, reception: Reception, path: Path) -> None:
+def on_socket(server: Any, endpoint: Endpoint, path: Path) -> None:
     """Let relays call that the file's permissions let in: its owner and its group."""
-    require_unused(path)
-    _lead(server, reception, lambda context: Caller(relay=True), None)
+    require_free_socket(path)
+    _register(server, endpoint, lambda context: Caller(relay=True), None)
     before = os.umask(0o117)
     try:
-        _bound(str(path), lambda: server.add_insecure_port(f"unix:{path}"))
+        _bind(str(path), lambda: server.add_insecure_port(f"unix:{path}"))
     finally:
         os.umask(before)
 
 
-def _lead(server: Any, reception: Reception, caller: Callable[[Any], Caller], lines: Lines | None) -> None:
-    """Lead every call to the desk, once it is known who calls."""
-    desk, places = reception.desk, reception.places
+def _register(server: Any, endpoint: Endpoint, caller: Callable[[Any], Caller], connections: Connections | None) -> None:
+    """Register the methods: every call is led to the service, once it is known who calls."""
+    service, slots = endpoint.service, endpoint.slots
 
     def handler(work: Work, public: bool = False) -> Any:
         def handle(sent: Iterator[bytes], context: Any) -> bytes:
             who = caller(context)
-            place = spoken_address(context.peer())
-            if lines is not None:
-                lines.belongs(place, who)
-            if not places.take(who):
-                reception.log.seldom("too-many-calls", caller=",".join(who.names), peer=who.peer)
+            place = grpc_address(context.peer())
+            if connections is not None:
+                connections.assign(place, who)
+            if not slots.acquire(who):
+                endpoint.log.rate_limited("too-many-calls", caller=",".join(who.names), peer=who.peer)
                 context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls of one caller are under way")
             try:
-                refusal = None if public else desk.turned_away(who)
+                refusal = None if public else service.rejection(who)
                 if refusal is not None:
                     return refusal
-                if lines is None or public:
-                    content = places.message(sent, context)
+                if connections is None or public:
+                    content = slots.message(sent, context)
                 else:
-                    content = lines.message(place, lambda: places.message(sent, context))
+                    content = connections.message(place, lambda: slots.message(sent, context))
                 return work(content, who, context)
             finally:
-                places.leave(who)
+                slots.release(who)
 
         # A single message is a stream of one. Read as a stream, who asks is known before the message has come, if it ever does.
         return grpc.stream_unary_rpc_method_handler(handle)
 
     def ask(content: bytes, who: Caller, context: Any) -> bytes:
-        return desk.ask(content, who, lambda: not context.is_active())
+        return service.ask(content, who, lambda: not context.is_active())
 
-    def stand(content: bytes, who: Caller, context: Any) -> bytes:
-        return desk.stand(content, who)
+    def statement(content: bytes, who: Caller, context: Any) -> bytes:
+        return service.statement(content, who)
 
     def alive(content: bytes, who: Caller, context: Any) -> bytes:
-        return desk.health()
+        return service.health()
 
     def check(content: bytes, who: Caller, context: Any) -> bytes:
-        reply = health.check(content, reception.ready())
+        reply = health.check(content, endpoint.ready())
         if reply is None:
             context.abort(grpc.StatusCode.NOT_FOUND, "no such service here")
         return reply or b""
 
-    own = {"Ask": handler(ask), "Stand": handler(stand), "Health": handler(alive, public=True)}
+    own = {"Ask": handler(ask), "Stand": handler(statement), "Health": handler(alive, public=True)}
     standard = {"Check": handler(check, public=True)}
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(SERVICE, own), grpc.method_handlers_generic_handler(health.HEALTH, standard))
     )
 
 
-def _bound(address: str, bind: Callable[[], int]) -> int:
+def _bind(address: str, bind: Callable[[], int]) -> int:
     try:
         port = bind()
     except RuntimeError:
@@ -142,18 +142,18 @@ def _bound(address: str, bind: Callable[[], int]) -> int:
     return port
 
 
-def certified(context: Any, revocations: Revocations, log: Log) -> Caller:
-    """Who is at the other end of a TLS connection, by its verified certificate; nobody if that ended or was taken back."""
+def authenticate(context: Any, revocations: Revocations, log: Log) -> Caller:
+    """Who is at the other end of a TLS connection, by its verified certificate; nobody if that ended or was revoked."""
     try:
         certificate, ends, caller = _caller(context.auth_context()["x509_pem_cert"][0])
     except (KeyError, IndexError, ValueError):
         context.abort(grpc.StatusCode.UNAUTHENTICATED, "this certificate cannot be read")
-    peer = "{}:{}".format(*spoken_address(context.peer()))
+    peer = "{}:{}".format(*grpc_address(context.peer()))
     if time.time() > ends:  # TLS looked when the line was opened
-        log.seldom("expired", caller=",".join(caller.names), peer=peer)
+        log.rate_limited("expired", caller=",".join(caller.names), peer=peer)
         context.abort(grpc.StatusCode.UNAUTHENTICATED, "this certificate has expired")
-    if revocations.hold(certificate):
-        log.seldom("revoked", caller=",".join(caller.names), serial=f"{certificate.serial_number:x}", peer=peer)
+    if revocations.revokes(certificate):
+        log.rate_limited("revoked", caller=",".join(caller.names), serial=f"{certificate.serial_number:x}", peer=peer)
         context.abort(grpc.StatusCode.UNAUTHENTICATED, "the authority revoked this certificate")
     return replace(caller, peer=peer)
 

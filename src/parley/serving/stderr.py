@@ -36,7 +36,7 @@ def process_log() -> Iterator[Log]:
     os.close(writing)
     try:
         with os.fdopen(os.dup(own), "w", encoding="utf-8") as stream, Log(stream) as log:
-            reader = threading.Thread(target=_pass_on, args=(reading, log), name="parley-stderr", daemon=True)
+            reader = threading.Thread(target=_forward, args=(reading, log), name="parley-stderr", daemon=True)
             reader.start()
             try:
                 yield log
@@ -49,21 +49,21 @@ def process_log() -> Iterator[Log]:
         os.close(own)
 
 
-def _pass_on(reading: int, log: Log) -> None:
+def _forward(reading: int, log: Log) -> None:
     with os.fdopen(reading, "rb") as lines:
         while line := lines.readline(LONGEST):
-            say(line.decode("utf-8", "replace"), log)
+            log_line(line.decode("utf-8", "replace"), log)
 
 
-def say(line: str, log: Log) -> None:
+def log_line(line: str, log: Log) -> None:
     """Tell the log of a line that somebody else wrote."""
     handshake, of_grpc = _HANDSHAKE.search(line), _OF_GRPC.match(line)
     place, kind = _PLACE.match(line), _KIND.match(line)
     if of_grpc and handshake:
-        log.seldom("handshake-failed", reason=(handshake[1] or "other").lower().replace("_", " "))
+        log.rate_limited("handshake-failed", reason=(handshake[1] or "other").lower().replace("_", " "))
     elif of_grpc:
-        log.seldom("grpc", at=of_grpc[1], reason=re.sub(r"\d+", "#", of_grpc[2])[:200])
+        log.rate_limited("grpc", at=of_grpc[1], reason=re.sub(r"\d+", "#", of_grpc[2])[:200])
     elif place or kind:
-        log.seldom("stderr", reason=(place or kind)[1][:200])  # type: ignore[index]
+        log.rate_limited("stderr", reason=(place or kind)[1][:200])  # type: ignore[index]
     elif line.strip():
-        log.seldom("stderr", reason="a line that may quote a value")
+        log.rate_limited("stderr", reason="a line that may quote a value")

@@ -4,7 +4,7 @@ import fcntl
 import pytest
 
 from parley.errors import ExchangeError, LedgerError
-from parley.serving.sole import sole_daemon
+from parley.serving.daemon_lock import daemon_lock
 
 
 def test_a_ledger_has_one_daemon_by_whatever_links_it_is_named(tmp_path):
@@ -12,16 +12,16 @@ def test_a_ledger_has_one_daemon_by_whatever_links_it_is_named(tmp_path):
     (tmp_path / "books" / "a.ledger").touch()
     (tmp_path / "link").symlink_to(tmp_path / "books" / "a.ledger")
     (tmp_path / "folder").symlink_to(tmp_path / "books")
-    with sole_daemon(tmp_path / "link"):
+    with daemon_lock(tmp_path / "link"):
         for name in ("books/a.ledger", "folder/a.ledger", "link"):
-            with pytest.raises(ExchangeError, match="another daemon serves"), sole_daemon(tmp_path / name):
+            with pytest.raises(ExchangeError, match="another daemon serves"), daemon_lock(tmp_path / name):
                 pass
-    with sole_daemon(tmp_path / "books" / "a.ledger"):
+    with daemon_lock(tmp_path / "books" / "a.ledger"):
         pass
 
 
 def test_a_mistyped_path_leaves_nothing_behind(tmp_path):
-    with pytest.raises(LedgerError, match="no such ledger; is the path right"), sole_daemon(tmp_path / "b.ledger"):
+    with pytest.raises(LedgerError, match="no such ledger; is the path right"), daemon_lock(tmp_path / "b.ledger"):
         pass
     assert not list(tmp_path.iterdir())
 
@@ -34,6 +34,6 @@ def test_a_disk_without_locks_is_named(tmp_path, monkeypatch):
     (tmp_path / "a.ledger").touch()
     with (
         pytest.raises(ExchangeError, match=r"No locks available\); put the ledger on a local disk"),
-        sole_daemon(tmp_path / "a.ledger"),
+        daemon_lock(tmp_path / "a.ledger"),
     ):
         pass

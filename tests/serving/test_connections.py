@@ -17,60 +17,63 @@ from consortium import SERVER, Consortium
 from flood import KINDS, flood
 from parley.errors import Unavailable
 from parley.exchange.remote import RemoteOwner
-from parley.identity import certificates
+from parley.identity import certificate_authority, signing_requests
 from parley.serving.acceptance import Caller
-from parley.serving.lines import AROUND, EACH, FREE, NAMELESS, SILENT, Line, Lines, surplus
+from parley.serving.connections import AROUND, EACH, FREE, SILENT, UNIDENTIFIED, Connection, Connections, excess
 from parley.serving.log import Log
 
 MEMBER, OTHER = Caller(("member",), "key"), Caller(("other",), "key2")
 
 
 def test_of_one_certificate_the_newest_lines_stay():
-    lines = {("10.0.0.7", port): Line(float(port), MEMBER) for port in range(EACH + 3)}
-    lines |= {("10.0.0.7", 1000 + port): Line(0.0, OTHER) for port in range(EACH)}
-    why = surplus(lines, dict.fromkeys(lines, 0), 100.0)
+    lines = {("10.0.0.7", port): Connection(float(port), MEMBER) for port in range(EACH + 3)}
+    lines |= {("10.0.0.7", 1000 + port): Connection(0.0, OTHER) for port in range(EACH)}
+    why = excess(lines, dict.fromkeys(lines, 0), 100.0)
     assert why == {("10.0.0.7", port): "too many of one certificate" for port in range(3)}
 
 
 def test_lines_without_a_call_are_few_and_short():
-    lines = {("10.0.0.7", port): Line(100.0 + port / 100) for port in range(NAMELESS + 2)}
-    lines |= {("10.0.0.8", port): Line(100.0) for port in range(NAMELESS)}
-    assert surplus(lines, dict.fromkeys(lines, 0), 101.0) == {("10.0.0.7", port): "too many without a call" for port in range(2)}
-    later = surplus(lines, dict.fromkeys(lines, 0), 101.0 + SILENT)
+    lines = {("10.0.0.7", port): Connection(100.0 + port / 100) for port in range(UNIDENTIFIED + 2)}
+    lines |= {("10.0.0.8", port): Connection(100.0) for port in range(UNIDENTIFIED)}
+    assert excess(lines, dict.fromkeys(lines, 0), 101.0) == {("10.0.0.7", port): "too many without a call" for port in range(2)}
+    later = excess(lines, dict.fromkeys(lines, 0), 101.0 + SILENT)
     assert {why for place, why in later.items() if place[0] == "10.0.0.8"} == {"no call"}
     assert len(later) == len(lines)
 
 
 def test_who_flooded_gets_no_new_line_for_a_while_and_longer_each_time():
     with Log(StringIO()) as log:
-        lines, now = Lines(log, lambda: 0), 100.0
-        lines._bar("10.0.0.7", now)
-        held, fresh = {("10.0.0.7", 1): Line(0.0, MEMBER)}, {("10.0.0.7", 2): Line(100.0), ("10.0.0.8", 3): Line(100.0)}
+        lines, now = Connections(log, lambda: 0), 100.0
+        lines._ban("10.0.0.7", now)
+        held, fresh = (
+            {("10.0.0.7", 1): Connection(0.0, MEMBER)},
+            {("10.0.0.7", 2): Connection(100.0), ("10.0.0.8", 3): Connection(100.0)},
+        )
         quiet = dict.fromkeys([*held, *fresh], 0)
-        assert surplus(held | fresh, quiet, 100.5, 0, lines._barred) == {("10.0.0.7", 2): "flooded before"}
-        assert not surplus(held | fresh, quiet, 101.5, 0, lines._barred)
+        assert excess(held | fresh, quiet, 100.5, 0, lines._banned) == {("10.0.0.7", 2): "flooded before"}
+        assert not excess(held | fresh, quiet, 101.5, 0, lines._banned)
         lengths = []
         for _ in range(6):
-            now = lines._barred["10.0.0.7"] + 0.1
-            lines._bar("10.0.0.7", now)
-            lengths.append(lines._barred["10.0.0.7"] - now)
+            now = lines._banned["10.0.0.7"] + 0.1
+            lines._ban("10.0.0.7", now)
+            lengths.append(lines._banned["10.0.0.7"] - now)
         assert lengths == pytest.approx([2, 4, 8, 10, 10, 10])
-        lines._bar(MEMBER, 1000.0)
-        assert set(lines._barred) == {MEMBER}
-        assert surplus(held | fresh, quiet, 1000.5, 0, lines._barred)[("10.0.0.7", 1)] == "flooded before"
+        lines._ban(MEMBER, 1000.0)
+        assert set(lines._banned) == {MEMBER}
+        assert excess(held | fresh, quiet, 1000.5, 0, lines._banned)[("10.0.0.7", 1)] == "flooded before"
 
 
 def test_a_line_may_receive_what_its_messages_account_for_and_nothing_is_saved_up():
     place, longest = ("10.0.0.7", 1), 1000
-    lines = Lines(Log(StringIO()), lambda: longest)
-    lines.belongs(place, MEMBER)
+    lines = Connections(Log(StringIO()), lambda: longest)
+    lines.assign(place, MEMBER)
     line = lines._lines[place]
 
     def most():
         """The most bytes that do not have it cut."""
         found = line.allowed(longest)
-        assert not surplus({place: line}, {place: found}, 0.0, longest)
-        assert surplus({place: line}, {place: found + 1}, 0.0, longest)
+        assert not excess({place: line}, {place: found}, 0.0, longest)
+        assert excess({place: line}, {place: found + 1}, 0.0, longest)
         return found
 
     def read():
@@ -87,16 +90,16 @@ def test_a_line_may_receive_what_its_messages_account_for_and_nothing_is_saved_u
 
 def test_what_messages_accounted_for_is_not_saved_up():
     with socket.create_server(("127.0.0.1", 0)) as listening, Log(StringIO()) as log:
-        port, lines = listening.getsockname()[1], Lines(log, lambda: 1 << 24)
+        port, lines = listening.getsockname()[1], Connections(log, lambda: 1 << 24)
         near = socket.create_connection(("127.0.0.1", port))
         far, name = listening.accept()
-        lines.belongs(name, MEMBER)
+        lines.assign(name, MEMBER)
         lines.message(name, lambda: bytes(1 << 22))
         near.sendall(b"x" * 1000)
         until = time.monotonic() + 10
         while lines._lines[name].base < 1000 and time.monotonic() < until:
             lines._lines[name].counted += 1
-            lines.look(port)
+            lines.inspect(port)
         assert (lines._lines[name].base, lines._lines[name].counted) == (1000, 0)
         assert lines._lines[name].allowed(0) == 1000 + FREE
         for end in (near, far):
@@ -114,13 +117,13 @@ def test_only_lines_to_the_port_are_looked_at_and_their_descriptors_stay_open(tm
         Log(StringIO()) as log,
     ):
         ends = []
-        for server, number in ((listening, NAMELESS + 2), (elsewhere, NAMELESS + 2)):
+        for server, number in ((listening, UNIDENTIFIED + 2), (elsewhere, UNIDENTIFIED + 2)):
             for _ in range(number):
                 near = socket.create_connection(server.getsockname())
                 ends.append((near, server.accept()[0]))
-        lines = Lines(log, lambda: 0)
-        lines.look(listening.getsockname()[1])
-        assert len(lines) == NAMELESS + 2
+        lines = Connections(log, lambda: 0)
+        lines.inspect(listening.getsockname()[1])
+        assert len(lines) == UNIDENTIFIED + 2
         cut = []
         for near, far in ends:
             near.setblocking(False)
@@ -132,12 +135,12 @@ def test_only_lines_to_the_port_are_looked_at_and_their_descriptors_stay_open(tm
                 cut.append(True)
             assert far.fileno() >= 0
             far.getsockname()  # still a descriptor of its own
-        assert sum(cut[: NAMELESS + 2]) == 2
-        assert not any(cut[NAMELESS + 2 :])
+        assert sum(cut[: UNIDENTIFIED + 2]) == 2
+        assert not any(cut[UNIDENTIFIED + 2 :])
         for pair in ends:
             for end in pair:
                 end.close()
-        lines.look(listening.getsockname()[1])
+        lines.inspect(listening.getsockname()[1])
         assert len(lines) == 0
 
 
@@ -155,10 +158,10 @@ def test_a_member_that_floods_takes_little_memory_and_the_learner_is_answered(tm
         terms = bank.write_terms(horizon=3)
         bank.accept(terms)
         bank.start()
-        certificates.make_request(tmp_path, "hostile")
-        certificates.issue(tmp_path, tmp_path / "hostile.csr", 30)
+        signing_requests.make_request(tmp_path, "hostile")
+        certificate_authority.issue(tmp_path, tmp_path / "hostile.csr", 30)
         peer, waited, failed = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", bank.identity()), [], 0
-        peer.stand(terms.hash, "learner", 20)
+        peer.statement(terms.hash, "learner", 20)
         pid = bank.daemons["a"].pid
         before = memory(pid)
         hostile = SERVER.Process(target=flood, args=(kind, bank.ports["a"], str(tmp_path), "hostile", lines, seconds))
@@ -166,7 +169,7 @@ def test_a_member_that_floods_takes_little_memory_and_the_learner_is_answered(tm
         while hostile.exitcode is None:
             began = time.monotonic()
             try:
-                peer.stand(terms.hash, "learner", 20)
+                peer.statement(terms.hash, "learner", 20)
             except Unavailable:
                 failed += 1
             waited.append(time.monotonic() - began)
@@ -178,7 +181,7 @@ def test_a_member_that_floods_takes_little_memory_and_the_learner_is_answered(tm
                 f"\n{kind}: {lines} lines, {seconds:g} s: daemon {before} -> {most} MB; learner asked {len(waited)} times, "
                 f"{failed} in vain, median {1e3 * waited[len(waited) // 2]:.0f} ms, longest {1e3 * waited[-1]:.0f} ms\n"
             )
-        assert peer.stand(terms.hash, "learner", 20).rounds == 3
+        assert peer.statement(terms.hash, "learner", 20).rounds == 3
         peer.close()
         assert most - before < 300
         cut = [line for line in bank.log("a") if line["event"] == "line-cut"]

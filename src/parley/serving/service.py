@@ -1,4 +1,4 @@
-"""An owner's front desk: bytes in, bytes out. It reads a message, checks who asks for what, and lets the owner answer.
+"""An owner's service: bytes in, bytes out. It reads a message, checks who asks for what, and lets the owner answer.
 
 Formal guarantee: every byte that leaves is a stored answer of the owner, a figure of the ledger about the very agreement whose learner
 asks, the end of the ledger's chain (`ledger.chain`: it tells how many rows there are, nothing of a table or an answer), or one of a
@@ -17,7 +17,7 @@ from typing import Any
 from parley.account import Head
 from parley.errors import DataError, ParleyError, Refusal, Unavailable, UnknownTerms
 from parley.exchange import messages
-from parley.exchange.messages import Standing
+from parley.exchange.messages import AccountStatement
 from parley.ledger import Ledger
 from parley.owner import Agreement, Owner
 from parley.serving.acceptance import Acceptances, Caller
@@ -30,30 +30,30 @@ PATIENCE = 5.0  # seconds that a call waits for another one under the same terms
 TROUBLE = "the owner cannot answer at the moment; ask the same question again"
 
 
-Gone = Callable[[], bool]  # whether the caller has hung up
+HungUp = Callable[[], bool]  # whether the caller has hung up
 
 
-class Desk:
+class OwnerService:
     """What the daemon's network and socket both lead to."""
 
     def __init__(self, owner: Owner, acceptances: Acceptances, log: Log) -> None:
         self._owner, self._acceptances, self._log = owner, acceptances, log
-        self._adopting = threading.Lock()
+        self._opening = threading.Lock()
         self.longest_question = 0  # bytes of numbers that a question may have, by the terms in use
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
-    def turned_away(self, caller: Caller) -> bytes | None:
+    def rejection(self, caller: Caller) -> bytes | None:
         """None for a caller that some accepted terms let ask; for others the refusal: not even their message is read."""
         try:
             if self._acceptances.admit(caller):
                 return None
         except Exception as error:  # the disk's, the system's: its text could name places
-            self._log.seldom("trouble", reason=type(error).__name__)
+            self._log.rate_limited("trouble", reason=type(error).__name__)
             return messages.write_refusal(Unavailable(TROUBLE))
-        self._log.seldom("stranger", **_called(caller))
+        self._log.rate_limited("stranger", **_caller_facts(caller))
         return messages.write_refusal(UnknownTerms(STRANGER))
 
-    def open(self) -> None:
+    def prepare(self) -> None:
         """Prepare the table for all accepted terms with rounds left, so that no learner waits, and say which cannot be served."""
         for terms in self._acceptances.hashes():
             try:
@@ -61,13 +61,13 @@ class Desk:
                 if account.used_up:
                     self._log("closed" if account.closed else "used-up", terms=terms)
                     continue
-                self._adopt(terms)
+                self._open_agreement(terms)
                 self._log("ready", terms=terms)
             except (ParleyError, OSError) as error:
                 self._log("not-ready", terms=terms, reason=_loggable(error))
 
-    def ask(self, content: bytes, caller: Caller, gone: Gone = lambda: False) -> bytes:
-        """The stored answer to the query in this message, or a refusal. For a caller that has `gone` meanwhile nothing is begun."""
+    def ask(self, content: bytes, caller: Caller, hung_up: HungUp = lambda: False) -> bytes:
+        """The stored answer to the query in this message, or a refusal. For a caller that has `hung_up` meanwhile nothing is begun."""
 
         def work(facts: dict[str, Any]) -> bytes:
             query = messages.read_query(content)
@@ -77,17 +77,17 @@ class Desk:
             if not turn.acquire(timeout=PATIENCE):
                 raise Unavailable(BUSY)
             try:
-                if gone():
+                if hung_up():
                     raise Unavailable(BUSY)
                 answer, account = self._owner.answer_with_account(query)
             finally:
                 turn.release()
-            facts |= _end(account.head)
-            return messages.write_answer(answer, Standing.of(account))
+            facts |= _head_facts(account.head)
+            return messages.write_answer(answer, AccountStatement.of(account))
 
         return self._reply("answer", caller, work)
 
-    def stand(self, content: bytes, caller: Caller) -> bytes:
+    def statement(self, content: bytes, caller: Caller) -> bytes:
         """Where an agreement stands, for its learner, and which hash the chain had at the number of rows that it asks about."""
 
         def work(facts: dict[str, Any]) -> bytes:
@@ -96,8 +96,8 @@ class Desk:
             facts |= {"terms": terms, "learner": learner}
             ledger = self._owner.ledger
             account, then = ledger.account(terms), ledger.hash_at(entries) if entries else None
-            facts |= _end(account.head)
-            return messages.write_standing(self._owner.name, Standing.of(account, then))
+            facts |= _head_facts(account.head)
+            return messages.write_statement(self._owner.name, AccountStatement.of(account, then))
 
         return self._reply("standing", caller, work)
 
@@ -107,18 +107,18 @@ class Desk:
             try:
                 self._owner.ledger.remember()
             except (ParleyError, OSError) as error:
-                self._log.seldom("ledger-trouble", reason=_loggable(error))
+                self._log.rate_limited("ledger-trouble", reason=_loggable(error))
 
-    def end(self) -> dict[str, Any]:
+    def chain_end(self) -> dict[str, Any]:
         """Where the ledger's chain ends, for the log; nothing if the ledger cannot be read."""
         with suppress(ParleyError):
             if isinstance(self._owner.ledger, Ledger):
-                return _end(self._owner.ledger.head)
+                return _head_facts(self._owner.ledger.head)
         return {}
 
     def health(self) -> bytes:
         """That somebody is there."""
-        return messages.write_alive(self._owner.name, __version__)
+        return messages.write_health(self._owner.name, __version__)
 
     def _admit(self, terms: str, learner: str, caller: Caller) -> None:
         """Refuse unless a person accepted these terms, for this learner, and the caller is it."""
@@ -126,13 +126,13 @@ class Desk:
         if acceptance is None or learner != acceptance.terms.learning.learner or not acceptance.admits(caller):
             raise UnknownTerms(STRANGER)
         if not self._owner.accepted(terms):
-            self._adopt(terms)
+            self._open_agreement(terms)
 
-    def _adopt(self, terms: str) -> None:
+    def _open_agreement(self, terms: str) -> None:
         ledger = self._owner.ledger
-        with self._adopting:
+        with self._opening:
             known = not isinstance(ledger, Ledger) or ledger.knows_table(terms)
-            numbers = adopt(self._owner, self._acceptances, terms).setup.parameters
+            numbers = open_agreement(self._owner, self._acceptances, terms).setup.parameters
             self.longest_question = max(self.longest_question, 8 * numbers)
         if not known:
             self._log(
@@ -142,7 +142,7 @@ class Desk:
             )
 
     def _reply(self, event: str, caller: Caller, work: Callable[[dict[str, Any]], bytes]) -> bytes:
-        began, facts = time.perf_counter(), _called(caller)
+        began, facts = time.perf_counter(), _caller_facts(caller)
         try:
             reply = work(facts)
         except Refusal as refusal:
@@ -158,13 +158,13 @@ class Desk:
         return reply
 
 
-def _called(caller: Caller) -> dict[str, Any]:
+def _caller_facts(caller: Caller) -> dict[str, Any]:
     """Who it is and where from, for the log."""
     who = {"caller": "relay" if caller.relay else ",".join(caller.names)}
     return {**who, "peer": caller.peer} if caller.peer else who
 
 
-def _end(head: Head | None) -> dict[str, Any]:
+def _head_facts(head: Head | None) -> dict[str, Any]:
     """The end of the ledger's chain, for the log: who keeps it can tell an older copy of the ledger."""
     return {} if head is None else {"entries": head.entries, "head": head.hash}
 
@@ -176,7 +176,7 @@ def _loggable(error: ParleyError | OSError) -> str:
     return "the table does not fit the terms, or changed" if isinstance(error, DataError) else str(error)
 
 
-def adopt(owner: Owner, acceptances: Acceptances, terms: str) -> Agreement:
+def open_agreement(owner: Owner, acceptances: Acceptances, terms: str) -> Agreement:
     """The owner's agreement by accepted terms, prepared if it was not yet; reserves nothing that a person did not."""
     try:
         return owner.agreement(terms)

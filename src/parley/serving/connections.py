@@ -6,10 +6,10 @@ bytes each has received.
 
 Formal guarantee: at every look (`LOOK` seconds apart; `QUICK` while a line has brought no call yet, and sooner when one is opened) a line
 is cut that has received more than `FREE` bytes that no message of an admitted caller accounts for, or has brought no call in `SILENT`
-seconds; of one certificate the `EACH` newest stay, of one address those `NAMELESS` newest that brought no call yet. A message accounts for
-its length, and while it is on its way for that of the longest question that accepted terms can ask. Whose line was cut for its bytes,
-certificate or address, gets no new one for a while (`PENANCE`, twice as long each time); lines of an address that brought calls are not
-touched for that. What a line that is cut was sending is lost; nothing is answered twice or debited for it.
+seconds; of one certificate the `EACH` newest stay, of one address those `UNIDENTIFIED` newest that brought no call yet. A message
+accounts for its length, and while it is on its way for that of the longest question that accepted terms can ask. Whose line was cut for
+its bytes, certificate or address, gets no new one for a while (`BAN`, twice as long each time); lines of an address that brought calls
+are not touched for that. What a line that is cut was sending is lost; nothing is answered twice or debited for it.
 """
 
 import ctypes
@@ -33,10 +33,10 @@ LOOK = 0.1  # seconds between two looks
 QUICK = 0.01  # the same while somebody is at the door
 SOONEST = 0.004  # the same when many knock: a look takes time from answers
 EACH = 8  # lines of one certificate
-NAMELESS = 4  # lines from one address that brought no call yet
+UNIDENTIFIED = 4  # lines from one address that brought no call yet
 SILENT = 10.0  # seconds in which a line brings its first call
 FREE = (1 << 18) + (1 << 16)  # bytes that no message accounts for: a window's worth of one not read yet, TLS, headers, pings
-PENANCE = (1.0, 10.0)  # seconds, at first and at most
+BAN = (1.0, 10.0)  # seconds, at first and at most
 AROUND = 4096  # bytes around a message: its headers and frames
 _LIBC = ctypes.CDLL(None)
 _RECEIVED = 128  # where Linux's tcp_info has the number of bytes received
@@ -44,11 +44,11 @@ _RECEIVED = 128  # where Linux's tcp_info has the number of bytes received
 FLOOD = "more bytes than its messages account for"
 
 Address = tuple[str, int]
-Whose = Caller | str  # a certificate, or the host of lines that brought no call yet
+Holder = Caller | str  # a certificate, or the host of lines that brought no call yet
 
 
 @dataclass
-class Line:
+class Connection:
     """One of them: since when, whose, and what its messages account for since `base` bytes had come."""
 
     since: float
@@ -74,10 +74,10 @@ def address(host: str, port: int) -> Address:
     return str(getattr(found, "ipv4_mapped", None) or found), port
 
 
-def spoken_address(peer: str) -> Address:
+def grpc_address(peer: str) -> Address:
     """An address as gRPC says it; a line without one (a socket's) has none.
 
-    >>> spoken_address("ipv4:10.0.0.7:51000"), spoken_address("ipv6:%5B::1%5D:51000"), spoken_address("unix:")
+    >>> grpc_address("ipv4:10.0.0.7:51000"), grpc_address("ipv6:%5B::1%5D:51000"), grpc_address("unix:")
     (('10.0.0.7', 51000), ('::1', 51000), ('', 0))
     """
     kind, _, place = unquote(peer).partition(":")
@@ -85,60 +85,62 @@ def spoken_address(peer: str) -> Address:
     return address(host.strip("[]"), int(port)) if kind in ("ipv4", "ipv6") and port.isdigit() else ("", 0)
 
 
-def whose(place: Address, line: Line) -> Whose:
+def holder(place: Address, line: Connection) -> Holder:
     return place[0] if line.caller is None else line.caller
 
 
-def surplus(
-    lines: Mapping[Address, Line],
+def excess(
+    lines: Mapping[Address, Connection],
     received: Mapping[Address, int],
     now: float,
     longest: int = 0,
-    barred: Mapping[Whose, float] | None = None,
+    banned: Mapping[Holder, float] | None = None,
 ) -> dict[Address, str]:
-    """The lines to cut, and why; `barred` says until when somebody has to wait."""
+    """The lines to cut, and why; `banned` says until when somebody has to wait."""
     why: dict[Address, str] = {}
-    groups: defaultdict[Whose, list[Address]] = defaultdict(list)
+    groups: defaultdict[Holder, list[Address]] = defaultdict(list)
     for place, line in lines.items():
-        groups[whose(place, line)].append(place)
+        groups[holder(place, line)].append(place)
         if received[place] > line.allowed(longest):
             why[place] = FLOOD
         elif line.caller is None and now - line.since > SILENT:
             why[place] = "no call"
     for who, places in groups.items():
-        most, reason = (EACH, "too many of one certificate") if isinstance(who, Caller) else (NAMELESS, "too many without a call")
-        if (barred or {}).get(who, now) > now:
+        most, reason = (
+            (EACH, "too many of one certificate") if isinstance(who, Caller) else (UNIDENTIFIED, "too many without a call")
+        )
+        if (banned or {}).get(who, now) > now:
             most, reason = 0, "flooded before"
         for place in sorted(places, key=lambda place: lines[place].since, reverse=True)[most:]:
             why.setdefault(place, reason)
     return why
 
 
-class Lines:
+class Connections:
     """The lines to one port of this process."""
 
     def __init__(self, log: Log, longest: Callable[[], int]) -> None:
         """`longest` is the length of the longest question that anybody may ask at the moment."""
         self._log, self._longest, self._lock = log, longest, threading.Lock()
-        self._lines: dict[Address, Line] = {}
-        self._barred: dict[Whose, float] = {}
-        self._penances: dict[Whose, float] = {}
-        self._knock = threading.Event()
+        self._lines: dict[Address, Connection] = {}
+        self._banned: dict[Holder, float] = {}
+        self._ban_lengths: dict[Holder, float] = {}
+        self._handshake = threading.Event()
         self._looked = 0.0
         self.port = 0  # until it is bound
 
     def __len__(self) -> int:
         return len(self._lines)
 
-    def belongs(self, place: Address, caller: Caller) -> None:
+    def assign(self, place: Address, caller: Caller) -> None:
         """A call of this caller came on the line."""
         with self._lock:
-            self._lines.setdefault(place, Line(time.monotonic())).caller = caller
+            self._lines.setdefault(place, Connection(time.monotonic())).caller = caller
 
     def message(self, place: Address, read: Callable[[], bytes]) -> bytes:
         """A message that is read for the call of an admitted caller."""
         with self._lock:
-            line = self._lines.setdefault(place, Line(time.monotonic()))
+            line = self._lines.setdefault(place, Connection(time.monotonic()))
             line.expected += 1
         content = b""
         try:
@@ -149,32 +151,32 @@ class Lines:
                 line.counted += 2 * len(content) + AROUND if content else 0
         return content
 
-    def knock(self) -> None:
+    def on_handshake(self) -> None:
         """Somebody opens a line: who has to wait is sent away before TLS has ended, and no frame of his is read."""
-        self._knock.set()
+        self._handshake.set()
         if self.port and time.monotonic() - self._looked > SOONEST:
-            self.look(self.port)
+            self.inspect(self.port)
 
     def watch(self, over: threading.Event) -> None:
         """Look until it is over."""
         while not over.is_set():
-            self._knock.wait(LOOK)
-            self._knock.clear()
-            while self.look(self.port) and not over.wait(QUICK):
+            self._handshake.wait(LOOK)
+            self._handshake.clear()
+            while self.inspect(self.port) and not over.wait(QUICK):
                 pass
 
-    def look(self, port: int) -> bool:
+    def inspect(self, port: int) -> bool:
         """Cut what is too much; whether a line has brought no call yet."""
         self._looked = began = time.monotonic()
-        received = {place: count for _, place, count in _open_lines(port)}
+        received = {place: count for _, place, count in _open_connections(port)}
         with self._lock:
             for place in received:
-                self._lines.setdefault(place, Line(began))
+                self._lines.setdefault(place, Connection(began))
             gone = [place for place, line in self._lines.items() if place not in received and line.since < began]
             for place in gone:
                 del self._lines[place]
             known = {place: self._lines[place] for place in received}
-            why = surplus(known, received, began, self._longest(), self._barred)
+            why = excess(known, received, began, self._longest(), self._banned)
             for place, line in known.items():
                 if line.counted:  # nothing is saved up for later
                     line.base, line.counted = received[place], 0
@@ -182,30 +184,30 @@ class Lines:
             self._cut(port, {place: (reason, known[place]) for place, reason in why.items()}, began)
         return any(line.caller is None for line in known.values())
 
-    def _cut(self, port: int, why: Mapping[Address, tuple[str, Line]], now: float) -> None:
-        for open_line, place, _ in _open_lines(port):
+    def _cut(self, port: int, why: Mapping[Address, tuple[str, Connection]], now: float) -> None:
+        for open_line, place, _ in _open_connections(port):
             if place in why:
                 reason, line = why[place]
-                who = whose(place, line)
+                who = holder(place, line)
                 if reason == FLOOD:
                     with self._lock:
-                        self._bar(who, now)
+                        self._ban(who, now)
                 name = ",".join(who.names) if isinstance(who, Caller) else None
-                self._log.seldom("line-cut", caller=name, reason=reason, peer=place[0])
+                self._log.rate_limited("line-cut", caller=name, reason=reason, peer=place[0])
                 _abort(open_line)
 
-    def _bar(self, who: Whose, now: float) -> None:
+    def _ban(self, who: Holder, now: float) -> None:
         """No new lines for a while; for twice as long as the last time, if that was lately."""
-        if self._barred.get(who, now) > now:
+        if self._banned.get(who, now) > now:
             return
-        for other, until in list(self._barred.items()):
-            if now - until > PENANCE[1]:  # it has behaved since
-                del self._barred[other], self._penances[other]
-        length = min(2 * self._penances.get(who, PENANCE[0] / 2), PENANCE[1])
-        self._barred[who], self._penances[who] = now + length, length
+        for other, until in list(self._banned.items()):
+            if now - until > BAN[1]:  # it has behaved since
+                del self._banned[other], self._ban_lengths[other]
+        length = min(2 * self._ban_lengths.get(who, BAN[0] / 2), BAN[1])
+        self._banned[who], self._ban_lengths[who] = now + length, length
 
 
-def _open_lines(port: int) -> Iterator[tuple[socket.socket, Address, int]]:
+def _open_connections(port: int) -> Iterator[tuple[socket.socket, Address, int]]:
     """Each accepted TCP connection of this process to the port, its other end, and how many bytes came.
 
     The descriptors stay gRPC's. They are neither copied nor closed here: closing a copy of a database's would give up its locks.

@@ -12,7 +12,7 @@ from parley.errors import ExchangeError, LedgerError
 
 
 @contextmanager
-def sole_daemon(ledger: Path) -> Iterator[None]:
+def daemon_lock(ledger: Path) -> Iterator[None]:
     """Hold the daemon's place at this ledger; the kernel gives it free when the process ends, however it ends.
 
     The place is that of the file itself, by whatever links it is named. The ledger stays open to `parley owner accept` and `ledger`,
@@ -37,7 +37,7 @@ def sole_daemon(ledger: Path) -> Iterator[None]:
         os.close(descriptor)  # the file stays: to remove it would let two daemons hold two files of the same name
 
 
-def require_unused(path: Path) -> None:
+def require_free_socket(path: Path) -> None:
     """Refuse a socket behind which somebody listens; gRPC would take its place without a word."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:

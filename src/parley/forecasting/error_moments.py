@@ -15,7 +15,7 @@ from parley.validate import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Response:
+class ErrorMoments:
     """After round k the model's error in direction j has mean `bias`[k, j] and variance `gain`[k, j] times that of one round's noise.
 
     `point_bias` and `point_gain` say the same of the parameter at which the next round asks.
@@ -28,13 +28,13 @@ class Response:
     unit: Floats  # what one unit of noise in each round makes of the final model [T, p]
 
 
-def linear_response(algorithm: Descent, curvature: Floats, start: Floats, noise: Floats | None = None) -> Response:
-    """The response in directions of these curvatures (of the data part of the cost) from these starting errors, without a box. `noise` [T]
+def error_moments(algorithm: Descent, curvature: Floats, start: Floats, noise: Floats | None = None) -> ErrorMoments:
+    """The moments in directions of these curvatures (of the data part of the cost) from these starting errors, without a box. `noise` [T]
     is each round's variance in units of one; left out: all are one.
 
     >>> from parley.learning.gradient_descent import GradientDescent
     >>> from parley.objectives import LinearRegression
-    >>> once = linear_response(GradientDescent(LinearRegression(), 1, None, 0.5), np.array([2.0]), np.array([1.0]))
+    >>> once = error_moments(GradientDescent(LinearRegression(), 1, None, 0.5), np.array([2.0]), np.array([1.0]))
     >>> float(once.bias[0, 0]), float(once.gain[0, 0])
     (0.0, 0.25)
     """
@@ -54,4 +54,4 @@ def linear_response(algorithm: Descent, curvature: Floats, start: Floats, noise:
         bias[k - 1], point_bias[k - 1] = model[0], state.theta[0]
         gain[k - 1] = np.einsum("ij,ij->j", model[1:], model[1:])
         point_gain[k - 1] = np.einsum("ij,ij->j", state.theta[1:], state.theta[1:])
-    return Response(bias, gain, point_bias, point_gain, model[1:])
+    return ErrorMoments(bias, gain, point_bias, point_gain, model[1:])

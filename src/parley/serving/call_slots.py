@@ -9,7 +9,7 @@ from typing import Any
 from parley.serving.acceptance import Caller
 
 
-class Places:
+class CallSlots:
     """The calls that each caller has under way: `each` at most, and `patience` seconds for each to send its message.
 
     Who opens calls and never ends them blocks itself, for a while, and not the others.
@@ -20,14 +20,14 @@ class Places:
         self._taken: Counter[Caller] = Counter()
         self._sending: dict[Any, float] = {}
 
-    def take(self, caller: Caller) -> bool:
+    def acquire(self, caller: Caller) -> bool:
         """Whether there was a place."""
         with self._lock:
             free = self._taken[caller] < self._each
             self._taken[caller] += free
         return free
 
-    def leave(self, caller: Caller) -> None:
+    def release(self, caller: Caller) -> None:
         """Give one place back."""
         with self._lock:
             self._taken[caller] -= 1
@@ -42,7 +42,7 @@ class Places:
         finally:
             del self._sending[context]
 
-    def clear_overdue(self) -> None:
+    def cancel_overdue(self) -> None:
         """End calls whose message does not come."""
         for context, began in list(self._sending.items()):
             if time.monotonic() - began > self._patience:

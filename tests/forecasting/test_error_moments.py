@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from parley.forecasting.response import linear_response
+from parley.forecasting.error_moments import error_moments
 from parley.learning.averaged_subgradient import AveragedSubgradient
 from parley.learning.gradient_descent import GradientDescent
 from parley.objectives import LinearRegression, LinearSVM
@@ -23,11 +23,11 @@ def published_moments(T, c, curvature, start, variance):
 @pytest.mark.parametrize(("T", "c"), [(1, 0.3), (7, 0.5), (60, 0.2)])
 def test_algorithm_2_has_the_moments_of_the_recursion(T, c):
     curvature, start, r = np.array([0.1, 1.0, 3.0]), np.array([1.0, -2.0, 0.5]), 0.4
-    response = linear_response(AveragedSubgradient(LinearRegression(r), T, None, c), curvature, start)
+    moments = error_moments(AveragedSubgradient(LinearRegression(r), T, None, c), curvature, start)
     for j in range(3):
         mean, variance = published_moments(T, c, curvature[j] + r, start[j], 1.7)
-        assert response.bias[-1, j] == pytest.approx(mean, rel=1e-10)
-        assert 1.7 * response.gain[-1, j] == pytest.approx(variance, rel=1e-10)
+        assert moments.bias[-1, j] == pytest.approx(mean, rel=1e-10)
+        assert 1.7 * moments.gain[-1, j] == pytest.approx(variance, rel=1e-10)
 
 
 @pytest.mark.parametrize("kind", [AveragedSubgradient, GradientDescent])
@@ -36,7 +36,7 @@ def test_the_moments_are_those_of_the_algorithm_itself(kind):
     T, curvature, start = 20, np.array([0.5, 2.0]), np.array([1.0, -1.0])
     step = 0.3 if kind is AveragedSubgradient else 0.4 * T**2
     algorithm = kind(LinearSVM(0.2), T, None, step)
-    response = linear_response(algorithm, curvature, start)
+    moments = error_moments(algorithm, curvature, start)
     rng = np.random.default_rng(0)
     state = algorithm.start(np.zeros(2), (4000,))
     state = type(state)(1, state.theta + start, state.memory)
@@ -45,7 +45,7 @@ def test_the_moments_are_those_of_the_algorithm_itself(kind):
         state = algorithm.update(state, curvature * state.theta + noise)
         if k in (1, 5, T):
             model = algorithm.model(state)
-            variance = 2 * 0.7**2 * response.gain[k - 1]
-            assert (np.abs(model.mean(axis=0) - response.bias[k - 1]) < 4.5 * np.sqrt(variance / 4000) + 1e-12).all()
+            variance = 2 * 0.7**2 * moments.gain[k - 1]
+            assert (np.abs(model.mean(axis=0) - moments.bias[k - 1]) < 4.5 * np.sqrt(variance / 4000) + 1e-12).all()
             ratio = model.var(axis=0)[variance > 0] / variance[variance > 0]
             assert (np.abs(ratio - 1) < 0.15).all()
