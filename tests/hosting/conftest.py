@@ -1,9 +1,9 @@
 """Three hosts in one process."""
 
 import pytest
-from trio import SHAPE, make_duty
 
 from parley.hosting.in_process import InProcessHosts
+from three_hosts import SHAPE, make_duty
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from trio import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, parcels, total
 
 from parley.errors import ContentMismatch, Malformed, OutOfOrder, ParleyError, TooLate, Unavailable, VoidRound
 from parley.exchange.parcel import Shape
@@ -17,6 +16,7 @@ from parley.hosting.pool import Pool
 from parley.hosting.proposal import tag
 from parley.sharing.opening import LyingHostError, Opening, open_words
 from parley.sharing.ring import digest, expand
+from three_hosts import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, parcels, total
 
 SECRET = {"bank-a": 101, "bank-b": 2002, "bank-c": 30003}
 OTHER = "d" * 64
@@ -65,7 +65,8 @@ def test_without_the_last_look_at_each_others_records_the_attack_reads_an_exact_
 
 def words_of(parcel, index):
     return [
-        expand(content, SHAPE.size) if (index + k) % 3 < 2 else np.frombuffer(content, "<u8") for k, content in enumerate(parcel.shares)
+        expand(content, SHAPE.size) if (index + k) % 3 < 2 else np.frombuffer(content, "<u8")
+        for k, content in enumerate(parcel.shares)
     ]
 
 
@@ -100,7 +101,9 @@ def test_different_questions_to_different_owners_open_at_most_one_of_them(trio):
     hosts.receive(parcels("bank-a", 1))
     hosts.receive(parcels("bank-b", 2, content=OTHER))
     hosts.draw(SHAPE)
-    opened = attempts(*(partial(host.open, 1, content) for host, content in zip(hosts.hosts, (CONTENT, OTHER, CONTENT), strict=True)))
+    opened = attempts(
+        *(partial(host.open, 1, content) for host, content in zip(hosts.hosts, (CONTENT, OTHER, CONTENT), strict=True))
+    )
     assert all(isinstance(each, ParleyError) for each in opened)
     assert all(journal.entry(TERMS, 1).record is None for journal in hosts.journals)
     # Asked alike from the start, one question is opened, with the owner that got it.
@@ -153,7 +156,14 @@ def test_a_host_put_back_with_its_memory_is_held_to_what_the_others_recorded(tri
     snapshot.begin(hosts.pools[victim].keys())
     snapshot._drawn = dict(hosts.pools[victim]._drawn)
     first = hosts.open(1, CONTENT)
-    back = Host("h1", hosts.duty, journal := Journal(), snapshot, {0: hosts.doors[0], 2: Forger(hosts.hosts[corrupt], journal, {"bank-c"})}, 0.5)
+    back = Host(
+        "h1",
+        hosts.duty,
+        journal := Journal(),
+        snapshot,
+        {0: hosts.doors[0], 2: Forger(hosts.hosts[corrupt], journal, {"bank-c"})},
+        0.5,
+    )
     for each in sent.values():
         back.receive(each[victim])
     if rule == "kept":

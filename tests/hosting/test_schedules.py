@@ -7,13 +7,13 @@ from collections import defaultdict
 from functools import partial
 
 import pytest
-from trio import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, parcels
 
 from parley.errors import ParleyError
 from parley.exchange.parcel import Opening
 from parley.hosting.host import Host
 from parley.hosting.journal import Journal
 from parley.hosting.proposal import Record
+from three_hosts import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, parcels
 
 ROUNDS = (1, 2)
 
@@ -33,7 +33,7 @@ def run_schedule(hosts, folder, seed):
             hosts.hosts[index]._peers[corrupt] = Forger(hosts.hosts[corrupt], hosts.journals[index], left_out)
 
     def deliver():
-        for (owner, number), each in sent.items():
+        for each in sent.values():
             for index in range(3):
                 if rng.random() < 0.8:
                     attempts(partial(hosts.hosts[index].receive, each[index]))

@@ -32,7 +32,9 @@ def make_owners(folder, terms):
     owners = []
     for seed, name in enumerate(OWNERS):
         x = np.random.default_rng(seed).uniform(size=500)
-        ledger = Ledger(folder / f"{name}.ledger", **({} if (folder / f"{name}.ledger").exists() else {"lifetime": 5, "lifetime_delta": "1e-6"}))
+        ledger = Ledger(
+            folder / f"{name}.ledger", **({} if (folder / f"{name}.ledger").exists() else {"lifetime": 5, "lifetime_delta": "1e-6"})
+        )
         owners.append(parley.Owner(name, pd.DataFrame({"x": x, "y": 0.5 * x + 0.2}), ledger=ledger))
         owners[-1].accept(terms)
     return owners
@@ -63,7 +65,10 @@ def test_the_sum_is_that_of_the_owners_with_the_noise_of_the_law(tmp_path):
     exchange = HostedSum(setup, owners, tmp_path / "hosts")
     query = GradientQuery.ask(terms.hash, "learner", 1, np.array([0.3, 0.1]))
     (answer,) = exchange.ask(dict.fromkeys(OWNERS, query))
-    exact = np.mean([owner.agreement(terms.hash).part.training.question.exact(query, owner.agreement(terms.hash).tables) for owner in owners], axis=0)
+    exact = np.mean(
+        [owner.agreement(terms.hash).part.training.question.exact(query, owner.agreement(terms.hash).tables) for owner in owners],
+        axis=0,
+    )
     noise = setup.part("bank-a").training.series.mechanism.over(1500)
     assert answer.owners == OWNERS
     assert answer.records == 1500

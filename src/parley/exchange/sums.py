@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from parley.mechanisms.random_words import Words
 from parley.mechanisms.recipe import draw_plainly
 from parley.mechanisms.shared import SharedNoise, added
 from parley.queries import Answer, Query
-from parley.mechanisms.random_words import Words
 
 if TYPE_CHECKING:
     from parley.owner import Owner

@@ -19,7 +19,7 @@ from parley.sharing.party import Party, agree_keys
 from parley.sharing.ring import KEY
 from parley.sharing.secret_noise import draw
 
-REST = 5.0  # seconds after which host 0 says that it is still there
+REST = 1.0  # seconds after which host 0 says that it is still there
 STILL_HERE = b"-"
 
 
@@ -36,6 +36,10 @@ class Session:
         self._number = 0
         pool.begin(self._keys)
 
+    def end(self) -> None:
+        """Nothing of it is used any more."""
+        self._pool.end(self._keys.session)
+
     def draw(self, shape: Shape) -> None:
         """The next noise; all three hosts do this at once."""
         self._number += 1
@@ -50,7 +54,9 @@ class Session:
             if shape is None:
                 self._pool.wait_for_use(REST)
             for other in others:
-                self._channel.send(other, STILL_HERE if shape is None else json.dumps([shape.law, shape.exponent, shape.size]).encode())
+                self._channel.send(
+                    other, STILL_HERE if shape is None else json.dumps([shape.law, shape.exponent, shape.size]).encode()
+                )
             if shape is not None:
                 self.draw(shape)
 

@@ -19,10 +19,11 @@ holds the tags of all three shares of each owner's answer: the share that the th
 tags were made with a key that only they know; so what they add up is the same. Noise is in memory alone, under the random name of a
 session that all three hosts made afresh: whoever restarts has none of it.
 
-What a crash does. Before the record: the restarted host has no parcels and no noise, and writes void at its start; the others void when they
-hear it, or because sessions differ. After the record: its sums are on its disk, and it goes on at step 3 as if nothing had been. A peer that
-does not answer is not void but `Unavailable`: the learner asks again. If any host ever opened, all three had the record on their disks, so
-no host that kept its journal will ever say void, and all can repeat their opening (the latest rounds: `journal.KEPT`).
+What a crash does. Before the record: the restarted host has no parcels and no noise, and writes void at its start; the others void when
+they hear it, or because sessions differ. After the record: its sums are on its disk, and it goes on at step 3 as if nothing had been. A
+peer that does not answer is not void but `Unavailable`: the learner asks again. If any host ever opened, all three had the record on
+their disks, so no host that kept its journal will ever say void, and all can repeat their opening (of the latest rounds:
+`journal.KEPT`).
 
 What is not promised: two hosts that both lost their journals, or that act together, can open a question twice. A host can always void.
 """
@@ -160,9 +161,7 @@ class Host:
             total += _shares(parcel, self.index)
         sums = to_bytes(total.first) + to_bytes(total.second)
         with self._changed:
-            entry = self._journal.agree(
-                self.duty.terms_hash, number, record.to_text(), f"{record.session}/{record.noise}", sums
-            )
+            entry = self._journal.agree(self.duty.terms_hash, number, record.to_text(), f"{record.session}/{record.noise}", sums)
             for past in [each for each in self._parcels if each <= number]:
                 del self._parcels[past]
             self._changed.notify_all()
@@ -225,7 +224,9 @@ class Host:
         with self._changed:
             held = len(self._fitting(number, content))
         if held < max(1, turn.quorum):
-            raise Unavailable(f"round {number}: {held} parcels are here, the terms need {max(1, turn.quorum)}; ask again when they are")
+            raise Unavailable(
+                f"round {number}: {held} parcels are here, the terms need {max(1, turn.quorum)}; ask again when they are"
+            )
 
     def _require_fit(self, parcel: Parcel, turn: Turn) -> None:
         if parcel.terms_hash != self.duty.terms_hash:

@@ -113,7 +113,7 @@ class Journal:
             return entry
 
     def agree(self, terms: str, round: int, record: str, noise: str, sums: bytes) -> Entry:  # noqa: A002
-        """Write down what was agreed on, the noise as used and the sums with it, unless a record or an end is there; what then stands there.
+        """Write down what was agreed on, the noise as used and the sums with it, unless a record or an end is there; what stands there.
 
         A noise that stands in another record is refused, and nothing is written.
         """
@@ -219,7 +219,8 @@ def _append(
     facts = [terms, number, kind, body, noise]
     row = (*facts, sums, digest, previous, _link(previous, facts, digest))
     db.execute(
-        "INSERT INTO entries (terms, round, kind, body, noise, sums, digest, previous, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row
+        "INSERT INTO entries (terms, round, kind, body, noise, sums, digest, previous, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        row,
     )
 
 

@@ -13,8 +13,6 @@ from parley.exchange.parcel import Shape
 from parley.sharing.ring import Replicated
 
 
-
-
 @dataclass(frozen=True)
 class Keys:
     """What one session agreed on: its id, and the keys of tags of the shares i and i + 1 (`proposal.tag`)."""
@@ -40,6 +38,12 @@ class Pool:
         with self._changed:
             self._keys, self._drawn, self._named, self._taken = keys, {}, set(), {}
             self._changed.notify_all()
+
+    def end(self, session: str) -> None:
+        """Drop everything of this session, if it is still the one."""
+        with self._changed:
+            if self._holds(session):
+                self.begin(None)
 
     def deposit(self, session: str, number: int, shape: Shape, noise: Replicated) -> None:
         """Keep a noise of this session; one of another is dropped."""
@@ -91,9 +95,9 @@ class Pool:
             return next((shape for shape, most in self._ahead.items() if len(self._free(shape)) < most), None)
 
     def wait_for_use(self, patience: float) -> None:
-        """Until something is used or changes."""
+        """Until something has to be drawn."""
         with self._changed:
-            self._changed.wait(patience)
+            self._changed.wait_for(lambda: self.wanted() is not None, patience)
 
     def ready(self) -> dict[Shape, int]:
         """How many of each shape are there."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parley.errors import Malformed, VoidRound
-from parley.exchange.parcel import CONTENT, HOSTS, Parcel
+from parley.exchange.parcel import HOSTS, Parcel
 from parley.terms import PARTY
 
 TAG = re.compile(r"[0-9a-f]{64}")
@@ -42,7 +42,9 @@ class Proposal:
     def to_text(self) -> str:
         """Canonical JSON."""
         held = [[each.owner, each.first, each.second] for each in self.held]
-        return json.dumps([self.terms_hash, self.round, self.content, self.host, self.session, self.noise, held], separators=(",", ":"))
+        return json.dumps(
+            [self.terms_hash, self.round, self.content, self.host, self.session, self.noise, held], separators=(",", ":")
+        )
 
     @classmethod
     def from_text(cls, text: str) -> "Proposal":
@@ -52,7 +54,11 @@ class Proposal:
             proposal = cls(terms_hash, number, content, host, session, noise, tuple(Held(*each) for each in held))
             words = [*(word for each in proposal.held for word in (each.first, each.second)), terms_hash, content, session]
             whole = all(type(each) is int and each >= 0 for each in (number, host, noise)) and host < HOSTS
-            sound = whole and all(TAG.fullmatch(word) for word in words) and all(re.fullmatch(PARTY, each.owner) for each in proposal.held)
+            sound = (
+                whole
+                and all(TAG.fullmatch(word) for word in words)
+                and all(re.fullmatch(PARTY, each.owner) for each in proposal.held)
+            )
         except (ValueError, TypeError, RecursionError):
             sound = False
         if not sound or proposal.to_text() != text or len({each.owner for each in proposal.held}) < len(proposal.held):
@@ -83,8 +89,8 @@ class Record:
     @classmethod
     def from_text(cls, text: str) -> "Record":
         """The record in this text, which this host wrote."""
-        *facts, owners = json.loads(text)
-        return cls(*facts, tuple(tuple(each) for each in owners))
+        terms_hash, number, content, session, noise, owners = json.loads(text)
+        return cls(terms_hash, number, content, session, noise, tuple((name, a, b, c) for name, a, b, c in owners))
 
 
 def record_digest(text: str) -> str:
@@ -116,7 +122,7 @@ def agreed(proposals: Sequence[Proposal], quorum: int) -> Record:
     owners = []
     for name in sorted(set(held[0]) & set(held[1]) & set(held[2])):
         if all(held[j][name].first == held[j - 1][name].second for j in range(HOSTS)):
-            owners.append((name, *(held[j][name].first for j in range(HOSTS))))
+            owners.append((name, held[0][name].first, held[1][name].first, held[2][name].first))
     if len(owners) < max(1, quorum):
         raise VoidRound(f"the hosts hold the same parcels of {len(owners)} owners: the terms need {max(1, quorum)}")
-    return Record(first.terms_hash, first.round, first.content, first.session, first.noise, tuple(owners))  # type: ignore[arg-type]
+    return Record(first.terms_hash, first.round, first.content, first.session, first.noise, tuple(owners))

@@ -62,7 +62,9 @@ class Line:
                         db.execute("ROLLBACK")
                     raise
             except sqlite3.Error as error:
-                raise LedgerError(f"{self._place.path}: the {self._place.kind} cannot be used ({error}); nothing was released") from None
+                raise LedgerError(
+                    f"{self._place.path}: the {self._place.kind} cannot be used ({error}); nothing was released"
+                ) from None
 
     def checkpoint(self) -> None:
         """Bring the file up to date with what waits in its -wal file, as far as nobody is in the way."""
