@@ -2,7 +2,9 @@
 
 import json
 import os
+import random
 import signal
+import time
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -94,8 +96,48 @@ class HostedConsortium(Consortium):
             journal.close()
         return found
 
+    def void(self, terms: parley.Terms, rounds: int) -> list[int]:
+        """The rounds that some host ended, or that nobody recorded."""
+        journals = [Journal(self.folder / f"{name}.journal") for name in HOSTS]
+        entries = {number: [journal.entry(terms.hash, number) for journal in journals] for number in range(1, rounds + 1)}
+        for journal in journals:
+            journal.close()
+        return [number for number, found in entries.items() if any(each.void is not None or each.record is None for each in found)]
+
     @staticmethod
     def noises(opened: dict[int, set[str]]) -> list[str]:
         """The noises that these records name."""
         records = [Record.from_text(text) for texts in opened.values() for text in texts]
         return [f"{record.session}/{record.noise}" for record in records]
+
+
+def torture(consortium: HostedConsortium, seed: int, kills: int, horizon: int = 12) -> tuple[dict[int, set[str]], list[int]]:
+    """Kill any process at random while a learner runs and resumes; then look at all books. The rounds opened, and those void."""
+    rng = random.Random(seed)
+    terms = consortium.write_terms(horizon=horizon, epsilon=5.0)
+    consortium.accept(terms)
+    consortium.start_hosts()
+    consortium.start()
+    learner = consortium.learner("--deadline", "30")
+    for _ in range(kills):
+        time.sleep(rng.uniform(0.0, 0.6))
+        victim = rng.choice([*HOSTS, *consortium.names, "learner"])
+        if victim == "learner":
+            consortium.kill_process(learner)
+        else:
+            consortium.restart(victim)
+        if learner.exitcode is not None:
+            learner = consortium.learner("--resume", "--deadline", "30")
+    learner.join(120)
+    if learner.exitcode != 0:
+        consortium.learn("--resume", "--deadline", "60")
+    opened = consortium.opened(terms, horizon)
+    assert all(len(records) == 1 for records in opened.values())
+    assert len(set(consortium.noises(opened))) == len(opened)
+    for name in consortium.names:
+        ledger = consortium.ledger(name)
+        account = ledger.account(terms.hash)
+        assert account.answers >= len(opened)  # no sum without its debits
+        assert account.spent <= 5
+        ledger.close()
+    return opened, consortium.void(terms, horizon)
