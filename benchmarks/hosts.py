@@ -201,7 +201,7 @@ def kill(kills: int, seed: int) -> None:
             horizon = 4 * kills
             opened, void = torture(consortium, seed, kills, horizon)
             print(
-                f"{kills} kills over {horizon} rounds: {len(opened)} opened once, {len(void)} void, no noise used twice, debits of all"
+                f"{kills} kills over {horizon} rounds: {len(opened)} agreed on once, {len(void)} void, no noise used twice, debits of all"
             )
         finally:
             consortium.close()

@@ -28,6 +28,7 @@ from parley.setup import resolve
 
 STRANGER = "nobody at this host accepted these terms for this caller"
 TROUBLE = "the host cannot answer at the moment; ask the same question again"
+LOOK = 2.0  # seconds between two looks for terms that were accepted meanwhile
 AROUND = 1 << 16  # bytes of a message beside its numbers
 
 
@@ -78,6 +79,7 @@ class HostService:
         self._name, self._journal, self._acceptances, self._lines, self._log = name, journal, acceptances, lines, log
         self._lock = threading.Lock()
         self._seats: dict[str, Seat] = {}
+        self._looked = time.monotonic()
         self.longest_message = 1 << 22  # bytes, by the terms in use; messages of a drawing are some times as long as a parcel
 
     @property
@@ -101,20 +103,30 @@ class HostService:
             try:
                 self._seat(terms)
             except (ParleyError, OSError) as error:
-                self._log("not-ready", terms=terms, reason=type(error).__name__ if isinstance(error, OSError) else str(error))
+                self._log.rate_limited(
+                    "not-ready", terms=terms, reason=type(error).__name__ if isinstance(error, OSError) else str(error)
+                )
 
     def rejection(self, caller: Caller) -> bytes | None:
         """None for a caller that some accepted terms know; for others the refusal: not even their message is read."""
-        try:
-            for terms in self._acceptances.hashes():
-                if terms not in self._seats:
-                    self._seat(terms)
-        except (ParleyError, OSError) as error:
-            self._log.rate_limited("trouble", reason=type(error).__name__)
+        self._take_new_seats()
         if any(seat.admits(caller) for seat in self.seats):
             return None
         self._log.rate_limited("stranger", **_caller_facts(caller))
         return messages.write_refusal(UnknownTerms(STRANGER))
+
+    def _take_new_seats(self) -> None:
+        """Terms may be accepted while the daemon runs. Looked for seldom: whoever calls could make it look."""
+        now = time.monotonic()
+        if now - self._looked >= LOOK:
+            self._looked = now
+            try:
+                known = self._acceptances.hashes()
+            except OSError as error:
+                self._log.rate_limited("trouble", reason=type(error).__name__)
+                return
+            if len(known) > len(self._seats):
+                self.prepare()
 
     def health(self) -> bytes:
         """That a host is there."""
