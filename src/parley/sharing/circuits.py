@@ -3,8 +3,9 @@
 A wire is a row of words (a plane: one bit of each of 64 lanes a word). A `Builder` writes a circuit down once; `evaluate` runs it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +56,9 @@ class Circuit:
     inputs: int
     wires: int
     rounds: tuple[_Round, ...]
-    outputs: tuple[Rows, ...]
-    flips: tuple[bool, ...]
+    outputs: Rows  # the terms of the first output, then those of the second, ...
+    starts: Rows
+    flipped: Rows
 
     @property
     def gates(self) -> int:
@@ -83,9 +85,7 @@ class Builder:
         flat: set[Wire] = set()
         for t in terms:
             kind, inner, flipped = self._gates[t]
-            nested = (
-                kind == "parity" and self._depths[t] == depth
-            )  # sums of one round are made at once, so none is a term of another
+            nested = kind == "parity" and self._depths[t] == depth  # those of one round are made at once: none is a term of another
             flat ^= set(inner) if nested else {t}
             flip ^= nested and flipped
         return self._add("parity", tuple(sorted(flat)), flip, depth)
@@ -108,7 +108,7 @@ class Builder:
             ands = [w for w in now if self._gates[w][0] == "and"]
             start = len(place)
             place.update({w: start + k for k, w in enumerate(ands)})
-            left, right = (np.array([place[self._gates[w][1][side]] for w in ands], dtype=np.intp) for side in (0, 1))
+            left, right = (_rows(place[self._gates[w][1][side]] for w in ands) for side in (0, 1))
             parities = [w for w in now if self._gates[w][0] == "parity"]
             sums = []
             for arity in sorted({len(self._gates[w][1]) for w in parities}):
@@ -117,8 +117,19 @@ class Builder:
                 sums.append(_Sums(len(place), terms, sum(not self._gates[w][2] for w in group)))
                 place.update({w: len(place) + k for k, w in enumerate(group)})
             rounds.append(_Round(start, left, right, tuple(sums)))
-        rows = tuple(np.array([place[w] for w in o.wires], dtype=np.intp) for o in outputs)
-        return Circuit(self._inputs, len(place), tuple(rounds), rows, tuple(o.flip for o in outputs))
+        out = [[place[w] for w in o.wires] or [len(place)] for o in outputs]  # the last row is 0
+        return Circuit(
+            inputs=self._inputs,
+            wires=len(place),
+            rounds=tuple(rounds),
+            outputs=_rows(t for group in out for t in group),
+            starts=_rows(accumulate((len(group) for group in out[:-1]), initial=0)),
+            flipped=_rows(k for k, o in enumerate(outputs) if o.flip),
+        )
+
+
+def _rows(numbers: Iterable[int]) -> Rows:
+    return np.fromiter(numbers, dtype=np.intp)
 
 
 def evaluate(party: Party, circuit: Circuit, inputs: Replicated) -> Replicated:
@@ -127,18 +138,19 @@ def evaluate(party: Party, circuit: Circuit, inputs: Replicated) -> Replicated:
     Formal guarantee: a gate's message, x_i y_i + x_i y_{i+1} + x_{i+1} y_i plus a part of zero, is uniform to the host that
     receives it: the part of zero holds a word of the key that this host lacks.
     """
-    first, second = (np.empty((circuit.wires, inputs.first.shape[1]), dtype=np.uint64) for _ in range(2))
+    first, second = party.scratch(2, circuit.wires + 1, inputs.first.shape[1])
     first[: circuit.inputs], second[: circuit.inputs] = inputs.first, inputs.second
+    first[-1] = second[-1] = 0
     for step in circuit.rounds:
         _conjunctions(party, step, first, second)
         for sums in step.sums:
             for k, share in enumerate((first, second)):
-                made = share[sums.start : sums.start + sums.terms.shape[1]]
-                np.take(share, sums.terms[0], axis=0, out=made, mode="clip")
+                made = share[sums.terms[0]]
                 for terms in sums.terms[1:]:
                     made ^= share[terms]
                 if (party.index + k) % HOSTS == 0:
                     made[sums.flipped :] ^= _ONES
+                share[sums.start : sums.start + len(made)] = made
     return Replicated(*(_gather(circuit, share, (party.index + k) % HOSTS == 0) for k, share in enumerate((first, second))))
 
 
@@ -158,7 +170,7 @@ def _conjunctions(party: Party, step: _Round, first: Words, second: Words) -> No
 
 
 def _gather(circuit: Circuit, share: Words, flips: bool) -> Words:
-    planes = np.empty((len(circuit.outputs), share.shape[1]), dtype=np.uint64)
-    for plane, rows, flip in zip(planes, circuit.outputs, circuit.flips, strict=True):
-        plane[:] = np.bitwise_xor.reduce(share[rows], axis=0, initial=_ONES if flip and flips else 0)
+    planes = np.bitwise_xor.reduceat(share[circuit.outputs], circuit.starts, axis=0)
+    if flips:
+        planes[circuit.flipped] ^= _ONES
     return planes

@@ -12,7 +12,7 @@ import numpy as np
 from parley.errors import ExchangeError, SettingError
 from parley.mechanisms.random_words import Words
 from parley.sharing.channel import HOSTS, Channel
-from parley.sharing.ring import KEY, Keystream, Replicated, to_bytes
+from parley.sharing.ring import KEY, Keystream, Replicated
 
 _SHARES, _ZEROS, _MASKS = 1, 2, 3  # what a stream is for
 
@@ -38,6 +38,7 @@ class Party:
         self._streams = {(j, purpose): Keystream(keys[j], purpose) for j in (0, 1) for purpose in (_SHARES, _ZEROS, _MASKS)}
         self._step = 0
         self._broken = False
+        self._scratch = np.empty(0, dtype=np.uint64)
 
     def random(self, *shape: int) -> Replicated:
         """Shares of uniform words that nobody knows; nothing is sent. Host i lacks share i + 2, the stream of the key that it lacks."""
@@ -70,6 +71,17 @@ class Party:
 
         return self._guarded(act)
 
+    def scratch(self, *shape: int) -> Words:
+        """Room to work in, overwritten by whoever asks next: fresh memory for each draw would cost a third of its time."""
+        size = int(np.prod(shape))
+        if self._scratch.size < size:
+            self._scratch = np.empty(size, dtype=np.uint64)
+        return self._scratch[:size].reshape(shape)
+
+    def give_up(self) -> None:
+        """A protocol was left half-way: these keys are not used again."""
+        self._broken = True
+
     def _words(self, which: int, purpose: int, shape: tuple[int, ...]) -> Words:
         return self._streams[which, purpose].words(*shape)
 
@@ -77,7 +89,7 @@ class Party:
         """Send words one way, receive as many as are due from the other. The number of the step tells when hosts are out of step."""
         self._step += 1
         label = self._step.to_bytes(8, "little")
-        self._channel.send(to, label + to_bytes(words))
+        self._channel.send(to, b"".join((label, np.ascontiguousarray(words, dtype="<u8").data)))
         payload = self._channel.receive(source)
         due = 8 + 8 * int(np.prod(shape))
         if len(payload) != due or payload[:8] != label:

@@ -10,7 +10,7 @@ from parley.errors import GuaranteeError, SettingError
 from parley.mechanisms.random_words import Words
 
 KEY = 32  # bytes of a seed or key
-LIMIT = 1 << 37  # words of one stream: 2^36 blocks of AES, told from random words with an advantage below 2^-56
+LIMIT = 1 << 37  # words of one stream, 2^36 blocks of AES: four of one key are told from random words with an advantage below 2^-52
 
 
 class Keystream:

@@ -45,7 +45,12 @@ class Plan:
 def draw(party: Party, recipe: Recipe, size: int) -> Replicated:
     """This host's two shares of `size` independent numbers of the recipe's law. The three hosts call it with the same recipe and size."""
     whole(size, "size")
-    batches = [_batch(party, make_plan(recipe), min(BATCH, size - start)) for start in range(0, size, BATCH)]
+    plan = make_plan(recipe)
+    try:
+        batches = [_batch(party, plan, min(BATCH, size - start)) for start in range(0, size, BATCH)]
+    except BaseException:
+        party.give_up()
+        raise
     return Replicated(np.concatenate([b.first for b in batches]), np.concatenate([b.second for b in batches]))
 
 

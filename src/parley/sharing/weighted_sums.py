@@ -20,12 +20,12 @@ def lanes(planes: Words, size: int) -> NDArray[np.uint8]:
 
 
 def weigh(bits: NDArray[np.uint8], weights: Words) -> Words:
-    """The sums of weight times bit, modulo 2^64: bits [n, size]. Equal weights are counted first."""
+    """The sums of weight times bit, modulo 2^64: bits [n, size]. Bits of equal weight are counted first, in bytes."""
     total = np.zeros(bits.shape[1], dtype=np.uint64)
     for weight in np.unique(weights):
-        count = bits[weights == weight].sum(axis=0, dtype=np.uint64)
-        count *= weight
-        total += count
+        rows = np.flatnonzero(weights == weight)
+        for start in range(0, rows.size, 255):
+            total += weight * bits[rows[start : start + 255]].sum(axis=0, dtype=np.uint8)
     return total
 
 
@@ -44,16 +44,8 @@ def weighted_sum(party: Party, planes: Replicated, weights: Words, size: int) ->
     mine, before, after = party.index, party.before, party.next
     secret = lanes(planes.first[rows[mine]] ^ planes.second[rows[mine]], size).astype(np.uint64)
     mask, sent = party.deal(secret, (counts[after], size), (counts[before], size))
-    # 1 - d is ~d + 2, and -m is ~m + 1: both are an exclusive or with -c, and a multiple of c
-    held = lanes(planes.first[rows[after]], size)  # c of the next host's bits is share i: (i + 1) + 2
-    total = _turned(mask, held, weights[rows[after]]) + weigh(held, weights[rows[after]])
-    known = lanes(planes.second[rows[before]], size)  # c of the bits of the host before is share i + 1: (i - 1) + 2
-    return total + _turned(sent, known, weights[rows[before]]) + weigh(known, np.uint64(2) * weights[rows[before]])
-
-
-def _turned(words: Words, bits: NDArray[np.uint8], weights: Words) -> Words:
-    """Sum over the rows of weight times (word xor -bit)."""
-    total = np.zeros(words.shape[1], dtype=np.uint64)
-    for word, bit, weight in zip(words, bits, weights, strict=True):
-        total += (word ^ -bit.astype(np.int64).view(np.uint64)) * weight
-    return total
+    held = lanes(planes.first[rows[after]], size).astype(np.uint64)  # c of the next host's bits is share (i + 1) + 2
+    known = lanes(planes.second[rows[before]], size).astype(np.uint64)  # c of the bits of the host before is share (i - 1) + 2
+    mask = (mask ^ -held) + held  # m (1 - 2 c), as -m is ~m + 1
+    sent = (sent ^ -known) + known + known  # c + d (1 - 2 c)
+    return weights[rows[after]] @ mask + weights[rows[before]] @ sent

@@ -1,0 +1,220 @@
+"""Noise that three hosts draw together: the floor counted first, then seconds and bytes a host, in threads and in three processes over TCP.
+
+python benchmarks/sharing.py            [--encrypted: beside the owners' sum under homomorphic encryption; needs tenseal and phe]
+"""
+
+import argparse
+import importlib.util
+import multiprocessing
+import queue
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from parley.errors import Unavailable
+from parley.mechanisms.recipe import Recipe, make_recipe
+from parley.sharing.channel import Counted, together, wires
+from parley.sharing.party import agree_keys
+from parley.sharing.ring import Keystream
+from parley.sharing.secret_noise import draw, make_plan
+
+SPAWN = multiprocessing.get_context("spawn")
+RECIPES = {"Laplace, 2^24 units": ("laplace", 24), "Gaussian, 2^12 units": ("gaussian", 12)}
+SIZES = 100, 7_840
+REPEATS = 15
+OWNERS = 3
+
+
+class Sockets:
+    """A channel over plain TCP connections: length and bytes; a thread a connection sends, so that `send` never waits."""
+
+    def __init__(self, index: int, connections: dict[int, socket.socket]) -> None:
+        self.index = index
+        self._files = {j: c.makefile("rb") for j, c in connections.items()}
+        self._queues: dict[int, queue.SimpleQueue[bytes]] = {j: queue.SimpleQueue() for j in connections}
+        for j, connection in connections.items():
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            threading.Thread(target=self._deliver, args=(connection, self._queues[j]), daemon=True).start()
+
+    @staticmethod
+    def _deliver(connection: socket.socket, waiting: "queue.SimpleQueue[bytes]") -> None:
+        while True:
+            payload = waiting.get()
+            connection.sendall(struct.pack("<Q", len(payload)))
+            connection.sendall(payload)
+
+    def send(self, to: int, payload: bytes) -> None:
+        self._queues[to].put(payload)
+
+    def receive(self, source: int) -> bytes:
+        head = self._files[source].read(8)
+        payload = self._files[source].read(struct.unpack("<Q", head)[0]) if len(head) == 8 else b""
+        if not payload:
+            raise Unavailable(f"host {source}: gone")
+        return payload
+
+
+def timed(act: Callable[[], Any], repeats: int = REPEATS) -> tuple[float, float, float]:
+    """Median and least seconds, and CPU seconds of this process, of one act after the first."""
+    act()
+    seconds, cpu = [], time.process_time()
+    for _ in range(repeats):
+        start = time.perf_counter()
+        act()
+        seconds.append(time.perf_counter() - start)
+    return float(np.median(seconds)), min(seconds), (time.process_time() - cpu) / repeats
+
+
+def floor(recipe: Recipe, size: int) -> dict[str, float]:
+    """What cannot be avoided with these gates: words of the streams, bits of ANDs, bytes sent; CPU seconds of AES alone."""
+    plan, lanes = make_plan(recipe), -(-size // 64) * 64
+    planes = (plan.plain + plan.fair.size) * lanes // 64
+    gates = plan.circuit.gates * lanes
+    converted = plan.weights.size * size
+    words = 2 * (planes + gates // 64 + size) + 2 * converted // 3
+    stream, block = Keystream(bytes(32)), 1 << 15
+    return {
+        "words": words,
+        "gates": gates,
+        "bytes": gates / 8 + 8 * converted / 3 + 8 * size,
+        "aes": timed(lambda: sum(stream.words(min(block, words - k)).size for k in range(0, words, block)), 5)[2],
+    }
+
+
+def in_threads(recipe: Recipe, size: int) -> tuple[float, float, float, float]:
+    ends = wires()
+    counted = [Counted(w) for w in ends]
+    hosts = together(*[lambda c=c: agree_keys(c) for c in counted], wires=ends)
+    before = sum(c.bytes for c in counted)
+    figures = timed(lambda: together(*[lambda h=h: draw(h, recipe, size) for h in hosts], wires=ends))
+    return *figures, (sum(c.bytes for c in counted) - before) / 3 / (REPEATS + 1)
+
+
+def host(index: int, ports: Any, barrier: Any, results: Any) -> None:
+    """One process: connect to the other two, then draw again and again."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    ports[index] = listener.getsockname()[1]
+    barrier.wait()
+    connections = {}
+    for j in range(index):
+        connections[j] = socket.create_connection(("127.0.0.1", ports[j]))
+        connections[j].sendall(bytes([index]))
+    for _ in range(index + 1, 3):
+        connection, _ = listener.accept()
+        connections[connection.recv(1)[0]] = connection
+    party = agree_keys(Sockets(index, connections))
+    for name, (law, exponent) in RECIPES.items():
+        for size in SIZES:
+            recipe = make_recipe(law, exponent)
+            make_plan(recipe)
+            barrier.wait()
+            seconds, _, _ = timed(lambda r=recipe, s=size: draw(party, r, s))
+            results.put((name, size, seconds))
+    barrier.wait()  # nobody leaves before everybody has all messages
+
+
+def in_processes() -> dict[tuple[str, int], float]:
+    ports, barrier, results = SPAWN.Array("i", 3), SPAWN.Barrier(3), SPAWN.Queue()
+    processes = [SPAWN.Process(target=host, args=(i, ports, barrier, results), daemon=True) for i in range(3)]
+    for process in processes:
+        process.start()
+    slowest: dict[tuple[str, int], float] = {}
+    for _ in range(3 * len(RECIPES) * len(SIZES)):
+        name, size, seconds = results.get(timeout=300)
+        slowest[name, size] = max(seconds, slowest.get((name, size), 0.0))
+    for process in processes:
+        process.join(10)
+    return slowest
+
+
+def encrypted_sums(size: int) -> None:
+    """The other route: owners encrypt, one server adds without seeing, a holder of the key decrypts. No noise is drawn inside: whoever
+    decrypts sees the exact sum, unless each owner adds noise of its own. CPU seconds."""
+    values = np.random.default_rng(0).integers(-(2**20), 2**20, size=(OWNERS, size))
+    if importlib.util.find_spec("tenseal") is None:
+        print("CKKS (tenseal): skipped, the library is not installed")
+    else:
+        import tenseal
+
+        context = tenseal.context(tenseal.SCHEME_TYPE.CKKS, 8192, coeff_mod_bit_sizes=[60, 40, 60])
+        context.global_scale = 2**40
+        start = time.process_time()
+        sums = [tenseal.ckks_vector(context, v[k : k + 4096].tolist()) for v in values[:1] for k in range(0, size, 4096)]
+        encrypt = time.process_time() - start
+        sent = sum(len(s.serialize()) for s in sums)
+        for v in values[1:]:
+            sums = [
+                s + tenseal.ckks_vector(context, v[k : k + 4096].tolist()) for s, k in zip(sums, range(0, size, 4096), strict=True)
+            ]
+        start = time.process_time()
+        opened = np.concatenate([s.decrypt() for s in sums])
+        off = np.abs(opened - values.sum(axis=0)).max()
+        print(
+            f"CKKS (tenseal), {size}: encrypt {encrypt:.3f} s an owner, decrypt {time.process_time() - start:.3f} s,"
+            f" {sent:,} bytes an owner, largest error {off:.1e}"
+        )
+    if importlib.util.find_spec("phe") is None:
+        print("Paillier (phe): skipped, the library is not installed")
+    else:
+        import phe
+
+        public, private = phe.generate_paillier_keypair(n_length=2048)
+        few = 20
+        start = time.process_time()
+        sums = [public.encrypt(int(v)) for v in values[0, :few]]
+        encrypt = (time.process_time() - start) / few
+        start = time.process_time()
+        decrypt = [private.decrypt(s + int(v)) for s, v in zip(sums, values[1, :few], strict=True)]
+        opened_in = (time.process_time() - start) / few
+        assert decrypt == [int(v) for v in values[:2, :few].sum(axis=0)]
+        print(
+            f"Paillier (phe, 2,048 bits), {size}: encrypt {size * encrypt:.1f} s an owner, add and decrypt {size * opened_in:.1f} s"
+            f" (from {few} numbers), {512 * size:,} bytes an owner"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--encrypted", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.encrypted:
+        for size in SIZES:
+            encrypted_sums(size)
+        return
+    over_tcp = in_processes()
+    columns = (
+        ("noise", 22),
+        ("size", 6),
+        ("gates", 12),
+        ("rounds", 8),
+        ("stream MB", 11),
+        ("3 AES ms", 10),
+        ("floor MB", 10),
+        ("sent MB", 9),
+    )
+    columns += ("threads ms", 12), ("best", 7), ("CPU ms", 8), ("CPU/AES", 9), ("TCP ms", 8)
+    print("".join(f"{name:>{width}}" for name, width in columns))
+    for name, (law, exponent) in RECIPES.items():
+        recipe = make_recipe(law, exponent)
+        for size in SIZES:
+            least = floor(recipe, size)
+            usual, best, cpu, sent = in_threads(recipe, size)
+            row = name, size, f"{least['gates']:,.0f}", len(make_plan(recipe).circuit.rounds) + 1, f"{8e-6 * least['words']:.2f}"
+            row += (
+                f"{3e3 * least['aes']:.2f}",
+                f"{1e-6 * least['bytes']:.3f}",
+                f"{1e-6 * sent:.3f}",
+                f"{1e3 * usual:.1f}",
+                f"{1e3 * best:.1f}",
+            )
+            row += f"{1e3 * cpu:.1f}", f"{cpu / (3 * least['aes']):.1f}", f"{1e3 * over_tcp[name, size]:.1f}"
+            print("".join(f"{cell:>{width}}" for cell, (_, width) in zip(row, columns, strict=True)))
+
+
+if __name__ == "__main__":
+    main()
