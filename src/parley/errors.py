@@ -108,3 +108,9 @@ class Unavailable(Refusal):
     """The owner cannot answer at the moment: its ledger or its machine is in trouble. Asking the same question again is right."""
 
     code = "unavailable"
+
+
+class TooLate(Refusal):
+    """The hosts settled already whose answers this round adds up."""
+
+    code = "too-late"

@@ -65,6 +65,9 @@ PARTS = {
         "owner_app",
         "For an organisation that holds a private table: open its books, accept terms, serve, and look at what was spent.",
     ),
+    "host": Part(
+        "host", "host_app", "For one of three parties that draw one noise for everybody: keep a journal, accept terms, serve."
+    ),
     "learner": Part("learner", "learner_app", "For the analyst who trains: run the rounds with owners that are elsewhere."),
     "certs": Part("certs", "certs_app", "Certificates: who is who between organisations."),
 }

@@ -21,6 +21,7 @@ from parley.validate import positive
 if TYPE_CHECKING:
     from parley.exchange.federation import Federation, PeerStatus
     from parley.exchange.remote import Peer
+    from parley.exchange.remote_host import RemoteHost
     from parley.learning.algorithm import State
     from parley.outcome import Result
     from parley.owner import Agreement
@@ -65,7 +66,13 @@ def run_command(
     if save_own is not None and own is None:
         raise SettingError(f"--save-own: expected an owner as the learner, with its own table in {owners}")
     patience = positive(deadline, "--deadline")
-    federation = Federation(run.setup, peers, patience, warn, begin.heads, begin.answers)
+    if terms.shared:
+        with extras():
+            from parley.hosting.federation import SharedFederation
+        hosts = find_hosts(terms, owners)
+        federation: Federation = SharedFederation(run.setup, peers, hosts, patience, warn, begin.heads, begin.answers)
+    else:
+        federation = Federation(run.setup, peers, patience, warn, begin.heads, begin.answers)
     try:
         if not run.finished(begin):  # a finished run needs nobody
             federation.fetch_statements()
@@ -109,7 +116,7 @@ def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], "Agreement
     from parley.identity.settings import Pinned, load_addresses, load_owner
     from parley.identity.trust import check_identity
     from parley.serving.acceptance import Acceptances
-    from parley.serving.daemon import open_owner
+    from parley.serving.daemon import open_delivery, open_owner
     from parley.serving.reminders import identity_reminders
     from parley.serving.service import open_agreement
 
@@ -136,8 +143,27 @@ def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], "Agreement
             )
         owner = open_owner(settings)
         agreement = open_agreement(owner, Acceptances(settings.accepted), terms.hash)
-        peers.append(LocalOwner(owner))
+        peers.append(LocalOwner(owner, open_delivery(settings)))
     return peers, agreement
+
+
+def find_hosts(terms: Terms, addresses: Path) -> list["RemoteHost"]:
+    """The hosts that the terms name, in their order."""
+    from parley.exchange.remote_host import RemoteHost
+    from parley.identity.revocation_list import revoked_serials
+    from parley.identity.settings import Pinned, load_addresses
+
+    known = load_addresses(addresses)
+    names = [host.name for host in terms.hosts]
+    if sorted(known.hosts) != sorted(names) or known.identity is None:
+        raise SettingError(f"{addresses}: hosts: expected the addresses of {names}, found {sorted(known.hosts)}")
+    revoked = revoked_serials(known.identity)
+    found = []
+    for name in names:
+        where = known.hosts[name]
+        address, key = (where.address, where.fingerprint) if isinstance(where, Pinned) else (where, None)
+        found.append(RemoteHost(name, address, known.identity, key, revoked))
+    return found
 
 
 @contextmanager

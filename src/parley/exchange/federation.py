@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from parley.account import Head
-from parley.errors import ContradictionError, ExchangeError, ParleyError, Refusal, Unavailable, UnknownTerms
+from parley.errors import ContradictionError, ExchangeError, ParleyError, Refusal, Unavailable, UnknownTerms, VoidRound
 from parley.exchange.messages import LARGEST_MESSAGE, AccountStatement, AnswerReply
 from parley.exchange.remote import Peer
 from parley.exchange.scrutiny import Scrutiny
@@ -68,8 +68,8 @@ class Federation:
         names = [part.name for part in terms.owners]
         if sorted(self._peers) != sorted(names):
             raise ExchangeError(f"addresses: the terms name {names}, the addresses {sorted(self._peers)}")
-        gaps = terms.learning.straggler == "skip"
-        self._scrutiny = {name: Scrutiny(setup.part(name), gaps) for name in names}
+        gaps = terms.learning.straggler == "skip" or terms.shared  # a round may be void
+        self._scrutiny = {name: Scrutiny(setup.part(name), gaps, terms.shared) for name in names}
         size = self._scrutiny[names[0]].size
         if 8 * size + 1024 > LARGEST_MESSAGE:
             raise ExchangeError(f"model: an answer of {size} numbers is longer than a message may be, {LARGEST_MESSAGE} bytes")
@@ -233,6 +233,8 @@ class Federation:
             if isinstance(error, UnknownTerms):  # not a straggler: it never agreed
                 raise ExchangeError(f"{when}: {error}; every owner that the terms name has to accept them")
         allowed = asked - self._quorum if self._terms.learning.straggler == "skip" else 0
+        if len(failed) > allowed and all(isinstance(error, VoidRound) for error in failed):
+            raise failed[0]
         if len(failed) > allowed:
             raise ExchangeError(f"{when}: the run cannot go on: " + "; ".join(str(error) for error in failed))
 

@@ -123,7 +123,8 @@ def write_refusal(refusal: Refusal) -> bytes:
 def read_answer(content: bytes, query: Query, owner: str, records: int, size: int) -> AnswerReply:
     """The answer in a reply, if it is one to this query by this owner, of as many finite numbers as expected; or its refusal, raised.
 
-    `records` (of those that the answer is a mean over) is what the terms say: an owner's weight is not its own to choose.
+    `records` (of those that the answer is a mean over) is what the terms say: an owner's weight is not its own to choose. An answer whose
+    shares went to hosts has no numbers, `size` 0.
     """
     reply = _read_reply(content, owner)
     message = reply.answer
@@ -132,7 +133,7 @@ def read_answer(content: bytes, query: Query, owner: str, records: int, size: in
     if message.records != records:
         raise ContradictionError(f"{owner}: answers for {message.records} records, the terms say {records}")
     try:
-        value = _vector(message.value)
+        value = _vector(message.value) if size or message.value.data else np.empty(0)
     except Malformed:
         raise ContradictionError(f"{owner}: sent numbers that cannot be read") from None
     if value.shape != (size,) or not np.isfinite(value).all():

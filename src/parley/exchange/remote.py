@@ -1,10 +1,10 @@
-"""An owner on another machine, as a learner sees it."""
+"""A daemon on another machine: an owner as a learner sees it, and what speaking to any of them takes."""
 
 import re
 import socket
 import ssl
 import threading
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import grpc
 from cryptography import x509
@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import serialization
 
 from parley.errors import CertificateError, Refusal, SettingError, Unavailable
 from parley.exchange import messages
+from parley.exchange.delivery import Delivery, answer_or_deliver
 from parley.exchange.messages import LARGEST_MESSAGE, SERVICE, AccountStatement, AnswerReply
 from parley.identity.certificates import fingerprint, names
 from parley.identity.settings import Identity
@@ -50,14 +51,16 @@ class Peer(Protocol):
     def close(self) -> None: ...
 
 
-class RemoteOwner:
-    """Speaks to one owner's daemon, and to no other: its certificate must carry the owner's name, whatever the address is.
+class RemoteDaemon:
+    """Speaks to one party's daemon, and to no other: its certificate must carry the party's name, whatever the address is.
 
     Where a fingerprint is given or certificates were revoked, the certificate is looked at first, in a TLS connection of its own, and
     gRPC is then given this very certificate as the only one to trust. Formal guarantee: nobody is asked, and nobody's answer is read,
     but who holds the key of a certificate that the authority issued for this name, that is not among `revoked`, and whose key has this
     `fingerprint`. (A certificate that is no authority's vouches only for itself, and TLS proves the key.)
     """
+
+    service: ClassVar[str]  # that it offers, as gRPC names it
 
     def __init__(
         self,
@@ -72,7 +75,7 @@ class RemoteOwner:
         plain = address.startswith("unix:") or identity is None
         self._inspects = not plain and (fingerprint is not None or bool(revoked))
         if self._inspects and not re.fullmatch(r".+:\d+", address):
-            raise SettingError(f"owners.{name} = {address!r}: expected host:port")
+            raise SettingError(f"address of {name}: {address!r}, expected host:port")
         self._lock, self._closed = threading.Lock(), False
         self._channel: Any = None
         self._methods: dict[str, tuple[Any, Any]] = {}  # each of the channel that it was made for
@@ -80,14 +83,6 @@ class RemoteOwner:
             self._channel = grpc.insecure_channel(address, options=OPTIONS)
         elif identity is not None and not self._inspects:
             self._channel = self._secure_channel(identity)
-
-    def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply:
-        """Its answer; a `Refusal` if it will not, `Unavailable` if asking again may help."""
-        return messages.read_answer(self._call("Ask", messages.write_query(query), timeout), query, self.name, records, size)
-
-    def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement:
-        """Where the agreement stands at this owner, and which hash its chain had with this many `entries` (0: not asked)."""
-        return messages.read_statement(self._call("Stand", messages.write_agreement(terms, learner, entries), timeout), self.name)
 
     def close(self) -> None:
         """Let go of the line; calls under way end."""
@@ -99,7 +94,7 @@ class RemoteOwner:
     def _call(self, method: str, content: bytes, timeout: float) -> bytes:
         channel = self._open_channel(timeout)
         if self._methods.get(method, (None,))[0] is not channel:
-            self._methods[method] = channel, channel.unary_unary(f"/{SERVICE}/{method}")
+            self._methods[method] = channel, channel.unary_unary(f"/{self.service}/{method}")
         try:
             return bytes(self._methods[method][1](content, timeout=timeout))
         except grpc.RpcError as error:
@@ -160,18 +155,32 @@ class RemoteOwner:
         return shown.public_bytes(serialization.Encoding.PEM)
 
 
+class RemoteOwner(RemoteDaemon):
+    """An owner's daemon."""
+
+    service = SERVICE
+
+    def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply:
+        """Its answer; a `Refusal` if it will not, `Unavailable` if asking again may help."""
+        return messages.read_answer(self._call("Ask", messages.write_query(query), timeout), query, self.name, records, size)
+
+    def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement:
+        """Where the agreement stands at this owner, and which hash its chain had with this many `entries` (0: not asked)."""
+        return messages.read_statement(self._call("Stand", messages.write_agreement(terms, learner, entries), timeout), self.name)
+
+
 class LocalOwner:
     """The learner's own table, in its own process: the same ledger, the same noise, because what it computes travels to the others."""
 
-    def __init__(self, owner: Owner) -> None:
-        self._owner, self._turn = owner, threading.Lock()
+    def __init__(self, owner: Owner, delivery: Delivery | None = None) -> None:
+        self._owner, self._turn, self._delivery = owner, threading.Lock(), delivery
         self.name = owner.name
 
     def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply:
         if not self._turn.acquire(timeout=timeout):
             raise Unavailable(f"{self.name}: still at work on an earlier question")
         try:
-            answer, account = self._owner.answer_with_account(query)
+            answer, account = answer_or_deliver(self._owner, query, self._delivery)
         finally:
             self._turn.release()
         return AnswerReply(answer, AccountStatement.of(account))

@@ -24,10 +24,10 @@ REMEDY = (
 
 
 class Scrutiny:
-    """What one owner may say under the terms; `gaps`: whether it may miss rounds."""
+    """What one owner may say under the terms; `gaps`: whether it may miss rounds; `shared`: its numbers go to hosts, not to the learner."""
 
-    def __init__(self, part: Part, gaps: bool) -> None:
-        self.owner, self._part, self._gaps = part.name, part, gaps or part.gaps
+    def __init__(self, part: Part, gaps: bool, shared: bool = False) -> None:
+        self.owner, self._part, self._gaps, self._shared = part.name, part, gaps or part.gaps, shared
         self._extents = [
             stage.question.extent.noisy(stage.series.mechanism, stage.question.size, UNLIKELY) for stage in part.stages
         ]
@@ -40,7 +40,7 @@ class Scrutiny:
     def expected(self, query: Query) -> tuple[int, int]:
         """(records, size) of the answer to this query."""
         question = self._part.stage(query.round).question
-        return question.records, question.size
+        return question.records, 0 if self._shared else question.size
 
     def round_before(self, number: int) -> int:
         """The round in which this owner was asked before this one; 0: none."""
@@ -52,6 +52,8 @@ class Scrutiny:
 
         Formal guarantee: an owner that answers by the terms is refused with probability at most `UNLIKELY` an answer.
         """
+        if self._shared:
+            return
         extent = self._extents[self._part.stages.index(self._part.stage(query.round))]
         if not extent.holds(value):
             raise ContradictionError(

@@ -56,7 +56,21 @@ class OwnerSettings(_Settings):
     cluster: Text | None = None
     metrics: HostPort | None = None
     metrics_anywhere: bool = Field(default=False, strict=True)
+    hosts: dict[Party, HostPort] = Field(default_factory=dict)
     identity: Identity | None = None
+
+
+class HostSettings(_Settings):
+    """A host's things: its journal, the terms that its people accepted, and where the other hosts are."""
+
+    name: Party
+    journal: Path
+    accepted: Path
+    listen: HostPort
+    peers: dict[Party, HostPort] = Field(default_factory=dict)
+    metrics: HostPort | None = None
+    metrics_anywhere: bool = Field(default=False, strict=True)
+    identity: Identity
 
 
 def _digits(value: Any) -> Any:
@@ -97,24 +111,37 @@ class Addresses(_Settings):
 
     identity: Identity | None = None
     owners: dict[Party, Address] = Field(min_length=1)
+    hosts: dict[Party, HostPort | Pinned] = Field(default_factory=dict)
 
 
 S = TypeVar("S", bound=_Settings)
 
 
+def load_host(path: Path) -> HostSettings:
+    """Read a host.toml. Paths inside it are relative to the file."""
+    settings = _load(HostSettings, path)
+    _require_near(settings, path)
+    return settings
+
+
 def load_owner(path: Path) -> OwnerSettings:
     """Read an owner.toml. Paths inside it are relative to the file. Who does not listen on a network needs no identity, and has none."""
     settings = _load(OwnerSettings, path)
-    if settings.metrics is not None and not settings.metrics_anywhere and not _loopback(settings.metrics):
-        raise SettingError(
-            f"{path}: metrics: {settings.metrics} can be reached from elsewhere, and the page shows budgets and learners to anybody; "
-            "expected 127.0.0.1, or `metrics_anywhere = true` beside it"
-        )
+    _require_near(settings, path)
     if settings.listen is None:
         return settings.model_copy(update={"identity": None})
     if settings.identity is None:
         raise SettingError(f"{path}: identity: missing; who listens on a network needs certificates (parley certs)")
     return settings
+
+
+def _require_near(settings: OwnerSettings | HostSettings, path: Path) -> None:
+    """Refuse a metrics page for everybody, unless that is wanted."""
+    if settings.metrics is not None and not settings.metrics_anywhere and not _loopback(settings.metrics):
+        raise SettingError(
+            f"{path}: metrics: {settings.metrics} can be reached from elsewhere, and the page shows budgets and learners to anybody; "
+            "expected 127.0.0.1, or `metrics_anywhere = true` beside it"
+        )
 
 
 def _loopback(address: str) -> bool:
@@ -130,7 +157,7 @@ def load_addresses(path: Path) -> Addresses:
     """Read an addresses.toml. Paths inside it are relative to the file."""
     addresses = _load(Addresses, path)
     remote = [a for a in addresses.owners.values() if isinstance(a, Pinned) or (isinstance(a, str) and not a.startswith("unix:"))]
-    if remote and addresses.identity is None:
+    if (remote or addresses.hosts) and addresses.identity is None:
         raise SettingError(f"{path}: identity: missing; owners on a network answer only to certificates (parley certs)")
     return addresses
 
@@ -146,7 +173,7 @@ def _load(kind: type[S], path: Path) -> S:
         raise SettingError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
 
 
-_PATHS = {"table", "ledger", "accepted", "socket", "authority", "certificate", "key", "revoked", "own"}
+_PATHS = {"table", "ledger", "journal", "accepted", "socket", "authority", "certificate", "key", "revoked", "own"}
 
 
 def _beside(content: Any, folder: Path) -> Any:

@@ -2,13 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from parley.aggregation import Aggregation
-from parley.errors import SettingError
+from parley.errors import SettingError, VoidRound
 from parley.exchange import Exchange
 from parley.learning.step import step_size
 from parley.objectives import Objective
@@ -119,10 +119,20 @@ def run(
     start: State,
     after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
 ) -> State:
-    """All T rounds: ask, combine, update. In process, over a network: the loop cannot tell."""
+    """All T rounds: ask, combine, update. In process, over a network: the loop cannot tell.
+
+    A round that is void brings no step: the next one asks at the same parameter. If none of them can bring one, the run ends.
+    """
     state = start
     while state.round <= algorithm.horizon:
-        answers = exchange.ask(algorithm.questions(state, asker))
+        try:
+            answers = exchange.ask(algorithm.questions(state, asker))
+        except VoidRound:
+            if algorithm.horizon == 1:
+                raise
+            state = replace(state, round=state.round + 1)
+            after_round(state, ())
+            continue
         with np.errstate(over="ignore", invalid="ignore"):
             state = algorithm.update(state, aggregation.combine(answers), answers)
         if not np.abs(state.theta).max() <= LARGEST:

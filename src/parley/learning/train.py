@@ -6,7 +6,8 @@ arrays have one more axis.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -14,8 +15,10 @@ from parley.aggregation import aggregation_of
 from parley.errors import SettingError, TermsError
 from parley.exchange import Exchange, InProcess
 from parley.exchange.sums import StudiedSum
+from parley.hosting.sums import HostedSum
 from parley.learning.algorithm import Asker, State, run
 from parley.learning.algorithms import make_algorithm
+from parley.ledger import Ledger
 from parley.outcome.result import OwnerOutcome, Result, make_result
 from parley.outcome.scores import ask_scores
 from parley.outcome.study import Study
@@ -60,7 +63,7 @@ def train(
     began = time.perf_counter()
     parties, agreements, worlds = _gather(terms, _in_order(terms, owners), replicates, seed)
     release, setup = parties[0].releases, agreements[0].setup
-    algorithm, aggregation, exchange = make_algorithm(setup), aggregation_of(terms), _exchange(setup, parties, seed)
+    algorithm, aggregation = make_algorithm(setup), aggregation_of(terms)
     study = Study(agreements) if measure and not release else None
 
     def after_round(state: State, answers: Sequence[Answer]) -> None:
@@ -69,8 +72,9 @@ def train(
         progress(state.round - 1, terms.learning.horizon)
 
     start = algorithm.start(setup.objective.start(setup.preparation), worlds)
-    final = run(algorithm, exchange, aggregation, Asker.of(setup), start, after_round)
-    scores = ask_scores(setup, aggregation, exchange, algorithm.model(final))
+    with _exchange(setup, parties, seed) as exchange:
+        final = run(algorithm, exchange, aggregation, Asker.of(setup), start, after_round)
+        scores = ask_scores(setup, aggregation, exchange, algorithm.model(final))
     theta = algorithm.model(final).reshape(-1, setup.parameters)
     return make_result(
         setup,
@@ -86,13 +90,23 @@ def train(
     )
 
 
-def _exchange(setup: Setup, parties: list[Owner], seed: int | None) -> Exchange:
-    """How the owners are asked: each for its own noisy answer, or all for a sum to which one noise is added."""
+@contextmanager
+def _exchange(setup: Setup, parties: list[Owner], seed: int | None) -> Iterator[Exchange]:
+    """How the owners are asked: each for its own noisy answer, or all for a sum to which one noise is added.
+
+    Where they release, three hosts in this process draw it; their journals lie beside the first owner's ledger.
+    """
+    first = parties[0].ledger
     if not setup.terms.shared:
-        return InProcess(parties)
-    if parties[0].releases:
-        raise SettingError("privacy.noise: a release with shared noise needs its hosts")
-    return StudiedSum(parties, np.random.SeedSequence(seed).spawn(len(parties) + 1)[-1])
+        yield InProcess(parties)
+    elif isinstance(first, Ledger):
+        hosted = HostedSum(setup, parties, first.path.with_name(f"{first.path.name}.hosts"))
+        try:
+            yield hosted
+        finally:
+            hosted.close()
+    else:
+        yield StudiedSum(parties, np.random.SeedSequence(seed).spawn(len(parties) + 1)[-1])
 
 
 def _in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:

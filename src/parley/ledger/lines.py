@@ -27,13 +27,13 @@ PRAGMAS = (
 class Place:
     """Which file lies at a path: a connection would go on writing to one that was moved away."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, kind: str = "ledger") -> None:
+        self.path, self.kind = path, kind
         self._file = self._found()
 
     def require_same(self) -> None:
         if self._file is None or self._found() != self._file:
-            raise LedgerError(f"{self.path}: the ledger was moved or replaced while it was in use; nothing was released")
+            raise LedgerError(f"{self.path}: the {self.kind} was moved or replaced while it was in use; nothing was released")
 
     def _found(self) -> tuple[int, int] | None:
         try:
@@ -60,7 +60,9 @@ class Line:
             try:
                 yield self._opened()
             except sqlite3.Error as error:
-                raise LedgerError(f"{self._place.path}: the ledger cannot be used ({error}); nothing was released") from None
+                raise LedgerError(
+                    f"{self._place.path}: the {self._place.kind} cannot be used ({error}); nothing was released"
+                ) from None
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -82,7 +84,7 @@ class Line:
             try:
                 self._opened().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             except sqlite3.Error as error:
-                raise LedgerError(f"{self._place.path}: the ledger cannot be used ({error})") from None
+                raise LedgerError(f"{self._place.path}: the {self._place.kind} cannot be used ({error})") from None
 
     def close(self) -> None:
         """Let go of the file."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from parley.aggregation import Aggregation
+from parley.errors import VoidRound
 from parley.exchange import Exchange
 from parley.objectives.score import scoring
 from parley.queries import ScoreQuery
@@ -61,7 +62,10 @@ def ask_scores(setup: Setup, aggregation: Aggregation, exchange: Exchange, theta
     if terms.privacy.score_epsilon is None:
         return None
     query = ScoreQuery.ask(setup.hash, terms.learning.learner, terms.rounds, theta)
-    answers = exchange.ask(dict.fromkeys(setup.schedule.names, query))
+    try:
+        answers = exchange.ask(dict.fromkeys(setup.schedule.names, query))
+    except VoidRound:
+        return None  # it was paid for and never comes; the model is there all the same
     noise = aggregation.noise(setup, [name for answer in answers for name in answer.owners], stage=1)
     read = scoring(setup.preparation).figures
 

@@ -13,6 +13,9 @@ from typing import Any
 from parley.data.blocks import joined
 from parley.durable import file_version
 from parley.errors import SettingError, TermsError
+from parley.exchange.delivery import Delivery
+from parley.exchange.remote_host import RemoteHost
+from parley.identity.revocation_list import revoked_serials
 from parley.identity.settings import OwnerSettings
 from parley.identity.trust import check_identity
 from parley.ledger import Ledger
@@ -45,13 +48,22 @@ def open_owner(settings: OwnerSettings, accepting: str | None = None) -> Owner:
     return Owner(settings.name, str(settings.table), ledger=ledger)
 
 
+def open_delivery(settings: OwnerSettings) -> Delivery | None:
+    """The owner's lines to hosts, if its settings name some; nobody is called yet."""
+    identity = settings.identity
+    if not settings.hosts or identity is None:
+        return None
+    revoked = revoked_serials(identity)
+    return Delivery({name: RemoteHost(name, address, identity, revoked=revoked) for name, address in settings.hosts.items()})
+
+
 def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
     """Answer until `stop` is set; calls under way are finished first."""
     if settings.listen is None and settings.socket is None:
         raise SettingError("owner.toml: expected `listen`, `socket` or both: nobody could ask")
     if settings.identity is not None:
         check_identity(settings.identity, settings.name)
-    _open_files()
+    open_files()
     with daemon_lock(settings.ledger), joined(settings.cluster) as begin:
         _serve(settings, begin, stop, log)
 
@@ -59,7 +71,8 @@ def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
 def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, log: Log) -> None:
     opened = file_version(settings.table)
     owner, acceptances = open_owner(settings), Acceptances(settings.accepted)
-    service, slots = OwnerService(owner, acceptances, log), CallSlots(CALLS_EACH, SENDING)
+    delivery = open_delivery(settings)
+    service, slots = OwnerService(owner, acceptances, log, delivery), CallSlots(CALLS_EACH, SENDING)
     network = (
         None if settings.identity is None else Network(settings.identity, settings.name, log, lambda: service.longest_question)
     )
@@ -69,6 +82,8 @@ def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, l
     service.prepare()
     with ExitStack() as after:
         after.callback(_close, owner, service, log)
+        if delivery is not None:
+            after.callback(delivery.close)
         pool = ThreadPoolExecutor(WORKERS, initializer=begin)
         after.callback(pool.shutdown)  # an answer that is being computed is finished and stored: its learner will ask for it again
         endpoint = Endpoint(service, slots, lambda: not readiness.problems(), log)
@@ -85,7 +100,7 @@ def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, l
             servers.append(make_server(pool))
             on_socket(servers[-1], endpoint, settings.socket)
             reached["socket"] = str(settings.socket)
-        after.callback(_stop, servers, log)
+        after.callback(stop_servers, servers, log)
         for server in servers:
             server.start()
         gc.freeze()  # what was loaded stays: no answer waits while it is looked through
@@ -136,7 +151,7 @@ def _metric_sources(owner: Owner, acceptances: Acceptances, readiness: Readiness
     return MetricSources(ledger, readiness.problems, network.time_left, lambda: len(network.connections))
 
 
-def _stop(servers: list[Any], log: Log) -> None:
+def stop_servers(servers: list[Any], log: Log) -> None:
     log("stopping")
     for stopped in [server.stop(GRACE) for server in servers]:
         stopped.wait()
@@ -150,7 +165,7 @@ def _close(owner: Owner, service: OwnerService, log: Log) -> None:
     log("stopped", **end)
 
 
-def _open_files() -> None:
+def open_files() -> None:
     """As many files and lines at once as the system allows without asking."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):

@@ -95,13 +95,13 @@ class Readiness:
         return ["a question could not be answered; the log says why"] if lately else []
 
 
-def check(content: bytes, ready: bool) -> bytes | None:
+def check(content: bytes, ready: bool, name: str = SERVICE) -> bytes | None:
     """The reply of grpc.health.v1 to this request; None for a service that is not here, or what is no request."""
     try:
         service = health_pb2.HealthCheckRequest.FromString(content).service
     except DecodeError:
         return None
-    if service not in ("", SERVICE):
+    if service not in ("", name):
         return None
     status = health_pb2.HealthCheckResponse.SERVING if ready else health_pb2.HealthCheckResponse.NOT_SERVING
     return bytes(health_pb2.HealthCheckResponse(status=status).SerializeToString())

@@ -7,7 +7,7 @@ waits for it.
 import math
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -49,10 +49,11 @@ class LedgerSnapshot:
 class MetricSources:
     """What the page asks for when it is looked at. `ledger` may raise; `time_left`, in seconds, is by name of a certificate or list."""
 
-    ledger: Callable[[], LedgerSnapshot]
+    ledger: Callable[[], LedgerSnapshot | None]
     problems: Callable[[], list[str]]
     time_left: Callable[[], dict[str, float]]
     lines: Callable[[], int]
+    others: Callable[[], Iterable[Metric]] = tuple
 
 
 class Metrics:
@@ -109,7 +110,8 @@ class _CurrentFigures(Collector):
             ledger = self._sources.ledger()
         except (ParleyError, OSError):
             return  # parley_ready says it
-        yield from _ledger_metrics(ledger)
+        yield from () if ledger is None else _ledger_metrics(ledger)
+        yield from self._sources.others()
 
 
 def _ledger_metrics(ledger: LedgerSnapshot) -> Iterator[Metric]:

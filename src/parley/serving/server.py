@@ -1,19 +1,19 @@
-"""gRPC around an owner's service: who calls, by which line, and which calls there are."""
+"""gRPC around a daemon's service: who calls, by which line, and which calls there are."""
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 from cryptography import x509
 
 from parley.errors import ExchangeError
-from parley.exchange.messages import LARGEST_MESSAGE, SERVICE
+from parley.exchange.messages import LARGEST_MESSAGE
 from parley.identity.certificates import fingerprint, names
 from parley.identity.revocation import Revocations
 from parley.serving import health
@@ -23,7 +23,6 @@ from parley.serving.connections import Connections, grpc_address
 from parley.serving.daemon_lock import require_free_socket
 from parley.serving.log import Log
 from parley.serving.network import Network
-from parley.serving.service import OwnerService
 
 WORKERS = 64  # calls taken on at once
 OPTIONS = (
@@ -48,14 +47,37 @@ OPTIONS = (
     ("grpc.http2.lookahead_bytes", 1 << 18),
 )
 
-Work = Callable[[bytes, Caller, Any], bytes]
+HungUp = Callable[[], bool]  # whether the caller has hung up
+Work = Callable[[bytes, Caller, HungUp], bytes]
+
+
+class Service(Protocol):
+    """What a daemon offers: bytes in, bytes out."""
+
+    @property
+    def full_name(self) -> str:
+        """As gRPC names it."""
+        ...
+
+    @property
+    def methods(self) -> Mapping[str, Work]:
+        """By name, for callers that are not turned away."""
+        ...
+
+    def rejection(self, caller: Caller) -> bytes | None:
+        """None for a caller that may call at all; for others the refusal: not even their message is read."""
+        ...
+
+    def health(self) -> bytes:
+        """That somebody is there, for whoever asks."""
+        ...
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What every call is led through: the service, the callers' slots, and whether the owner could answer."""
+    """What every call is led through: the service, the callers' slots, and whether it could answer."""
 
-    service: OwnerService
+    service: Service
     slots: CallSlots
     ready: Callable[[], bool]
     log: Log
@@ -66,7 +88,7 @@ def make_server(pool: ThreadPoolExecutor) -> Any:
 
 
 def on_network(server: Any, endpoint: Endpoint, network: Network, address: str) -> int:
-    """Let certified learners call; the port."""
+    """Let certified parties call; the port."""
     _register(server, endpoint, lambda context: authenticate(context, network.revocations, endpoint.log), network.connections)
     return _bind(address, lambda: server.add_secure_port(address, network.credentials.for_server(network.connections.on_handshake)))
 
@@ -86,7 +108,7 @@ def _register(server: Any, endpoint: Endpoint, caller: Callable[[Any], Caller], 
     """Register the methods: every call is led to the service, once it is known who calls."""
     service, slots = endpoint.service, endpoint.slots
 
-    def handler(work: Work, public: bool = False) -> Any:
+    def handler(work: Callable[[bytes, Caller, Any], bytes], public: bool = False) -> Any:
         def handle(sent: Iterator[bytes], context: Any) -> bytes:
             who = caller(context)
             place = grpc_address(context.peer())
@@ -110,25 +132,23 @@ def _register(server: Any, endpoint: Endpoint, caller: Callable[[Any], Caller], 
         # A single message is a stream of one. Read as a stream, who asks is known before the message has come, if it ever does.
         return grpc.stream_unary_rpc_method_handler(handle)
 
-    def ask(content: bytes, who: Caller, context: Any) -> bytes:
-        return service.ask(content, who, lambda: not context.is_active())
-
-    def statement(content: bytes, who: Caller, context: Any) -> bytes:
-        return service.statement(content, who)
-
-    def alive(content: bytes, who: Caller, context: Any) -> bytes:
-        return service.health()
-
     def check(content: bytes, who: Caller, context: Any) -> bytes:
-        reply = health.check(content, endpoint.ready())
+        reply = health.check(content, endpoint.ready(), service.full_name)
         if reply is None:
             context.abort(grpc.StatusCode.NOT_FOUND, "no such service here")
         return reply or b""
 
-    own = {"Ask": handler(ask), "Stand": handler(statement), "Health": handler(alive, public=True)}
+    def led(work: Work) -> Any:
+        return handler(lambda content, who, context: work(content, who, lambda: not context.is_active()))
+
+    own = {name: led(work) for name, work in service.methods.items()}
+    own["Health"] = handler(lambda content, who, context: service.health(), public=True)
     standard = {"Check": handler(check, public=True)}
     server.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler(SERVICE, own), grpc.method_handlers_generic_handler(health.HEALTH, standard))
+        (
+            grpc.method_handlers_generic_handler(service.full_name, own),
+            grpc.method_handlers_generic_handler(health.HEALTH, standard),
+        )
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from parley.account import Head
 from parley.errors import DataError, ParleyError, Refusal, Unavailable, UnknownTerms
 from parley.exchange import messages
+from parley.exchange.delivery import Delivery, answer_or_deliver
 from parley.exchange.messages import AccountStatement
 from parley.ledger import Ledger
 from parley.owner import Agreement, Owner
@@ -36,11 +37,18 @@ HungUp = Callable[[], bool]  # whether the caller has hung up
 class OwnerService:
     """What the daemon's network and socket both lead to."""
 
-    def __init__(self, owner: Owner, acceptances: Acceptances, log: Log) -> None:
-        self._owner, self._acceptances, self._log = owner, acceptances, log
+    full_name = messages.SERVICE
+
+    def __init__(self, owner: Owner, acceptances: Acceptances, log: Log, delivery: Delivery | None = None) -> None:
+        self._owner, self._acceptances, self._log, self._delivery = owner, acceptances, log, delivery
         self._opening = threading.Lock()
         self.longest_question = 0  # bytes of numbers that a question may have, by the terms in use
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    @property
+    def methods(self) -> dict[str, Callable[[bytes, Caller, HungUp], bytes]]:
+        """What a learner may call."""
+        return {"Ask": self.ask, "Stand": lambda content, caller, hung_up: self.statement(content, caller)}
 
     def rejection(self, caller: Caller) -> bytes | None:
         """None for a caller that some accepted terms let ask; for others the refusal: not even their message is read."""
@@ -79,7 +87,7 @@ class OwnerService:
             try:
                 if hung_up():
                     raise Unavailable(BUSY)
-                answer, account = self._owner.answer_with_account(query)
+                answer, account = answer_or_deliver(self._owner, query, self._delivery)
             finally:
                 turn.release()
             facts |= _head_facts(account.head)

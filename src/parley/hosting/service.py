@@ -1,0 +1,259 @@
+"""A host's service: bytes in, bytes out. It reads a message, checks who sends it, and lets the host of that agreement answer.
+
+Formal guarantee: an owner's parcel is taken from a caller whose certificate carries that owner's name, an opening is given to the learner
+of the terms alone, and only the two other hosts of the terms hear what this one holds. Every byte that leaves is a row of the journal, a
+message of the drawing of noise, or one of a fixed set of sentences. Errors inside never travel.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from parley.errors import ParleyError, Refusal, SettingError, Unavailable, UnknownTerms
+from parley.exchange import host_messages as messages
+from parley.exchange.parcel import HOSTS
+from parley.exchange.remote_host import RemoteHost
+from parley.hosting.channels import Drawer, other_hosts
+from parley.hosting.duty import Duty, duty_of
+from parley.hosting.host import PATIENCE, Host
+from parley.hosting.journal import Journal
+from parley.hosting.pool import Pool
+from parley.hosting.proposal import Proposal
+from parley.serving.acceptance import Acceptance, Acceptances, Caller
+from parley.serving.log import Log
+from parley.serving.server import HungUp, Work
+from parley.setup import resolve
+
+STRANGER = "nobody at this host accepted these terms for this caller"
+TROUBLE = "the host cannot answer at the moment; ask the same question again"
+LOOK = 2.0  # seconds between two looks for terms that were accepted meanwhile
+AROUND = 1 << 16  # bytes of a message beside its numbers
+
+
+@dataclass(frozen=True, eq=False)
+class OtherHost:
+    """Another host, as `Host` asks it."""
+
+    line: RemoteHost
+
+    def proposal(self, terms_hash: str, number: int, content: str) -> Proposal:
+        return Proposal.from_text(self.line.propose(terms_hash, number, content, 2 * PATIENCE))
+
+    def record(self, terms_hash: str, number: int) -> str:
+        return self.line.record(terms_hash, number, 2 * PATIENCE)
+
+
+@dataclass(frozen=True, eq=False)
+class Seat:
+    """This host under one agreement."""
+
+    acceptance: Acceptance
+    duty: Duty
+    host: Host
+    drawer: Drawer
+
+    def admits(self, caller: Caller) -> bool:
+        """Whether the caller has anything to do with these terms."""
+        terms = self.acceptance.terms
+        parties = {terms.learning.learner, *(owner.name for owner in terms.owners), *self.duty.hosts}
+        return any(name in parties for name in caller.names)
+
+    def other_host(self, caller: Caller) -> int | None:
+        """Which of the two others calls."""
+        found = [i for i in range(HOSTS) if i != self.host.index and self.duty.hosts[i] in caller.names]
+        return found[0] if len(found) == 1 else None
+
+    def close(self) -> None:
+        self.drawer.close()
+        self.host.close()
+
+
+class HostService:
+    """What a host's daemon offers, for all terms that its people accepted."""
+
+    full_name = messages.SERVICE
+
+    def __init__(self, name: str, journal: Journal, acceptances: Acceptances, lines: Mapping[str, RemoteHost], log: Log) -> None:
+        self._name, self._journal, self._acceptances, self._lines, self._log = name, journal, acceptances, lines, log
+        self._lock = threading.Lock()
+        self._seats: dict[str, Seat] = {}
+        self._looked = time.monotonic()
+        self.longest_message = 1 << 22  # bytes, by the terms in use; messages of a drawing are some times as long as a parcel
+
+    @property
+    def methods(self) -> dict[str, Work]:
+        return {
+            "Deliver": self.deliver,
+            "Open": self.open,
+            "Propose": self.propose,
+            "Record": self.record,
+            "Carry": self.carry,
+        }
+
+    @property
+    def seats(self) -> list[Seat]:
+        """Of all accepted terms that are served."""
+        return list(self._seats.values())
+
+    def prepare(self) -> None:
+        """Take a seat under all accepted terms, and say which cannot be served."""
+        for terms in self._acceptances.hashes():
+            try:
+                self._seat(terms)
+            except (ParleyError, OSError) as error:
+                self._log.rate_limited(
+                    "not-ready", terms=terms, reason=type(error).__name__ if isinstance(error, OSError) else str(error)
+                )
+
+    def rejection(self, caller: Caller) -> bytes | None:
+        """None for a caller that some accepted terms know; for others the refusal: not even their message is read."""
+        self._take_new_seats()
+        if any(seat.admits(caller) for seat in self.seats):
+            return None
+        self._log.rate_limited("stranger", **_caller_facts(caller))
+        return messages.write_refusal(UnknownTerms(STRANGER))
+
+    def _take_new_seats(self) -> None:
+        """Terms may be accepted while the daemon runs. Looked for seldom: whoever calls could make it look."""
+        now = time.monotonic()
+        if now - self._looked >= LOOK:
+            self._looked = now
+            try:
+                known = self._acceptances.hashes()
+            except OSError as error:
+                self._log.rate_limited("trouble", reason=type(error).__name__)
+                return
+            if len(known) > len(self._seats):
+                self.prepare()
+
+    def health(self) -> bytes:
+        """That a host is there."""
+        return messages.write_alive(self._name)
+
+    def deliver(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
+        """An owner's parcel, from that owner."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            parcel = messages.read_parcel(content)
+            seat = self._seat(parcel.terms_hash)
+            facts |= {"terms": parcel.terms_hash, "round": parcel.round, "owner": parcel.owner}
+            if parcel.owner not in caller.names:
+                raise UnknownTerms(STRANGER)
+            seat.host.receive(parcel)
+            return messages.write_done()
+
+        return self._reply("parcel", caller, work)
+
+    def open(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
+        """This host's part of the sum, for the learner."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            terms, number, asked = messages.read_question(content)
+            seat = self._seat(terms)
+            facts |= {"terms": terms, "round": number}
+            if not seat.acceptance.admits(caller):
+                raise UnknownTerms(STRANGER)
+            opening = seat.host.open(number, asked)
+            facts["owners"] = len(opening.owners)
+            return messages.write_opening(opening)
+
+        return self._reply("answer", caller, work)
+
+    def propose(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
+        """What this host holds, for another host."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            terms, number, asked = messages.read_question(content)
+            seat = self._of_host(terms, caller)
+            facts |= {"terms": terms, "round": number}
+            return messages.write_proposal(seat.host.proposal(number, asked).to_text())
+
+        return self._reply("proposal", caller, work)
+
+    def record(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
+        """The digest of what this host recorded, for another host."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            terms, number, _ = messages.read_question(content)
+            seat = self._of_host(terms, caller)
+            facts |= {"terms": terms, "round": number}
+            return messages.write_record(seat.host.record(number))
+
+        return self._reply("record", caller, work)
+
+    def carry(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
+        """A message of the drawing of noise, from another host. Too many of them to log."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            terms, channel, number, payload = messages.read_frame(content)
+            seat = self._of_host(terms, caller)
+            source = seat.other_host(caller)
+            if source is None:
+                raise UnknownTerms(STRANGER)
+            seat.drawer.take(source, channel, number, payload)
+            return messages.write_done()
+
+        return self._reply(None, caller, work)
+
+    def close(self) -> None:
+        """Leave all seats."""
+        for seat in self.seats:
+            seat.close()
+
+    def _of_host(self, terms: str, caller: Caller) -> Seat:
+        seat = self._seat(terms)
+        if seat.other_host(caller) is None:
+            raise UnknownTerms(STRANGER)
+        return seat
+
+    def _seat(self, terms: str) -> Seat:
+        """This host under the terms with this hash, or a refusal."""
+        acceptance = self._acceptances.get(terms)
+        if acceptance is None:
+            raise UnknownTerms(STRANGER)
+        with self._lock:
+            if terms not in self._seats:
+                self._seats[terms] = self._take_seat(acceptance)
+                self._log("ready", terms=terms)
+            seat = self._seats[terms]
+        return Seat(acceptance, seat.duty, seat.host, seat.drawer)
+
+    def _take_seat(self, acceptance: Acceptance) -> Seat:
+        duty = duty_of(resolve(acceptance.terms))
+        index = duty.index(self._name)
+        if not self._journal.begun(duty.terms_hash):
+            raise SettingError(f"{self._journal.path}: these terms were accepted with another journal; put that one back")
+        peers = other_hosts(duty, index, self._lines)
+        if len(peers) < HOSTS - 1:
+            raise SettingError(f"host.toml: peers: expected the addresses of {[name for name in duty.hosts if name != self._name]}")
+        pool = Pool(duty.ahead)
+        host = Host(self._name, duty, self._journal, pool, {i: OtherHost(line) for i, line in peers.items()})
+        for number in host.voided:
+            self._log("void", terms=duty.terms_hash, round=number, reason="a host restarted before the hosts had agreed")
+        largest = max(shape.bytes for shape in duty.ahead)
+        self.longest_message = max(self.longest_message, 64 * largest + AROUND)
+        return Seat(acceptance, duty, host, Drawer(duty, index, pool, peers, self._log))
+
+    def _reply(self, event: str | None, caller: Caller, work: Callable[[dict[str, Any]], bytes]) -> bytes:
+        began, facts = time.perf_counter(), _caller_facts(caller)
+        try:
+            reply = work(facts)
+        except Refusal as refusal:
+            event, reply = "refusal", messages.write_refusal(refusal)
+            facts["code"] = refusal.code
+        except ParleyError as error:
+            event, reply = "trouble", messages.write_refusal(Unavailable(TROUBLE))
+            facts["reason"] = str(error)
+        except Exception as error:  # whatever else went wrong: its text could quote anything
+            event, reply = "trouble", messages.write_refusal(Unavailable(TROUBLE))
+            facts["reason"] = type(error).__name__
+        if event is not None:
+            self._log(event, **facts, ms=round(1e3 * (time.perf_counter() - began), 1))
+        return reply
+
+
+def _caller_facts(caller: Caller) -> dict[str, Any]:
+    who = {"caller": ",".join(caller.names)}
+    return {**who, "peer": caller.peer} if caller.peer else who

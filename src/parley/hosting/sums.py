@@ -1,0 +1,69 @@
+"""Rounds in which owners and hosts are in one process: real debits, real shares, the noise of the protocol."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from parley.errors import ContradictionError, GuaranteeError, LedgerError
+from parley.exchange.parcel import HOSTS, Opening, pack
+from parley.exchange.sums import sum_answer
+from parley.hosting.duty import Duty, duty_of
+from parley.hosting.in_process import InProcessHosts
+from parley.mechanisms.shared import SharedNoise
+from parley.owner import Owner
+from parley.queries import Answer, Query
+from parley.setup import Setup
+from parley.sharing import opening
+
+
+class HostedSum:
+    """An `Exchange` of owners that release, with three hosts beside them whose journals lie in `folder`.
+
+    Formal guarantee: as `host.Host` says, for as long as the journals are kept. Ledgers that know answers by these terms are not taken
+    up with journals that do not: a question might get a second noise.
+    """
+
+    def __init__(self, setup: Setup, owners: Sequence[Owner], folder: Path) -> None:
+        self._setup, self._owners = setup, {owner.name: owner for owner in owners}
+        duty = duty_of(setup)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._hosts = InProcessHosts(duty, folder)
+        journals = self._hosts.journals
+        if not all(journal.begun(setup.hash) for journal in journals):
+            if any(owner.ledger.account(setup.hash).answers for owner in owners):
+                raise LedgerError(
+                    f"{folder}: the hosts' journals by these terms are not here, but owners have answered: put the journals back, or agree "
+                    "on new terms"
+                )
+            for journal in journals:
+                journal.begin(setup.hash)
+
+    def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
+        """The one answer of the round; `VoidRound` if it cannot be finished any more."""
+        for name, query in questions.items():
+            contribution, _ = self._owners[name].contribute(query)
+            if contribution.shares is None:
+                raise GuaranteeError(f"{name}: an owner that only studies shares nothing with hosts")
+            self._hosts.receive(pack(query, name, contribution.noise, contribution.shares))
+        query = next(iter(questions.values()))
+        return [open_answer(self._setup, self._hosts.duty, query, self._hosts.open(query.round, query.content))]
+
+    def close(self) -> None:
+        """Let go of the journals."""
+        self._hosts.close()
+
+
+def open_answer(setup: Setup, duty: Duty, query: Query, openings: Sequence[Opening]) -> Answer:
+    """What a learner makes of the openings of hosts 0, 1 and 2, if they are about the same; else `ContradictionError`."""
+    turn = duty.turn(query.round)
+    agreed = {(each.terms_hash, each.round, each.content, each.owners) for each in openings}
+    names = openings[0].owners
+    known = len(set(names)) == len(names) >= turn.quorum and set(names) <= set(turn.records)
+    if len(openings) != HOSTS or agreed != {(query.terms_hash, query.round, query.content, names)} or not known:
+        raise ContradictionError(f"round {query.round}: the hosts opened something else than what was asked; ask their operators")
+    if any(each.words.shape != (turn.shape.size,) for each in openings):
+        raise ContradictionError(f"round {query.round}: a host opened numbers of another size; ask its operator")
+    words = opening.open_words([opening.Opening(each.words, each.digest) for each in openings])
+    noise = setup.part(names[0]).stage(query.round).series.mechanism
+    if not isinstance(noise, SharedNoise):
+        raise GuaranteeError("privacy.noise: expected 'shared'")
+    return sum_answer(query.id, noise, names, sum(turn.records[name] for name in names), words)

@@ -1,0 +1,77 @@
+"""Three owners, three hosts and a learner as processes with mutual TLS; killed at random, they never open two sums for one question."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import parley
+from hosted_consortium import HostedConsortium, torture
+from parley.errors import ParleyError, UnknownTerms
+from parley.exchange.parcel import pack
+from parley.exchange.remote_host import RemoteHost
+from parley.queries import GradientQuery
+from parley.sharing.shares import Shares
+
+
+@pytest.fixture
+def consortium(tmp_path):
+    made = HostedConsortium(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_run_over_three_hosts(consortium):
+    terms = consortium.write_terms(horizon=4, epsilon=5.0)
+    consortium.accept(terms)
+    consortium.start_hosts()
+    consortium.start()
+    told = consortium.learn()
+    assert [owner["answers"] for owner in told["owners"]] == [4, 4, 4]
+    assert set(consortium.spent(terms).values()) == {Fraction(5)}
+    opened = consortium.opened(terms, 4)
+    assert {number: len(records) for number, records in opened.items()} == {1: 1, 2: 1, 3: 1, 4: 1}
+    assert len(set(consortium.noises(opened))) == 4
+    theta = np.array(told["theta"][0] if np.ndim(told["theta"]) == 2 else told["theta"])
+    assert np.isfinite(theta).all()
+    again = consortium.learn("--resume")
+    assert again["theta"] == told["theta"]
+
+
+def test_only_who_the_terms_name_gets_an_answer(consortium):
+    terms = consortium.write_terms(horizon=2, epsilon=5.0)
+    consortium.accept(terms)
+    consortium.start_hosts()
+    query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
+    noise = parley.setup.resolve(terms).part("a").training.series.mechanism
+    parcels = pack(query, "a", noise, Shares.of(np.zeros(3, dtype=np.uint64)))
+    lines = {
+        name: RemoteHost("h0", f"127.0.0.1:{consortium.host_ports['h0']}", consortium.identity(name))
+        for name in ("learner", "a", "b", "h1")
+    }
+    try:
+        for who in ("learner", "b", "h1"):  # none of them is owner a
+            with pytest.raises(UnknownTerms):
+                lines[who].deliver(parcels[0], 10)
+        for who in ("a", "h1"):
+            with pytest.raises(UnknownTerms):
+                lines[who].open(terms.hash, 1, query.content, 3, 10)
+        for who in ("a", "learner"):
+            with pytest.raises(UnknownTerms):
+                lines[who].propose(terms.hash, 1, query.content, 10)
+            with pytest.raises(UnknownTerms):
+                lines[who].record(terms.hash, 1, 10)
+            with pytest.raises(UnknownTerms):
+                lines[who].carry(terms.hash, "0" * 64, 0, b"", 10)
+        lines["a"].deliver(parcels[0], 10)
+        with pytest.raises(ParleyError):
+            lines["a"].deliver(parcels[1], 10)  # meant for another host
+    finally:
+        for line in lines.values():
+            line.close()
+
+
+def test_killed_at_random_nobody_opens_twice(consortium):
+    opened, void = torture(consortium, seed=1, kills=6)
+    assert {*opened, *void} == set(range(1, 13))
+    assert opened
