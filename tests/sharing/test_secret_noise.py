@@ -169,7 +169,7 @@ def unrelated(noise: np.ndarray, bits: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize("host", [0, 1, 2])
-@pytest.mark.parametrize("recipe", [make_recipe("laplace", 1), make_recipe("gaussian", 2)], ids=["laplace", "gaussian"])
+@pytest.mark.parametrize("recipe", [make_recipe("laplace", 3), make_recipe("gaussian", 3)], ids=["laplace", "gaussian"])
 def test_one_host_knows_nothing(recipe: Recipe, host: int) -> None:
     noise, bits = views(recipe, host)
     assert full_variance(noise, recipe)
@@ -185,8 +185,8 @@ def test_a_draw_without_one_key_is_told(monkeypatch: pytest.MonkeyPatch) -> None
         return Replicated(none if self.index == 2 else drawn.first, none if self.index == 1 else drawn.second)
 
     monkeypatch.setattr(Party, "random", without_share_2)
-    noise, _ = views(make_recipe("laplace", 1), 0)
-    assert not full_variance(noise, make_recipe("laplace", 1))
+    noise, _ = views(make_recipe("laplace", 3), 0)
+    assert not full_variance(noise, make_recipe("laplace", 3))
 
 
 ONE = dataclasses.replace(ODD, singles=((2**63 + 5, 1),), ladder=(), fair=(), offset=0)
