@@ -1,5 +1,6 @@
 """An owner answers a query, having debited its ledger first. The only place where data meet a query."""
 
+import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,8 +23,8 @@ from parley.mechanisms.bounded import require
 from parley.mechanisms.random_words import Words
 from parley.mechanisms.shared import SharedNoise
 from parley.queries import Answer, Query, Tables
-from parley.schedule import Schedule, make_schedule
-from parley.setup import Part, Setup, resolve
+from parley.schedule import Schedule, make_schedule, uses
+from parley.setup import Part, Setup, Stage, resolve
 from parley.sharing.shares import Shares
 from parley.terms import Terms
 from parley.validate import Floats
@@ -139,13 +140,13 @@ class Owner:
         mechanism = stage.series.mechanism
 
         def release() -> Callable[[], Floats]:
-            bounded = stage.question.bounded(query, agreement.tables, self._worlds)
+            bounded = stage.question.bounded(query, agreement.tables, self._worlds, self._seed(stage))
             if self.releases:  # now rather than when the ledger is being written to; a study's mechanism does the same
                 require(bounded, mechanism.norm, mechanism.sensitivity)
             return partial(mechanism.release, bounded, self.noise)
 
         cost = partial(agreement.part.cost, query.round)
-        value, account = self.ledger.answer(query, cost, mechanism.event.to_dict(), release, prune)
+        value, account = self.ledger.answer(query, cost, stage.series.event.to_dict(), release, prune)
         return Answer(query.id, self.name, stage.question.records, value), account
 
     def contribute(self, query: Query) -> tuple[Contribution, Account]:
@@ -164,7 +165,9 @@ class Owner:
         def encoded() -> Words:
             content, words = self._encoded
             if content != query.content or not self.releases:
-                words = noise.encode(stage.question.bounded(query, agreement.tables, self._worlds))
+                # Computed again, the answer must be about the same rows: their draw follows from a secret and the question.
+                seed = hmac.digest(key, b"draw/" + query.content.encode(), "sha256") if key else self._seed(stage)
+                words = noise.encode(stage.question.bounded(query, agreement.tables, self._worlds, seed))
                 self._encoded = query.content, words
             return words
 
@@ -180,13 +183,17 @@ class Owner:
             return draw
 
         cost = partial(agreement.part.cost, query.round)
-        stored, account = self.ledger.answer(query, cost, noise.event.to_dict(), release)
+        stored, account = self.ledger.answer(query, cost, stage.series.event.to_dict(), release)
         record = stored.view(np.uint64)
         if not self.releases:
             return Contribution(query.id, noise, record), account
         words = encoded()
         fresh = bool(made) and np.array_equal(made[0].record(key), record)
         return Contribution(query.id, noise, words, made[0] if fresh else Shares.again(record, words, key)), account
+
+    def _seed(self, stage: Stage) -> bytes:
+        """Of a secret draw of rows, for one answer."""
+        return b"" if stage.question.rate == 1 else self.noise.seed()
 
     def accepted(self, terms_hash: str) -> bool:
         """Whether it is ready to answer under these terms."""
@@ -242,15 +249,15 @@ def reservation(terms: Terms, name: str, schedule: Schedule | None = None) -> Re
     schedule = make_schedule(terms) if schedule is None else schedule
     last = terms.rounds if terms.privacy.score_epsilon is not None else schedule.rounds_of(name)[-1]
     gaps = terms.learning.straggler == "skip" or not schedule.everybody or terms.shared  # a round may be void before it is heard of
-    rho = _rho(terms, name, len(schedule.rounds_of(name)))
+    rho = _rho(terms, name, uses(terms.learning, schedule.rounds_of(name)))
     return Reservation(terms.hash, name, terms.learning.learner, *budget, last, gaps, rho)
 
 
 def _rho(terms: Terms, name: str, answers: int) -> Fraction | None:
     """What training and score cost together as zCDP (`setup.Part` has their noise); None if the mechanism has none, or hosts draw the
-    noise: of finitely many bits, so that some of its delta is the probability that it fails."""
+    noise: of finitely many bits, so that some of its delta is the probability that it fails. zCDP knows no secret draws either."""
     privacy = terms.privacy
-    if terms.shared:
+    if terms.shared or terms.learning.poisson:
         return None
     kappa, delta = privacy.shared_records, Fraction(str(privacy.delta))
     training = series_rho(privacy.mechanism, terms.training_epsilon(name), delta, answers, kappa)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from parley.terms import Terms
+from parley.terms import Learning, Terms
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,19 @@ class Schedule:
 def agreed_answers(terms: Terms, name: str) -> int:
     """How many answers an owner gives by these terms, the score included."""
     return len(make_schedule(terms).rounds_of(name)) + (terms.privacy.score_epsilon is not None)
+
+
+def uses(learning: Learning, rounds: Sequence[int]) -> int:
+    """How many of these rounds' answers one record can be in at most: all, or where batches are a partition one an epoch.
+
+    >>> uses(Learning(algorithm="private-sgd", batches=10, epochs=3), range(1, 12))
+    2
+    """
+    if learning.batches is None or learning.poisson or not rounds:
+        return len(rounds)
+    if isinstance(rounds, range) and rounds.step == 1:
+        return learning.epoch(rounds[-1]) - learning.epoch(rounds[0]) + 1
+    return len({learning.epoch(number) for number in rounds})
 
 
 def make_schedule(terms: Terms) -> Schedule:

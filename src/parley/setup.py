@@ -3,31 +3,57 @@
 The walk of one number begins here: terms -> setup -> an owner's stage (bound, mechanism, cost of k answers) -> its answer.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 import pandas as pd
 
 from parley import objectives
-from parley.accounting import Series, SharedLaw, Span, Spans, bits_delta, make_series, most_epsilon, shared_law
+from parley.accounting import Series, SharedLaw, Span, Spans, bits_delta, in_pieces, make_series, most_epsilon, shared_law
 from parley.accounting.series import SERIES
 from parley.data import fit_preparation
 from parley.errors import Malformed, OutOfOrder, TermsError
 from parley.queries import KINDS, Context, Query, Question
-from parley.schedule import Schedule, make_schedule
+from parley.schedule import Schedule, make_schedule, uses
 from parley.terms import Terms
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One kind of question, asked of one owner in some rounds, and how its answers are released. Costs of stages add up."""
+    """One kind of question, asked of one owner in some rounds, and how its answers are released. Costs of stages add up.
+
+    Formal guarantee: k answers, the last of them to round r, cost at most what `series` says of `uses`(r, k) releases. Where the answers of
+    an epoch are about disjoint rows, all of an epoch cost a person no more than one release (`queries.minibatch`, `accounting.in_pieces`);
+    k answers fall into at most k epochs, and into no more than there were turns in until round r.
+    """
 
     question: Question
     rounds: Sequence[int]
     series: Series
+
+    def uses(self, number: int, answers: int) -> int:
+        """How many releases so many answers count for, the last of them to round `number`."""
+        if self.question.disjoint == 1:
+            return answers
+        return min(answers, self._epochs_until(number))
+
+    def _epochs_until(self, number: int) -> int:
+        """How many epochs up to this round had a turn."""
+        batches = self.question.disjoint
+        if isinstance(self.rounds, range):
+            return (min(number, self.rounds[-1]) - 1) // batches + 1
+        return self._epochs[bisect_right(self.rounds, number) - 1] if number >= self.rounds[0] else 0
+
+    @cached_property
+    def _epochs(self) -> list[int]:
+        """After each turn, in how many epochs there was one."""
+        epochs = [(number - 1) // self.question.disjoint for number in self.rounds]
+        return list(accumulate((int(place == 0 or epochs[place - 1] != e) for place, e in enumerate(epochs))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +103,7 @@ class Part:
         stage = self.stage(number)
         later = 0 if stage is self.training else 1
         scored = self.stages[1].series.spent_after(1) if later else Fraction(0)
-        return self.training.series.spent_after(answers - later) + scored
+        return self.training.series.spent_after(self.training.uses(number, answers - later)) + scored
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +155,16 @@ class Setup(Context):
             left = delta - bits_delta(promised, numbers)
             budget = (self.terms.score_epsilon, Fraction(0)) if stage else (promised - self.terms.score_epsilon, left)
             copies, plan = self.terms.privacy.shared_records, plans[stage]
+            question = self._questions[stage][0]
             self._laws[stage, promised] = shared_law(
-                plan.mechanism, *budget, self._most_answers(plan), self._sizes[stage], self._spans[stage], copies
+                plan.mechanism,
+                *budget,
+                self._most_uses(plan),
+                self._sizes[stage],
+                self._spans[stage],
+                copies,
+                question.rate,
+                self._pieces(question),
             )
         return self._laws[stage, promised]
 
@@ -158,6 +192,16 @@ class Setup(Context):
             return 1
         return max(len(self.schedule.rounds_of(part.name)) for part in self.terms.owners)
 
+    def _most_uses(self, plan: "_Plan") -> int:
+        """How many of its answers one record can be in, of the owner where that is most."""
+        if plan.kind == "score":
+            return 1
+        return max(uses(self.terms.learning, self.schedule.rounds_of(part.name)) for part in self.terms.owners)
+
+    def _pieces(self, question: Question) -> int:
+        """Over how many answers of one epoch a person's rows may be spread."""
+        return 1 if question.disjoint == 1 else min(self.terms.privacy.records_per_person, question.disjoint)
+
     def _plans(self, name: str) -> "Iterator[_Plan]":
         """What an owner is asked, with which noise, at which cost."""
         terms, privacy = self.terms, self.terms.privacy
@@ -172,11 +216,18 @@ class Setup(Context):
             if self.terms.shared:
                 law = self.law(place)
                 noise = law.over(question.records, question.sensitivity)
-                series = SERIES[plan.mechanism](noise, plan.epsilon, law.delta, self._most_answers(plan))
+                count, rate = self._most_uses(plan), question.rate
+                series = SERIES[plan.mechanism](noise, plan.epsilon, law.delta, count, rate=rate)
             else:
-                count, copies = len(plan.rounds), self.terms.privacy.shared_records
-                series = make_series(plan.mechanism, plan.epsilon, plan.delta, count, question.sensitivity, copies)
+                count = 1 if place else uses(self.terms.learning, plan.rounds)
+                series = self._own_series(plan, count, question)
             yield _stage(question, plan.rounds, series)
+
+    def _own_series(self, plan: "_Plan", count: int, question: Question) -> Series:
+        """The noise that an owner draws itself."""
+        what = (plan.mechanism, plan.epsilon, plan.delta, count, question.sensitivity, self.terms.privacy.shared_records)
+        pieces = self._pieces(question)
+        return make_series(*what, question.rate) if pieces == 1 else in_pieces(*what, question.size, pieces)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from parley.accounting.budget import exact, per_round, shared_record_epsilon
 from parley.accounting.compose import METHODS, Bound, compose, multiplier_for, rounds_for
-from parley.accounting.series import Series, make_series, mechanism_norm, series_rho
+from parley.accounting.series import Series, in_pieces, make_series, mechanism_norm, series_rho
 from parley.accounting.shared import SharedLaw, Span, Spans, bits_delta, most_epsilon, shared_law
 from parley.accounting.stable_bounds import StableBound, stable_epsilon
 
@@ -17,6 +17,7 @@ __all__ = [
     "bits_delta",
     "compose",
     "exact",
+    "in_pieces",
     "make_series",
     "mechanism_norm",
     "most_epsilon",

@@ -128,15 +128,22 @@ def sampled_divergence(event: Event, orders: Floats) -> Floats:
     return np.minimum(out, release_divergence(event, 1.0)(orders))  # sampling never hurts
 
 
+@lru_cache(maxsize=256)
+def _once(event: Event, whole: bool) -> Floats:
+    """R_a of one release at the orders that are looked at: a series asks for it after every answer."""
+    orders = WHOLE_ORDERS if whole else REAL_ORDERS
+    value = sampled_divergence(event, orders) if event.sampling < 1 else release_divergence(event)(orders)
+    value.flags.writeable = False
+    return value
+
+
 def renyi_epsilon(events: Sequence[Event], delta: float) -> float:
     """eps at delta by adding Renyi divergences over all events: an upper bound, valid for adaptively chosen queries and events."""
     whole = any(event.sampling < 1 for event in events)
     orders = WHOLE_ORDERS if whole else REAL_ORDERS
     total = np.zeros(len(orders))
     for event in events:
-        once = single(event)
-        value = sampled_divergence(once, orders) if event.sampling < 1 else release_divergence(once)(orders)
-        total += event.count * value
+        total += event.count * _once(single(event), whole)
     if not np.isfinite(total).any():
         raise SettingError("no order has a finite Renyi divergence; use pld")
     return float(compute_epsilon(orders, total, delta)[0])

@@ -4,13 +4,16 @@ Each mechanism that terms can name has its series here: how it is calibrated for
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
 
 from parley.accounting.budget import per_round
 from parley.accounting.compose import gaussian_epsilon
-from parley.mechanisms import Gaussian, Laplace, Mechanism, Norm
+from parley.accounting.sampled import base_epsilon, sampled_epsilon, sampled_ratio
+from parley.errors import SettingError
+from parley.mechanisms import Event, Gaussian, GridGeometric, Laplace, Mechanism, Norm
+from parley.mechanisms.bounded import audible
 from parley.mechanisms.gaussian import gaussian_ratio
 from parley.mechanisms.recipe import Law
 from parley.validate import whole
@@ -21,7 +24,9 @@ class Series(ABC):
     """`count` releases by one mechanism, together (epsilon, delta)-DP.
 
     Formal guarantee: after k answers the owner has spent at most `spent_after(k)` at `delta`, for any k, queries chosen adaptively. With
-    records shared by kappa owners each release is calibrated to (epsilon/kappa, delta/kappa), and what is spent covers all copies.
+    records shared by kappa owners each release is calibrated to (epsilon/kappa, delta/kappa), and what is spent covers all copies. With a
+    `rate` below 1 each release is about records that the owner drew at that rate in secret, independently (Poisson); then the mechanism's
+    sensitivity is twice what one record, drawn or not, moves.
     """
 
     mechanism: Mechanism
@@ -29,6 +34,7 @@ class Series(ABC):
     delta: Fraction
     count: int
     shared_records: int = 1
+    rate: float = 1.0
 
     norm: ClassVar[Norm]
     law: ClassVar[Law]  # of the whole numbers that three hosts draw in its place
@@ -36,12 +42,12 @@ class Series(ABC):
 
     @classmethod
     @abstractmethod
-    def calibrated(cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float) -> Mechanism:
+    def calibrated(cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0) -> Mechanism:
         """The least noise with which `count` releases of values of this sensitivity are (epsilon, delta)-DP."""
 
     @classmethod
     @abstractmethod
-    def covered(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
+    def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
         """The largest sensitivity for which noise of scale 1 makes `count` releases (epsilon, delta)-DP."""
 
     @classmethod
@@ -51,6 +57,11 @@ class Series(ABC):
         For a mechanism whose delta is the probability that it fails there is none: rho-zCDP has no place for that.
         """
         return None
+
+    @property
+    def event(self) -> Event:
+        """One release as the ledger stores it."""
+        return self.mechanism.event if self.rate == 1 else replace(self.mechanism.event, sampling=self.rate)
 
     @abstractmethod
     def partly_spent(self, answers: int) -> Fraction:
@@ -77,12 +88,12 @@ class PureSeries(Series):
     exact = True
 
     @classmethod
-    def calibrated(cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float) -> Laplace:
-        return Laplace.calibrate(per_round(epsilon, count), sensitivity)
+    def calibrated(cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0) -> Mechanism:
+        return Laplace.calibrate(cls.covered(epsilon, delta, count, rate), sensitivity)
 
     @classmethod
-    def covered(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
-        return per_round(epsilon, count)
+    def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
+        return base_epsilon(per_round(epsilon, count), rate)
 
     @classmethod
     def rho(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
@@ -91,6 +102,14 @@ class PureSeries(Series):
 
     def partly_spent(self, answers: int) -> Fraction:
         return per_round(self.epsilon, self.count) * answers
+
+
+class GeometricSeries(PureSeries):
+    """Two-sided geometric noise on a grid: pure, too. What hosts draw for the sum of all is its law already."""
+
+    @classmethod
+    def calibrated(cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0) -> Mechanism:
+        return GridGeometric.calibrate(cls.covered(epsilon, delta, count, rate), sensitivity)
 
 
 class GaussianSeries(Series):
@@ -103,11 +122,15 @@ class GaussianSeries(Series):
     law = "gaussian"
 
     @classmethod
-    def calibrated(cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float) -> Gaussian:
-        return Gaussian.calibrate(epsilon, float(delta), sensitivity, count=count)
+    def calibrated(cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0) -> Gaussian:
+        if rate == 1:
+            return Gaussian.calibrate(epsilon, float(delta), sensitivity, count=count)
+        return Gaussian(audible(sampled_ratio(float(epsilon), float(delta), count, rate) * sensitivity), sensitivity)
 
     @classmethod
-    def covered(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
+    def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
+        if rate < 1:
+            return 1 / (Fraction(sampled_ratio(float(epsilon), float(delta), count, rate)) * (1 + Fraction(1, 2**50)))
         return 1 / (Fraction(gaussian_ratio(float(epsilon), float(delta)) * count**0.5) * (1 + Fraction(1, 2**50)))
 
     @classmethod
@@ -117,20 +140,58 @@ class GaussianSeries(Series):
         return Fraction((1 + 1e-9) / (2 * gaussian_ratio(float(epsilon), float(delta)) ** 2))
 
     def partly_spent(self, answers: int) -> Fraction:
-        multiplier = self.mechanism.event.multiplier / answers**0.5
         copies = self.shared_records  # each copy of a shared record costs as much, at its share of delta
-        return min(copies * Fraction(gaussian_epsilon(multiplier, float(self.delta / copies))), self.epsilon)
+        if self.rate < 1:
+            once = sampled_epsilon(self.event, float(self.delta / copies), answers)
+        else:
+            once = gaussian_epsilon(self.mechanism.event.multiplier / answers**0.5, float(self.delta / copies))
+        return min(copies * Fraction(once), self.epsilon)
 
 
-SERIES: dict[str, type[Series]] = {"laplace": PureSeries, "gaussian": GaussianSeries}
+SERIES: dict[str, type[Series]] = {"laplace": PureSeries, "gaussian": GaussianSeries, "geometric": GeometricSeries}
 
 
 def make_series(
-    mechanism: str, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, shared_records: int = 1
+    mechanism: str,
+    epsilon: Fraction,
+    delta: Fraction,
+    count: int,
+    sensitivity: float,
+    shared_records: int = 1,
+    rate: float = 1.0,
 ) -> Series:
     """Calibrate the noise of all releases; with records shared by kappa owners, to (epsilon/kappa, delta/kappa)."""
     share, kind = Fraction(1, whole(shared_records, "shared_records")), SERIES[mechanism]
-    return kind(kind.calibrated(epsilon * share, delta * share, count, sensitivity), epsilon, delta, count, shared_records)
+    sampled = {} if rate == 1 else {"rate": rate}
+    return kind(
+        kind.calibrated(epsilon * share, delta * share, count, sensitivity, **sampled), epsilon, delta, count, shared_records, rate
+    )
+
+
+def in_pieces(
+    mechanism: str,
+    epsilon: Fraction,
+    delta: Fraction,
+    count: int,
+    sensitivity: float,
+    shared_records: int,
+    coordinates: int,
+    pieces: int,
+) -> Series:
+    """The same where each release is made in parts, of which a person moves up to `pieces`, by `sensitivity` in all.
+
+    Formal guarantee: parts that a person moves by S_1, S_2, ... with sum at most S cost it, for pure noise, (S_i + w)/(b (1 + w/S')) each,
+    w being what the sampler's grid moves two values (`rounding`) and S' what the noise of scale b is calibrated for: together at most S'/b,
+    the cost of one release, if S' >= S + (pieces - 1) w. For Gaussian noise w = 0, and the squares of the S_i add up to at most S^2.
+    """
+    wanted = sensitivity
+    for _ in range(8):
+        series = make_series(mechanism, epsilon, delta, count, wanted, shared_records)
+        needed = sensitivity + (pieces - 1) * series.mechanism.rounding(coordinates) * (1 + 1e-12)
+        if pieces == 1 or needed <= wanted:
+            return series
+        wanted = sensitivity + 2 * (needed - sensitivity)
+    raise SettingError("noise: its scale is too extreme for this many coordinates; use fewer epochs or coordinates")
 
 
 def series_rho(mechanism: str, epsilon: Fraction, delta: Fraction, count: int, shared_records: int = 1) -> Fraction | None:

@@ -65,13 +65,23 @@ class SharedLaw:
 
 
 def shared_law(
-    mechanism: str, epsilon: Fraction, delta: Fraction, count: int, size: int, spans: Spans, copies: int = 1
+    mechanism: str,
+    epsilon: Fraction,
+    delta: Fraction,
+    count: int,
+    size: int,
+    spans: Spans,
+    copies: int = 1,
+    rate: float = 1.0,
+    pieces: int = 1,
 ) -> SharedLaw:
     """The least noise with which `count` openings of the owners' sum are (epsilon, delta)-DP for every person.
 
     Formal guarantee: an owner's encoded answers differ, for two neighbouring tables, by at most units reach + r in the mechanism's norm,
     where r = size (L1) or sqrt(size) (L2): each coordinate of either answer is rounded by at most half a unit. A person's records with
-    `copies` owners move the sum by at most copies times that, whoever is in it: `moved`. The law's scale covers it. The total variation of
+    `copies` owners move the sum by at most copies times that, whoever is in it: `moved`. The law's scale covers it. Where a release is made
+    in parts of which a person moves up to `pieces` (by `reach` in all), r is counted that often. Where owners draw records at a `rate`, r
+    is counted twice: a record that is drawn or not moves the sum by at most half of `moved`. The total variation of
     finitely many random bits is not in here: the caller takes it off delta first (`bits_delta`).
 
     >>> law = shared_law("laplace", Fraction(1), Fraction(0), 1, 2, Spans.of([Span(100, 0.02, 1.0, 1.0)]))
@@ -80,7 +90,8 @@ def shared_law(
     """
     kind = SERIES[mechanism]
     rounding = Fraction(size) if kind.norm == "l1" else Fraction(math.sqrt(size)) * (1 + SLACK)
-    covers = kind.covered(epsilon, delta, count)  # units of sensitivity by one unit of scale
+    rounding *= pieces if rate == 1 else 2
+    covers = kind.covered(epsilon, delta, count, *([] if rate == 1 else [rate]))  # units of sensitivity by one unit of scale
 
     def scale(exponent: int) -> Fraction:
         return Fraction(make_recipe(kind.law, exponent).scale)

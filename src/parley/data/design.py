@@ -34,6 +34,7 @@ T = TypeVar("T")
 
 BLOCK = 4096  # rows summed at once: small enough for the cache, and part of the rounding bound below
 UNIT = 2.0**-53  # relative error of one floating-point operation
+_NORMS = {"_l1", "_l2", "_linf"}
 
 
 class Summable(ABC):
@@ -63,6 +64,10 @@ class Summable(ABC):
     @abstractmethod
     def in_memory(self) -> "Design":
         """The rows themselves, or a `DataError` where they are too many to hold."""
+
+    @abstractmethod
+    def batch(self, places: NDArray[np.int64]) -> "Summable":
+        """The rows at these places, to be summed over in one way whatever they hold."""
 
     @property
     @abstractmethod
@@ -110,6 +115,12 @@ class Design(Summable):
         """The rows that are marked, or at these places."""
         return Design(self.X[kept], self.y[kept], self.weight[kept], self.study)
 
+    def batch(self, places: NDArray[np.int64]) -> "Design":
+        some = Design(self.X[places], self.y[places], self.weight[places])
+        for norm in _NORMS & vars(self).keys():  # computed once for all rows
+            vars(some)[norm] = vars(self)[norm][places]
+        return some
+
     def for_studies(self) -> "Design":
         return replace(self, study=True)
 
@@ -143,8 +154,14 @@ class Design(Summable):
         return sum_blocks(part, self.pieces)
 
     def row_norms(self, norm: str) -> Floats:
-        """The L1 or L2 norm of every row of X, computed once."""
+        """The L1, L2 or Linf norm of every row of X, computed once."""
+        if norm == "linf":
+            return self._linf
         return self._l1 if norm == "l1" else self._l2
+
+    @cached_property
+    def _linf(self) -> Floats:
+        return np.asarray(np.maximum(self.X.max(axis=1, initial=0.0), -self.X.min(axis=1, initial=0.0)))
 
     @cached_property
     def _l1(self) -> Floats:

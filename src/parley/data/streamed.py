@@ -8,7 +8,7 @@ additions, because the other pieces hold at least PIECE blocks for each addition
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
@@ -133,6 +133,12 @@ class StreamedDesign(Summable):
         total = sum_afar(lambda piece: add(part(block) for block in self._blocks(piece)), self.places)
         self.folder.require_unchanged()
         return total
+
+    def batch(self, places: NDArray[np.int64]) -> "StreamedDesign":
+        """Marked among all rows: every batch reads the folder once."""
+        marked = np.zeros(len(self.folder), dtype=bool)
+        marked[places if self.kept is None else np.flatnonzero(self.kept)[places]] = True
+        return replace(self, kept=marked)
 
     def in_memory(self) -> Design:
         raise DataError("a streamed table offers sums over its rows only; for studies and scores give one file")

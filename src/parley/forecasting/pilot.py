@@ -144,14 +144,14 @@ class PilotExchange:
 
     def __init__(self, pilot: Pilot, replicates: int, seed: int, noiseless: bool = False) -> None:
         self._pilot, self._worlds, self._noise, self._noiseless = pilot, (replicates,), FastNoise(seed), noiseless
-        self._rng = np.random.default_rng(seed)
+        self._rng, self._draws = np.random.default_rng(seed), np.random.default_rng([seed, 1])
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         pilot, values, answers = self._pilot, dict[str, Floats](), []
         for name, query in questions.items():
             stage = pilot.setup.part(name).stage(query.round)
             if query.id not in values:
-                values[query.id] = stage.question.bounded(query, pilot.tables, self._worlds).value
+                values[query.id] = stage.question.rehearsed(query, pilot.tables, self._worlds, self._draws).value
             value, mechanism = values[query.id], stage.series.mechanism
             if pilot.terms.shared:
                 continue

@@ -5,6 +5,7 @@ from parley.mechanisms.exponential import Exponential
 from parley.mechanisms.extent import Extent
 from parley.mechanisms.gaussian import Gaussian
 from parley.mechanisms.geometric import Geometric
+from parley.mechanisms.grid_geometric import GridGeometric
 from parley.mechanisms.laplace import Laplace
 from parley.mechanisms.mechanism import Mechanism
 from parley.mechanisms.noise import FastNoise, Noise, SafeNoise
@@ -18,6 +19,7 @@ __all__ = [
     "FastNoise",
     "Gaussian",
     "Geometric",
+    "GridGeometric",
     "Laplace",
     "Mechanism",
     "Noise",

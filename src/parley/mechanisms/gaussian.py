@@ -69,6 +69,10 @@ class Gaussian:
         """E|Y| of one coordinate."""
         return self.sigma * math.sqrt(2 / math.pi)
 
+    def rounding(self, coordinates: int) -> float:
+        """0: what is released is a function of the exact sum of value and normal noise."""
+        return 0.0
+
     def tail(self, probability: float, coordinates: int) -> float:
         """How far the noise goes in the worst of so many coordinates, but for this probability.
 

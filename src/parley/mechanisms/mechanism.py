@@ -39,6 +39,10 @@ class Mechanism(Protocol):
         """The value with noise."""
         ...
 
+    def rounding(self, coordinates: int) -> float:
+        """How far apart the sampler's grid moves two values of so many coordinates, in `norm`: covered beside the sensitivity."""
+        ...
+
     def tail(self, probability: float, coordinates: int) -> float:
         """How far the noise goes in the worst of so many coordinates, but for this probability."""
         ...

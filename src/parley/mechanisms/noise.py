@@ -5,6 +5,7 @@ observer who sees enough low bits can tell neighbouring tables apart (Mironov 20
 cryptographic generator and has no such gaps.
 """
 
+import os
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from parley.errors import GuaranteeError
 from parley.mechanisms.exact_gaussian import add_gaussian
-from parley.mechanisms.exact_laplace import add_laplace
+from parley.mechanisms.exact_laplace import add_laplace, discrete_laplace
 from parley.validate import Floats
 
 Integers = NDArray[np.int64]
@@ -41,6 +42,10 @@ class Noise(Protocol):
 
     def stable(self, value: Floats, alpha: float, scale: float) -> Floats:
         """`value` plus independent symmetric alpha-stable noise in every coordinate."""
+        ...
+
+    def seed(self) -> bytes:
+        """32 bytes that nobody else knows: of a secret draw of records."""
         ...
 
     def choose(self, scores: Floats, scale: float) -> int:
@@ -75,6 +80,9 @@ class FastNoise:
 
         return value + sample(alpha, scale, value.shape, self._rng)
 
+    def seed(self) -> bytes:
+        return self._rng.bytes(32)
+
     def choose(self, scores: Floats, scale: float) -> int:
         return int(np.argmax(scores + self._rng.gumbel(scale=scale, size=scores.shape)))
 
@@ -101,12 +109,17 @@ class SafeNoise:
         return add_gaussian(value, sigma)
 
     def geometric(self, value: Integers, scale: float) -> Integers:
+        if value.size >= LONG and scale.is_integer():
+            return value + discrete_laplace(int(scale), value.size).reshape(value.shape)
         dp = _opendp()
         noisy = dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale=scale)
         return np.asarray(noisy(np.ascontiguousarray(value, dtype=np.int64).reshape(-1)), dtype=np.int64).reshape(value.shape)
 
     def stable(self, value: Floats, alpha: float, scale: float) -> Floats:
         raise GuaranteeError("stable noise has no exact sampler, so it cannot be released; use laplace or gaussian")
+
+    def seed(self) -> bytes:
+        return os.urandom(32)
 
     def choose(self, scores: Floats, scale: float) -> int:
         dp = _opendp()

@@ -87,6 +87,10 @@ class SharedNoise:
             "noise: these terms draw one noise for the sum of all answers; a single answer is shared, not released"
         )
 
+    def rounding(self, coordinates: int) -> float:
+        """0: `moved` has it already."""
+        return 0.0
+
     def tail(self, probability: float, coordinates: int) -> float:
         """How far the noise goes in the worst of so many coordinates, but for this probability.
 

@@ -4,6 +4,7 @@ from parley.objectives.linear_regression import LinearRegression
 from parley.objectives.linear_svm import LinearSVM
 from parley.objectives.logistic_regression import LogisticRegression
 from parley.objectives.objective import Limits, Objective, RecordBound
+from parley.objectives.one_vs_all import OneVsAll
 from parley.objectives.softmax_regression import SoftmaxRegression
 from parley.terms import Model
 
@@ -14,6 +15,7 @@ __all__ = [
     "LinearSVM",
     "LogisticRegression",
     "Objective",
+    "OneVsAll",
     "RecordBound",
     "SoftmaxRegression",
     "make",
@@ -24,6 +26,7 @@ KINDS: dict[str, type[Objective]] = {
     "linear-svm": LinearSVM,
     "logistic-regression": LogisticRegression,
     "softmax-regression": SoftmaxRegression,
+    "one-vs-all": OneVsAll,
 }
 
 

@@ -12,9 +12,8 @@ import numpy as np
 
 from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT
-from parley.mechanisms import Norm
 from parley.objectives.newton import projected_newton
-from parley.objectives.objective import Limits, Objective, RecordBound, batched, slope_limit, tightest
+from parley.objectives.objective import ClipNorm, Limits, Objective, RecordBound, batched, bound_norm, slope_limit, tightest
 from parley.validate import Floats
 
 
@@ -81,16 +80,16 @@ class MarginObjective(Objective):
         slope = self.slope(design.X @ theta, design.y) * design.weight
         return np.asarray(design.X * slope[:, None])
 
-    def record_norms(self, design: Design, theta: Floats, norm: Norm) -> Floats:
+    def record_norms(self, design: Design, theta: Floats, norm: ClipNorm) -> Floats:
         slope = self.slope(design.X @ theta, design.y) * design.weight
         return np.asarray(np.abs(slope) * design.row_norms(norm))
 
-    def record_bound(self, preparation: Preparation, limits: Limits, norm: Norm) -> RecordBound | None:
+    def record_bound(self, preparation: Preparation, limits: Limits, norm: ClipNorm) -> RecordBound | None:
         implied, features = np.inf, preparation.feature_bound
         if features is not None:
             total = float(features.sum())
             reach = total * limits.radius if limits.radius is not None else (np.inf if total > 0 else 0.0)
-            size = total if norm == "l1" else float(np.sqrt(np.sum(features**2)))
+            size = bound_norm(features, norm)
             steepest = self.largest_slope(reach, preparation.target_bound)
             implied = steepest * limits.largest_weight * size * (1 + 1e-12) if size > 0 else 0.0
         return tightest(limits.clip, implied, norm)

@@ -48,7 +48,7 @@ def mean_moments(design: Summable, bound: RecordBound) -> Floats:
     >>> mean_moments(design, RecordBound(100.0, "l1", clips=True))
     array([2.5, 0.5, 0.5])
     """
-    i, j, scale = _layout(design.width, bound.norm)
+    i, j, scale = _layout(design.width, bound.noise_norm)
 
     def part(block: Design) -> Floats:
         z = np.column_stack([block.X, block.y])
@@ -87,5 +87,5 @@ def _norms(z: Floats, norm: Norm) -> Floats:
 
 def _share(z: Floats, bound: RecordBound) -> Floats:
     """How much each row counts, a hair below Xi/norm so that rounding cannot lift it above Xi."""
-    limit = bound.value / np.maximum(_norms(z, bound.norm), SMALLEST**2)
+    limit = bound.value / np.maximum(_norms(z, bound.noise_norm), SMALLEST**2)
     return np.asarray(np.minimum(1.0, limit * (1 - (4 * z.shape[1] + 16) * UNIT)))

@@ -7,14 +7,17 @@ have - an optimum to compare with, a curvature, statistics that say everything -
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT
+from parley.errors import GuaranteeError
 from parley.mechanisms import Extent, Norm
 from parley.validate import SMALLEST, Floats
+
+ClipNorm = Literal["l1", "l2", "linf"]  # in which a record's gradient can be clipped
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,22 @@ class RecordBound:
     """The most that one record's gradient can measure in `norm` (Xi), and whether clipping enforces it or the bounds do."""
 
     value: float
-    norm: Norm
+    norm: ClipNorm
     clips: bool
+
+    def within(self, norm: Norm, coordinates: int) -> float:
+        """The most that a record's gradient of so many coordinates can measure in another norm, rounded up.
+
+        Formal guarantee: |v|_2 <= |v|_1 <= sqrt d |v|_2, and for d coordinates |v|_1 <= d |v|_inf, |v|_2 <= sqrt d |v|_inf.
+
+        >>> RecordBound(0.5, "linf", clips=True).within("l1", 100)
+        50.0
+        """
+        if self.norm == norm or (self.norm, norm) == ("l1", "l2"):
+            return self.value
+        if (self.norm, norm) == ("linf", "l1"):
+            return self.value * coordinates
+        return self.value * float(np.sqrt(coordinates)) * (1 + 4 * UNIT)
 
     def sensitivity(self, records: int, slack: float, records_per_person: int = 1) -> float:
         """How far one person can move the computed mean gradient of `records` rows.
@@ -46,10 +63,17 @@ class RecordBound:
     def extent(self, slack: float) -> Extent:
         """Where the computed mean over any table lies: a mean of what measures at most Xi does too, but for its rounding, `slack` Xi."""
         largest = self.value * (1 + slack)
-        return Extent(-largest, largest, largest, self.norm)
+        return Extent(-largest, largest, largest, self.noise_norm)
+
+    @property
+    def noise_norm(self) -> Norm:
+        """The norm, where it is one that noise is calibrated in."""
+        if self.norm == "linf":
+            raise GuaranteeError("no noise is calibrated in LINF: take the bound in the mechanism's norm (`within`)")
+        return self.norm
 
 
-def tightest(clip: float | None, implied: float, norm: Norm) -> RecordBound | None:
+def tightest(clip: float | None, implied: float, norm: ClipNorm) -> RecordBound | None:
     """The smaller of the terms' clip and what the bounds imply; None if neither limits a record."""
     if clip is not None and clip < implied:
         return RecordBound(clip, norm, clips=True)
@@ -87,12 +111,28 @@ class Objective(ABC):
         """Every record's unclipped gradient at one parameter [P] -> [n, P]. For small tables: pilots and tests."""
 
     @abstractmethod
-    def record_norms(self, design: Design, theta: Floats, norm: Norm) -> Floats:
+    def record_norms(self, design: Design, theta: Floats, norm: ClipNorm) -> Floats:
         """The norm of every record's unclipped gradient at one parameter [P] -> [n]."""
 
     @abstractmethod
-    def record_bound(self, preparation: Preparation, limits: Limits, norm: Norm) -> RecordBound | None:
+    def record_bound(self, preparation: Preparation, limits: Limits, norm: ClipNorm) -> RecordBound | None:
         """Xi: the smaller of the clip and what the bounds of features, targets and parameters imply; None if nothing limits a record."""
+
+    def parts(self, preparation: Preparation) -> int:
+        """Into how many disjoint parts a batch is split, each for a block of the parameters of its own; 1: it is not."""
+        return 1
+
+    def batch_bound(self, preparation: Preparation, limits: Limits, norm: ClipNorm) -> RecordBound | None:
+        """Xi of a record in a batch, which enters one part only."""
+        return self.record_bound(preparation, limits, norm)
+
+    def batch_norms(self, design: Design, theta: Floats, norm: ClipNorm) -> Floats:
+        """How much every record may measure in a batch at one parameter [P] -> [n], unclipped."""
+        return self.record_norms(design, theta, norm)
+
+    def split_gradient(self, parts: Sequence[Summable], theta: Floats, bound: RecordBound) -> Floats:
+        """The sum of clipped record gradients [..., P], part c entering block c alone."""
+        raise NotImplementedError
 
     @abstractmethod
     def walk_gradient(self, design: Summable, theta: Floats, bound: RecordBound) -> Floats:
@@ -148,6 +188,13 @@ def slope_limit(design: Design, bound: RecordBound) -> Floats:
     """
     limit = bound.value / np.maximum(design.row_norms(bound.norm), SMALLEST)
     return limit * (1 - (design.width + 8) * UNIT)
+
+
+def bound_norm(features: Floats, norm: ClipNorm) -> float:
+    """How much a row within these bounds measures at most."""
+    if norm == "linf":
+        return float(features.max(initial=0.0))
+    return float(features.sum()) if norm == "l1" else float(np.sqrt(np.sum(features**2)))
 
 
 def batched(part: Callable[[Design, Floats], Floats], design: Summable, theta: Floats) -> Floats:

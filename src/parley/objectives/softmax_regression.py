@@ -1,6 +1,6 @@
 """Softmax (multinomial logistic) regression: loss = -ln p_y, p = softmax(Theta x), Theta [classes, p] kept as one row of numbers.
 
-A record's gradient is (p - e_y) x', so its norm is |p - e_y| times |x|, in L1 and in L2: no per-record gradient is ever materialised.
+A record's gradient is (p - e_y) x', so its norm is |p - e_y| times |x|, in L1, L2 and Linf: no per-record gradient is ever materialised.
 """
 
 import math
@@ -15,11 +15,10 @@ from scipy.optimize import minimize
 from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT
 from parley.errors import SettingError
-from parley.mechanisms import Norm
-from parley.objectives.objective import Limits, Objective, RecordBound, batched, slope_limit, tightest
+from parley.objectives.objective import ClipNorm, Limits, Objective, RecordBound, batched, bound_norm, slope_limit, tightest
 from parley.validate import SMALLEST, Floats
 
-FARTHEST = {"l1": 2.0, "l2": 2.0**0.5}  # |p - e_y| at most
+FARTHEST: dict[ClipNorm, float] = {"l1": 2.0, "l2": 2.0**0.5, "linf": 1.0}  # |p - e_y| at most
 LARGEST_HESSIAN = 600  # parameters up to which a second derivative is written out
 
 
@@ -33,6 +32,18 @@ class SoftmaxRegression(Objective):
     """
 
     largest_bend: ClassVar[float] = 0.5  # the largest eigenvalue of diag(p) - p p'
+
+    def residuals(self, block: Design, flat: Floats) -> Floats:
+        """w d loss/d scores [R, classes, n] at parameters [R, P]."""
+        return _residuals(block, flat)
+
+    def separates(self, designs: Sequence[Summable], theta: Floats) -> bool:
+        """Whether a longer theta is better, for ever: the cost has no minimum."""
+        return all(_separates(design, theta) for design in designs)
+
+    def farthest(self, norm: ClipNorm, classes: int) -> float:
+        """The most that a record's residual measures, for a weight of 1."""
+        return FARTHEST[norm]
 
     def parameters(self, preparation: Preparation) -> int:
         return len(preparation.classes) * preparation.width
@@ -53,7 +64,7 @@ class SoftmaxRegression(Objective):
 
     def mean_gradient(self, design: Summable, theta: Floats, bound: RecordBound | None = None) -> Floats:
         def part(block: Design, flat: Floats) -> Floats:
-            residual = _residuals(block, flat)
+            residual = self.residuals(block, flat)
             if bound is not None and bound.clips:
                 # A hair below Xi/|x| again: the norm over the classes is rounded too.
                 limit = slope_limit(block, bound) * (1 - (residual.shape[1] + 8) * UNIT)
@@ -91,17 +102,17 @@ class SoftmaxRegression(Objective):
         return (classes + 32) * UNIT * bound.value + 2 * (preparation.width + 8) * UNIT * reach * math.sqrt(classes)
 
     def record_gradients(self, design: Design, theta: Floats) -> Floats:
-        residual = _residuals(design, theta[None])[0]
+        residual = self.residuals(design, theta[None])[0]
         return np.asarray(np.einsum("cn,nj->ncj", residual, design.X)).reshape(len(design), -1)
 
-    def record_norms(self, design: Design, theta: Floats, norm: Norm) -> Floats:
-        return np.asarray(_norms(_residuals(design, theta[None]), norm)[0] * design.row_norms(norm))
+    def record_norms(self, design: Design, theta: Floats, norm: ClipNorm) -> Floats:
+        return np.asarray(_norms(self.residuals(design, theta[None]), norm)[0] * design.row_norms(norm))
 
-    def record_bound(self, preparation: Preparation, limits: Limits, norm: Norm) -> RecordBound | None:
+    def record_bound(self, preparation: Preparation, limits: Limits, norm: ClipNorm) -> RecordBound | None:
         implied, features = np.inf, preparation.feature_bound
         if features is not None:
-            size = float(features.sum()) if norm == "l1" else float(np.sqrt(np.sum(features**2)))
-            implied = FARTHEST[norm] * limits.largest_weight * size * (1 + 1e-12 + 8 * len(preparation.classes) * UNIT)
+            size, farthest = bound_norm(features, norm), self.farthest(norm, len(preparation.classes))
+            implied = farthest * limits.largest_weight * size * (1 + 1e-12 + 8 * len(preparation.classes) * UNIT)
         return tightest(limits.clip, implied, norm)
 
     def hessian(self, design: Summable, theta: Floats) -> Floats | None:
@@ -140,7 +151,7 @@ class SoftmaxRegression(Objective):
 
         options = {"maxiter": 20_000, "maxfun": 40_000, "maxcor": 30, "ftol": precision * 1e-3, "gtol": 1e-8}
         found = minimize(value, begin, jac=True, method="L-BFGS-B", bounds=limit, options=options)
-        if radius is None and not self.regularisation > 0 and all(_separates(d, found.x) for d in designs):
+        if radius is None and not self.regularisation > 0 and self.separates(designs, found.x):
             raise SettingError(
                 "the cost has no finite minimum on these data (classes that separate perfectly?): set model.radius or "
                 "model.regularisation"
@@ -187,8 +198,10 @@ def _residuals(block: Design, flat: Floats) -> Floats:
     return residual
 
 
-def _norms(residual: Floats, norm: Norm) -> Floats:
+def _norms(residual: Floats, norm: ClipNorm) -> Floats:
     """Of every record's residual over the classes [R, n]."""
+    if norm == "linf":
+        return np.asarray(np.abs(residual).max(axis=1))
     if norm == "l1":
         return np.asarray(np.abs(residual).sum(axis=1))
     return np.asarray(np.sqrt(np.einsum("rcn,rcn->rn", residual, residual)))

@@ -145,12 +145,24 @@ class JointSoftmaxClassifier(JointClassifier):
         return np.asarray(softmax(self._scores(X), axis=1))
 
 
+class JointOneVsAllClassifier(JointSoftmaxClassifier):
+    """One linear model for each class against all others."""
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Each class's own probability, scaled so that all add up to 1 [n, classes]."""
+        p = expit(self._scores(X))
+        return np.asarray(p / np.maximum(p.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
+
+
 BY_TASK: dict[str, type[JointModel]] = {
     "number": JointRegressor,
     "two classes": JointClassifier,
     "classes": JointSoftmaxClassifier,
 }
-BY_KIND: dict[str, type[JointModel]] = {"logistic-regression": JointLogisticClassifier}  # kinds that say more than their task asks
+BY_KIND: dict[str, type[JointModel]] = {  # kinds that say more than their task asks
+    "logistic-regression": JointLogisticClassifier,
+    "one-vs-all": JointOneVsAllClassifier,
+}
 
 
 def make_model(preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> JointModel:

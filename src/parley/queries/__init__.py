@@ -1,6 +1,7 @@
 """What can be asked: one file a kind of question, with everything that follows from it."""
 
 from parley.queries.gradient import GradientQuery, GradientQuestion
+from parley.queries.minibatch import MinibatchQuery, MinibatchQuestion
 from parley.queries.query import Answer, Query
 from parley.queries.question import Context, Question, Tables
 from parley.queries.score import ScoreQuery, ScoreQuestion
@@ -13,6 +14,8 @@ __all__ = [
     "Context",
     "GradientQuery",
     "GradientQuestion",
+    "MinibatchQuery",
+    "MinibatchQuestion",
     "Query",
     "Question",
     "ScoreQuery",
@@ -25,5 +28,6 @@ __all__ = [
 ]
 
 KINDS: dict[str, type[Question]] = {
-    question.asks.kind: question for question in (GradientQuestion, UpdateQuestion, StatisticsQuestion, ScoreQuestion)
+    question.asks.kind: question
+    for question in (GradientQuestion, MinibatchQuestion, UpdateQuestion, StatisticsQuestion, ScoreQuestion)
 }

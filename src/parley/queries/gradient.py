@@ -42,7 +42,7 @@ class GradientQuestion(Question):
             parameters=context.parameters,
             records=rows,
             size=context.parameters,
-            norm=bound.norm,
+            norm=context.norm,
             sensitivity=bound.sensitivity(rows, slack, k),
             extent=bound.extent(slack),
             objective=context.objective,

@@ -76,6 +76,16 @@ class Question(ABC):
     extent: Extent
     bound: RecordBound | None  # on one record's share; None: a row counts for at most one
 
+    @property
+    def disjoint(self) -> int:
+        """M: the answers to rounds 1 to M, M + 1 to 2 M, ... are about disjoint rows; 1: every answer is about all."""
+        return 1
+
+    @property
+    def rate(self) -> float:
+        """With which probability a row enters an answer, drawn in secret; 1: no draw hides anybody."""
+        return 1.0
+
     @classmethod
     @abstractmethod
     def resolve(cls, context: Context, owner: str) -> Self:
@@ -106,10 +116,17 @@ class Question(ABC):
         if type(query) is not self.asks:
             raise Malformed(f"query: expected the kind that the agreed algorithm asks in this round, {self.asks.kind}")
 
-    def bounded(self, query: Query, tables: Tables, worlds: tuple[int, ...] = ()) -> Bounded:
-        """The exact answer to a checked query, with its sensitivity; the same for all replicates where the query has none of its own."""
+    def bounded(self, query: Query, tables: Tables, worlds: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
+        """The exact answer to a checked query, with its sensitivity; the same for all replicates where the query has none of its own.
+
+        `seed`: 32 secret bytes from which draws of rows follow, where there are any.
+        """
         value, shape = self.exact(query, tables), (*worlds, self.size)
         return Bounded(value if value.shape == shape else np.broadcast_to(value, shape).copy(), self.sensitivity, self.norm)
+
+    def rehearsed(self, query: Query, tables: Tables, worlds: tuple[int, ...], rng: np.random.Generator) -> Bounded:
+        """An answer as owners may give it, computed from a pilot's rows in the place of theirs."""
+        return self.bounded(query, tables, worlds)
 
 
 def check_in_box(theta: Any, shape: tuple[int, ...], radius: float | None) -> None:

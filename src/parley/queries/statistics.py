@@ -37,7 +37,7 @@ class StatisticsQuestion(Question):
             parameters=context.parameters,
             records=rows,
             size=moments_length(context.preparation.width),
-            norm=bound.norm,
+            norm=context.norm,
             sensitivity=moments_sensitivity(bound, rows, slack, k),
             extent=bound.extent(slack),
             bound=bound,
@@ -47,7 +47,7 @@ class StatisticsQuestion(Question):
         return mean_moments(tables.train, self.bound)
 
     def record_sizes(self, design: Design, theta: Floats) -> Floats:
-        return moment_norms(design, self.bound.norm)
+        return moment_norms(design, self.norm)
 
     def words(self) -> str:
         return f"a mean over {self.records:,} records as second moments"

@@ -18,6 +18,7 @@ import pydantic
 from pydantic import Field, model_validator
 
 from parley.errors import TermsError
+from parley.terms.catalogue import MODELS
 from parley.terms.sections import EACH_OWNER, HOSTS, SHARED, Host, Learning, Model, OwnerTerms, Privacy, Section
 from parley.terms.sentences import explain
 
@@ -74,6 +75,11 @@ class Terms(Section):
             raise ValueError(f"privacy.shared_records|expected at most the number of owners, {len(names)}")
         if learning.facts.solves and self.model.classifies:
             raise ValueError("learning.algorithm|expected a gradient method: second moments say enough for linear-regression only")
+        if learning.facts.walks and not MODELS[self.model.kind].walks:
+            raise ValueError(
+                f"learning.algorithm|expected another than federated-averaging for {self.model.kind}: how far one record moves a walk on "
+                "it is not known"
+            )
         if learning.facts.walks and not self.model.smooth:
             raise ValueError(
                 "learning.algorithm|expected another than federated-averaging for linear-svm: across the hinge's corner a local step "
@@ -96,6 +102,7 @@ class Terms(Section):
             self._can_score(self.privacy.score_epsilon)
         self._can_take_turns()
         self._can_share()
+        self._can_batch()
         return self
 
     @property
@@ -139,6 +146,29 @@ class Terms(Section):
             raise ValueError("learning.quorum|expected none beside strides: rounds differ in how many owners they ask")
         if learning.quorum is not None and learning.quorum > self.asked_a_round:
             raise ValueError(f"learning.quorum|expected at most the number of owners asked in a round, {self.asked_a_round}")
+
+    def _can_batch(self) -> None:
+        """Refuse batches without records, and draws whose amplification nobody proved."""
+        learning, privacy = self.learning, self.privacy
+        if privacy.clip_norm is not None and not learning.facts.samples:
+            raise ValueError("privacy.clip_norm|expected the mechanism's own norm, or algorithm = 'private-sgd'")
+        if privacy.clip_norm is not None and privacy.clip is None:
+            raise ValueError("privacy.clip|expected a number beside clip_norm")
+        for owner in self.owners:
+            if (learning.batches or 1) > training_records(owner.records, self.model.holdout):
+                raise ValueError(f"learning.batches|expected at most the training records of {owner.name!r}: every batch needs one")
+        if not learning.poisson:
+            return
+        if (learning.batches or 0) < 2:
+            raise ValueError("learning.batches|expected at least 2 beside sampling = 'poisson': else every record is drawn")
+        if privacy.records_per_person > 1:
+            raise ValueError(
+                "learning.sampling|expected 'partition' beside records_per_person: secret draws of a person's several records hide less"
+            )
+        if self.shared and privacy.shared_records > 1:
+            raise ValueError(
+                "learning.sampling|expected 'partition' beside shared_records and shared noise: several owners draw a record independently"
+            )
 
     @property
     def asked_a_round(self) -> int:
@@ -205,7 +235,7 @@ class Terms(Section):
         content: dict[str, Any] = {"title": self.title if title is None else title, "hosts": named}
         for name, update in sections.items():
             section = getattr(self, name)
-            content[name] = section if update is None else {**section.model_dump(), **update}
+            content[name] = section if update is None else {**section.model_dump(), **_following(update), **update}
         kept = [part for part in self.owners if only is None or part.name in only]
         for name in (*(owners or ()), *(only or ())):
             self.owner(name)  # refuses a name that nobody has
@@ -281,6 +311,13 @@ class Terms(Section):
     def rounds(self) -> int:
         """How many answers an owner gives at most: the horizon, and one more for the score if there is one."""
         return self.learning.horizon + (self.privacy.score_epsilon is not None)
+
+
+def _following(update: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys that follow from those that change, to be computed anew: the horizon from batches and epochs, or the epochs."""
+    if update.keys() & {"batches", "epochs"}:
+        return {"horizon": None}
+    return {"epochs": None} if "horizon" in update else {}
 
 
 def training_records(records: int, holdout: float) -> int:

@@ -7,37 +7,44 @@ from dataclasses import dataclass
 from typing import Literal
 
 Task = Literal["number", "two classes", "classes"]
+Norm = Literal["l1", "l2"]
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """`task`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no jumps."""
+    """`task`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no jumps; `walks`: whether
+    it is known how far one record moves a local walk on it."""
 
     task: Task
     penalty: float = 0.0
     smooth: bool = True
+    walks: bool = True
 
 
 @dataclass(frozen=True)
 class AlgorithmFacts:
     """`asks`: the kind of question, as `queries.KINDS` names it.
 
-    `solves`: one answer of everybody is enough, so there is one round and no step, and the task must be a number. `walks`: owners take
-    `local_steps` of their own, within a box, on a smooth loss. `unit_step`: the power of T by which the step of the first round is
-    shorter than the terms' `step`.
+    `samples`: a round asks a batch of the records, `batches` of which make an epoch. `solves`: one answer of everybody is enough, so there
+    is one round and no step, and the task must be a number. `walks`: owners take `local_steps` of their own, within a box, on a smooth
+    loss. `unit_step`: the power of T by which the step of the first round is shorter than the terms' `step`.
     """
 
     asks: str
     solves: bool = False
     walks: bool = False
+    samples: bool = False
     unit_step: int = 0
 
 
 @dataclass(frozen=True)
 class MechanismFacts:
-    """`approximate`: whether its guarantee needs a delta above 0."""
+    """`approximate`: whether its guarantee needs a delta above 0; `norm`: in which it needs values bounded; `grid`: whether it is another
+    mechanism's law on whole numbers, so that no plan gains by it."""
 
     approximate: bool
+    norm: Norm = "l1"
+    grid: bool = False
 
 
 MODELS = {
@@ -45,6 +52,7 @@ MODELS = {
     "linear-svm": ModelFacts("two classes", penalty=1.0, smooth=False),
     "logistic-regression": ModelFacts("two classes"),
     "softmax-regression": ModelFacts("classes"),
+    "one-vs-all": ModelFacts("classes", walks=False),
 }
 
 ALGORITHMS = {
@@ -52,9 +60,11 @@ ALGORITHMS = {
     "gradient-descent": AlgorithmFacts("gradient", unit_step=2),
     "federated-averaging": AlgorithmFacts("update", walks=True),
     "sufficient-statistics": AlgorithmFacts("statistics", solves=True),
+    "private-sgd": AlgorithmFacts("minibatch", samples=True),
 }
 
 MECHANISMS = {
     "laplace": MechanismFacts(approximate=False),
-    "gaussian": MechanismFacts(approximate=True),
+    "gaussian": MechanismFacts(approximate=True, norm="l2"),
+    "geometric": MechanismFacts(approximate=False, grid=True),
 }

@@ -36,6 +36,7 @@ SHARED: Literal["shared"] = "shared"  # once, for the sum of all answers, by hos
 HOSTS = 3  # that draw it
 
 LOCAL_STEPS = 5  # of federated averaging, where the terms do not say
+BATCHES = ("batches", "epochs", "sampling", "optimiser", "batch_seed")  # keys of private-sgd alone
 
 
 def _one_of(known: Collection[str]) -> AfterValidator:
@@ -141,6 +142,11 @@ class Learning(Section):
     algorithm: Annotated[str, Field(strict=True), _one_of(ALGORITHMS)] = "averaged-subgradient"
     horizon: Count = 100
     local_steps: Count | None = None
+    batches: Count | None = None
+    epochs: Count | None = None
+    sampling: Literal["partition", "poisson"] | None = None
+    optimiser: Literal["plain", "momentum", "adam"] | None = None
+    batch_seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] | None = None
     step: Positive | Literal["auto"] = "auto"
     learner: Name = "learner"
     participation: Share | None = None
@@ -153,6 +159,15 @@ class Learning(Section):
         """What the catalogue says of the algorithm."""
         return ALGORITHMS[self.algorithm]
 
+    @property
+    def poisson(self) -> bool:
+        """Whether owners draw each round's records in secret."""
+        return self.sampling == "poisson"
+
+    def epoch(self, number: int) -> int:
+        """Which epoch a round belongs to, from 0; where there are none, every round is one."""
+        return (number - 1) // (self.batches or 1)
+
     @model_validator(mode="before")
     @classmethod
     def _usual(cls, content: Any) -> Any:
@@ -164,7 +179,7 @@ class Learning(Section):
             return {"horizon": 1, **kept}
         if facts.walks:
             return {**kept, "local_steps": LOCAL_STEPS if kept.get("local_steps") is None else kept["local_steps"]}
-        return kept
+        return _usual_batches(kept) if facts.samples else kept
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -174,9 +189,44 @@ class Learning(Section):
             raise ValueError("horizon|expected 1: statistics are released once; repeating it under one budget is never better")
         if self.local_steps is not None and not self.facts.walks:
             raise ValueError("local_steps|expected only with algorithm = 'federated-averaging': other algorithms ask for gradients")
+        self._can_batch()
         if self.participation_seed is not None and self.participation is None:
             raise ValueError("participation_seed|expected only beside participation, whose draw it decides")
         return self
+
+    def _can_batch(self) -> None:
+        """Refuse batches where records are not taken in batches, and epochs that do not add up."""
+        if not self.facts.samples:
+            given = [key for key in BATCHES if getattr(self, key) is not None]
+            if given:
+                raise ValueError(
+                    f"{given[0]}|expected only with algorithm = 'private-sgd': other algorithms ask all records a round"
+                )
+            return
+        if self.batches is None:
+            raise ValueError("batches|expected a whole number beside private-sgd: how many batches make an epoch")
+        if self.epochs is None:
+            raise ValueError("epochs|expected a whole number beside private-sgd, or a horizon that is a multiple of batches")
+        if self.horizon != self.epochs * self.batches:
+            raise ValueError(f"horizon|expected epochs x batches = {self.epochs * self.batches}, or leave the key out")
+        if self.optimiser == "adam" and self.step == "auto":
+            raise ValueError("step|expected a number beside optimiser = 'adam': its steps are lengths in the parameters' own units")
+        if self.poisson and self.batch_seed is not None:
+            raise ValueError("batch_seed|expected none beside sampling = 'poisson': owners draw in secret")
+
+
+def _usual_batches(kept: dict[str, Any]) -> dict[str, Any]:
+    """What follows from the keys of private-sgd that are there; what is wrong with them is said later."""
+    content = {**kept, **{key: kept.get(key) or usual for key, usual in (("sampling", "partition"), ("optimiser", "plain"))}}
+    if content.get("horizon") is None:
+        content.pop("horizon", None)
+    batches, epochs, horizon = (kept.get(key) for key in ("batches", "epochs", "horizon"))
+    if type(batches) is int and batches > 0:
+        if type(epochs) is int and horizon is None:
+            return {**content, "horizon": epochs * batches}
+        if type(horizon) is int and epochs is None and horizon % batches == 0:
+            return {**content, "epochs": horizon // batches}
+    return content
 
 
 class Privacy(Section):
@@ -184,12 +234,22 @@ class Privacy(Section):
 
     mechanism: Annotated[str, Field(strict=True), _one_of(MECHANISMS)] = "laplace"
     clip: Positive | None = None
+    clip_norm: Literal["l1", "l2", "linf"] | None = None  # None: the mechanism's
     delta: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
     shared_records: Count = 1
     records_per_person: Count = 1
     person: Name | None = None
     score_epsilon: Positive | None = None
     noise: Literal["each-owner", "shared"] = EACH_OWNER
+
+    @model_validator(mode="before")
+    @classmethod
+    def _usual(cls, content: Any) -> Any:
+        """The mechanism's own norm need not be said: terms that say it have the hash of those that do not."""
+        if not isinstance(content, dict):
+            return content
+        facts = MECHANISMS.get(content.get("mechanism", "laplace"))
+        return {key: value for key, value in content.items() if key != "clip_norm" or facts is None or value != facts.norm}
 
     @model_validator(mode="after")
     def _enforceable(self) -> Self:
