@@ -107,7 +107,11 @@ def test_hash_depends_on_everything_agreed(old, new):
         ('step = "auto"', 'step = "fast"', "learning.step = 'fast': expected a number from 1e-50 to 1e+50, or 'auto'"),
         ("loan_amnt = [0, 40000]", "loan_amnt = [1]", "model.bounds.loan_amnt: expected [low, high], two finite numbers"),
         ('name = "bank-a"', 'name = "../a"', "owners.1.name = '../a': expected letters, digits"),
-        ('mechanism = "laplace"', 'mechanism = "none"', "privacy.mechanism = 'none': expected 'laplace', 'gaussian' or 'geometric'"),
+        (
+            'mechanism = "laplace"',
+            'mechanism = "none"',
+            "privacy.mechanism = 'none': expected 'laplace', 'gaussian' or 'geometric'",
+        ),
         ('mechanism = "laplace"', 'mechanism = "gaussian"', "privacy.delta: expected a number above 0"),
         ('kind = "linear-svm"', 'kind = "tree"', "model.kind = 'tree': expected 'linear-regression'"),
         ("epsilon = 1.0", "epsilon = 0", "owners.1.epsilon = 0: expected a number > 0"),

@@ -20,7 +20,9 @@ from parley.data.table import keep_per_person
 from parley.numerals import number, percent
 from parley.owner import Agreement, Owner
 from parley.queries.question import limited
+from parley.setup import Setup
 from parley.terms import Terms
+from parley.terms.catalogue import MECHANISMS
 from parley.validate import printable
 
 NARROW = 100.0  # a table that spans this many times the agreed range was not meant by it
@@ -29,6 +31,7 @@ WIDE = 1000.0  # a range that spans this many times the table
 WEIGHT = 100.0  # how often a class may count more, or less, than once
 CLIP = 1e6  # how far the clip may lie from what records measure
 COPIES = 0.01  # share of rows that are copies of another row
+USUAL_DELTA = 1e-6  # at which noises are compared where the terms have none
 FAMILIAR = 0.05  # share of public rows that the private table holds once
 PEOPLE = re.compile(r"(^|_)(id|ids|ssn|person|people|customer|client|patient|member|account|user|borrower|subject|name|email)(_|$)")
 
@@ -73,12 +76,35 @@ def sentences(agreement: Agreement) -> list[str]:
         f"noise has scale {number(found['noise_scale'])}.",
         "Ranges, beyond which values are cut: " + "; ".join(_range_words(agreement)) + ".",
     ]
+    choice = noise_choice(agreement.setup, agreement.part.name)
+    said += [] if choice is None else [choice]
     if found["public_sha256"] is not None:
         name = printable(Path(str(terms.model.public)).name)
         said.append(
             f"Public sample: {name}, SHA-256 {found['public_sha256']}. It sets ranges and scales; nobody's private rows belong in it."
         )
     return said
+
+
+def noise_choice(setup: Setup, name: str) -> str | None:
+    """Where records are clipped in another norm than the mechanism's: which mechanism needs less noise for it, and how much."""
+    terms = setup.terms
+    if terms.privacy.clip_norm is None:
+        return None
+    delta = terms.privacy.delta or USUAL_DELTA
+    deviations = {}
+    for mechanism in ("laplace", "gaussian"):
+        needs = MECHANISMS[mechanism].approximate or terms.shared
+        # Named even where it is the mechanism's own: terms drop it then, and mean the same.
+        privacy = {"mechanism": mechanism, "delta": delta if needs else 0.0, "clip_norm": terms.privacy.clip_norm}
+        training = setup.under(terms.changed(privacy=privacy)).part(name).training
+        deviations[mechanism] = training.series.mechanism.variance**0.5
+    cheaper = min(deviations, key=deviations.__getitem__)
+    figures = ", ".join(f"{number(deviation, 3)} with {mechanism} noise" for mechanism, deviation in deviations.items())
+    at = "" if terms.privacy.delta > 0 else f" (gaussian noise at δ = {USUAL_DELTA:g}, which these terms do not grant)"
+    mine = "laplace" if terms.privacy.mechanism == "geometric" else terms.privacy.mechanism
+    verdict = "these terms use the cheaper one" if mine == cheaper else f"{cheaper} noise would be cheaper"
+    return f"Clipped in {terms.privacy.clip_norm.upper()}, an answer has a standard deviation of {figures} in each number{at}: {verdict}."
 
 
 def agreed_ranges(agreement: Agreement) -> dict[str, tuple[float, float]]:

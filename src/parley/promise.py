@@ -36,11 +36,29 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         f"Model: {model.kind} from the columns {columns}{_classes(agreement)}.",
         f"What leaves: {len(training.rounds)} answers, each {training.question.words()}, with {terms.privacy.mechanism} noise"
         f"{scored}. Nothing else.",
+        *_steps(agreement),
         *sentences(agreement),
         f"What it promises every person in the table: ε = {number(reservation.epsilon, side='above')}, "
         f"δ = {number(terms.privacy.delta, side='above')}. Who believed something about a person with 50.0% ends between "
         f"{percent(low, 'below')} and {percent(high, 'above')}{unless}.",
         _costs(require_books(owner), reservation, known),
+    ]
+
+
+def _steps(agreement: Agreement) -> list[str]:
+    """Where answers are about batches: what one of them costs, beside what all do."""
+    learning, part = agreement.setup.terms.learning, agreement.part
+    if not learning.facts.samples:
+        return []
+    step, total = number(part.step_epsilon, side="above"), number(part.epsilon, side="above")
+    answers, entered = len(part.training.rounds), part.training.series.count
+    if learning.poisson:
+        often = f"about {answers / (learning.batches or 1):,.0f} of {answers:,} answers, and nobody else knows which"
+    else:
+        often = f"at most {entered:,} of {answers:,} answers, one an epoch"
+    return [
+        f"Per step and in total: one answer alone costs ε = {step}; a record is in {often}. The total over all epochs, "
+        f"ε = {total}, is what is promised and debited."
     ]
 
 

@@ -74,6 +74,11 @@ class Part:
         return self.stages[0]
 
     @property
+    def step_epsilon(self) -> Fraction:
+        """What one training answer alone costs those whom it is about."""
+        return self.training.series.spent_after(1)
+
+    @property
     def rounds(self) -> int:
         """The last round that this owner can be asked in."""
         return self.stages[-1].rounds[-1]

@@ -8,6 +8,7 @@ import numpy as np
 
 from parley.aggregation import CoalitionNoise, aggregation_of
 from parley.data.table import Table
+from parley.doubts import noise_choice
 from parley.errors import DataError, SettingError
 from parley.forecasting.coalition import CoalitionCost
 from parley.forecasting.expectation import REPLICATES, Expectation, Method, expect
@@ -121,7 +122,7 @@ def forecast(
         published_bounds=published_bounds(known, here, mean * expected.unit),
         owners=_owners(expected, cost, noise),
         best_coalition=tuple(terms.owners[place].name for place in np.flatnonzero(cost.best_coalition(noise))),
-        warnings=(*expected.warnings, *failed, *_worse_than_nothing(expected, mean)),
+        warnings=(*expected.warnings, *failed, *_worse_than_nothing(expected, mean), *_noise_choice(known)),
     )
 
 
@@ -161,6 +162,12 @@ def _worse_than_nothing(expected: Expectation, mean: float) -> list[str]:
     if not mean > nothing:
         return []
     return [f"the model that asks nobody (ψ = {nothing:.3g}) would be better: budgets or records are too small for these terms"]
+
+
+def _noise_choice(known: Pilot) -> list[str]:
+    """Which noise is cheaper for the terms' clip, where that is a question."""
+    said = noise_choice(known.setup, known.terms.owners[0].name)
+    return [] if said is None else [said[0].lower() + said[1:].rstrip(".")]
 
 
 def _run_quartiles(expected: Expectation, seed: int) -> tuple[float, float, float]:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from parley.aggregation import CoalitionNoise, aggregation_of
+from parley.aggregation import CoalitionNoise, aggregation_of, weighted_mean
 from parley.data import Design, read_table
 from parley.data.table import Table
 from parley.errors import DataError
@@ -147,25 +147,23 @@ class PilotExchange:
         self._rng, self._draws = np.random.default_rng(seed), np.random.default_rng([seed, 1])
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
-        pilot, values, answers = self._pilot, dict[str, Floats](), []
+        pilot, values, answers = self._pilot, dict[tuple[str, str], Floats](), []
         for name, query in questions.items():
             stage = pilot.setup.part(name).stage(query.round)
-            if query.id not in values:
-                values[query.id] = stage.question.rehearsed(query, pilot.tables, self._worlds, self._draws).value
-            value, mechanism = values[query.id], stage.series.mechanism
-            if pilot.terms.shared:
-                continue
-            if not self._noiseless:
+            key = query.id, name if stage.question.batched else ""  # all rows answer one question alike
+            if key not in values:
+                values[key] = stage.question.rehearsed(query, pilot.tables, self._worlds, self._draws).value
+            value, mechanism = values[key], stage.series.mechanism
+            if not (pilot.terms.shared or self._noiseless):
                 value = mechanism.release(Bounded(value, mechanism.sensitivity, mechanism.norm), self._noise)
             answers.append(Answer(query.id, name, stage.question.records, value))
-        return answers or [self._sum(questions, values)]
+        return [self._sum(questions, answers)] if pilot.terms.shared else answers
 
-    def _sum(self, questions: Mapping[str, Query], values: Mapping[str, Floats]) -> Answer:
+    def _sum(self, questions: Mapping[str, Query], answers: Sequence[Answer]) -> Answer:
         """What the hosts would open: everybody answers like the pilot, and there is one noise."""
         query = next(iter(questions.values()))
-        stages = [self._pilot.setup.part(name).stage(query.round) for name in questions]
-        records, noise = sum(stage.question.records for stage in stages), stages[0].series.mechanism
-        value = values[query.id]
+        noise = self._pilot.setup.part(answers[0].owner).stage(query.round).series.mechanism
+        records, value = sum(answer.records for answer in answers), weighted_mean(answers)
         if not self._noiseless and isinstance(noise, SharedNoise):
             drawn = draw_plainly(noise.recipe, value.shape, self._rng)
             value = value + noise.over(records).decode(drawn.view(np.uint64))

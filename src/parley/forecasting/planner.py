@@ -21,6 +21,7 @@ from parley.forecasting.expectation import expect
 from parley.forecasting.pilot import Pilot, open_pilot, scaled_share
 from parley.forecasting.sources import Landscape, Sample, Source
 from parley.learning.algorithm import Descent
+from parley.learning.private_sgd import PrivateSGD
 from parley.learning.step import step_unit
 from parley.learning.train import Progress
 from parley.mechanisms.gaussian import probability
@@ -34,6 +35,8 @@ FACTOR = math.sqrt(2)  # between neighbouring steps and clips
 ROUNDS = {"algorithm": "averaged-subgradient", "horizon": 100, "step": "auto", "local_steps": None}
 ONCE = {"algorithm": "sufficient-statistics", "horizon": 1, "step": "auto", "local_steps": None}
 MOST_STEPS = 2000  # rounds x local steps that a candidate may take, unless the terms as written take more
+MOST_BATCHES = 200  # rounds of private-sgd that a candidate may take, unless the terms as written take more: none has moments
+OPTIMISERS: dict[str, float | str] = {"plain": "auto", "momentum": "auto", "adam": 0.05}  # and the steps to begin with
 SEARCH_REPLICATES = 12
 CHECK_REPLICATES = 48
 
@@ -51,6 +54,9 @@ class Choice:
     clip: float | None  # None: bounds of the columns do
     relative_fitness: float
     local_steps: int | None = None
+    batches: int | None = None
+    epochs: int | None = None
+    optimiser: str | None = None
 
 
 @dataclass(frozen=True)
@@ -83,9 +89,9 @@ def plan(
     whole(seed, "seed", least=0)
     known = open_pilot(terms, pilot)
     kinds = list(_kinds(terms, terms.privacy.delta if delta is None else probability(delta)))
-    here, most = known.landscape(), max(MOST_STEPS, _steps(terms))
+    here, most = known.landscape(), max(MOST_BATCHES if terms.learning.facts.samples else MOST_STEPS, _steps(terms))
     choices = [_judged("as written", known, here, seed)]
-    published = _try(known, learning={"horizon": 100, "step": "auto"})
+    published = None if terms.learning.facts.samples else _try(known, learning={"horizon": 100, "step": "auto"})
     if published is not None and published.terms != terms and _stepwise(terms):
         choices.append(_judged("100 rounds, automatic step", published, here, seed))
     for place, (label, begin, knobs) in enumerate(kinds):
@@ -103,8 +109,14 @@ def plan(
 
 def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, ...]]]:
     """What can be varied: a label, terms of that kind, and the knobs to turn."""
-    for mechanism in (name for name, facts in MECHANISMS.items() if delta > 0 or not facts.approximate):
+    for mechanism in (name for name, facts in MECHANISMS.items() if (delta > 0 or not facts.approximate) and not facts.grid):
         noisy = _with_mechanism(terms, mechanism, delta)
+        if terms.learning.facts.samples:
+            for optimiser in OPTIMISERS:
+                step = OPTIMISERS[optimiser] if terms.learning.optimiser != optimiser else terms.learning.step
+                begin = noisy.changed(learning={"optimiser": optimiser, "step": step})
+                yield f"{mechanism}, {optimiser}: best epochs, batches and step", begin, ("epochs", "batches", "step", "clip")
+            continue
         if not _stepwise(terms):
             yield f"{mechanism}, gradients in rounds", noisy.changed(learning=ROUNDS), ("horizon", "step", "clip")
         if terms.learning.facts.walks:
@@ -130,6 +142,9 @@ def _starts(known: Pilot, here: Landscape, terms: Terms) -> Iterator[Terms]:
     if terms.privacy == known.terms.privacy and terms.learning == known.terms.learning:
         yield terms
     clip = _same_clip(known, here, terms)
+    if terms.learning.facts.samples:
+        yield terms.changed(privacy={"clip": clip})
+        return
     length = 1 / max(float(here.curvature.max()) + known.objective.regularisation, 1e-12)
     written = terms.learning.local_steps
     for horizon, local in itertools.product((8, 32, 100), (None,) if written is None else {1, written}):
@@ -141,13 +156,15 @@ def _starts(known: Pilot, here: Landscape, terms: Terms) -> Iterator[Terms]:
 def _same_clip(known: Pilot, here: Landscape, terms: Terms) -> float | None:
     """The terms' clip, brought to the norm of another mechanism by the pilot's own gradients."""
     clip, new = terms.privacy.clip, "l2" if terms.learning.facts.walks else mechanism_norm(terms.privacy.mechanism)
+    if terms.privacy.clip_norm is not None or known.terms.privacy.clip_norm is not None:
+        return clip  # in a norm that the terms name, whatever the mechanism
     if not isinstance(known.source, Sample):
         return clip  # an L2 norm is never above the L1 norm, so the clip only binds less
     sizes = {norm: known.objective.record_norms(known.design, here.optimum, norm) for norm in ("l1", "l2")}
     usual = {norm: float(np.quantile(size, 0.99)) for norm, size in sizes.items()}
     if known.terms.learning.facts.solves:
         return float(f"{3 * usual[new]:.3g}") if usual[new] > 0 else clip
-    old = known.bound.norm
+    old = known.bound.noise_norm
     if clip is None or new == old or not usual[old] > 0:
         return clip
     return float(f"{clip * usual[new] / usual[old]:.3g}")
@@ -208,11 +225,15 @@ class _Search:
             learning = pilot.terms.learning
             same_length = step_unit(learning, HORIZONS[place]) / step_unit(learning, learning.horizon)
             return _try(pilot, learning={"horizon": HORIZONS[place], "step": pilot.algorithm.step * same_length})
+        if knob in ("epochs", "batches"):
+            many = getattr(pilot.terms.learning, knob)
+            many = many * 2 if direction > 0 else many // 2
+            return _try(pilot, learning={knob: many}) if many else None
         local = pilot.terms.learning.local_steps
         if knob == "local_steps" and local is not None:
             local = local * 2 if direction > 0 else local // 2
             return _try(pilot, learning={"local_steps": local}) if local else None
-        if knob == "step" and isinstance(pilot.algorithm, Descent):
+        if knob == "step" and isinstance(pilot.algorithm, Descent | PrivateSGD):
             return _try(pilot, learning={"step": float(f"{pilot.algorithm.step * factor:.4g}")})
         if knob == "clip" and pilot.bound.clips:
             if not isinstance(pilot.source, Sample):
@@ -259,16 +280,23 @@ def _judged(label: str, pilot: Pilot, here: Landscape, seed: int) -> Choice:
         mechanism=terms.privacy.mechanism,
         delta=terms.privacy.delta,
         horizon=terms.learning.horizon,
-        step=pilot.algorithm.step if isinstance(pilot.algorithm, Descent) else None,
+        step=pilot.algorithm.step if isinstance(pilot.algorithm, Descent | PrivateSGD) else None,
         clip=pilot.bound.value if pilot.bound.clips else None,
         relative_fitness=_fitness(pilot, here, seed + 1, CHECK_REPLICATES),
         local_steps=terms.learning.local_steps,
+        batches=terms.learning.batches,
+        epochs=terms.learning.epochs,
+        optimiser=terms.learning.optimiser,
     )
 
 
 def _with_choice(terms: Terms, best: Choice) -> Terms:
     """The terms with the choice written into them."""
     step: float | str = "auto" if best.step is None else best.step
-    learning = {"algorithm": best.algorithm, "horizon": best.horizon, "step": step, "local_steps": best.local_steps}
+    learning: dict[str, Any] = {"algorithm": best.algorithm, "step": step, "local_steps": best.local_steps}
+    if best.batches is None:
+        learning |= {"horizon": best.horizon}
+    else:
+        learning |= {"batches": best.batches, "epochs": best.epochs, "optimiser": best.optimiser}
     privacy = {"mechanism": best.mechanism, "delta": best.delta, "clip": best.clip if best.clip is not None else terms.privacy.clip}
     return terms.changed(learning=learning, privacy=privacy)

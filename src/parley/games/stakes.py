@@ -15,11 +15,13 @@ from parley.forecasting.expectation import expect
 from parley.forecasting.forecast import coalition_cost
 from parley.forecasting.pilot import open_pilot
 from parley.forecasting.sources import Source
+from parley.schedule import uses
 from parley.terms import Terms
 from parley.validate import Floats
 
 # Budgets need an upper end: an owner without a privacy cost would ask for infinity. At eps = 10 an even chance can become 0.99995.
 BUDGET_RANGE = (0.01, 10.0)
+FEW_KNOTS = 9  # where one takes seconds: draws in secret
 KNOTS = 161  # of the noise law between the ends of the range of budgets
 
 
@@ -100,9 +102,11 @@ def noise_law(terms: Terms, budget_range: tuple[float, float]) -> Callable[[Floa
     >>> float(noise_law(terms, (0.1, 10.0))(np.array([2.0])).round(6)[0])  # Laplace noise of scale 10/2
     50.0
     """
-    privacy, rounds, set_aside = terms.privacy, terms.learning.horizon, float(terms.score_epsilon)
-    knots = np.geomspace(budget_range[0] - set_aside, budget_range[1] - set_aside, KNOTS)
+    privacy, learning, set_aside = terms.privacy, terms.learning, float(terms.score_epsilon)
+    many = uses(learning, range(1, learning.horizon + 1))
+    rate = 1 / (learning.batches or 1) if learning.poisson else 1.0
+    knots = np.geomspace(budget_range[0] - set_aside, budget_range[1] - set_aside, KNOTS if rate == 1 else FEW_KNOTS)
     delta = Fraction(str(privacy.delta))
-    series = [make_series(privacy.mechanism, exact(float(e)), delta, rounds, 1.0, privacy.shared_records) for e in knots]
+    series = [make_series(privacy.mechanism, exact(float(e)), delta, many, 1.0, privacy.shared_records, rate) for e in knots]
     spline = CubicSpline(np.log(knots), np.log([each.mechanism.variance for each in series]))
     return lambda epsilon: np.asarray(np.exp(spline(np.log(epsilon - set_aside))))

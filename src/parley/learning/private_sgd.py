@@ -35,14 +35,10 @@ class PrivateSGD(Algorithm):
     @classmethod
     def make(cls, setup: Setup) -> Self:
         learning = setup.terms.learning
-        return cls(
-            setup.objective,
-            learning.horizon,
-            setup.limits.radius,
-            step_size(setup),
-            learning.optimiser or "plain",
-            setup.objective.parts(setup.preparation),
-        )
+        optimiser, step, parts = learning.optimiser or "plain", step_size(setup), setup.objective.parts(setup.preparation)
+        if optimiser == "momentum" and learning.step == "auto":
+            step *= 1 - MOMENTUM  # so much longer is the way that one gradient goes in the end
+        return cls(setup.objective, learning.horizon, setup.limits.radius, step, optimiser, parts)
 
     def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
         begin = super().start(origin, worlds)

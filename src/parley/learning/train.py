@@ -149,4 +149,6 @@ def _outcome(party: Owner, agreement: Agreement, theta: Floats | None) -> OwnerO
         clipped = training.question.scaled_share(agreement.tables, theta)
     account = party.ledger.account(agreement.hash)
     answers = account.answers - (account.answered > training.rounds[-1])  # the model is not made of its score
-    return OwnerOutcome(party.name, terms.records, terms.epsilon, upper(account.spent), clipped, answers)
+    return OwnerOutcome(
+        party.name, terms.records, terms.epsilon, upper(account.spent), clipped, answers, upper(agreement.part.step_epsilon)
+    )

@@ -51,7 +51,8 @@ class OneVsAll(SoftmaxRegression):
 
         def wrong(block: Design) -> Floats:
             margins = _margins(block, theta[None])[0]
-            return np.count_nonzero(~(_signs(block, len(margins)) * margins > 0) & (block.weight > 0), axis=1).astype(np.float64)
+            mistaken = ~(_signs(block, len(margins)) * margins > 0) & (block.weight > 0)
+            return np.asarray(np.count_nonzero(mistaken, axis=1), dtype=np.float64)
 
         return not np.sum([design.sum(wrong) for design in designs], axis=0).all()
 

@@ -29,6 +29,7 @@ class OwnerOutcome:
     epsilon_spent: float | None  # None: an owner elsewhere that could not be asked
     clipped_share: float | None  # of its records at the final model; study only
     answers: int  # of its answers that the model was made of
+    step_epsilon: float | None = None  # what one training answer alone costs those whom it is about; `epsilon` is for all together
 
 
 @dataclass(frozen=True, eq=False)

@@ -127,13 +127,15 @@ class MinibatchQuestion(Question):
 
     def rehearsed(self, query: Query, tables: Tables, worlds: tuple[int, ...], rng: np.random.Generator) -> Bounded:
         """Batches of the owner's size, drawn from the pilot's rows; the whole pilot where it has no more. Replicates in eight groups."""
-        rows, size = len(tables.train), max(1, self.records // self.batches)
+        rows, expected = len(tables.train), self.records / self.batches
         theta = query.arrays["theta"].reshape(-1, self.parameters)
         means = []
-        for group in np.array_split(theta, min(GROUPS, len(theta))):
+        few = 1 if expected >= rows else min(GROUPS, len(theta))  # where all see the whole pilot, one group is enough
+        for group in np.array_split(theta, few):
+            size = int(rng.binomial(self.records, self.rate)) if self.poisson else max(1, round(expected))
             places = rng.permutation(rows)[: min(size, rows)]
             split = [places[part :: self.parts] for part in range(self.parts)]
-            means.append(self._sum(tables.train, split, group) / len(places))
+            means.append(self._sum(tables.train, split, group) / max(len(places), 1) * (size / expected))
         return Bounded(np.concatenate(means).reshape(*worlds, self.size), self.sensitivity, self.norm)
 
     def record_sizes(self, design: Design, theta: Floats) -> Floats:

@@ -82,6 +82,11 @@ class Question(ABC):
         return 1
 
     @property
+    def batched(self) -> bool:
+        """Whether an answer is about some of the rows only."""
+        return self.disjoint > 1 or self.rate < 1
+
+    @property
     def rate(self) -> float:
         """With which probability a row enters an answer, drawn in secret; 1: no draw hides anybody."""
         return 1.0

@@ -71,7 +71,9 @@ def plan_advice(proposal: Proposal) -> str:
         return "At these budgets no choice is better than the model that asks nobody; ask for more records or larger budgets."
     if best is proposal.choices[0]:
         return "The terms are as good as any of these."
-    lines = ["[learning]", f'algorithm = "{best.algorithm}"', f"horizon = {best.horizon}"]
+    lines = ["[learning]", f'algorithm = "{best.algorithm}"']
+    lines += [f"horizon = {best.horizon}"] if best.batches is None else [f"batches = {best.batches}", f"epochs = {best.epochs}"]
+    lines += [] if best.optimiser is None else [f'optimiser = "{best.optimiser}"']
     lines += [] if best.step is None else [f"step = {best.step:g}"]
     lines += [] if best.local_steps is None else [f"local_steps = {best.local_steps}"]
     lines += ["[privacy]", f'mechanism = "{best.mechanism}"']
