@@ -1,5 +1,6 @@
 """Releases about records that an owner draws in secret: calibration, what k of them cost, and dp_accounting beside it."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -20,7 +21,7 @@ def theirs(ratio: float, rate: float, count: int, delta: float) -> float:
     return float(accountant.get_epsilon(delta))
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "count", "rate"), [(1.0, 1e-5, 60, 0.1), (3.0, 1e-6, 200, 0.02)])
+@pytest.mark.parametrize(("epsilon", "delta", "count", "rate"), [(1.0, 1e-5, 60, 0.1), (3.0, 1e-5, 30, 0.05)])
 def test_the_calibrated_noise_costs_what_dp_accounting_says(epsilon, delta, count, rate):
     ratio = sampled_ratio(epsilon, delta, count, rate)
     assert theirs(ratio, rate, count, delta) == pytest.approx(epsilon, rel=3e-3)
@@ -34,7 +35,7 @@ def test_costs_rise_with_the_answers_stay_above_dp_accounting_and_end_at_exactly
     spent = [series.spent_after(k) for k in range(61)]
     assert spent[0] == 0
     assert spent[60] == 1
-    assert all(a <= b for a, b in zip(spent, spent[1:], strict=False))
+    assert all(a <= b for a, b in itertools.pairwise(spent))
     for k in (1, 10, 30):
         assert float(spent[k]) >= theirs(series.event.multiplier, 0.1, k, 1e-5) * (1 - 1e-3)
     assert series.event.sampling == 0.1
@@ -56,7 +57,7 @@ def test_no_triple_of_laws_is_amplified_less_than_the_closed_form_says(base):
     """f without the record, g with it, h with its replacement, on three outcomes: by brute force."""
     rng, q = np.random.default_rng(0), 0.3
     worst = 0.0
-    for _ in range(20_000):
+    for _ in range(4_000):
         f = rng.dirichlet(np.ones(3))
         g, h = (f * np.exp(rng.choice([-0.5, 0.5], 3) * base) for _ in range(2))
         g, h = g / g.sum(), h / h.sum()

@@ -180,7 +180,9 @@ def test_people_with_several_rows_pay_once_an_epoch():
     for _ in range(60):
         before = after = base
         for place in rng.choice(40, 3, replace=False):
-            before, after = (_with_row(d, place, 1e3 * rng.choice([-1.0, 1.0], 4), "softmax-regression", rng) for d in (before, after))
+            before, after = (
+                _with_row(d, place, 1e3 * rng.choice([-1.0, 1.0], 4), "softmax-regression", rng) for d in (before, after)
+            )
         theta = np.zeros(12)
         moved = [answer(asked, after, theta, k).value - answer(asked, before, theta, k).value for k in range(1, 6)]
         worst, spread = max(worst, sum(measure(v, "l1") for v in moved)), max(spread, sum(bool(v.any()) for v in moved))
