@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import parley
+from parley.accounting.sampled import base_epsilon, sampled_ratio
 from parley.aggregation import EachOwner
 from parley.doubts import noise_choice
 from parley.errors import TermsError, VoidRound
@@ -115,6 +116,19 @@ def test_with_a_large_budget_it_finds_the_flowers(flowers, way):
     terms = sgd_terms(epsilon, **{**WAYS[way], **model, "learning": learning, "privacy": {"clip": 8.0}})
     result = studied(flowers, terms, replicates=2, whole_path=False)
     assert result.metrics["accuracy"] > (0.6 if way in ("one-vs-all", "one noise") else 0.8)
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+def test_one_noise_for_secret_draws_is_that_of_the_sampled_accounting_with_room_for_the_grid(mechanism):
+    terms = sgd_terms(hosts=True, learning={"sampling": "poisson"}, privacy={"mechanism": mechanism})
+    setup = resolve(terms)
+    part, law = setup.part("a"), setup.law()
+    needed = sampled_ratio(2.0, float(law.delta), 15, 0.2) if mechanism == "gaussian" else 1 / base_epsilon(Fraction(2, 15), 0.2)
+    assert part.training.series.event.sampling == 0.2
+    assert needed <= part.training.series.event.multiplier < 1.001 * needed
+    # A row that is drawn or not moves the encoded sum by half of what the noise covers, rounding of every coordinate included.
+    question, grid = part.training.question, 15 if mechanism == "laplace" else 15**0.5
+    assert law.units * question.records * question.sensitivity / 2 + grid <= law.moved / 2
 
 
 def test_within_an_epoch_answers_cost_nothing_more():

@@ -152,6 +152,19 @@ def test_a_record_enters_one_class_only_where_a_batch_is_split(sampled):
     assert touched == {0, 1, 2}
 
 
+@pytest.mark.parametrize("sampled", [False, True])
+def test_which_class_a_record_is_for_does_not_depend_on_who_else_is_drawn(sampled):
+    """The mutant that deals a batch out in turn would move everybody after a row that is not drawn to another class."""
+    learning = {"sampling": "poisson"} if sampled else {}
+    asked = question(batch_terms("one-vs-all", records=30, learning=learning))
+    places = np.arange(0, 30, 2)
+    labels = {int(place): part for part, some in enumerate(asked._split(places, 30, 0)) for place in some}
+    assert {*labels} == {*places.tolist()}
+    for gone in range(len(places)):
+        rest = np.delete(places, gone)
+        assert all(labels[int(place)] == part for part, some in enumerate(asked._split(rest, 30, 0)) for place in some)
+
+
 def test_a_split_batch_is_an_unbiased_mean_of_every_classs_gradient():
     terms = batch_terms("one-vs-all", records=90, learning={"batches": 1, "epochs": 400}, privacy={"clip": 1e3})
     asked = question(terms)
