@@ -129,7 +129,7 @@ def _of_books(books: Books) -> Iterator[Metric]:
     for name, (words, figure) in figures.items():
         family = GaugeMetricFamily(f"parley_agreement_{name}", words, labels=["terms", "learner"])
         for account in books.accounts:
-            family.add_metric([account.terms[:16], account.learner], figure(account))
+            family.add_metric([account.terms_hash[:16], account.learner], figure(account))
         yield family
     if books.head is not None:
         yield GaugeMetricFamily("parley_ledger_entries", "Rows of the ledger: they never become fewer.", value=books.head.entries)
