@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from parley.account import Reservation
 from parley.ledger import Ledger
+from parley.ledger.account import Reservation
 from parley.ledger.chain import COLUMNS, PAD, row_hash
 from parley.ledger.verification import Verification
 from parley.queries import GradientQuery

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import parley
 from bookkeeping import COST, costing, filled, forget, never, query, reserve, value
-from parley.account import Reservation
 from parley.errors import (
     BrokenChainError,
     BudgetExhausted,
@@ -25,6 +24,7 @@ from parley.errors import (
     UnknownTerms,
 )
 from parley.ledger import Ledger, StudyLedger
+from parley.ledger.account import Reservation
 from parley.queries import GradientQuery
 from samples import make_terms, regression_table
 

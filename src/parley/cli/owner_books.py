@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.account import Account
 from parley.cli.screen import console, errors_console, print_json
 from parley.errors import SettingError, UnknownTerms
 from parley.identity.settings import OwnerSettings, load_owner
 from parley.ledger import Ledger
+from parley.ledger.account import Account
 from parley.ledger.backup import back_up, restore
 from parley.report.tables import number, terminal_table
 from parley.schedule import agreed_answers

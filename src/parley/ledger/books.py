@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parley.account import Account, Head, Reservation
 from parley.durable import create
 from parley.errors import BrokenChainError, LedgerError
 from parley.ledger import rows, schema
+from parley.ledger.account import Account, Head, Reservation
 from parley.ledger.chain import COLUMNS, START, append, head
 from parley.ledger.contract import RULES, Budget, Cost, Facts, Release, Rule
 from parley.ledger.lines import Drawing, Line, Place

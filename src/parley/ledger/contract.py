@@ -4,8 +4,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from parley.account import Account, Reservation
 from parley.errors import ContentMismatch
+from parley.ledger.account import Account, Reservation
 from parley.validate import Floats
 
 if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries

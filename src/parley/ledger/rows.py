@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parley.account import Account, Reservation
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, OutOfOrder, UnknownTerms
+from parley.ledger.account import Account, Reservation
 from parley.ledger.chain import PAD, answer_digest, append, head, seal
 from parley.ledger.contract import Budget, Rule, same_question
 from parley.ledger.zcdp import largest_rho

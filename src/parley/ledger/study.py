@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parley.account import Account, Reservation
 from parley.errors import UnknownTerms
+from parley.ledger.account import Account, Reservation
 from parley.ledger.contract import Cost, Facts, Release, same_question
 from parley.validate import Floats
 

@@ -19,9 +19,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from parley.account import Account, Head
 from parley.durable import replace_text
 from parley.errors import BrokenChainError, BudgetExhausted, OutOfOrder, UnknownTerms
+from parley.ledger.account import Account, Head
 from parley.ledger.chain import COLUMNS, START, answer_digest, first_row_hash, row_hash
 from parley.ledger.contract import Budget
 from parley.ledger.rows import stated, stated_rho
