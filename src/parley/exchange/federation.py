@@ -17,11 +17,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from parley.account import Head
 from parley.errors import ContradictionError, ExchangeError, ParleyError, Refusal, Unavailable, UnknownTerms
 from parley.exchange.messages import LARGEST_MESSAGE, AccountStatement, AnswerReply
 from parley.exchange.remote import Peer
 from parley.exchange.scrutiny import Scrutiny
+from parley.ledger.account import Head
 from parley.queries import Answer, Query
 from parley.setup import Setup
 
