@@ -7,7 +7,7 @@ content, so that a learner that restarts and computes the same parameter asks th
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,7 +30,10 @@ class Query:
     def ask(cls, terms_hash: str, learner: str, round: int, *content: Any) -> Self:  # noqa: A002
         """The query with an id that follows from its content."""
         held = [_read_only(value) if isinstance(value, np.ndarray) else value for value in content]
-        return cls(cls("", terms_hash, learner, round, *held).content[:32], terms_hash, learner, round, *held)
+        content_hash = cls("", terms_hash, learner, round, *held).content
+        asked = cls(content_hash[:32], terms_hash, learner, round, *held)
+        vars(asked)["content"] = content_hash  # the id is no part of it, so long parameters are hashed once
+        return asked
 
     @classmethod
     def read(
@@ -73,6 +76,7 @@ class Query:
         return digest.hexdigest()
 
     @classmethod
+    @cache
     def _own(cls) -> dict[str, bool]:
         """The fields of its kind, and whether each is declared as a whole number; else it is an array."""
         return {field.name: field.type is int for field in fields(cls)[4:]}
