@@ -10,7 +10,7 @@ from consortium import toml_terms
 from parley.cli.app import app
 from parley.errors import BudgetExhausted, LedgerError
 from parley.owner import reservation
-from parley.serving.metrics import Books, _of_books
+from parley.serving.metrics import LedgerSnapshot, _ledger_metrics
 from samples import regression_table
 
 
@@ -62,7 +62,11 @@ def test_the_books_say_by_which_rule_they_are_kept(home):
     assert "held as zCDP, ρ = 0.224" in shown
     assert "the agreements' ε add up to 8" in shown
     ledger = parley.Ledger(home / "a" / "a.ledger")
-    page = {m.name: m.samples[0].value for m in _of_books(Books(ledger.lifetime[0], (), ledger.head, ledger.rho)) if m.samples}
+    page = {
+        m.name: m.samples[0].value
+        for m in _ledger_metrics(LedgerSnapshot(ledger.lifetime, ledger.reserved, (), {}, ledger.head, ledger.rho))
+        if m.samples
+    }
     assert page["parley_lifetime_rho_left"] / page["parley_lifetime_rho"] == pytest.approx(1 - 8 * once / 0.22425, abs=1e-3)
     assert "parley_lifetime_epsilon_left" not in page
 
