@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from parley.account import Account, Reservation
 from parley.accounting import series_rho
 from parley.data import listed_features
 from parley.data.digest import digested_table
@@ -17,6 +16,7 @@ from parley.data.streamed import ParquetFolder, open_table
 from parley.data.table import Table, holds
 from parley.errors import DataError, GuaranteeError, UnknownTerms
 from parley.ledger import AnyLedger, StudyLedger
+from parley.ledger.account import Account, Reservation
 from parley.mechanisms import FastNoise, Noise, SafeNoise
 from parley.mechanisms.bounded import require
 from parley.mechanisms.random_words import Words

@@ -13,11 +13,11 @@ import parley
 import parley.ledger.rows
 import parley.ledger.verification
 from bookkeeping import costing, each, forget, never, old_ledger, query, reserve, value
-from parley.account import Reservation
 from parley.accounting.compose import gaussian_epsilon
 from parley.accounting.series import SERIES, Series, series_rho
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError
 from parley.ledger import Ledger
+from parley.ledger.account import Reservation
 from parley.ledger.backup import back_up, restore
 from parley.ledger.chain import COLUMNS, START, row_hash
 from parley.ledger.zcdp import epsilon_of, holds, largest_rho

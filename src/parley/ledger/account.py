@@ -24,7 +24,7 @@ class Account:
     which it says so; a study's ledger has no chain. `closed` terms are not answered any more.
     """
 
-    terms: str
+    terms_hash: str
     learner: str
     epsilon: Fraction
     delta: Fraction
@@ -85,7 +85,7 @@ class Reservation:
     `rho` is what all answers cost as zCDP, for a ledger that holds its lifetime budget so; None: nothing is known.
     """
 
-    terms: str
+    terms_hash: str
     owner: str
     learner: str
     epsilon: Fraction
@@ -96,4 +96,4 @@ class Reservation:
 
     def account(self) -> Account:
         """The account before any answer."""
-        return Account(self.terms, self.learner, self.epsilon, self.delta, self.rounds, self.gaps)
+        return Account(self.terms_hash, self.learner, self.epsilon, self.delta, self.rounds, self.gaps)
