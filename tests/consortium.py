@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import parley
-from parley.cli.owner import SETTINGS
 from parley.identity import certificate_authority, signing_requests
 from parley.identity.settings import Identity, load_owner
 from parley.serving.acceptance import Acceptance, Acceptances
 from parley.serving.daemon import open_owner
+from parley.serving.opening import SETTINGS
 from samples import regression_table
 
 SERVER = multiprocessing.get_context("forkserver")

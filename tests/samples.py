@@ -10,6 +10,12 @@ import pytest
 from sklearn.datasets import load_iris
 
 import parley
+from parley.data import Design
+from parley.data.design import summation_slack
+from parley.mechanisms import Bounded
+from parley.objectives import Objective, RecordBound
+from parley.queries import GradientQuery, Tables
+from parley.queries.gradient import GradientQuestion
 
 
 def data_path(name: str) -> Path:
@@ -67,6 +73,23 @@ def make_terms(*sizes: int, epsilon: float = 1.0, **overrides: Any) -> parley.Te
         else:
             content[section][key] = value
     return parley.Terms.from_dict(content)
+
+
+def gradient_answer(objective: Objective, design: Design, theta: Any, bound: RecordBound) -> Bounded:
+    """An owner's answer to a gradient query without its noise, for any table and any bound, behind the terms' back."""
+    size, slack = theta.shape[-1], summation_slack(len(design), design.width)
+    question = GradientQuestion(
+        parameters=size,
+        records=len(design),
+        size=size,
+        norm=bound.norm,
+        sensitivity=bound.sensitivity(len(design), slack),
+        extent=bound.extent(slack),
+        bound=bound,
+        objective=objective,
+        radius=None,
+    )
+    return question.bounded(GradientQuery.ask("t", "l", 1, theta), Tables(design, design.empty()), theta.shape[:-1])
 
 
 BOUNDS = {"x0": [-1, 1], "x1": [-1, 1], "x2": [-1, 1], "y": [-3, 3]}

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from parley.data import Design
 from parley.data.ranges import Range, ranges
 from parley.data.table import keep_per_person
+from parley.numerals import number, percent
 from parley.owner import Agreement, Owner
 from parley.queries.question import limited
-from parley.report.tables import number, percent
 from parley.terms import Terms
 from parley.validate import printable
 
@@ -190,7 +190,8 @@ def familiar_doubts(agreement: Agreement) -> list[Doubt]:
     """A public sample made of the owner's own rows: it is read without noise."""
     if agreement.setup.public is None:
         return []
-    own, counts = np.unique(np.concatenate([_rows(agreement.tables.train), _rows(agreement.tables.held_out)]), return_counts=True)
+    tables = agreement.tables.train.in_memory(), agreement.tables.held_out.in_memory()
+    own, counts = np.unique(np.concatenate([_rows(table) for table in tables]), return_counts=True)
     share = float(np.isin(_rows(agreement.setup.public), own[counts == 1]).mean())  # rows that many share say nothing
     if not share > FAMILIAR:
         return []

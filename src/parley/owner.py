@@ -150,7 +150,7 @@ class Owner:
     def contribute(self, query: Query) -> tuple[Contribution, Account]:
         """The bounded answer as a sum, for hosts that add one noise to everybody's; and where the agreement stands afterwards.
 
-        Check and bound; then in one ledger transaction debit, and record the seeds of its shares and a digest of the third. Asked again,
+        Check and bound; then in one ledger transaction debit, and record the seeds of its shares and a tag of the third. Asked again,
         the answer is computed again and must come out the same (`sharing.Shares`).
         """
         agreement = self.agreement(query.terms_hash)
@@ -158,11 +158,11 @@ class Owner:
         noise = stage.series.mechanism
         if not isinstance(noise, SharedNoise):
             raise GuaranteeError(f"{self.name}: by these terms each owner draws its own noise; a sum of exact answers has none")
-        made: list[Shares] = []
+        made, key = list[Shares](), self.ledger.secret
 
         def encoded() -> Words:
-            key, words = self._encoded
-            if key != query.content or not self.releases:
+            content, words = self._encoded
+            if content != query.content or not self.releases:
                 words = noise.encode(stage.question.bounded(query, agreement.tables, self._worlds))
                 self._encoded = query.content, words
             return words
@@ -174,7 +174,7 @@ class Owner:
 
             def draw() -> Floats:
                 made[:] = [Shares.of(words)]
-                return made[0].record.view(np.float64)
+                return made[0].record(key).view(np.float64)
 
             return draw
 
@@ -184,8 +184,8 @@ class Owner:
         if not self.releases:
             return Contribution(query.id, noise, record), account
         words = encoded()
-        fresh = bool(made) and np.array_equal(made[0].record, record)
-        return Contribution(query.id, noise, words, made[0] if fresh else Shares.again(record, words)), account
+        fresh = bool(made) and np.array_equal(made[0].record(key), record)
+        return Contribution(query.id, noise, words, made[0] if fresh else Shares.again(record, words, key)), account
 
     def accepted(self, terms_hash: str) -> bool:
         """Whether it is ready to answer under these terms."""

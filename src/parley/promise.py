@@ -4,8 +4,8 @@ from parley.accounting.meaning import approximate_posterior, posterior_bounds
 from parley.doubts import sentences
 from parley.errors import SettingError, UnknownTerms
 from parley.ledger import Ledger
+from parley.numerals import number, percent
 from parley.owner import Agreement, Owner
-from parley.report.tables import number, percent
 from parley.terms import Terms
 from parley.validate import printable
 

@@ -6,8 +6,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.cli.terms_file import write_terms
-from parley.terms import load_terms
+from parley.terms import load_terms, write_terms
 from samples import make_terms, regression_table
 
 TERMS = """

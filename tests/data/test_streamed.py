@@ -13,7 +13,7 @@ import pytest
 import parley
 from parley.data import blocks, streamed, synthetic_lending
 from parley.data.cells import LONGEST
-from parley.data.design import BLOCK, Design
+from parley.data.design import BLOCK, Design, Summable
 from parley.data.streamed import ParquetFolder, StreamedDesign, open_table
 from parley.data.table import _words
 from parley.errors import DataError, SettingError, Unavailable
@@ -71,6 +71,35 @@ def test_gradients_and_moments_are_those_of_the_table_in_memory(tmp_path, kind, 
     np.testing.assert_allclose(moments[1], moments[0], rtol=1e-9)
     assert len(disk.tables.train) == len(memory.tables.train)
     assert len(disk.tables.held_out) == len(memory.tables.held_out)
+
+
+@pytest.mark.parametrize("kind", ["linear-regression", "linear-svm", "logistic-regression"])
+def test_costs_and_curvatures_need_sums_alone(tmp_path, kind):
+    """So an owner that learns from a folder finds its own optimum too."""
+    table = regression_table(ROWS) if kind == "linear-regression" else class_table(ROWS)
+    memory, disk = designs(tmp_path, table, make_terms(ROWS, model__kind=kind))
+    objective, theta = memory.setup.objective, np.linspace(-1, 1, 2 * memory.setup.parameters).reshape(2, -1)
+    costs, curves = zip(*((objective.cost(d, theta), objective.hessian(d, theta[0])) for d in trained(memory, disk)), strict=True)
+    np.testing.assert_allclose(costs[1], costs[0], rtol=1e-9)
+    np.testing.assert_allclose(curves[1], curves[0], rtol=1e-9, atol=1e-12)
+    if kind != "linear-svm":
+        best = [objective.optimum([d]) for d in trained(memory, disk)]
+        np.testing.assert_allclose(best[1], best[0], rtol=1e-6)
+
+
+def test_a_table_on_disk_does_not_pretend_to_hold_rows(tmp_path):
+    """What only a table in memory has is not there, rather than there and broken."""
+    disk = designs(tmp_path, regression_table(ROWS), make_terms(ROWS))[1].tables.train
+    assert isinstance(disk, Summable)
+    assert not isinstance(disk, Design)
+    promised = {name for name in dir(Summable) if not name.startswith("_")}
+    only_rows = {name for name in (*dir(Design), *Design.__dataclass_fields__) if not name.startswith("_")} - promised
+    assert {"X", "y", "weight", "row_norms", "pieces"} <= only_rows
+    assert not only_rows & set(dir(disk))
+
+
+def trained(*agreements):
+    return [agreement.tables.train for agreement in agreements]
 
 
 @pytest.mark.parametrize("kind", ["linear-regression", "logistic-regression"])
@@ -196,7 +225,7 @@ def test_what_cannot_be_streamed_is_refused_in_one_sentence(tmp_path):
     with pytest.raises(DataError, match="column 'x9' is missing"):
         parley.Owner("a", folder).prepare(make_terms(ROWS, model__features=["x9"]))
     with pytest.raises(DataError, match="sums over its rows only"):
-        _ = parley.Owner("a", folder).prepare(make_terms(ROWS)).tables.train.X
+        parley.Owner("a", folder).prepare(make_terms(ROWS)).tables.train.in_memory()
     table.loc[9000, "x1"] = np.nan
     with pytest.raises(DataError, match="counted from row 8002 on: column 'x1', row 1000: a missing value"):
         parley.Owner("a", write_folder(tmp_path / "holes", table)).prepare(make_terms(ROWS))

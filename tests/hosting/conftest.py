@@ -3,7 +3,7 @@
 import pytest
 
 from parley.hosting.in_process import InProcessHosts
-from three_hosts import SHAPE, make_duty
+from parcels_of_owners import SHAPE, make_duty
 
 
 @pytest.fixture

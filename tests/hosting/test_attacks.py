@@ -16,7 +16,7 @@ from parley.hosting.pool import Pool
 from parley.hosting.proposal import tag
 from parley.sharing.opening import LyingHostError, Opening, open_words
 from parley.sharing.ring import digest, expand
-from three_hosts import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, parcels, total
+from parcels_of_owners import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, parcels, total
 
 SECRET = {"bank-a": 101, "bank-b": 2002, "bank-c": 30003}
 OTHER = "d" * 64

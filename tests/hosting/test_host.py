@@ -10,7 +10,7 @@ from parley.errors import LedgerError, ParleyError, TooLate, Unavailable, VoidRo
 from parley.hosting.host import Host
 from parley.hosting.journal import Journal
 from parley.sharing.channel import together
-from three_hosts import CONTENT, RECORDS, TERMS, make_duty, parcels, total
+from parcels_of_owners import CONTENT, RECORDS, TERMS, make_duty, parcels, total
 
 VALUES = {"bank-a": 1_000_000, "bank-b": 20_000_000, "bank-c": -300_000_000}
 

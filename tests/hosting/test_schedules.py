@@ -13,7 +13,7 @@ from parley.exchange.parcel import Opening
 from parley.hosting.host import Host
 from parley.hosting.journal import Journal
 from parley.hosting.proposal import Record
-from three_hosts import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, parcels
+from parcels_of_owners import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, parcels
 
 ROUNDS = (1, 2)
 

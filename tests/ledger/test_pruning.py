@@ -1,10 +1,12 @@
 """Long runs: facts stay for ever, of the answers the latest; what is gone is refused, never answered anew."""
 
+import hashlib
 import sqlite3
 
 import numpy as np
 import pytest
 
+import parley.ledger.chain
 import parley.ledger.rows
 from bookkeeping import each, filled, never, query, value
 from parley.errors import BrokenChainError, OutOfOrder
@@ -61,4 +63,35 @@ def test_a_digest_that_was_changed_or_an_answer_put_back_is_noticed(tmp_path, na
         (seq,) = db.execute("SELECT seq FROM entries WHERE kind='answer' AND round=1").fetchone()
         db.execute(f"UPDATE entries SET {column}=? WHERE seq=?", (bytes(32), seq))
     with pytest.raises(BrokenChainError, match=f"row {seq}"):
+        Ledger(path)
+
+
+@pytest.mark.parametrize("written_before", [False, True])
+def test_letting_go_hashes_no_answer_again(tmp_path, narrow, monkeypatch, written_before):
+    """The digest is kept from the first; ledgers that have none yet of their answers get it when those go."""
+    path = filled(tmp_path, answers=0)
+    ledger, hashed = Ledger(path), []
+    ledger.answer(query(1), each, {}, value(1.0), prune=True)
+    if written_before:
+        with sqlite3.connect(path) as db:
+            db.execute("UPDATE entries SET pruned=NULL")
+    for module in (parley.ledger.rows, parley.ledger.chain):
+        monkeypatch.setattr(module, "answer_digest", lambda answer: hashed.append(answer) or hashlib.sha256(answer).digest())
+    for k in (2, 3):
+        ledger.answer(query(k), each, {}, value(float(k)), prune=True)
+    monkeypatch.undo()
+    numbers = [np.frombuffer(answer)[0] for answer in hashed]
+    assert numbers == ([2.0, 3.0, 1.0] if written_before else [2.0, 3.0])
+    with sqlite3.connect(path) as db:
+        digests = [digest for (digest,) in db.execute("SELECT pruned FROM entries WHERE kind='answer' ORDER BY round")]
+    assert digests == [hashlib.sha256(np.full(3, float(k)).tobytes()).digest() for k in (1, 2, 3)]
+    ledger.verify()
+
+
+def test_a_wrong_digest_beside_an_answer_is_noticed(tmp_path):
+    """Once the answer is gone it would break the chain."""
+    path = filled(tmp_path)
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE entries SET pruned=? WHERE seq=4", (bytes(32),))
+    with pytest.raises(BrokenChainError, match="row 4"):
         Ledger(path)

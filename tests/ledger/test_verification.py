@@ -10,7 +10,7 @@ import parley.ledger.verification
 from bookkeeping import COST, each, filled, forget, query, reserve, value
 from parley.errors import BrokenChainError, LedgerError
 from parley.ledger import Ledger
-from parley.ledger.chain import row_hash
+from parley.ledger.chain import COLUMNS, row_hash
 
 
 @pytest.fixture
@@ -18,9 +18,9 @@ def looked_at(monkeypatch):
     """The rows that were verified, with short ledgers treated like long ones."""
     seen = []
 
-    def counted(previous, row, pad, pruned):
+    def counted(previous, row, pad, digest):
         seen.append(row[0])
-        return row_hash(previous, row, pad, pruned)
+        return row_hash(previous, row, pad, digest)
 
     monkeypatch.setattr(parley.ledger.verification, "row_hash", counted)
     monkeypatch.setattr(parley.ledger.books, "FULLY", 0)
@@ -74,7 +74,8 @@ def test_accounts_go_on_from_what_was_remembered(tmp_path, looked_at):
         (previous,) = db.execute("SELECT hash FROM entries WHERE seq=6").fetchone()
         forged = (7, "now", "answer", None, "t", "learner", 5, "q", "c", "{}", "0", "0", str(3 * COST), "[3]", bytes(24))
         link = row_hash(previous, forged, bytes(32))
-        db.execute(f"INSERT INTO entries VALUES ({', '.join('?' * 19)})", (*forged, None, bytes(32), previous, link))
+        columns = ", ".join((*COLUMNS, "pad", "previous", "hash"))
+        db.execute(f"INSERT INTO entries ({columns}) VALUES ({', '.join('?' * 18)})", (*forged, bytes(32), previous, link))
     with pytest.raises(BrokenChainError, match="row 7"):
         Ledger(path)
 

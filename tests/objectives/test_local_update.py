@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from parley import objectives
 from parley.data import Design
+from parley.data.design import summation_slack
 from parley.mechanisms import Bounded
 from parley.objectives import LogisticRegression, RecordBound
 from parley.objectives.local_update import walk
@@ -41,7 +42,7 @@ def local_case(kind="linear-regression", steps=5, step="auto", clip=1.0, penalty
 def direction(objective, bound, local, design, start, k=1):
     """An answer about any table, and what is claimed of it: as `UpdateQuestion` puts them together for a table of the agreed size."""
     value = local.direction(lambda w: objective.walk_gradient(design, w, bound), start)
-    return Bounded(value, local.sensitivity(bound, len(design), design.summation_slack, k), local.norm)
+    return Bounded(value, local.sensitivity(bound, len(design), summation_slack(len(design), design.width), k), local.norm)
 
 
 def corner_rows(kind, weight=1.0):
@@ -92,7 +93,7 @@ def test_steps_longer_than_the_longest_drive_neighbours_apart():
     """The mutant: with steps of 4/L one record in a hundred moves the answer four times further than claimed; at 2/L it does not."""
     objective, bound, local, longest = local_case(steps=4, clip=1.0)
     tables = [Design(np.ones((100, 3)), np.append(np.zeros(99), y), np.ones(100)) for y in (-3.0, 3.0)]
-    claim = local.sensitivity(bound, 100, tables[0].summation_slack)
+    claim = local.sensitivity(bound, 100, summation_slack(len(tables[0]), tables[0].width))
 
     def apart(step):
         return np.linalg.norm(
@@ -215,11 +216,11 @@ def test_the_rounding_of_the_whole_walk_is_within_its_bound(kind, clip, penalty,
         design, start = Design(X, y, np.ones(20)), rng.uniform(-5, 5, 3)
         computed = direction(objective, bound, local, design, start).value
         worst = max(worst, float(np.linalg.norm(computed - exact_walk(objective, bound, local, design, start))))
-    allowed = local._rounding(bound.value, design.summation_slack)
+    allowed = local._rounding(bound.value, summation_slack(len(design), design.width))
     assert 0 < worst <= allowed
     if shorter == 1e-6:
         assert worst > replace(local, radius=0.0, record_rounding=32 * 2.0**-53 * bound.value)._rounding(
-            bound.value, design.summation_slack
+            bound.value, summation_slack(len(design), design.width)
         )
 
 
@@ -235,7 +236,7 @@ def test_replicates_are_an_axis_and_laplace_noise_pays_for_the_dimension():
         )
     l1 = local_case(clip=0.5, privacy__mechanism="laplace", privacy__delta=0.0)[2]
     assert (l1.norm, together.norm) == ("l1", "l2")
-    slack = design.summation_slack
+    slack = summation_slack(len(design), design.width)
     assert l1.sensitivity(bound, 50, slack) == pytest.approx(np.sqrt(3) * local.sensitivity(bound, 50, slack), rel=1e-12)
     with pytest.raises(ValueError, match="L2 alone"):
         local.sensitivity(RecordBound(1.0, "l1", clips=True), 50, slack)

@@ -8,6 +8,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, confusion_m
 import parley
 from parley import objectives
 from parley.data import Design, fit_preparation
+from parley.data.design import summation_slack
 from parley.errors import TermsError
 from parley.mechanisms import Bounded
 from parley.objectives.score import scoring
@@ -32,7 +33,7 @@ def score_of_design(preparation, design, theta, k=1):
     """The score of any rows, and what is claimed of it: as `ScoreQuestion` puts them together for the agreed number of rows."""
     rule = scoring(preparation)
     value = rule.mean(objectives.make(preparation.model), design, theta)
-    return Bounded(value, rule.sensitivity(len(design), design.summation_slack, k), "l1")
+    return Bounded(value, rule.sensitivity(len(design), summation_slack(len(design), design.width), k), "l1")
 
 
 def largest_move(preparation, rows, m, k):

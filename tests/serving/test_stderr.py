@@ -63,13 +63,15 @@ def test_failed_handshakes_are_counted_and_written_down_once(bank, tmp_path_fact
 
 def test_everything_on_stderr_is_json_and_an_exit_is_still_told_in_words(tmp_path):
     code = """
-import os, sys, threading, warnings
+import os, sys, threading, time
 from parley.serving.stderr import process_log
 with process_log() as log:
     log("first")
     os.write(2, b"raw bytes of a library: 123456\\n" * 50_000)
-    thread = threading.Thread(target=lambda: int("salary 123456"))
-    thread.start(); thread.join()
+    for _ in range(20):  # what comes faster than it is read is lost, so not all at once
+        time.sleep(0.02)
+        thread = threading.Thread(target=lambda: int("salary 123456"))
+        thread.start(); thread.join()
     log("last")
 print("after", file=sys.stderr)
 """

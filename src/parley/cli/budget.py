@@ -1,34 +1,26 @@
 """`parley budget`: what an epsilon means, what releases cost together, how much noise a budget needs."""
 
-import math
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import typer
 
-from parley.accounting import METHODS, compose, multiplier_for, rounds_for, stable_epsilon
+from parley.accounting import METHODS, compose, multiplier_for, rounds_for
 from parley.accounting.compose import Method
-from parley.accounting.meaning import (
-    approximate_posterior,
-    belief_bound,
-    epsilon_for_belief,
-    error_tradeoff,
-    least_total_error,
-    min_entropy_leakage,
-    posterior_bounds,
-)
+from parley.accounting.equal_privacy import equal_privacy
+from parley.accounting.explanation import explanation, sentences
+from parley.accounting.meaning import error_tradeoff
 from parley.accounting.stable_bounds import sampling_rate
 from parley.cli.budget_curves import curve_command
-from parley.cli.screen import console, print_json
+from parley.cli.screen import console, print_json, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.mechanisms import Event, Gaussian, Geometric, Laplace, Stable
+from parley.mechanisms import Event
 from parley.mechanisms.bounded import REPLACE_ONE
 from parley.mechanisms.stable import check_alpha
+from parley.numerals import number
 from parley.report import figures
-from parley.report.tables import number, percent, terminal_table
 from parley.validate import positive, whole
 
 budget_app = typer.Typer(
@@ -56,26 +48,7 @@ def explain(
     Example:  parley budget explain --epsilon 1 --prior 0.01
     """
     require_folder(plot)
-    positive(epsilon, "epsilon")
-    whole(people, "people", least=2)
-    failure = 0.0
-    if delta > 0:
-        low, high, failure = approximate_posterior(epsilon, delta, prior)
-    else:
-        low, high = posterior_bounds(epsilon, prior)
-    pure = delta == 0  # the last two statements are proved for pure epsilon only
-    content: dict[str, Any] = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "prior": prior,
-        "posterior": {"low": low, "high": high, "failure": failure},
-        "least_total_error": least_total_error(epsilon, delta),
-        "detection_at_5_percent_false_alarms": 1 - float(error_tradeoff(epsilon, delta, 0.05)),
-        "min_entropy_leakage_bits": min_entropy_leakage(epsilon, 1, 2) if pure else None,
-        "belief_bound": belief_bound(epsilon, people) if pure else None,
-        "epsilon_for_belief_one_half": epsilon_for_belief(0.5, people) if pure and people > 2 else None,
-        "adjacency": REPLACE_ONE,
-    }
+    content = explanation(epsilon, delta, prior, people)
     if plot is not None:
         rates = np.linspace(0, 1, 501)
         figures.save(figures.error_tradeoff(rates, error_tradeoff(epsilon, delta, rates), epsilon, delta), plot)
@@ -85,35 +58,6 @@ def explain(
     console.print(f"[bold]ε = {number(epsilon)}" + (f", δ = {number(delta)}" if delta else "") + "[/bold]")
     for sentence in sentences(content, people):
         console.print(f"• {sentence}")
-
-
-def sentences(content: dict[str, Any], people: int) -> list[str]:
-    """What the numbers of `explain` say, for people; bounds are rounded to the side on which they hold."""
-    posterior = content["posterior"]
-    said = []
-    if posterior["failure"] < 1:
-        low, high, failure = percent(posterior["low"], "below"), percent(posterior["high"], "above"), posterior["failure"]
-        except_for = f", except with probability at most {number(failure, side='above')}" if failure else ""
-        said.append(
-            f"Somebody who believes something about a person with probability {percent(content['prior'])} cannot, after seeing the "
-            f"release, believe it with more than {high} or less than {low}{except_for}."
-        )
-    said.append(
-        "Whoever tests whether a person's record was used, and raises a false alarm in 5% of cases, finds it in at most "
-        f"{percent(content['detection_at_5_percent_false_alarms'], 'above')} of cases; false alarms and misses add up to at least "
-        f"{percent(content['least_total_error'], 'below')}."
-    )
-    if content["belief_bound"] is not None:
-        bits, belief = number(content["min_entropy_leakage_bits"], side="above"), percent(content["belief_bound"], "above")
-        said += [
-            f"Of a yes-or-no fact about one person at most {bits} bits become known.",
-            f"Whoever must tell which of {people} people is missing cannot be surer than {belief} of a guess.",
-        ]
-    return [
-        *said,
-        "This holds for the worst person and an adversary who knows everybody else's record. Two tables are neighbours if one "
-        f"person's records are replaced ({REPLACE_ONE}).",
-    ]
 
 
 @budget_app.command("compose")
@@ -224,41 +168,12 @@ def compare(
 
     Example:  parley budget compare --epsilon 1 --dimension 10 --rounds 100
     """
-    whole(dimension, "dimension")
-    l1 = positive(sensitivity, "sensitivity") * math.sqrt(dimension)
-    share = Fraction(str(positive(epsilon, "epsilon"))) / whole(rounds, "rounds")
-    pure: list[tuple[str, Laplace | Geometric | Stable]] = [("laplace", Laplace.calibrate(share, l1))]
-    if float(l1).is_integer():
-        pure.append(("geometric", Geometric.calibrate(share, l1)))
-    pure += [(f"stable, α = {alpha}", Stable.calibrate(share, l1, alpha)) for alpha in (1.5, 1.9, 1.999)]
-    entries: list[dict[str, Any]] = [
-        {"mechanism": name, "guarantee": "pure", "scale": m.scale, "expected_distortion": m.expected_distortion} for name, m in pure
-    ]
-    gaussian = Gaussian.calibrate(Fraction(str(epsilon)), delta, sensitivity, rounds)
-    entries.append(
-        {
-            "mechanism": "gaussian",
-            "guarantee": "delta",
-            "scale": gaussian.sigma,
-            "expected_distortion": gaussian.expected_distortion,
-        }
-    )
-    spreads = [_spread_entry(alpha, sensitivity, delta) for alpha in (2.0, 1.999, 1.9, 1.5)]
+    content = equal_privacy(epsilon, delta, dimension, sensitivity, rounds)
     if as_json:
-        print_json(
-            {
-                "epsilon": epsilon,
-                "delta": delta,
-                "dimension": dimension,
-                "rounds": rounds,
-                "adjacency": REPLACE_ONE,
-                "mechanisms": entries,
-                "epsilon_by_spread": spreads,
-            }
-        )
+        print_json(content)
         return
     rows = [["mechanism", "guarantee", "noise scale", "E|noise| a number"]]
-    for e in entries:
+    for e in content["mechanisms"]:
         promise = "pure" if e["guarantee"] == "pure" else f"δ = {number(delta)}"
         rows.append([str(e["mechanism"]), promise, number(e["scale"], side="above"), number(e["expected_distortion"])])
     title = f"Noise for ε = {number(epsilon)} in {dimension} dimension(s), {rounds} round(s), L2 sensitivity {number(sensitivity)}"
@@ -266,19 +181,13 @@ def compare(
     console.print()
     head = ["stable noise, scale = sensitivity", "1 coordinate", "4", "64", "worst spread", "every direction: at most"]
     table = [head]
-    for s in spreads:
+    for s in content["epsilon_by_spread"]:
         bounds = [
             number(s[k], side="below" if k == "low" else "above") for k in ("spread_1", "spread_4", "spread_64", "low", "high")
         ]
         table.append([f"α = {s['alpha']}", *bounds])
     console.print(terminal_table(table, f"ε at δ = {number(delta)} of one release, by how a difference is spread ({REPLACE_ONE})"))
     console.print("The one-coordinate column is the dissertation's; a guarantee is the last column.", style="dim")
-
-
-def _spread_entry(alpha: float, sensitivity: float, delta: float) -> dict[str, float]:
-    bound = stable_epsilon(alpha, sensitivity, delta, l2_sensitivity=sensitivity)
-    figures_by_spread = {f"spread_{m}": stable_epsilon(alpha, 1.0, delta, spread=m).high for m in (1, 4, 64)}
-    return {"alpha": alpha, **figures_by_spread, "low": bound.low, "high": bound.high}
 
 
 def mechanism_kind(name: str, alpha: float | None) -> Kind:

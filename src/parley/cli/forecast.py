@@ -5,21 +5,14 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json, progress_bar
-from parley.cli.terms_file import write_terms
+from parley.cli.screen import console, print_json, progress_bar, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.forecasting import Forecast, Proposal, ReleasedMoments, Source, Stated, forecast
 from parley.forecasting import plan as make_plan
 from parley.report import figures
-from parley.report.tables import number, terminal_table
-from parley.terms import load_terms
-
-METHODS = {
-    "curvature-moments": "moments of the algorithm by curvature alone, which a clip, a box or a corner may upset",
-    "exact-moments": "exact moments of the algorithm on the pilot's landscape",
-    "pilot-run": "the algorithm itself, run on the pilot with the owners' noise",
-}
+from parley.report import forecast as said
+from parley.terms import load_terms, write_terms
 
 
 def forecast_command(
@@ -97,63 +90,24 @@ def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> str
     return None if pilot is None else str(pilot)
 
 
-def show_plan(proposal: Proposal) -> None:
-    """What the planner tried, and the lines to put into the terms."""
-    best, written = proposal.best, proposal.choices[0]
-    rows = [["choice", "rounds", "step", "clip", "ψ", "against as written"]]
-    for choice in proposal.choices:
-        against = written.relative_fitness / choice.relative_fitness if choice.relative_fitness > 0 else float("inf")
-        name = f"[bold]{choice.label}[/bold]" if choice is best else choice.label
-        settings = [number(choice.step), number(choice.clip), number(choice.relative_fitness)]
-        rows.append(
-            [name, str(choice.horizon), *settings, f"{against:.3g} x better" if against >= 1 else f"{1 / against:.3g} x worse"]
-        )
-    console.print()
-    console.print(terminal_table(rows, "The same budgets, spent otherwise"))
-    if not best.relative_fitness < 0.95 * proposal.nobody:
-        console.print(
-            "\nAt these budgets no choice is better than the model that asks nobody; ask for more records or larger budgets."
-        )
-        return
-    if best is written:
-        console.print("\nThe terms are as good as any of these.")
-        return
-    lines = ["\\[learning]", f'algorithm = "{best.algorithm}"', f"horizon = {best.horizon}"]
-    lines += [] if best.step is None else [f"step = {best.step:g}"]
-    lines += [] if best.local_steps is None else [f"local_steps = {best.local_steps}"]
-    lines += ["\\[privacy]", f'mechanism = "{best.mechanism}"']
-    lines += [] if best.clip is None else [f"clip = {best.clip:g}"]
-    lines += [f"delta = {best.delta:g}"] if best.delta > 0 else []
-    console.print("\nFor the terms file:\n  " + "\n  ".join(lines))
-
-
 def show(result: Forecast) -> None:
     """The forecast as tables."""
-    fitness, excess = result.relative_fitness, result.excess_cost
-    console.print(
-        f"[bold]Expected relative fitness ψ = {number(fitness.mean)}[/bold]  ({result.coverage}: {number(fitness.low)} to "
-        f"{number(fitness.high)}, for what the pilot leaves open)"
-    )
-    if result.run_quartiles is not None:
-        low, _, high = result.run_quartiles
-        console.print(f"half of all runs end between {number(low)} and {number(high)}", style="dim")
-    console.print(f"excess training cost {number(excess.mean)}; by {METHODS[result.method]}", style="dim")
-    expected = ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in result.metrics.items() if value is not None)
-    if expected:
-        console.print(f"on the pilot's rows: {expected}", style="dim")
+    console.print(said.headline(result), style="bold")
+    for detail in said.details(result):
+        console.print(detail, style="dim")
     console.print()
-    rows = [["owner", "test cost alone", "together", "gain", "worth it from ε", "worth to the others"]]
-    for owner in result.owners:
-        even = owner.break_even_epsilon
-        needed = "never" if even is None else "always" if even == 0 else number(even)
-        costs = [number(v, 5) for v in (owner.alone, owner.together)]
-        rows.append([owner.name, *costs, number(owner.gain, 3), needed, number(owner.marginal_value, 3)])
-    console.print(terminal_table(rows, "Together or alone, if all owners' data follow one law"))
-    left_out = [owner.name for owner in result.owners if owner.name not in result.best_coalition]
-    if left_out:
-        console.print(f"\nBetter without {', '.join(left_out)}: the noise of so small a budget adds more than the records bring.")
+    console.print(terminal_table(said.owner_rows(result), said.OWNERS))
+    without = said.better_without(result)
+    if without is not None:
+        console.print(f"\n{without}")
     for warning in result.warnings:
         console.print(f"Note: {warning}.", style="yellow")
-    console.print(
-        "Owners that differ should judge the trained model on their own rows (parley score) before believing this.", style="dim"
-    )
+    console.print(said.CAVEAT, style="dim")
+
+
+def show_plan(proposal: Proposal) -> None:
+    """What the planner tried, and the lines to put into the terms."""
+    console.print()
+    console.print(terminal_table(said.plan_rows(proposal), said.PLAN, bold=proposal.choices.index(proposal.best)))
+    console.print()
+    console.print(said.plan_advice(proposal), markup=False)

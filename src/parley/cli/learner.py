@@ -11,17 +11,17 @@ from rich.live import Live
 from rich.table import Table
 
 from parley.cli.extras import extras
-from parley.cli.owner import require_shared_sample
-from parley.cli.screen import console, errors_console, print_json
-from parley.cli.train import guarantee, show_scores
+from parley.cli.screen import console, errors_console, print_json, terminal_table
+from parley.cli.train import show_scores
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.learning.algorithm import State
 from parley.learning.deployed import learn, prepare_run
+from parley.numerals import number
 from parley.outcome import Result
+from parley.outcome.guarantee import guarantee, kind_of_run
 from parley.owner import Agreement
-from parley.report.tables import number, terminal_table
-from parley.schedule import make_schedule
+from parley.report.training import remote_owner_rows
 from parley.terms import Terms, load_terms
 from parley.validate import positive
 
@@ -29,12 +29,6 @@ if TYPE_CHECKING:
     from parley.exchange.federation import Federation, PeerStatus
     from parley.exchange.remote import Peer
     from parley.exchange.remote_host import RemoteHost
-
-BY_THEIR_WORD = (
-    "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger, at the cost that the terms "
-    "say, and no answer was larger than the agreed bound and noise can make it. What an owner computed it from, and with which noise, "
-    "only its own people can see."
-)
 
 learner_app = typer.Typer(no_args_is_help=True, help="For the analyst who trains: run the rounds with owners that are elsewhere.")
 
@@ -66,7 +60,7 @@ def run_command(
     for file in (save, save_own, checkpoint):
         require_folder(file)
     terms = load_terms(terms_file)
-    require_shared_sample(terms)
+    terms.require_shared_sample()
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
     run = prepare_run(terms, kept, save)
     begin = run.begin(resume)
@@ -204,18 +198,11 @@ def status_table(terms: Terms, known: "dict[str, PeerStatus]", done: int) -> Tab
 
 
 def show(result: Result, federation: "Federation", unheard: list[str]) -> None:
-    """The report of a deployed run. Who was late in the end and could not be reached may have spent more than it is known to."""
-    console.print(BY_THEIR_WORD, style="italic")
+    """The report of a deployed run."""
+    console.print(kind_of_run(result), style="italic")
     console.print()
-    turns = make_schedule(result.terms)
-    rows = [["owner", "records", "ε promised", "ε spent", "answers used", "mean latency"]]
-    for o in result.owners:
-        status = federation.status.get(o.name)
-        latency = None if status is None else status.mean_seconds
-        at_least = o.name in unheard and o.epsilon_spent is not None
-        spent = f"{'≥ ' if at_least else ''}{number(o.epsilon_spent, side='below' if at_least else 'above')}"
-        figures = [f"{o.records:,}", number(o.epsilon, side="above"), spent, f"{o.answers} of {len(turns.rounds_of(o.name))}"]
-        rows.append([o.name, *figures, "–" if latency is None else f"{1e3 * latency:.1f} ms"])
+    latency = {name: status.mean_seconds for name, status in federation.status.items()}
+    rows = remote_owner_rows(result, latency, unheard)
     console.print(terminal_table(rows, result.terms.title or "Owners"))
     console.print()
     show_scores(result)

@@ -5,16 +5,13 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json
-from parley.cli.terms_file import write_terms
+from parley.cli.screen import console, print_json, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.games.budget_game import EXACT_UP_TO
 from parley.games.negotiate import Negotiation, negotiate
-from parley.games.payments import spending_curves
-from parley.report import figures, game_figures
-from parley.report.tables import number, terminal_table
-from parley.terms import Terms, load_terms
+from parley.report import figures
+from parley.report import negotiation as said
+from parley.terms import load_terms, write_terms
 
 
 def negotiate_command(
@@ -53,9 +50,9 @@ def negotiate_command(
         raise SettingError("--balanced: expected --target beside it; without a target nobody is paid")
     result = negotiate(terms, None if pilot is None else str(pilot), target, balanced)
     if write is not None:
-        write_terms(agreed_terms(result), write)
+        write_terms(result.agreed_terms(), write)
     if plot is not None:
-        draw(result, plot)
+        figures.save(said.figure(result), plot)
     if as_json:
         print_json(result.to_json())
     else:
@@ -66,53 +63,13 @@ def negotiate_command(
 
 def show(result: Negotiation) -> None:
     """The deal as a table and a few sentences."""
-    if result.relative_fitness is None:
-        found = "is" if result.game.owners <= EXACT_UP_TO else "was found"
-        console.print(f"[bold]Nobody joins:[/bold] there {found} no coalition in which every member does better than alone.")
-    else:
-        console.print(f"[bold]Expected relative fitness ψ = {number(result.relative_fitness)}[/bold]")
+    console.print(said.headline(result), style="bold")
     console.print()
-    paid = result.target is not None
-    rows = [["owner", "joins", "budget ε", "gain in test cost", *(["payment"] if paid else []), "payoff"]]
-    for owner in result.owners:
-        money = [number(owner.payment)] if paid else []
-        joins = "yes" if owner.participates else "stays out"
-        rows.append([owner.name, joins, number(owner.epsilon), number(owner.gain, 3), *money, number(owner.payoff)])
-    console.print(terminal_table(rows, "The cheapest contracts found" if paid else "What each owner would choose"))
+    console.print(terminal_table(said.owner_rows(result), said.title(result)))
     console.print()
-    if paid:
-        console.print(f"The learner pays {number(result.deal.spend)} in all." + _posted(result))
-    if result.price_of_privacy is not None:
-        lost = f"{result.price_of_privacy:.1%}"
-        console.print(f"Price of privacy: {lost} of what everyone could gain together without noise is lost.")
-    console.print(f"Checked: no owner gains more than {number(result.largest_gain, 2)} by another choice of its own.", style="dim")
+    for sentence in said.prices(result):
+        console.print(sentence)
+    console.print(said.checked(result), style="dim")
     for warning in result.warnings:
         console.print(f"Note: {warning}.", style="yellow")
-    console.print("Assumes that the owners' data follow one law and that they state their values truthfully.", style="dim")
-
-
-def _posted(result: Negotiation) -> str:
-    if result.posted is None:
-        return ""
-    return f" One price for all, {number(result.posted.price)} for each unit of ε, would cost {number(result.posted.spend)}."
-
-
-def agreed_terms(result: Negotiation) -> Terms:
-    """The terms with the deal's budgets; whoever stays out is left out. Six digits of a budget are kept."""
-    chosen = {owner.name: owner.epsilon for owner in result.owners if owner.epsilon is not None}
-    if not chosen:
-        raise SettingError("--write: nobody joins, so there is nothing to agree on; a --target may bring owners in by payments")
-    quorum, shared = result.terms.learning.quorum, result.terms.privacy.shared_records
-    return result.terms.changed(
-        learning={"quorum": None if quorum is None else min(quorum, len(chosen))},  # neither may exceed the number of owners
-        privacy={"shared_records": min(shared, len(chosen))},
-        owners={name: {"epsilon": float(f"{epsilon:.6g}")} for name, epsilon in chosen.items()},
-        only=chosen,
-    )
-
-
-def draw(result: Negotiation, plot: Path) -> None:
-    """Payoffs by own budget with the choices marked, and quality against spend."""
-    epsilons, payoffs = result.payoff_curves()
-    chosen = {owner.name: owner.epsilon for owner in result.owners if owner.epsilon is not None}
-    figures.save(game_figures.negotiation(epsilons, payoffs, chosen, spending_curves(result.game)), plot)
+    console.print(said.CAVEAT, style="dim")

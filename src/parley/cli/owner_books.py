@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from parley.account import Account
-from parley.cli.screen import console, errors_console, print_json
+from parley.cli.screen import console, errors_console, print_json, terminal_table
 from parley.errors import SettingError, UnknownTerms
 from parley.identity.settings import OwnerSettings, load_owner
 from parley.ledger import Ledger
 from parley.ledger.backup import back_up, restore
-from parley.report.tables import number, terminal_table
+from parley.numerals import number
 from parley.schedule import agreed_answers
 from parley.serving.acceptance import Acceptances
 from parley.serving.daemon_lock import daemon_lock

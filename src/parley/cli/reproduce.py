@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json
+from parley.cli.screen import console, print_json, terminal_table
 from parley.cli.wu2019 import wu2019
 from parley.durable import require_folder
+from parley.numerals import number
 from parley.report import figures, game_figures
-from parley.report.tables import number, terminal_table
 from parley.reproduce import compensation_games, joint_learning_game
 
 reproduce_app = typer.Typer(no_args_is_help=True, help="A source document's numbers again: published beside recomputed.")

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json
-from parley.cli.train import owner_table
+from parley.cli.screen import console, print_json, terminal_table
+from parley.learning.owners import owner_table
 from parley.outcome import load_model, score
 from parley.owner import Owner
-from parley.report.tables import number, terminal_table
+from parley.report.verdict import INSIDE, headline, verdict_rows
 from parley.terms import load_terms
 
 
@@ -32,12 +32,6 @@ def score_command(
     if as_json:
         print_json(verdict.to_json())
         return
-    rows = [[f"{verdict.rows:,} held-out rows of {owner}", "together", "alone"]]
-    rows.append(["cost", number(verdict.cost_together), number(verdict.cost_alone)])
-    for name, value in verdict.together.items():
-        if value is not None:
-            rows.append([name.replace("_", " "), number(value), number(verdict.alone[name])])
-    console.print(terminal_table(rows))
-    better = "together" if verdict.gain > 0 else "alone"
-    console.print(f"\n[bold]Better for {owner}'s own rows: {better}.[/bold]")
-    console.print("Computed from private rows without noise: keep it inside.", style="dim")
+    console.print(terminal_table(verdict_rows(verdict)))
+    console.print(f"\n[bold]{headline(verdict)}[/bold]")
+    console.print(INSIDE, style="dim")

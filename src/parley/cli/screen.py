@@ -1,13 +1,15 @@
 """Where output goes: results to stdout, progress and remarks to stderr."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:  # who looks at a ledger does not wait for statistics libraries
     from parley.learning.train import Progress as Report
@@ -33,3 +35,19 @@ def progress_bar(label: str) -> "Iterator[Report]":
 def print_json(content: dict[str, Any]) -> None:
     """One JSON object on stdout."""
     typer.echo(json.dumps(content, indent=2, allow_nan=False))
+
+
+def terminal_table(rows: Sequence[Sequence[str]], title: str = "", bold: int | None = None) -> Table:
+    """A table whose first row is its head; the first column holds names, the others numbers. `bold` is the row to point out.
+
+    Cells are shown as they are: what somebody wrote into a title is no markup.
+    """
+    head, *body = rows
+    table = Table(
+        title=Text(title) if title else None, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False
+    )
+    for place, name in enumerate(head):
+        table.add_column(Text(name), justify="left" if place == 0 else "right")
+    for place, row in enumerate(body):
+        table.add_row(*map(Text, row), style="bold" if place == bold else None)
+    return table

@@ -1,30 +1,20 @@
 """`parley train`: train the joint model of a terms file on one machine."""
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from parley.accounting.budget import exact
-from parley.cli.screen import console, print_json, progress_bar
+from parley.cli.screen import console, print_json, progress_bar, terminal_table
 from parley.durable import require_folder
-from parley.errors import LedgerError, SettingError, TermsError
-from parley.learning.algorithms import make_algorithm
+from parley.errors import SettingError
+from parley.learning.owners import accepting_owners, open_owners
 from parley.learning.train import train
-from parley.ledger import Ledger
 from parley.outcome import Result
-from parley.outcome.scores import Scores
-from parley.owner import Owner, reservation
+from parley.outcome.guarantee import guarantee, kind_of_run
 from parley.report import figures
-from parley.report.tables import number, percent, terminal_table
-from parley.terms import OwnerTerms, Terms, load_terms
-
-SIMULATION = (
-    "Simulation, not a release: the noise is seeded and fast, not safe against floating-point attacks, and the quality figures "
-    "were computed from the private tables. Terms that were tuned by looking at them carry what was seen."
-)
-RELEASE = "Release: the noise is safe, every answer was debited in the owners' ledgers, and nothing else left their tables."
+from parley.report.training import owner_rows, quality_rows, score_rows, score_title
+from parley.terms import load_terms
 
 
 def train_command(
@@ -86,47 +76,9 @@ def train_command(
         show(result)
 
 
-def open_owners(terms: Terms) -> list[Owner]:
-    """The owners of a terms file with their tables, for a simulation."""
-    return [Owner(part.name, owner_table(part)) for part in terms.owners]
-
-
-def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float) -> list[Owner]:
-    """The owners with their durable ledgers, the terms accepted by all - or by none, if anything is wrong with one of them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    tables = [owner_table(part) for part in terms.owners]
-    trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
-    agreements = [owner.prepare(terms) for owner in trial]
-    make_algorithm(agreements[0].setup)
-    owners = []
-    for part, table in zip(terms.owners, tables, strict=True):
-        path = folder / f"{part.name}.ledger"
-        if lifetime is None and not path.exists():
-            raise LedgerError(f"{path}: no such ledger; --lifetime EPS makes it, with that budget for the table's whole life")
-        promised = reservation(terms, part.name)
-        if not path.exists() and (promised.epsilon > exact(lifetime or 0.0) or promised.delta > Fraction(str(lifetime_delta))):
-            raise LedgerError(
-                f"{path}: these terms need a lifetime budget of at least ε = {float(promised.epsilon):g} and δ = "
-                f"{float(promised.delta):g}: --lifetime, --lifetime-delta. No ledger was made: its budget is for ever"
-            )
-        ledger = Ledger(path, lifetime, lifetime_delta)
-        owners.append(Owner(part.name, table, ledger=ledger))
-        ledger.require_room(promised)
-    for owner in owners:
-        owner.accept(terms)
-    return owners
-
-
-def owner_table(part: OwnerTerms) -> str:
-    """Where an owner's table lies."""
-    if part.data is None:
-        raise TermsError(f"owners.{part.name}.data: missing; training on one machine needs every owner's table")
-    return part.data
-
-
 def show(result: Result) -> None:
     """The result as tables."""
-    console.print(RELEASE if result.released else SIMULATION, style="italic")
+    console.print(kind_of_run(result), style="italic")
     console.print()
     console.print(terminal_table(owner_rows(result), result.terms.title or "Owners"))
     console.print()
@@ -138,68 +90,8 @@ def show(result: Result) -> None:
     console.print(f"terms {result.terms_hash[:16]}…   {result.replicates} run(s), {result.seconds:.1f} s", style="dim")
 
 
-def owner_rows(result: Result) -> list[list[str]]:
-    """Who promised and spent what."""
-    rows = [["owner", "records", "ε promised", "ε spent", "records clipped"]]
-    for o in result.owners:
-        rows.append(
-            [
-                o.name,
-                f"{o.records:,}",
-                number(o.epsilon, side="above"),
-                number(o.epsilon_spent, side="above"),
-                percent(o.clipped_share),
-            ]
-        )
-    return rows
-
-
-def quality_rows(result: Result) -> list[list[str]]:
-    """How good the model is, beside the one without privacy."""
-    rows = [["quality", "private", "without privacy"]]
-    fitness = result.relative_fitness
-    if fitness is not None:
-        rows.append(["relative fitness ψ", number(fitness["mean"]), "0"])
-        if result.replicates > 1:
-            rows.append(["  middle half of the runs", f"{number(fitness['q25'])} to {number(fitness['q75'])}", ""])
-    rows.append(["training cost", number(result.cost), number(result.optimal_cost)])
-    for name, value in result.metrics.items():
-        if value is not None:
-            rows.append([f"held-out {name.replace('_', ' ')}", number(value), number(result.optimal_metrics[name])])
-    return rows
-
-
 def show_scores(result: Result) -> None:
     """What the owners released about the model's quality, if anything."""
     if result.scores is not None:
-        title = "Released scores, ± noise" if result.released else "Simulated scores, ± noise"
-        console.print(terminal_table(score_rows(result.scores), title))
+        console.print(terminal_table(score_rows(result.scores), score_title(result)))
         console.print()
-
-
-def score_rows(scores: Scores) -> list[list[str]]:
-    """Every owner's figures and everybody's, each with one standard error."""
-    names = list(scores.pooled.figures)
-    rows = [["owner", "held-out rows", *(name.replace("_", " ") for name in names)]]
-    for score in (*scores.owners, scores.pooled):
-        figures = [score.figures[name] for name in names]
-        shown = ["–" if f is None else f"{number(f.value, 3)} ± {number(f.standard_error, 2)}" for f in figures]
-        rows.append([score.name, f"{score.rows:,}", *shown])
-    return rows
-
-
-def guarantee(result: Result) -> str:
-    """What was promised, in words."""
-    privacy = result.terms.privacy
-    people = "one person (one record)" if privacy.person is None else f"one person (at most {privacy.records_per_person} record(s))"
-    subject = "Guarantee: each owner's answers together are" if result.released else "A release by these terms is"
-    if result.by_word:
-        subject = "What the terms promise, and each owner's own software keeps: each owner's answers together are"
-    text = (
-        f"{subject} ε-differentially private with the owner's ε and δ = {privacy.delta:g}; two tables are neighbours if they "
-        f"differ in {people}, {result.adjacency}."
-    )
-    if privacy.shared_records > 1:
-        epsilon = number(result.shared_record_epsilon, side="above")
-        text += f" A record that {privacy.shared_records} owners hold is covered by ε = {epsilon} over all of them."
-    return text

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json, progress_bar
+from parley.cli.screen import console, print_json, progress_bar, terminal_table
 from parley.errors import SettingError
 from parley.report import figures
-from parley.report.tables import terminal_table
 from parley.reproduce.markets import data_folder
 from parley.reproduce.value_of_collaboration import FIGURES, reproduce
 

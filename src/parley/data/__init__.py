@@ -1,14 +1,16 @@
 """Tables: reading, checking, bounding, coding, splitting, and an embedded synthetic loan book."""
 
-from parley.data.design import Design
+from parley.data.design import Design, Summable
+from parley.data.fitting import fit_preparation, listed_features
 from parley.data.lending import synthetic_lending
-from parley.data.preparation import Preparation, fit_preparation, listed_features
+from parley.data.preparation import Preparation
 from parley.data.split import split_by_column, split_consecutive, split_dirichlet
 from parley.data.table import read_table
 
 __all__ = [
     "Design",
     "Preparation",
+    "Summable",
     "fit_preparation",
     "listed_features",
     "read_table",

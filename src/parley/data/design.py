@@ -18,6 +18,7 @@ Why no magnitude breaks a sensitivity (S = SMALLEST = 1e-50, H = LARGEST = 1e50,
   of x, which is more since |f| >= S.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,8 +36,57 @@ BLOCK = 4096  # rows summed at once: small enough for the cache, and part of the
 UNIT = 2.0**-53  # relative error of one floating-point operation
 
 
+class Summable(ABC):
+    """Prepared rows that can be summed over, wherever they lie: all that an owner's answers need of a table."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many rows."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """p: how many numbers a row has."""
+
+    @property
+    @abstractmethod
+    def statistics(self) -> tuple[Floats, Floats, float]:
+        """(X'WX, X'Wy, y'Wy) / n: all that a squared loss ever needs of the table. Computed once."""
+
+    @abstractmethod
+    def sum(self, part: Callable[["Design"], Floats]) -> Floats:
+        """part(block) added up over blocks of at most `BLOCK` rows, every row once.
+
+        Formal guarantee: with the rounding error that `summation_slack` says, and the same to the bit every time.
+        """
+
+    @abstractmethod
+    def in_memory(self) -> "Design":
+        """The rows themselves, or a `DataError` where they are too many to hold."""
+
+    @property
+    @abstractmethod
+    def studied(self) -> "Design | None":
+        """The rows themselves, where nobody outside sees how long a sum takes and its work may depend on what they hold; else None."""
+
+    @abstractmethod
+    def for_studies(self) -> "Summable":
+        """The same rows where nothing leaves the machine."""
+
+    def derived(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What somebody computes of this table, computed once."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        value: T = self._derived[key]
+        return value
+
+    @cached_property
+    def _derived(self) -> dict[Hashable, Any]:
+        return {}
+
+
 @dataclass(frozen=True, eq=False)
-class Design:
+class Design(Summable):
     """Rows `X` [n, p], targets `y` [n] (classes as -1 and 1) and record weights [n].
 
     >>> Design(np.ones((4, 2)), np.zeros(4), np.ones(4)).statistics[0]
@@ -61,8 +111,14 @@ class Design:
         return Design(self.X[kept], self.y[kept], self.weight[kept], self.study)
 
     def for_studies(self) -> "Design":
-        """The same rows where nothing leaves the machine."""
         return replace(self, study=True)
+
+    def in_memory(self) -> "Design":
+        return self
+
+    @property
+    def studied(self) -> "Design | None":
+        return self if self.study else None
 
     @property
     def width(self) -> int:
@@ -84,7 +140,6 @@ class Design:
         return [Design(self.X[rows], self.y[rows], self.weight[rows]) for rows in self.blocks]
 
     def sum(self, part: Callable[["Design"], Floats]) -> Floats:
-        """part(block) added up over blocks of at most `BLOCK` rows, in their order."""
         return sum_blocks(part, self.pieces)
 
     def row_norms(self, norm: str) -> Floats:
@@ -101,7 +156,6 @@ class Design:
 
     @cached_property
     def statistics(self) -> tuple[Floats, Floats, float]:
-        """(X'WX, X'Wy, y'Wy) / n, summed block by block: all that a squared loss ever needs of the table."""
         p = self.width
         A, b, c = np.zeros((p, p)), np.zeros(p), 0.0
         for rows in self.blocks:
@@ -111,35 +165,6 @@ class Design:
             b += XW.T @ y
             c += float((y * w) @ y)
         return A / len(self), b / len(self), c / len(self)
-
-    @cached_property
-    def best_fit(self) -> tuple[Floats, float, Floats]:
-        """(theta, mean weighted squared residual, its gradient there) of least squares: where a squared loss is measured from."""
-        A, b, _ = self.statistics
-        theta: Floats = np.asarray(np.linalg.lstsq(A, b, rcond=None)[0], dtype=np.float64)
-        residual, slope = 0.0, np.zeros(self.width)
-        for rows in self.blocks:
-            X, w = self.X[rows], self.weight[rows]
-            error = X @ theta - self.y[rows]
-            residual += float((error * w) @ error)
-            slope += 2 * (error * w) @ X
-        return theta, residual / len(self), slope / len(self)
-
-    def derived(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What somebody computes of this table, computed once."""
-        if key not in self._derived:
-            self._derived[key] = make()
-        value: T = self._derived[key]
-        return value
-
-    @cached_property
-    def _derived(self) -> dict[Hashable, Any]:
-        return {}
-
-    @property
-    def summation_slack(self) -> float:
-        """Relative error of a mean over the rows."""
-        return summation_slack(len(self), self.width)
 
 
 def summation_slack(rows: int, width: int) -> float:

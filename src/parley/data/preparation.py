@@ -4,32 +4,25 @@ Formal guarantee: a prepared row is a function of that row, the terms and the pu
 replacing one record of the table replaces one row of the design.
 
 Formal guarantee: every prepared feature and target is 0 or from `SMALLEST` to `LARGEST` in size, whatever double the cell held, and
-not above `feature_bound` and `target_bound`. Subtracting the centre, dividing by the scale, clipping and rounding to the grid of
-`settle` each keep the order of numbers, in floating point too; so what holds of the ends of an interval holds of all within.
+not above `feature_bound` and `target_bound`. Subtracting the centre, dividing by the scale, clipping and rounding to a grid
+(`grid.settle`) each keep the order of numbers, in floating point too; so what holds of the ends of an interval holds of all within.
 """
 
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.decomposition import PCA
 
-from parley.data.design import Design
+from parley.data.design import Design, Summable
+from parley.data.grid import settle
 from parley.data.streamed import ParquetFolder, StreamedDesign
-from parley.data.table import Rows, codes, is_text, keep_per_person, names, numbers, read_table, require_columns
+from parley.data.table import Rows, codes, keep_per_person, numbers, require_columns
 from parley.errors import DataError
 from parley.terms import Model, Terms, training_records
-from parley.validate import LARGEST, SMALLEST, Floats
-
-PUBLIC = "public sample"
-
-GRID = 2.0**-166  # the least power of two above SMALLEST
-SHIFT = 1.5 * 2**52 * GRID  # around it neighbouring floats lie GRID apart, so adding and subtracting it rounds to the grid
+from parley.validate import LARGEST, Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +100,7 @@ class Preparation:
     def columns(self, frame: Rows, name: str) -> Floats:
         """The same by columns [p, n]: as files hold them, and in one stretch for every step on the way."""
         require_columns(frame, self.features, name)
-        return self._prepared((self._column(frame, column, name) for column in self.features), len(frame))
+        return self._prepared((self.column(frame, column, name) for column in self.features), len(frame))
 
     def transform(self, raw: Floats) -> Floats:
         """The design matrix of coded raw features [n, features]."""
@@ -132,7 +125,7 @@ class Preparation:
         """The targets [n]: clipped to their bounds, centred and scaled; two classes as -1 and 1; several as their places, 0, 1, 2, ..."""
         column = self.model.target
         require_columns(frame, [column], name)
-        y = self._column(frame, column, name)
+        y = self.column(frame, column, name)
         if self.model.task == "classes":
             unknown = np.flatnonzero(~(y < len(self.classes)))
             if unknown.size:
@@ -155,7 +148,7 @@ class Preparation:
             return np.array([weight.get(name, 1.0) for name in self.classes])[y.astype(np.intp)]
         return np.where(y > 0, weight.get("1", 1.0), weight.get("0", 1.0))
 
-    def designs(self, table: pd.DataFrame | ParquetFolder, terms: Terms, name: str) -> tuple[Design, Design]:
+    def designs(self, table: pd.DataFrame | ParquetFolder, terms: Terms, name: str) -> tuple[Summable, Summable]:
         """(training, held-out) designs of one owner's table, as the terms promise them.
 
         Rows are held out by their place in the table, never by their content: places are public, contents are not.
@@ -183,7 +176,7 @@ class Preparation:
         X, y = self.columns(rows, name).T, self.target(rows, name)
         return Design(X, y, self.weights(y))
 
-    def _streamed(self, folder: ParquetFolder, terms: Terms, name: str) -> tuple[Design, Design]:
+    def _streamed(self, folder: ParquetFolder, terms: Terms, name: str) -> tuple[Summable, Summable]:
         if terms.privacy.person is not None:
             raise DataError(
                 f"{name}: privacy.person: a streamed table cannot count each person's rows; give one file, or one row a person"
@@ -204,7 +197,8 @@ class Preparation:
         train[np.random.default_rng(0).permutation(rows)[training_records(rows, self.model.holdout) :]] = False
         return train
 
-    def _column(self, frame: Rows, column: str, name: str) -> Floats:
+    def column(self, frame: Rows, column: str, name: str) -> Floats:
+        """A raw column [n]: numbers, or names as their places in the agreed list."""
         if column in self.categories:
             return codes(frame, column, self.categories[column], name)
         return numbers(frame, column, name)
@@ -216,191 +210,6 @@ def _require_records(terms: Terms, name: str, found: int, note: str = "") -> Non
         raise DataError(f"{name}: the terms promise {declared} records, the table has {found}{note}")
 
 
-def fit_preparation(terms: Terms, example: pd.DataFrame | None = None) -> tuple[Preparation, Design | None]:
-    """The preparation that the terms and their public sample fix, and the public sample prepared by it.
-
-    `example` is consulted for its column names and kinds alone, and only where neither the terms nor a public sample list the
-    features.
-    """
-    model = terms.model
-    public = None if model.public is None else _read_public(model)
-    features = model.features or _numeric_columns(terms, example if public is None else public, public is not None)
-    categories = dict(model.categories)
-    if public is not None:
-        require_columns(public, [*features, model.target], PUBLIC)
-        for column in (*features, model.target):
-            named = model.task == "classes" and column == model.target
-            if column not in categories and (named or not _numeric(public, column)):
-                categories[column] = tuple(names(public, column, PUBLIC))
-    for key in ("bounds", "categories"):
-        for column in getattr(model, key):
-            if column not in (*features, model.target):
-                raise DataError(f"model.{key}.{column}: expected a feature or the target")
-    if model.task == "classes":
-        _require_classes(model, categories)
-    declared = {column: (0.0, float(len(names))) for column, names in categories.items()} | model.bounds
-    unbounded = (-np.inf, np.inf)
-    low, high = np.array([declared.get(column, unbounded) for column in features]).T
-    plain = Preparation(
-        model=model,
-        features=features,
-        categories=categories,
-        low=low,
-        high=high,
-        target_bounds=declared.get(model.target, unbounded),
-        centre=np.zeros(len(features)),
-        scale=np.ones(len(features)),
-    )
-    if public is None:
-        return plain, None
-    fitted = _fit_on_public(plain, public)
-    y = fitted.target(public, PUBLIC)
-    return fitted, Design(fitted.matrix(public, PUBLIC), y, fitted.weights(y))
-
-
-def _require_classes(model: Model, categories: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse classes that nobody listed, too few of them, or weights of others."""
-    classes = categories.get(model.target, ())
-    if len(classes) < 2:
-        raise DataError(
-            f"model.categories.{model.target}: expected the names of at least two classes, or a public sample that has them: which "
-            "classes there are must not depend on private rows"
-        )
-    for name in model.class_weight:
-        if name not in classes:
-            raise DataError(f"model.class_weight.{name}: expected one of the classes {', '.join(classes)}")
-
-
-def listed_features(terms: Terms, table: pd.DataFrame) -> tuple[str, ...] | None:
-    """The features that this table alone would suggest; None where the terms or a public sample list them."""
-    if terms.model.features is not None or terms.model.public is not None:
-        return None
-    return _numeric_columns(terms, table, public=False)
-
-
-def _fit_on_public(plain: Preparation, public: pd.DataFrame) -> Preparation:
-    """Fill in what only data can tell: missing bounds, centre and scale, principal components."""
-    model = plain.model
-    raw = np.column_stack([plain._column(public, column, PUBLIC) for column in plain.features])
-    low = np.where(np.isfinite(plain.low), plain.low, raw.min(axis=0))
-    high = np.where(np.isfinite(plain.high), plain.high, raw.max(axis=0))
-    y = plain._column(public, model.target, PUBLIC)
-    target_bounds, target_centre, target_scale = plain.target_bounds, 0.0, 1.0
-    if not model.classifies and not np.isfinite(target_bounds).all():
-        target_bounds = (float(y.min()), float(y.max()))
-        _require_bearable([model.target], np.array([target_bounds]).T)
-    if not model.classifies and model.has_intercept:
-        # With a constant among the features this only moves the origin: gradients start small, so a small clip will do.
-        bounded = _capped(y, *target_bounds)
-        target_centre, target_scale = float(bounded.mean()), float(_spread(bounded[:, None], [model.target])[0])
-    _require_bearable(plain.features, np.array([low, high]))
-    clipped = _capped(raw, low, high)
-    centre, scale = clipped.mean(axis=0), _spread(clipped, plain.features)
-    fitted = replace(
-        plain,
-        low=low,
-        high=high,
-        centre=centre,
-        scale=scale,
-        target_bounds=target_bounds,
-        target_centre=target_centre,
-        target_scale=target_scale,
-    )
-    if model.components is None:
-        return fitted
-    if not model.components <= min(raw.shape):
-        raise DataError(f"model.components = {model.components}: expected at most {min(raw.shape)}, the size of the public sample")
-    standard = (clipped - centre) / scale
-    with np.errstate(invalid="ignore"):  # shares of a variance that is 0, which nobody reads
-        rotation = np.ascontiguousarray(PCA(model.components, svd_solver="full").fit(standard).components_.T)
-    scores = standard @ rotation
-    low, high = (_capped(ends, -LARGEST, LARGEST) for ends in (scores.min(axis=0), scores.max(axis=0)))
-    return replace(fitted, rotation=rotation, component_low=low, component_high=high)
-
-
-def settle(values: Floats, low: Floats | float, high: Floats | float, out: Floats | None = None) -> Floats:
-    """Values clipped to [low, high], then rounded to the grid of `GRID` where they are small.
-
-    Formal guarantee: for limits within +-LARGEST the result is 0 or from SMALLEST to LARGEST in size, and larger values never become
-    smaller ones. With S = `SHIFT`, v + S - S is a multiple of GRID for |v| <= 2^51 GRID: v + S lies where floats are GRID apart, and
-    the subtraction is exact. Beyond, all floats in play are multiples of GRID/2 or coarser, and only |v| <= GRID/2 comes back as 0.
-    From 2^-60 on, 1e-18, a value returns as it was.
-
-    >>> settle(np.array([0.1, -3e-51, 1e-300, -1e300]), -1e50, 1e50)
-    array([ 1.e-01,  0.e+00,  0.e+00, -1.e+50])
-    """
-    settled: Floats = np.clip(values, low, high, out=out)
-    settled += SHIFT
-    settled -= SHIFT
-    return settled
-
-
 def _standard(ends: Floats, centre: Floats | float, scale: Floats | float) -> Floats:
     with np.errstate(over="ignore"):  # clipped next
         return np.clip((ends - centre) / scale, -LARGEST, LARGEST)
-
-
-def _capped(values: Floats, low: Floats | float, high: Floats | float) -> Floats:
-    """Values clipped to their bounds, and to a size that arithmetic can bear where there are none."""
-    return np.clip(values, np.maximum(low, -LARGEST), np.minimum(high, LARGEST))
-
-
-def _spread(values: Floats, columns: Sequence[str]) -> Floats:
-    """The standard deviation of each column; 1 for a constant one."""
-    spread = values.std(axis=0)
-    spread = np.where(spread > 1e-12 * np.abs(values).max(axis=0), spread, 1.0)
-    small = np.flatnonzero(~(spread >= SMALLEST))
-    if small.size:
-        raise DataError(
-            f"{PUBLIC}: column {columns[small[0]]!r}: its standard deviation is {spread[small[0]]:g}; expected at least {SMALLEST:g}, "
-            "so give the column in larger units"
-        )
-    return spread
-
-
-def _require_bearable(columns: Sequence[str], ends: Floats) -> None:
-    """Refuse a public sample whose extremes [2, columns] are too large, or apart by too little, to compute with."""
-    wide = np.abs(ends).max(axis=0) > LARGEST
-    narrow = (ends[0] < ends[1]) & ~(ends[1] / 2 - ends[0] / 2 >= SMALLEST / 2)
-    wrong = np.flatnonzero(wide | narrow)
-    if wrong.size:
-        raise DataError(
-            f"{PUBLIC}: column {columns[wrong[0]]!r}: its values range from {ends[0, wrong[0]]:g} to {ends[1, wrong[0]]:g}; expected at "
-            f"most {LARGEST:g} in size and at least {SMALLEST:g} apart, so give the column in other units or declare model.bounds"
-        )
-
-
-def _read_public(model: Model) -> pd.DataFrame:
-    path = Path(str(model.public))
-    frame = read_table(path)
-    if model.public_sha256 is not None and hashlib.sha256(path.read_bytes()).hexdigest() != model.public_sha256:
-        raise DataError(f"{path}: its SHA-256 differs from model.public_sha256; expected the sample all parties agreed on")
-    if len(frame) < 2:
-        raise DataError(f"{path}: expected at least two rows of public data")
-    return frame
-
-
-def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) -> tuple[str, ...]:
-    """Every numeric column. In a private table a text column is refused rather than skipped: one odd cell must not drop a feature."""
-    if schema is None:
-        raise DataError("model.features: expected a list of columns, since there is no public sample or table to take them from")
-    excluded = {terms.model.target, terms.privacy.person}
-    columns = [str(c) for c in schema.columns if str(c) not in excluded]
-    if public:
-        columns = [c for c in columns if _numeric(schema, c)]
-    else:
-        columns = [c for c in columns if not isinstance(schema[c].dtype, pd.CategoricalDtype)]
-    if not columns:
-        raise DataError("model.features: the table has no numeric column besides the target")
-    return tuple(columns)
-
-
-def _numeric(public: pd.DataFrame, column: str) -> bool:
-    """Whether every cell of a public column reads as a number."""
-    if not is_text(public[column]):
-        return True
-    try:
-        numbers(public, column, PUBLIC)
-    except DataError:
-        return False
-    return True

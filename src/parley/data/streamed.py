@@ -13,7 +13,6 @@ from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from parley.data.blocks import add, sum_afar
-from parley.data.design import BLOCK, Design, pooled
+from parley.data.design import BLOCK, Design, Summable, pooled
 from parley.data.table import Rows, Table, read_table
 from parley.errors import DataError
 from parley.validate import Floats
@@ -95,40 +94,33 @@ class Piece:
     start: int
 
 
-class StreamedDesign(Design):
-    """A prepared table on disk. Sums over its rows are all it offers: gradients and second moments, not the rows themselves."""
+@dataclass(frozen=True, eq=False)
+class StreamedDesign(Summable):
+    """A prepared table on disk. Sums over its rows are all it offers: gradients and second moments, not the rows themselves.
 
-    _folder: ParquetFolder
-    _columns: list[str]
-    _kept: NDArray[np.bool_] | None
-    _width: int
-    _prepare: Prepare
+    `kept` marks the rows that belong to it, None all; `prepare` makes a design of some rows of these `columns`, `width` numbers each.
+    """
 
-    def __init__(
-        self, folder: ParquetFolder, columns: list[str], kept: NDArray[np.bool_] | None, width: int, prepare: Prepare
-    ) -> None:
-        """`kept` marks the rows that belong to it, None all; `prepare` makes a design of some rows of these columns."""
-        self.__dict__.update(_folder=folder, _columns=columns, _kept=kept, _width=width, _prepare=prepare)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("X", "y", "weight"):
-            raise DataError("a streamed table offers sums over its rows only; for studies and scores give one file")
-        raise AttributeError(name)
+    folder: ParquetFolder
+    columns: list[str]
+    kept: NDArray[np.bool_] | None
+    row_width: int
+    prepare: Prepare
 
     def __len__(self) -> int:
-        return len(self._folder) if self._kept is None else int(self._kept.sum())
+        return len(self.folder) if self.kept is None else int(self.kept.sum())
 
     @property
     def width(self) -> int:
-        return int(self._width)
+        return self.row_width
 
     @cached_property
     def places(self) -> list[Piece]:
         """The row groups gathered into pieces of at least `PIECE` blocks of kept rows, but for the last."""
         pieces, gathered, start, end, count = [], [], 0, 0, 0
-        for file, group, rows in self._folder.groups:
+        for file, group, rows in self.folder.groups:
             gathered.append((file, group, rows))
-            count += rows if self._kept is None else int(self._kept[end : end + rows].sum())
+            count += rows if self.kept is None else int(self.kept[end : end + rows].sum())
             end += rows
             if count >= PIECE * BLOCK:
                 pieces.append(Piece(tuple(gathered), start))
@@ -136,14 +128,21 @@ class StreamedDesign(Design):
         return [*pieces, Piece(tuple(gathered), start)] if count else pieces
 
     def sum(self, part: Part) -> Floats:
-        """part(block) added up over all blocks; every row once, or an error: the sensitivity counts on it."""
-        self._folder.require_unchanged()
+        """Every row once, or an error: the sensitivity counts on it."""
+        self.folder.require_unchanged()
         total = sum_afar(lambda piece: add(part(block) for block in self._blocks(piece)), self.places)
-        self._folder.require_unchanged()
+        self.folder.require_unchanged()
         return total
 
-    def for_studies(self) -> Design:
+    def in_memory(self) -> Design:
+        raise DataError("a streamed table offers sums over its rows only; for studies and scores give one file")
+
+    @property
+    def studied(self) -> None:
         """Read from the disk, sums take the time of all rows anyway."""
+        return
+
+    def for_studies(self) -> "StreamedDesign":
         return self
 
     def check(self) -> None:
@@ -168,16 +167,16 @@ class StreamedDesign(Design):
 
     def _prepared(self, piece: Piece) -> Iterator[Design]:
         """The piece's kept rows as they come."""
-        place, each = piece.start, buffer_size(len(self._columns))
+        place, each = piece.start, buffer_size(len(self.columns))
         for file, groups in groupby(piece.groups, key=itemgetter(0)):
             with discreet(file), pq.ParquetFile(file, pre_buffer=False, buffer_size=each) as source:
                 for _, group, rows in groups:
                     begun = place
-                    for batch in source.iter_batches(AT_ONCE * BLOCK, row_groups=[group], columns=self._columns, use_threads=False):
+                    for batch in source.iter_batches(AT_ONCE * BLOCK, row_groups=[group], columns=self.columns, use_threads=False):
                         if place + len(batch) - begun > rows:
                             raise DataError(f"{file}: it holds more rows than when the table was opened")
-                        kept = batch if self._kept is None else batch.filter(pa.array(self._kept[place : place + len(batch)]))
-                        yield self._prepare(kept, f"{self._folder.path}, counted from row {place + 1} on")
+                        kept = batch if self.kept is None else batch.filter(pa.array(self.kept[place : place + len(batch)]))
+                        yield self.prepare(kept, f"{self.folder.path}, counted from row {place + 1} on")
                         place += len(batch)
                     if place - begun != rows:
                         raise DataError(f"{file}: it holds fewer rows than when the table was opened")

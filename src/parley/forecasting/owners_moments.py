@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from parley.aggregation import aggregation_of
-from parley.data import Design
+from parley.data import Summable
 from parley.errors import SettingError
 from parley.learning.algorithm import Descent, State
 from parley.learning.algorithms import make_algorithm
@@ -29,7 +29,7 @@ class Moments:
     c: float
 
     @classmethod
-    def of(cls, design: Design) -> "Moments":
+    def of(cls, design: Summable) -> "Moments":
         return cls(*design.statistics)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from parley.data.table import Table
-from parley.errors import TermsError
+from parley.errors import SettingError, TermsError
 from parley.games.budget_game import BudgetGame
 from parley.games.payments import Deal, balanced, cheapest_contracts, free_deal, largest_gain, posted_price
 from parley.games.privacy_cost import PrivacyCosts
@@ -67,6 +67,19 @@ class Negotiation:
         own = np.broadcast_to(epsilon[:, None], (CURVE, game.owners))
         curves = game.joining(own, deal.epsilon, deal.members)
         return epsilon, {part.name: curve for part, curve in zip(self.terms.owners, curves.T, strict=True)}
+
+    def agreed_terms(self) -> Terms:
+        """The terms with the deal's budgets; whoever stays out is left out. Six digits of a budget are kept."""
+        chosen = {owner.name: owner.epsilon for owner in self.owners if owner.epsilon is not None}
+        if not chosen:
+            raise SettingError("nobody joins, so there are no terms to agree on; a target may bring owners in by payments")
+        quorum, shared = self.terms.learning.quorum, self.terms.privacy.shared_records
+        return self.terms.changed(
+            learning={"quorum": None if quorum is None else min(quorum, len(chosen))},  # neither may exceed the number of owners
+            privacy={"shared_records": min(shared, len(chosen))},
+            owners={name: {"epsilon": float(f"{epsilon:.6g}")} for name, epsilon in chosen.items()},
+            only=chosen,
+        )
 
 
 def negotiate(

@@ -2,18 +2,20 @@
 
 import contextlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parley.account import Account, Head, Reservation
-from parley.durable import create
+from parley.durable import create, replace_text
 from parley.errors import BrokenChainError, LedgerError
 from parley.ledger import rows, schema
 from parley.ledger.chain import COLUMNS, START, append, head
@@ -21,6 +23,10 @@ from parley.ledger.contract import Budget, Cost, Facts, Release
 from parley.ledger.lines import Drawing, Line, Place
 from parley.ledger.verification import FULLY, PAGE, Verification, recall
 from parley.validate import Floats, exact
+
+WAITING = (
+    64  # rows that may wait in the -wal file, or 1,000 pages, before they are brought into the file: a plain copy lacks no more
+)
 
 if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries
     from parley.queries import Query
@@ -66,6 +72,7 @@ class Ledger:
         self._drawing = Drawing(beside(self.path, "drawing"))
         self._begin(wanted, wanted_delta)
         self._kept: Head | None = None
+        self._last: Account | None = None  # after the last answer given here
         self._verified = self._recalled()
         self.remember()
 
@@ -84,8 +91,16 @@ class Ledger:
     @property
     def head(self) -> Head:
         """The end of the chain."""
-        with self._reader.transaction() as db:
+        with self._reader.connection() as db:
             return head(db)
+
+    @cached_property
+    def secret(self) -> bytes:
+        """32 random bytes that belong to this ledger and lie in a file beside it: no backup has them. Lost, they are made anew."""
+        path = beside(self.path, "secret")
+        if not path.exists():
+            replace_text(path, os.urandom(32).hex())
+        return bytes.fromhex(path.read_text(encoding="ascii"))
 
     def hash_at(self, entries: int) -> str | None:
         """The hash that the chain had with this many rows; None if it never had so many, or not since the file has a version."""
@@ -143,20 +158,22 @@ class Ledger:
         the transaction looks once more: who comes late throws its draw away unseen, whatever it was.)
         """
         with self._reader.transaction() as db:
-            found = _look(db, query, spent_after)
+            found = _look(db, query, spent_after, self._last)
         if not isinstance(found, _Open):
             return found
         draw = release()
         with self._drawing:
-            with self._reader.transaction() as db:
-                found = _look(db, query, spent_after, found)
-            if not isinstance(found, _Open):
-                return found
-            value = np.ascontiguousarray(draw(), dtype="<f8")
-            with self._writer.transaction() as db:
-                found = _look(db, query, spent_after, found)
+            if self.head != found.end:  # somebody wrote meanwhile
+                with self._reader.transaction() as db:
+                    found = _look(db, query, spent_after)
                 if not isinstance(found, _Open):
                     return found
+            value = np.ascontiguousarray(draw(), dtype="<f8")
+            with self._writer.transaction() as db:
+                if head(db) != found.end:
+                    found = _look(db, query, spent_after)
+                    if not isinstance(found, _Open):
+                        return found
                 before, after = found.before, found.after
                 end = append(
                     db,
@@ -177,7 +194,11 @@ class Ledger:
                 if prune:
                     rows.prune(db, query.terms_hash, after.answers, value.nbytes)
             self._drawing.note(end)
-        return value, replace(after, head=end)
+        if end.entries % WAITING == 0:
+            with contextlib.suppress(LedgerError):  # the answer is stored already
+                self._writer.checkpoint()
+        self._last = replace(after, head=end)
+        return value, self._last
 
     def entries(self) -> Iterator[dict[str, Any]]:
         """Every row, oldest first, without the answers themselves; read in pages, so that nobody waits for it."""
@@ -281,15 +302,15 @@ class _Open:
     after: Account
 
 
-def _look(db: sqlite3.Connection, query: "Query", spent_after: Cost, known: _Open | None = None) -> _Open | tuple[Floats, Account]:
-    """The stored answer, or that there is none and the question may have one; else a refusal. While no row was added, what is `known`."""
+def _look(db: sqlite3.Connection, query: "Query", spent_after: Cost, last: Account | None = None) -> _Open | tuple[Floats, Account]:
+    """The stored answer, or that there is none and the question may have one; else a refusal. `last`: an account that still holds if the
+    chain ends where it did."""
     end = head(db)
-    if known is not None and known.end == end:
-        return known
     stored = rows.stored(db, query)
     if stored is not None:
         return stored
-    account = rows.account(db, query.terms_hash)
+    known = last is not None and last.head == end and last.terms == query.terms_hash
+    account = last if last is not None and known else rows.account(db, query.terms_hash)
     return _Open(end, account, account.debit(query.learner, query.round, spent_after))
 
 

@@ -24,7 +24,8 @@ COLUMNS = (
 )  # fmt: skip
 START = "0" * 64
 PAD = 32  # bytes, as long as a digest
-_INSERT = f"INSERT INTO entries ({', '.join(COLUMNS)}, pad, previous, hash) VALUES ({', '.join('?' * (len(COLUMNS) + 3))})"  # noqa: S608
+_ALL = (*COLUMNS, "pruned", "pad", "previous", "hash")
+_INSERT = f"INSERT INTO entries ({', '.join(_ALL)}) VALUES ({', '.join('?' * len(_ALL))})"  # noqa: S608
 _encode = json.JSONEncoder().encode
 
 
@@ -33,24 +34,28 @@ def seal(digest: bytes, pad: bytes) -> str:
     return (int.from_bytes(digest) ^ int.from_bytes(pad)).to_bytes(PAD).hex()
 
 
-def row_hash(previous: str, row: tuple[Any, ...], pad: bytes, pruned: bytes | None = None) -> str:
-    """The link of the chain: a hash of everything in the row and of the row before. Of an answer that is no longer kept, `pruned` is the
-    digest.
+def answer_digest(answer: bytes | None, pruned: bytes | None = None) -> bytes | None:
+    """The digest of a row's answer; of one that is no longer kept, what was kept of it (`pruned`)."""
+    return pruned if answer is None else hashlib.sha256(answer).digest()
+
+
+def row_hash(previous: str, row: tuple[Any, ...], pad: bytes, digest: bytes | None = None) -> str:
+    """The link of the chain: a hash of everything in the row and of the row before. `digest` is the answer's, for who has it already.
 
     The row that says that the file was upgraded seals the hash before it: until then hashes covered the answers as they are.
     """
     *facts, answer = row
     if facts[2] == "upgrade":
         previous = seal(bytes.fromhex(previous), pad)
-    digest = pruned if answer is None else hashlib.sha256(answer).digest()
+    digest = digest or answer_digest(answer)
     sealed = None if digest is None else seal(digest, pad)
     return hashlib.sha256(_encode(["parley-ledger-1", previous, *facts, sealed]).encode()).hexdigest()
 
 
-def first_row_hash(previous: str, row: tuple[Any, ...], pruned: bytes | None = None) -> str:
+def first_row_hash(previous: str, row: tuple[Any, ...], digest: bytes | None = None) -> str:
     """The link as it was before files had a version."""
     *facts, answer = row
-    digest = pruned if answer is None else hashlib.sha256(answer).digest()
+    digest = digest or answer_digest(answer)
     return hashlib.sha256(_encode([previous, *facts, None if digest is None else digest.hex()]).encode()).hexdigest()
 
 
@@ -64,7 +69,7 @@ def append(db: sqlite3.Connection, pad: bytes | None = None, last: Head | None =
     """Add a row to the end of the chain (`last`, if the caller has looked), in the transaction under way; the new end."""
     last, pad = last or head(db), pad or secrets.token_bytes(PAD)
     entry |= {"seq": last.entries + 1, "time": datetime.now(UTC).isoformat(timespec="milliseconds")}
-    row = tuple(entry.get(column) for column in COLUMNS)
-    end = Head(last.entries + 1, row_hash(last.hash, row, pad))
-    db.execute(_INSERT, (*row, pad, last.hash, end.hash))
+    row, digest = tuple(entry.get(column) for column in COLUMNS), answer_digest(entry.get("answer"))
+    end = Head(last.entries + 1, row_hash(last.hash, row, pad, digest))
+    db.execute(_INSERT, (*row, digest, pad, last.hash, end.hash))
     return end

@@ -15,7 +15,13 @@ from parley.account import Head
 from parley.durable import PRIVATE
 from parley.errors import LedgerError
 
-WAL_PAGES = 250  # after so many the file itself is brought up to date (SQLite's default: 1000), so that a plain copy lacks little
+PRAGMAS = (
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "fullfsync=ON",
+    "cache_size=-12000",  # KiB: the answers that are kept (`rows.KEPT`), so that the oldest is let go without reading it
+    "secure_delete=OFF",  # an answer that is let go was sent long ago: to write zeros over it doubles what a commit writes
+)
 
 
 class Place:
@@ -47,24 +53,29 @@ class Line:
         _LINES.add(self)
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Everything or nothing; one writer at a time, over threads and processes."""
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """For a single statement, which by itself sees one moment."""
         with self.lock:
             self._place.require_same()
             try:
-                db = self._opened()
-                db.execute("BEGIN IMMEDIATE" if self._writes else "BEGIN")
-                try:
-                    yield db
-                    db.execute("COMMIT")
-                except BaseException:
-                    if db.in_transaction:
-                        db.execute("ROLLBACK")
-                    raise
+                yield self._opened()
             except sqlite3.Error as error:
                 raise LedgerError(
                     f"{self._place.path}: the {self._place.kind} cannot be used ({error}); nothing was released"
                 ) from None
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Everything or nothing; one writer at a time, over threads and processes."""
+        with self.connection() as db:
+            db.execute("BEGIN IMMEDIATE" if self._writes else "BEGIN")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
 
     def checkpoint(self) -> None:
         """Bring the file up to date with what waits in its -wal file, as far as nobody is in the way."""
@@ -85,7 +96,7 @@ class Line:
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
             connection = sqlite3.connect(self._place.path, timeout=60, isolation_level=None, check_same_thread=False)
-            for pragma in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=ON", f"wal_autocheckpoint={WAL_PAGES}"):
+            for pragma in PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}")
             self._connection = connection
         return self._connection

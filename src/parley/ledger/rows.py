@@ -1,6 +1,5 @@
 """What the rows of a ledger say, and the rows that promises make: functions of the transaction under way."""
 
-import hashlib
 import json
 import secrets
 import sqlite3
@@ -14,7 +13,7 @@ import numpy as np
 
 from parley.account import Account, Reservation
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, OutOfOrder, UnknownTerms
-from parley.ledger.chain import PAD, append, head, seal
+from parley.ledger.chain import PAD, answer_digest, append, head, seal
 from parley.ledger.contract import Budget, same_question
 from parley.validate import Floats
 
@@ -94,10 +93,14 @@ def prune(db: sqlite3.Connection, terms: str, answers: int, size: int) -> None:
     the rounds."""
     if answers <= max(1, KEPT // size):
         return
-    seq, answer = db.execute(
-        "SELECT seq, answer FROM entries WHERE kind='answer' AND answer IS NOT NULL AND terms=? ORDER BY round LIMIT 1", (terms,)
+    seq, known = db.execute(
+        "SELECT seq, pruned IS NOT NULL FROM entries WHERE kind='answer' AND answer IS NOT NULL AND terms=? ORDER BY round LIMIT 1",
+        (terms,),
     ).fetchone()
-    db.execute("UPDATE entries SET answer=NULL, pruned=? WHERE seq=?", (hashlib.sha256(answer).digest(), seq))
+    if not known:  # written when digests were kept of answers that had gone only
+        (answer,) = db.execute("SELECT answer FROM entries WHERE seq=?", (seq,)).fetchone()
+        db.execute("UPDATE entries SET pruned=? WHERE seq=?", (answer_digest(answer), seq))
+    db.execute("UPDATE entries SET answer=NULL WHERE seq=?", (seq,))
 
 
 def room(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | None:

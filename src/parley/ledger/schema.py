@@ -23,8 +23,8 @@ VERSION = 1
 # kind     epsilon, delta                     balance                               besides
 # open     the lifetime budget                0
 # accept   what the terms reserve             epsilon reserved so far, all terms    content: the table's sealed digest
-# answer   what it cost                       epsilon spent so far, these terms     content: the question's digest; pruned: the answer's,
-#                                                                                   once it is no longer kept
+# answer   what it cost                       epsilon spent so far, these terms     content: the question's digest; pruned: the answer's
+#                                                                                   (in older files once it is no longer kept)
 # table    0                                  0                                     content: the table's sealed digest, learnt late
 # close    what was left of the reservation   all of it                             event: why
 # restore  what else counts as reserved       epsilon reserved so far, all terms    event: what is known
@@ -34,9 +34,8 @@ SCHEMA = (
   seq INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL,
   owner TEXT, terms TEXT, learner TEXT, round INTEGER, query TEXT, content TEXT, event TEXT,
   epsilon TEXT NOT NULL, delta TEXT NOT NULL, balance TEXT NOT NULL,
-  shape TEXT, answer BLOB, pruned BLOB,
-  pad BLOB NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL
-)""",
+  shape TEXT, pruned BLOB, pad BLOB NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL, answer BLOB
+)""",  # the answer last: what stands behind a long one is only found by walking through it
     "CREATE UNIQUE INDEX one_lifetime ON entries (kind) WHERE kind = 'open'",
     "CREATE UNIQUE INDEX one_acceptance ON entries (terms) WHERE kind = 'accept'",
     "CREATE UNIQUE INDEX one_answer_a_question ON entries (terms, query) WHERE kind = 'answer'",

@@ -17,6 +17,7 @@ class StudyLedger:
     """Every study starts a fresh one, and only the latest answer is kept."""
 
     durable = False
+    secret = b""  # a study has none
 
     def __init__(self) -> None:
         self._accounts: dict[str, Account] = {}

@@ -22,7 +22,7 @@ from typing import Any
 from parley.account import Account, Head
 from parley.durable import replace_text
 from parley.errors import BrokenChainError, BudgetExhausted, OutOfOrder, UnknownTerms
-from parley.ledger.chain import COLUMNS, START, first_row_hash, row_hash
+from parley.ledger.chain import COLUMNS, START, answer_digest, first_row_hash, row_hash
 from parley.ledger.contract import Budget
 
 FORMAT = "parley-verified-1"
@@ -52,13 +52,12 @@ class Verification:
         while rows := self._page(read):
             for row in rows:
                 try:
-                    *_, pruned, pad, previous, _ = row
-                    link = (
-                        first_row_hash(previous, row[:-4], pruned)
-                        if upgraded is not None and row[0] < upgraded
-                        else row_hash(previous, row[:-4], pad, pruned)
-                    )
-                    sound = row[0] == self.head.entries + 1 and row[-2] == self.head.hash and row[-1] == link
+                    *_, answer, pruned, pad, previous, link = row
+                    digest = answer_digest(answer, pruned)
+                    first = upgraded is not None and row[0] < upgraded
+                    due = first_row_hash(previous, row[:-4], digest) if first else row_hash(previous, row[:-4], pad, digest)
+                    sound = row[0] == self.head.entries + 1 and previous == self.head.hash and link == due
+                    sound = sound and pruned in (None, digest)
                     sound = sound and self._adds_up(dict(zip(COLUMNS, row, strict=False)))
                 except (KeyError, ValueError, TypeError, OutOfOrder, BudgetExhausted, UnknownTerms):
                     sound = False
@@ -66,7 +65,7 @@ class Verification:
                     raise BrokenChainError(
                         f"{path}: row {self.head.entries + 1} does not follow from the rows before it; do not use this ledger"
                     )
-                self.head = Head(row[0], row[-1])
+                self.head = Head(row[0], link)
         if self.lifetime is None:
             raise BrokenChainError(f"{path}: the row with its lifetime budget is missing; do not use this ledger")
 

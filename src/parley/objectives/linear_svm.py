@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from parley.data import Design
+from parley.data import Design, Summable
 from parley.data.design import pooled
 from parley.objectives.margin import MarginObjective
 from parley.validate import Floats
@@ -47,17 +47,17 @@ class LinearSVM(MarginObjective):
     def largest_slope(self, largest_margin: float, target_bound: float) -> float:
         return 1.0
 
-    def hessian(self, design: Design, theta: Floats) -> Floats:
+    def hessian(self, design: Summable, theta: Floats) -> Floats:
         """Of the hinge with its corner rounded off."""
         rounded = self if self.smoothing > 0 else replace(self, smoothing=HINGE_WIDTH)
         return super(LinearSVM, rounded).hessian(design, theta)
 
     def optimum(
-        self, designs: Sequence[Design], radius: float | None = None, precision: float = 1e-10, start: Floats | None = None
+        self, designs: Sequence[Summable], radius: float | None = None, precision: float = 1e-10, start: Floats | None = None
     ) -> Floats:
         """liblinear's dual solver; where a box binds or there is no regularisation, ever sharper smoothings of the hinge, whose minimum
         at width m lies within m/2 of the hinge's own, down to this precision of the cost."""
-        dual = self._liblinear(pooled(list(designs)), np.inf if radius is None else radius)
+        dual = self._liblinear(pooled([design.in_memory() for design in designs]), np.inf if radius is None else radius)
         if dual is not None:
             return dual
         theta, width = np.zeros(designs[0].width) if start is None else start, 1.0

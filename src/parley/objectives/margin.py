@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.data import Design, Preparation
+from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT
 from parley.mechanisms import Norm
 from parley.objectives.newton import projected_newton
@@ -44,14 +44,14 @@ class MarginObjective(Objective):
     def scores(self, X: Floats, theta: Floats) -> Floats:
         return X @ theta if theta.ndim == 1 else theta @ X.T
 
-    def cost(self, design: Design, theta: Floats) -> Floats:
+    def cost(self, design: Summable, theta: Floats) -> Floats:
         def part(block: Design, flat: Floats) -> Floats:
             return np.asarray(self.loss(flat @ block.X.T, block.y) @ block.weight)
 
         total = batched(part, design, theta)
         return np.asarray(total / len(design) + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
 
-    def mean_gradient(self, design: Design, theta: Floats, bound: RecordBound | None = None) -> Floats:
+    def mean_gradient(self, design: Summable, theta: Floats, bound: RecordBound | None = None) -> Floats:
         def part(block: Design, flat: Floats) -> Floats:
             slope = self.slope(flat @ block.X.T, block.y)
             if block.weighted:
@@ -63,7 +63,7 @@ class MarginObjective(Objective):
 
         return batched(part, design, theta) / len(design)
 
-    def walk_gradient(self, design: Design, theta: Floats, bound: RecordBound) -> Floats:
+    def walk_gradient(self, design: Summable, theta: Floats, bound: RecordBound) -> Floats:
         """A clipped slope still never falls as the margin grows, and nowhere rises faster: it belongs to a convex, no less smooth cost."""
         return self.mean_gradient(design, theta, bound)
 
@@ -95,7 +95,7 @@ class MarginObjective(Objective):
             implied = steepest * limits.largest_weight * size * (1 + 1e-12) if size > 0 else 0.0
         return tightest(limits.clip, implied, norm)
 
-    def hessian(self, design: Design, theta: Floats) -> Floats:
+    def hessian(self, design: Summable, theta: Floats) -> Floats:
         def part(block: Design) -> Floats:
             bend = self.bend(block.X @ theta, block.y) * block.weight
             active = bend != 0
@@ -105,11 +105,11 @@ class MarginObjective(Objective):
         return design.sum(part) / len(design) + self.regularisation * np.eye(design.width)
 
     def optimum(
-        self, designs: Sequence[Design], radius: float | None = None, precision: float = 1e-10, start: Floats | None = None
+        self, designs: Sequence[Summable], radius: float | None = None, precision: float = 1e-10, start: Floats | None = None
     ) -> Floats:
         return self._newton(designs, radius, np.zeros(designs[0].width) if start is None else start)
 
-    def _newton(self, designs: Sequence[Design], radius: float | None, start: Floats) -> Floats:
+    def _newton(self, designs: Sequence[Summable], radius: float | None, start: Floats) -> Floats:
         total = sum(len(d) for d in designs)
         shares = [(len(d) / total, d) for d in designs]
         return projected_newton(

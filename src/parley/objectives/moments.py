@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.data import Design, Preparation
+from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT
 from parley.mechanisms import Norm
 from parley.objectives.objective import RecordBound, tightest
@@ -41,7 +41,7 @@ def moments_sensitivity(bound: RecordBound, records: int, slack: float, records_
     return bound.value * (reach * records_per_person / records + 2 * slack)
 
 
-def mean_moments(design: Design, bound: RecordBound) -> Floats:
+def mean_moments(design: Summable, bound: RecordBound) -> Floats:
     """The mean of z z' over the rows, packed [d].
 
     >>> design = Design(np.array([[1.0], [2.0]]), np.array([1.0, 0.0]), np.ones(2))

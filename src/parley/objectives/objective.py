@@ -11,9 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from parley.data import Design, Preparation
+from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT
-from parley.mechanisms import Bounded, Extent, Norm
+from parley.mechanisms import Extent, Norm
 from parley.validate import SMALLEST, Floats
 
 
@@ -39,7 +39,7 @@ class RecordBound:
         """How far one person can move the computed mean gradient of `records` rows.
 
         Formal guarantee: replacing up to k rows changes the exact mean by at most 2 k Xi/n. Each of the two computed means is
-        off by at most `slack` Xi (`Design.summation_slack`), which adds 2 slack Xi.
+        off by at most `slack` Xi (`data.design.summation_slack`), which adds 2 slack Xi.
         """
         return 2 * self.value * (records_per_person / records + slack)
 
@@ -75,11 +75,11 @@ class Objective(ABC):
         """What the model says of rows X [n, p] at parameters [..., P]: a margin [..., n], or one for each class [..., n, classes]."""
 
     @abstractmethod
-    def cost(self, design: Design, theta: Floats) -> Floats:
+    def cost(self, design: Summable, theta: Floats) -> Floats:
         """f at every parameter of a batch [..., P] -> [...]. Private: a study may look at it, an owner never sends it."""
 
     @abstractmethod
-    def mean_gradient(self, design: Design, theta: Floats, bound: RecordBound | None = None) -> Floats:
+    def mean_gradient(self, design: Summable, theta: Floats, bound: RecordBound | None = None) -> Floats:
         """The mean record gradient (without g1) at every parameter [..., P], each record scaled down to `bound`; without one, unclipped."""
 
     @abstractmethod
@@ -95,7 +95,7 @@ class Objective(ABC):
         """Xi: the smaller of the clip and what the bounds of features, targets and parameters imply; None if nothing limits a record."""
 
     @abstractmethod
-    def walk_gradient(self, design: Design, theta: Floats, bound: RecordBound) -> Floats:
+    def walk_gradient(self, design: Summable, theta: Floats, bound: RecordBound) -> Floats:
         """The mean gradient that local steps follow [..., P].
 
         Formal guarantee: every record's share measures at most Xi in L2, and it is the gradient of a convex cost that bends by no more
@@ -114,27 +114,18 @@ class Objective(ABC):
         """The gradient of g1, which the learner adds itself."""
         return self.regularisation * theta
 
-    def gradient(self, design: Design, theta: Floats, bound: RecordBound, records_per_person: int = 1) -> Bounded:
-        """The mean record gradient at every parameter [..., P], with its sensitivity.
-
-        Formal guarantee: see `Bounded`. A record whose gradient exceeds the bound is scaled down to it; where the bound follows
-        from the bounds of features, targets and parameters instead, no record can exceed it.
-        """
-        sensitivity = bound.sensitivity(len(design), design.summation_slack, records_per_person)
-        return Bounded(self.mean_gradient(design, theta, bound), sensitivity, bound.norm)
-
     def optimum(
-        self, designs: Sequence[Design], radius: float | None = None, precision: float = 1e-10, start: Floats | None = None
+        self, designs: Sequence[Summable], radius: float | None = None, precision: float = 1e-10, start: Floats | None = None
     ) -> Floats | None:
         """The minimiser [P] of the cost over all rows of all designs within the box, searched from `start` [P]; None where none can be
         found."""
         return None
 
-    def hessian(self, design: Design, theta: Floats) -> Floats | None:
+    def hessian(self, design: Summable, theta: Floats) -> Floats | None:
         """The second derivative of f at one parameter [P, P], of a smoothed cost where f has corners; None where it is out of reach."""
         return None
 
-    def curvature(self, design: Design) -> float:
+    def curvature(self, design: Summable) -> float:
         """A bound on the largest eigenvalue of f's Hessian at any parameter (for the hinge: of its natural smoothing)."""
         moments = design.statistics[0]
         return self.largest_bend * float(np.linalg.eigvalsh(moments)[-1]) + self.regularisation
@@ -159,7 +150,7 @@ def slope_limit(design: Design, bound: RecordBound) -> Floats:
     return limit * (1 - (design.width + 8) * UNIT)
 
 
-def batched(part: Callable[[Design, Floats], Floats], design: Design, theta: Floats) -> Floats:
+def batched(part: Callable[[Design, Floats], Floats], design: Summable, theta: Floats) -> Floats:
     """Sum `part` over the blocks, the batch [..., P] of parameters flattened to [R, P] and back."""
     flat = np.ascontiguousarray(theta).reshape(-1, theta.shape[-1])
     total = design.sum(lambda block: part(block, flat))

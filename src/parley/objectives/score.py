@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.data import Design, Preparation
+from parley.data import Design, Preparation, Summable
 from parley.errors import TermsError
 from parley.mechanisms import Extent
 from parley.objectives.objective import Objective
@@ -46,7 +46,7 @@ class Scoring(ABC):
         """Where the computed score of any rows lies: shares that add up to 1."""
         return Extent(0.0, 1 + slack, 1 + slack, "l1")
 
-    def mean(self, objective: Objective, held_out: Design, theta: Floats) -> Floats:
+    def mean(self, objective: Objective, held_out: Summable, theta: Floats) -> Floats:
         """The score of every parameter [..., P] on the held-out rows [..., size]."""
         flat = np.ascontiguousarray(theta).reshape(-1, theta.shape[-1])
         total = held_out.sum(lambda block: self.sums(block, objective.scores(block.X, flat)))

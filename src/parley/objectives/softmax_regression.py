@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from parley.data import Design, Preparation
+from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT
 from parley.errors import SettingError
 from parley.mechanisms import Norm
@@ -41,7 +41,7 @@ class SoftmaxRegression(Objective):
         matrices = theta.reshape(*theta.shape[:-1], -1, X.shape[1])
         return np.moveaxis(matrices @ X.T, -2, -1)
 
-    def cost(self, design: Design, theta: Floats) -> Floats:
+    def cost(self, design: Summable, theta: Floats) -> Floats:
         def part(block: Design, flat: Floats) -> Floats:
             scores = _scores(block, flat)
             top = scores.max(axis=1)
@@ -51,7 +51,7 @@ class SoftmaxRegression(Objective):
         total = batched(part, design, theta)
         return np.asarray(total / len(design) + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
 
-    def mean_gradient(self, design: Design, theta: Floats, bound: RecordBound | None = None) -> Floats:
+    def mean_gradient(self, design: Summable, theta: Floats, bound: RecordBound | None = None) -> Floats:
         def part(block: Design, flat: Floats) -> Floats:
             residual = _residuals(block, flat)
             if bound is not None and bound.clips:
@@ -62,7 +62,7 @@ class SoftmaxRegression(Objective):
 
         return batched(part, design, theta) / len(design)
 
-    def walk_gradient(self, design: Design, theta: Floats, bound: RecordBound) -> Floats:
+    def walk_gradient(self, design: Summable, theta: Floats, bound: RecordBound) -> Floats:
         """Rows are shortened until sqrt 2 w |x| <= Xi, and no gradient is clipped: the gradient of the plain convex cost of shorter rows.
 
         A softmax gradient that is scaled down as a whole belongs to no convex cost: steps along it can drive points apart (by 9 % in an
@@ -104,7 +104,7 @@ class SoftmaxRegression(Objective):
             implied = FARTHEST[norm] * limits.largest_weight * size * (1 + 1e-12 + 8 * len(preparation.classes) * UNIT)
         return tightest(limits.clip, implied, norm)
 
-    def hessian(self, design: Design, theta: Floats) -> Floats | None:
+    def hessian(self, design: Summable, theta: Floats) -> Floats | None:
         width, count = design.width, len(theta)
         if count > LARGEST_HESSIAN:
             return None
@@ -121,12 +121,16 @@ class SoftmaxRegression(Objective):
         return design.sum(part) / len(design) + self.regularisation * np.eye(count)
 
     def optimum(
-        self, designs: Sequence[Design], radius: float | None = None, precision: float = 1e-10, start: Floats | None = None
+        self, designs: Sequence[Summable], radius: float | None = None, precision: float = 1e-10, start: Floats | None = None
     ) -> Floats:
         """By L-BFGS-B within the box. Adding one vector to every class changes nothing, so without a penalty there are many; the search
         from zero finds the one whose classes add up to zero. Without `start` there are as many classes as the rows name."""
         total = sum(len(d) for d in designs)
-        begin = np.zeros((1 + max(int(design.y.max()) for design in designs)) * designs[0].width) if start is None else start
+        begin = (
+            np.zeros((1 + max(int(design.in_memory().y.max()) for design in designs)) * designs[0].width)
+            if start is None
+            else start
+        )
         limit = None if radius is None else [(-radius, radius)] * len(begin)
 
         def value(theta: Floats) -> tuple[float, Floats]:
@@ -144,7 +148,7 @@ class SoftmaxRegression(Objective):
         return np.asarray(found.x)
 
 
-def _separates(design: Design, theta: Floats) -> bool:
+def _separates(design: Summable, theta: Floats) -> bool:
     """Whether every record's class has the highest score alone: then a longer theta is better, for ever."""
 
     def wrong(block: Design) -> Floats:

@@ -19,10 +19,10 @@ LEVELS = 8  # how many different prefixes one call distinguishes
 
 
 class SureRecords:
-    """The table sorted by how far theta may move from the best fit before a record can clip. `limit` [n] bounds each record's slope."""
+    """The table sorted by how far theta may move from `centre`, the best fit, before a record can clip. `limit` [n]: of each slope."""
 
-    def __init__(self, design: Design, limit: Floats) -> None:
-        self.centre = design.best_fit[0]
+    def __init__(self, design: Design, limit: Floats, centre: Floats) -> None:
+        self.centre = centre
         residual = np.abs(design.X @ self.centre - design.y)
         room = limit / np.maximum(2 * design.weight, SMALLEST) - residual
         radius = room / np.maximum(design.row_norms("l2"), SMALLEST) * (1 - 1e-9)

@@ -29,8 +29,8 @@ class Study:
 
     def __init__(self, agreements: Sequence[Agreement]) -> None:
         self._setup = agreements[0].setup
-        self._designs = [a.tables.train for a in agreements]
-        self._held_out = [a.tables.held_out for a in agreements]
+        self._designs = [a.tables.train.in_memory() for a in agreements]
+        self._held_out = [a.tables.held_out.in_memory() for a in agreements]
         total = sum(len(design) for design in self._designs)
         self._shares = [len(design) / total for design in self._designs]
         self._costs: list[Floats] = []

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from parley.accounting import mechanism_norm
-from parley.data import Design, Preparation
+from parley.data import Design, Preparation, Summable
 from parley.data.design import summation_slack
 from parley.errors import Malformed, OutsideBox, TermsError
 from parley.mechanisms import Bounded, Extent, Norm
@@ -54,8 +54,8 @@ class Context:
 class Tables:
     """One owner's rows as prepared: those that are learned from, and those kept for scoring."""
 
-    train: Design
-    held_out: Design
+    train: Summable
+    held_out: Summable
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +91,11 @@ class Question(ABC):
 
     def scaled_share(self, tables: Tables, theta: Floats) -> float:
         """The share of records that the bound scales down, at a parameter [P]. Private: for studies and pilots."""
-        if self.bound is None or not self.bound.clips:
+        bound = self.bound
+        if bound is None or not bound.clips:
             return 0.0
-        return float(np.mean(self.record_sizes(tables.train, theta) > self.bound.value))
+        large = tables.train.sum(lambda block: np.array([np.count_nonzero(self.record_sizes(block, theta) > bound.value)]))
+        return float(large[0] / len(tables.train))
 
     def record_sizes(self, design: Design, theta: Floats) -> Floats:
         """How much each record's share measures before it is bounded [n], at a parameter [P]. Private too."""

@@ -1,6 +1,7 @@
 """The terms: the one file that people write, checked, with a hash that all parties compute alike."""
 
 from parley.terms.agreement import FORMAT, Terms, held_out_records, load_terms, training_records
+from parley.terms.file import write_terms
 from parley.terms.sections import PARTY, Learning, Model, OwnerTerms, Privacy, PrivacyCost
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "held_out_records",
     "load_terms",
     "training_records",
+    "write_terms",
 ]

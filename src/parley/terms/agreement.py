@@ -242,6 +242,14 @@ class Terms(Section):
     def _by_name(self) -> dict[str, OwnerTerms]:
         return {part.name: part for part in self.owners}
 
+    def require_shared_sample(self) -> None:
+        """Between organisations everybody must hold the same public sample, so the terms must say which one it is."""
+        if self.model.public is not None and self.model.public_sha256 is None:
+            raise TermsError(
+                "model.public_sha256: missing; between organisations the terms must say which public sample all parties hold "
+                "(sha256sum FILE)"
+            )
+
     def train_rows(self, name: str) -> int:
         """n_l: how many of an owner's records are learned from. Public, like `records` and `holdout`."""
         return training_records(self.owner(name).records, self.model.holdout)

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from parley.terms import Terms
+from parley.terms.agreement import Terms
 
 
 def write_terms(terms: Terms, path: Path) -> None:

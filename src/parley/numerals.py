@@ -1,26 +1,12 @@
-"""Tables on the terminal, and numbers as people read them."""
+"""Numbers as people read them: no false precision, and a bound rounded to the side on which it still holds."""
 
 import math
-from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import Literal
 
-from rich.table import Table
-
 Side = Literal["nearest", "above", "below"]
 ROUNDINGS = {"above": ROUND_CEILING, "below": ROUND_FLOOR}
-
-
-def terminal_table(rows: Sequence[Sequence[str]], title: str = "") -> Table:
-    """A table whose first row is its head; the first column holds names, the others numbers."""
-    head, *body = rows
-    table = Table(title=title or None, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
-    for place, name in enumerate(head):
-        table.add_column(name, justify="left" if place == 0 else "right")
-    for row in body:
-        table.add_row(*row)
-    return table
 
 
 def number(value: float | Fraction | None, digits: int = 4, side: Side = "nearest") -> str:

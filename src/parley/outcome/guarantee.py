@@ -1,0 +1,39 @@
+"""What a run was, and what was promised, in words."""
+
+from parley.numerals import number
+from parley.outcome.result import Result
+
+SIMULATION = (
+    "Simulation, not a release: the noise is seeded and fast, not safe against floating-point attacks, and the quality figures "
+    "were computed from the private tables. Terms that were tuned by looking at them carry what was seen."
+)
+RELEASE = "Release: the noise is safe, every answer was debited in the owners' ledgers, and nothing else left their tables."
+BY_THEIR_WORD = (
+    "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger, at the cost that the terms "
+    "say, and no answer was larger than the agreed bound and noise can make it. What an owner computed it from, and with which noise, "
+    "only its own people can see."
+)
+
+
+def kind_of_run(result: Result) -> str:
+    """Whether it was a simulation, a release, or a release by the word of owners elsewhere."""
+    if result.by_word:
+        return BY_THEIR_WORD
+    return RELEASE if result.released else SIMULATION
+
+
+def guarantee(result: Result) -> str:
+    """What was promised."""
+    privacy = result.terms.privacy
+    people = "one person (one record)" if privacy.person is None else f"one person (at most {privacy.records_per_person} record(s))"
+    subject = "Guarantee: each owner's answers together are" if result.released else "A release by these terms is"
+    if result.by_word:
+        subject = "What the terms promise, and each owner's own software keeps: each owner's answers together are"
+    text = (
+        f"{subject} ε-differentially private with the owner's ε and δ = {privacy.delta:g}; two tables are neighbours if they "
+        f"differ in {people}, {result.adjacency}."
+    )
+    if privacy.shared_records > 1:
+        epsilon = number(result.shared_record_epsilon, side="above")
+        text += f" A record that {privacy.shared_records} owners hold is covered by ε = {epsilon} over all of them."
+    return text

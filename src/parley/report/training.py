@@ -1,0 +1,66 @@
+"""A run as tables: who promised and spent what, how good the model is, what the owners released about it."""
+
+from collections.abc import Collection, Mapping
+
+from parley.numerals import number, percent
+from parley.outcome import Result
+from parley.outcome.scores import Scores
+from parley.schedule import make_schedule
+
+Rows = list[list[str]]  # the first one is the head
+
+
+def owner_rows(result: Result) -> Rows:
+    """Who promised and spent what."""
+    rows = [["owner", "records", "ε promised", "ε spent", "records clipped"]]
+    for o in result.owners:
+        promised, spent = (number(epsilon, side="above") for epsilon in (o.epsilon, o.epsilon_spent))
+        rows.append([o.name, f"{o.records:,}", promised, spent, percent(o.clipped_share)])
+    return rows
+
+
+def remote_owner_rows(result: Result, latency: Mapping[str, float | None], unheard: Collection[str]) -> Rows:
+    """The same of owners elsewhere, with each one's mean latency in seconds.
+
+    Who was late in the end and could not be reached (`unheard`) may have spent more than it is known to.
+    """
+    rows = [["owner", "records", "ε promised", "ε spent", "answers used", "mean latency"]]
+    turns = make_schedule(result.terms)
+    for o in result.owners:
+        at_least = o.name in unheard and o.epsilon_spent is not None
+        spent = f"{'≥ ' if at_least else ''}{number(o.epsilon_spent, side='below' if at_least else 'above')}"
+        figures = [f"{o.records:,}", number(o.epsilon, side="above"), spent, f"{o.answers} of {len(turns.rounds_of(o.name))}"]
+        seconds = latency.get(o.name)
+        rows.append([o.name, *figures, "–" if seconds is None else f"{1e3 * seconds:.1f} ms"])
+    return rows
+
+
+def quality_rows(result: Result) -> Rows:
+    """How good the model is, beside the one without privacy."""
+    rows = [["quality", "private", "without privacy"]]
+    fitness = result.relative_fitness
+    if fitness is not None:
+        rows.append(["relative fitness ψ", number(fitness["mean"]), "0"])
+        if result.replicates > 1:
+            rows.append(["  middle half of the runs", f"{number(fitness['q25'])} to {number(fitness['q75'])}", ""])
+    rows.append(["training cost", number(result.cost), number(result.optimal_cost)])
+    for name, value in result.metrics.items():
+        if value is not None:
+            rows.append([f"held-out {name.replace('_', ' ')}", number(value), number(result.optimal_metrics[name])])
+    return rows
+
+
+def score_title(result: Result) -> str:
+    """What the table of scores is."""
+    return "Released scores, ± noise" if result.released else "Simulated scores, ± noise"
+
+
+def score_rows(scores: Scores) -> Rows:
+    """Every owner's figures and everybody's, each with one standard error."""
+    names = list(scores.pooled.figures)
+    rows = [["owner", "held-out rows", *(name.replace("_", " ") for name in names)]]
+    for score in (*scores.owners, scores.pooled):
+        figures = [score.figures[name] for name in names]
+        shown = ["–" if f is None else f"{number(f.value, 3)} ± {number(f.standard_error, 2)}" for f in figures]
+        rows.append([score.name, f"{score.rows:,}", *shown])
+    return rows

@@ -1,0 +1,79 @@
+"""Terms offered to an owner: what they promise and cost, what looks wrong with them, and accepting them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parley.doubts import Doubt, doubts, figures
+from parley.errors import CertificateError
+from parley.identity.certificates import fingerprint, names, read_certificate
+from parley.identity.settings import OwnerSettings
+from parley.identity.trust import require_private, trusted_certificate
+from parley.owner import Agreement, Owner
+from parley.promise import promise, require_books
+from parley.serving.acceptance import Acceptance, Acceptances
+from parley.serving.daemon import open_owner
+from parley.serving.reminders import ledger_warning
+from parley.terms import Terms
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """What a person reads before accepting. Nothing is reserved until `accept`."""
+
+    settings: OwnerSettings
+    owner: Owner
+    agreement: Agreement
+    key: str | None  # the learner's, if only this one may ask
+    relay: bool  # whether relays on this machine may ask too
+    promise: tuple[str, ...]
+    doubts: tuple[Doubt, ...]  # raised by looking at the table: for the owner's own eyes
+    warning: str | None  # about the ledger's file
+
+    def require_room(self) -> None:
+        """Refuse if the lifetime budget is too small for it."""
+        require_books(self.owner).require_room(self.owner.reservation(self.agreement.setup.terms))
+
+    def accept(self) -> None:
+        """Reserve the budget for ever, and let the learner ask."""
+        terms = self.agreement.setup.terms
+        self.owner.accept(terms)
+        Acceptances(self.settings.accepted).store(Acceptance(terms, self.key, self.relay))
+        require_books(self.owner).remember()
+
+    def to_json(self) -> dict[str, Any]:
+        """What `parley owner accept --json` prints, less whether it was accepted."""
+        terms = self.agreement.setup.terms
+        return {
+            "owner": self.owner.name,
+            "terms": terms.hash,
+            "title": terms.title,
+            "learner": terms.learning.learner,
+            "key": self.key,
+            "relay": self.relay,
+            "promise": list(self.promise),
+            "figures": figures(self.agreement),
+            "doubts": [vars(doubt) for doubt in self.doubts],
+        }
+
+
+def consider(terms: Terms, settings: OwnerSettings, certificate: Path | None = None, relay: bool = False) -> Offer:
+    """Look at terms with the owner's table beside them; with the learner's `certificate`, only its key may ask."""
+    if settings.identity is not None and settings.identity.key.exists():
+        require_private(settings.identity.key)
+    terms.require_shared_sample()
+    key = None if certificate is None else learner_key(terms, settings, certificate)
+    owner = open_owner(settings, accepting=terms.hash)
+    warning = ledger_warning(settings.ledger)
+    agreement = owner.prepare(terms)
+    said, found = promise(owner, agreement, key, relay), doubts(owner, agreement)
+    return Offer(settings, owner, agreement, key, relay, tuple(said), tuple(found), warning)
+
+
+def learner_key(terms: Terms, settings: OwnerSettings, certificate: Path) -> str:
+    """The fingerprint of the learner's key, from a certificate that must be the learner's."""
+    learner, identity = terms.learning.learner, settings.identity
+    found = read_certificate(certificate) if identity is None else trusted_certificate(certificate, identity)
+    if learner not in names(found):
+        raise CertificateError(f"{certificate}: it is for {names(found)}; the terms name {learner!r} as learner")
+    return fingerprint(found)
