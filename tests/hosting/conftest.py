@@ -2,8 +2,8 @@
 
 import pytest
 
-from parley.hosting.in_process import InProcessHosts
 from parcels_of_owners import SHAPE, make_duty
+from parley.hosting.in_process import InProcessHosts
 
 
 @pytest.fixture
