@@ -11,7 +11,6 @@ from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.games.budget_game import EXACT_UP_TO
 from parley.games.negotiate import Negotiation, negotiate
-from parley.games.payments import spending_curves
 from parley.report import figures, game_figures
 from parley.report.tables import number, terminal_table
 from parley.terms import Terms, load_terms
@@ -115,4 +114,4 @@ def draw(result: Negotiation, plot: Path) -> None:
     """Payoffs by own budget with the choices marked, and quality against spend."""
     epsilons, payoffs = result.payoff_curves()
     chosen = {owner.name: owner.epsilon for owner in result.owners if owner.epsilon is not None}
-    figures.save(game_figures.negotiation(epsilons, payoffs, chosen, spending_curves(result.game)), plot)
+    figures.save(game_figures.negotiation(epsilons, payoffs, chosen, result.spending()), plot)

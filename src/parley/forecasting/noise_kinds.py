@@ -59,7 +59,7 @@ class NoiseComparison:
     def to_json(self) -> dict[str, Any]:
         """The object under `noise` in `parley forecast --json`; null for a kind that these terms do not allow, and why."""
         kinds: tuple[Kind, ...] = ("each_owner", "shared", "distributed")
-        content = {kind: self.kinds[kind].to_json() if kind in self.kinds else None for kind in kinds}
+        content: dict[str, Any] = {kind: self.kinds[kind].to_json() if kind in self.kinds else None for kind in kinds}
         return {**content, "curious": self.curious, "missing": dict(self.missing)}
 
 

@@ -62,6 +62,46 @@ def negotiation(
     return figure
 
 
+KINDS = {"each_owner": ("each owner's own noise", ALONE), "shared": ("one noise for all", TOGETHER)}
+
+
+def crowd(counts: Floats, payoff: Mapping[str, Floats], epsilon: Mapping[str, Floats], like: str) -> Figure:
+    """Left: what joining pays one of so many equal owners, by kind of noise. Right: the budget that it would choose."""
+    figure = Figure(figsize=(9.6, 4.2), layout="constrained", facecolor="white")
+    axes = decorate(figure.add_subplot(1, 2, 1))
+    for kind, (label, colour) in KINDS.items():
+        axes.plot(counts, payoff[kind], color=colour, linewidth=2.2, label=label)
+    axes.axhline(0, color=LIMIT, linestyle="--", linewidth=1.2)
+    top = max(float(curve.max()) for curve in payoff.values())
+    reach = max(top, max(-float(curve[-1]) for curve in payoff.values()), 1e-12)  # what few owners lose may be far below
+    axes.set_ylim(max(min(float(curve.min()) for curve in payoff.values()), -reach) - 0.1 * reach, max(top, 0.0) + 0.15 * reach)
+    for word, above in (("join", True), ("stay out", False)):
+        axes.annotate(
+            word,
+            (counts[-1], 0),
+            ha="right",
+            va="bottom" if above else "top",
+            color=MUTED,
+            fontsize=9,
+            xytext=(-2, 2 if above else -3),
+            textcoords="offset points",
+        )
+    axes.set_ylabel("payoff of each owner")
+    axes.legend(frameon=False, labelcolor=INK, fontsize=8)
+    axes.set_title(f"What joining pays an owner like {like}", loc="left", color=INK, fontsize=11, fontweight="bold")
+    right = decorate(figure.add_subplot(1, 2, 2))
+    for kind, (_, colour) in KINDS.items():
+        right.plot(counts, epsilon[kind], color=colour, linewidth=2.2)
+    right.set_yscale("log")
+    right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    right.yaxis.set_minor_formatter(NullFormatter())
+    right.set_ylabel("budget ε that it would choose")
+    right.set_title("What it would give", loc="left", color=INK, fontsize=11, fontweight="bold")
+    for each in (axes, right):
+        _log_budgets(each, "number of such owners")
+    return figure
+
+
 def _spend_panel(axes: Axes, spend: Mapping[str, tuple[Floats, Floats]]) -> None:
     """Money on a logarithmic axis: ways to pay differ by orders of magnitude. What is free is left of it."""
     for (label, (money, fitness)), colour in zip(spend.items(), (TOGETHER, ALONE), strict=False):
