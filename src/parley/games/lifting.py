@@ -14,7 +14,7 @@ from parley.aggregation import Members
 from parley.errors import NoEquilibriumError, SettingError
 from parley.games.best_response import maximise
 from parley.games.payments import EXACT_UP_TO, Deal
-from parley.games.weakest_link import WeakestLink, stable_standing, standing, starts
+from parley.games.weakest_link import WeakestLink, play, stable_play, starts
 from parley.validate import Floats, positive
 
 CURVE = 40  # points of a spending curve
@@ -37,7 +37,7 @@ def _due(game: WeakestLink, members: Members, common: Floats, peaks: Floats | No
 
 def free_common_deal(game: WeakestLink) -> Deal:
     """The equilibrium without payments: the largest common epsilon of the stable coalition; else nobody joins."""
-    found, nothing = stable_standing(game), np.zeros(game.owners)
+    found, nothing = stable_play(game), np.zeros(game.owners)
     if found is None:
         return Deal(game.peaks(game.everyone), np.zeros(game.owners, dtype=bool), nothing, nothing, 0.0, nothing)
     payoff = np.where(found.members, found.payoff, 0.0)
@@ -94,7 +94,7 @@ def _lift(game: WeakestLink, members: Members, target: float) -> Deal | None:
 
     cheapest = maximise(saved, np.array([np.log(least)]), np.array([np.log(game.box[1])]))
     deal = common_deal(game, members, float(np.clip(np.exp(cheapest[0]), least, game.box[1])))
-    unpaid = standing(game, members).epsilon
+    unpaid = play(game, members).epsilon
     largest = common_deal(game, members, unpaid) if unpaid >= least else deal
     return largest if largest.spend <= deal.spend else deal  # of what costs the same, what members would play anyway
 

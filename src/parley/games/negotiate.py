@@ -13,7 +13,7 @@ from parley.games.lifting import cheapest_lift, free_common_deal, lift_curve
 from parley.games.payments import Deal, balanced, cheapest_contracts, free_deal, largest_gain, posted_price, spending_curves
 from parley.games.privacy_cost import PrivacyCosts
 from parley.games.stakes import BOX, CommonStakes, Stakes, common_stakes, stakes
-from parley.games.weakest_link import Standing, WeakestLink, standing
+from parley.games.weakest_link import Standing, WeakestLink, play, standing
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -161,7 +161,7 @@ def _negotiate_common(terms: Terms, pilot: Table | None, target: float | None, b
     if balance:
         deal = balanced(deal)
     members = deal.members if deal.members.any() else game.everyone
-    there = standing(game, members)
+    there = standing(game, play(game, members))
     chosen, epsilon = game.whom_to_ask()
     unpaid = deal.members & ~(deal.contract > 0)
     names = [part.name for part in terms.owners]
@@ -177,12 +177,16 @@ def _negotiate_common(terms: Terms, pilot: Table | None, target: float | None, b
         largest_gain=largest_gain(game, deal),
         posted=None,
         warnings=(*known.warnings, *_bumpy(several)),
-        equilibria=(there.least, there.epsilon) if deal.members.any() and there.least <= there.epsilon else None,
+        equilibria=_equilibria(there) if deal.members.any() else None,
         standings=tuple(_standing(name, there, place) for place, name in enumerate(names)),
         whom_to_ask=tuple(name for name, asked in zip(names, chosen, strict=True) if asked),
         at_epsilon=epsilon,
         unpaid_gain=None if target is None else float((deal.payoff - free.payoff)[unpaid].sum()),
     )
+
+
+def _equilibria(there: Standing) -> tuple[float, float] | None:
+    return (there.least, there.play.epsilon) if there.least <= there.play.epsilon else None
 
 
 def _bumpy(several: list[str]) -> list[str]:
@@ -194,7 +198,7 @@ def _bumpy(several: list[str]) -> list[str]:
 def _standing(name: str, there: Standing, place: int) -> OwnerStanding:
     ends = (float(there.lowest[place]), float(there.highest[place]))
     low, high = (None, None) if np.isnan(ends[0]) else ends
-    return OwnerStanding(name, float(there.peaks[place]), low, high, bool(there.several_peaks[place]))
+    return OwnerStanding(name, float(there.play.peaks[place]), low, high, bool(there.several_peaks[place]))
 
 
 def budget_game(terms: Terms, known: Stakes) -> BudgetGame:

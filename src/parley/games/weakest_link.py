@@ -111,17 +111,13 @@ class WeakestLink:
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
-    """How a coalition stands: the common epsilons that are equilibria among its members, and what the largest of them pays."""
+class Play:
+    """What a coalition would play: the largest common epsilon from which no member wants to go down."""
 
     members: Members
-    epsilon: float  # the largest from which no member wants to go down
-    least: float  # where the last member stops losing; above `epsilon`: some member loses at every one of them
+    epsilon: float
     payoff: Floats  # at `epsilon`; of those outside: what they would get by joining, with a budget of their own
     peaks: Floats
-    lowest: Floats  # of each owner: the interval of common epsilons around its peak where it does not walk away;
-    highest: Floats  # NaN where it always does
-    several_peaks: Members  # whose payoffs are not single-peaked, seen on a grid
 
     @property
     def stable(self) -> bool:
@@ -129,59 +125,63 @@ class Standing:
         return bool(np.all((self.payoff > 0) == self.members))
 
 
-def standing(game: WeakestLink, members: Members) -> Standing:
-    """Find the equilibria of a coalition of two or more."""
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """Where every owner stands on a coalition's common epsilon, and which of them are equilibria among its members."""
+
+    play: Play
+    least: float  # where the last member stops losing; above what is played: some member loses at every equilibrium
+    lowest: Floats  # of each owner: the interval of common epsilons around its peak where it does not walk away;
+    highest: Floats  # NaN where it always does
+    several_peaks: Members  # whose payoffs are not single-peaked, seen on a grid
+
+
+def play(game: WeakestLink, members: Members) -> Play:
+    """What a coalition of two or more would play."""
     peaks = game.peaks(members)
-    grid = np.geomspace(*game.box, GRID)
-    curves = game.payoff(np.repeat(grid[:, None], game.owners, axis=1), members)  # [GRID, N]
-    common = _largest(game, members, peaks, grid)
+    common = _largest(game, members, peaks)
     best = game.best_below(np.array([common]), members, peaks)[0]
     here = game.payoff(np.full(game.owners, common), members)
-    lowest, highest = _bears(game, members, peaks, grid, curves)
-    return Standing(
-        members=members,
-        epsilon=common,
-        least=float(np.max(np.nan_to_num(lowest[members], nan=np.inf))),
-        payoff=np.where(members, here, best),
-        peaks=peaks,
-        lowest=lowest,
-        highest=highest,
-        several_peaks=_several_peaks(curves),
-    )
+    return Play(members, common, np.where(members, here, best), peaks)
 
 
-def _largest(game: WeakestLink, members: Members, peaks: Floats, grid: Floats) -> float:
-    """The lowest peak of the members; where some member did better below it, the largest epsilon of the grid at which none did."""
-    tried = np.append(grid[grid < peaks[members].min()], peaks[members].min())
-    best = game.best_below(tried, members, peaks)[:, members]
-    here = game.payoff(np.repeat(tried[:, None], game.owners, axis=1), members)[:, members]
-    content = np.all(best - here <= TOLERANCE * (1 + np.abs(best)), axis=1)
-    return float(tried[np.flatnonzero(content)[-1]])  # the smallest of all has nothing below it
+def _largest(game: WeakestLink, members: Members, peaks: Floats) -> float:
+    """The lowest peak of the members; where some member did better below it, the largest epsilon of a grid at which none did."""
+    lowest = float(peaks[members].min())
+    if _content(game, members, peaks, np.array([lowest]))[0]:
+        return lowest
+    grid = np.geomspace(game.box[0], lowest, GRID)
+    return float(grid[np.flatnonzero(_content(game, members, peaks, grid))[-1]])  # the smallest of all has nothing below it
 
 
-def _bears(game: WeakestLink, members: Members, peaks: Floats, grid: Floats, curves: Floats) -> tuple[Floats, Floats]:
-    """Around each owner's peak, how far down and up the common epsilon may go before it walks away [N], [N]: bisection from the grid."""
-    top = game.payoff(peaks, members)
-    ends = []
-    for direction in (-1, 1):
-        end = np.array(peaks)
-        for owner in np.flatnonzero(top > 0):
-            beyond = grid[grid < peaks[owner]][::-1] if direction < 0 else grid[grid > peaks[owner]]
-            losing = [x for x in beyond if not curves[np.searchsorted(grid, x), owner] > 0][:1]
-            end[owner] = _crossing(game, members, int(owner), float(peaks[owner]), losing[0]) if losing else game.box[(direction + 1) // 2]
-        ends.append(np.where(top > 0, end, np.nan))
-    return ends[0], ends[1]
+def _content(game: WeakestLink, members: Members, peaks: Floats, common: Floats) -> Members:
+    """At which common epsilons [K] no member did better at a smaller one."""
+    best = game.best_below(common, members, peaks)[:, members]
+    here = game.payoff(np.repeat(common[:, None], game.owners, axis=1), members)[:, members]
+    return np.asarray(np.all(best - here <= TOLERANCE * (1 + np.abs(best)), axis=1))
 
 
-def _crossing(game: WeakestLink, members: Members, owner: int, inside: float, outside: float) -> float:
-    """Between an epsilon at which the owner gains and one at which it does not: the last at which it does."""
+def standing(game: WeakestLink, played: Play) -> Standing:
+    """The owners' walk-away points in this coalition, and its equilibria."""
+    grid = np.geomspace(*game.box, GRID)
+    curves = game.payoff(np.repeat(grid[:, None], game.owners, axis=1), played.members)  # [GRID, N]
+    lowest, highest = (_walk_away(game, played, grid, curves, up) for up in (False, True))
+    least = float(np.max(np.nan_to_num(lowest[played.members], nan=np.inf)))
+    return Standing(played, least, lowest, highest, _several_peaks(curves))
+
+
+def _walk_away(game: WeakestLink, played: Play, grid: Floats, curves: Floats, up: bool) -> Floats:
+    """How far up or down from its peak the common epsilon may go before each owner walks away [N]: the grid, then bisection."""
+    members, peaks = played.members, played.peaks
+    losing = ~(curves > 0) & ((grid[:, None] > peaks) if up else (grid[:, None] < peaks))
+    first = np.argmax(losing, axis=0) if up else GRID - 1 - np.argmax(losing[::-1], axis=0)
+    inside, outside = peaks.copy(), np.where(losing.any(axis=0), grid[first], np.nan)
     for _ in range(50):
-        middle = float(np.sqrt(inside * outside))
-        if game.payoff(np.full(game.owners, middle), members)[owner] > 0:
-            inside = middle
-        else:
-            outside = middle
-    return inside
+        middle = np.sqrt(inside * np.nan_to_num(outside, nan=1.0))
+        gains = game.payoff(middle, members) > 0
+        inside, outside = np.where(gains, middle, inside), np.where(gains, outside, middle)
+    ends = np.where(losing.any(axis=0), inside, game.box[int(up)])
+    return np.where(game.payoff(peaks, members) > 0, ends, np.nan)
 
 
 def _several_peaks(curves: Floats) -> Members:
@@ -191,7 +191,7 @@ def _several_peaks(curves: Floats) -> Members:
     return np.asarray((fallen[:-1] & (np.diff(curves, axis=0)[1:] > TOLERANCE * size)).any(axis=0))
 
 
-def stable_standing(game: WeakestLink) -> Standing | None:
+def stable_play(game: WeakestLink) -> Play | None:
     """An equilibrium with members: nobody leaves, nobody lowers the common epsilon, nobody outside gains by joining; None: none was found.
 
     Up to eight owners every coalition is looked at, and the one with the largest total payoff is taken. With more it is the best end of
@@ -200,7 +200,7 @@ def stable_standing(game: WeakestLink) -> Standing | None:
     """
     if game.owners <= EXACT_UP_TO:
         coalitions = [np.array(each) for each in itertools.product((True, False), repeat=game.owners) if sum(each) > 1]
-        found = [each for each in (standing(game, members) for members in coalitions) if each.stable]
+        found = [each for each in (play(game, members) for members in coalitions) if each.stable]
     else:
         found = [end for end in (_walk(game, start) for start in starts(game)) if end is not None]
     return max(found, key=lambda each: float(each.payoff[each.members].sum()), default=None)
@@ -214,12 +214,12 @@ def starts(game: WeakestLink) -> list[Members]:
     return [members for members in chosen if members.sum() > 1]
 
 
-def _walk(game: WeakestLink, members: Members) -> Standing | None:
+def _walk(game: WeakestLink, members: Members) -> Play | None:
     """Whoever loses leaves, the worst first; then whoever gains joins, the best first; until nobody moves, or for ever: None."""
     members, seen = members.copy(), set()
     while members.sum() > 1 and members.tobytes() not in seen:
         seen.add(members.tobytes())
-        here = standing(game, members.copy())
+        here = play(game, members.copy())
         if here.stable:
             return here
         leaving, coming = np.flatnonzero(members & ~(here.payoff > 0)), np.flatnonzero(~members & (here.payoff > 0))
