@@ -9,9 +9,10 @@ from parley.cli.screen import console, print_json, progress_bar
 from parley.cli.terms_file import write_terms
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.forecasting import Forecast, Proposal, ReleasedMoments, Source, Stated, forecast
+from parley.forecasting import Forecast, Proposal, ReleasedMoments, Source, Stated, compare_noise, forecast
 from parley.forecasting import plan as make_plan
 from parley.report import figures
+from parley.report import noise as kinds
 from parley.report.tables import number, terminal_table
 from parley.terms import load_terms
 
@@ -70,6 +71,7 @@ def forecast_command(
     known = source(pilot, moments, assume)
     with progress_bar("resampling the pilot") as progress:
         result = forecast(terms, known, seed, progress=progress)
+    noise = compare_noise(result, known, seed).to_json()
     proposal = None
     if plan:
         with progress_bar("planning") as progress:
@@ -79,11 +81,16 @@ def forecast_command(
     if plot is not None:
         figures.save(figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy"), plot)
     if as_json:
-        print_json(result.to_json() | {"plan": None if proposal is None else proposal.to_json()})
+        print_json(result.to_json() | {"noise": noise, "plan": None if proposal is None else proposal.to_json()})
         return
     show(result)
+    console.print()
+    console.print(terminal_table(kinds.kind_rows(noise), kinds.TITLE))
+    console.print(f"\n{kinds.decision(noise, terms.shared)}", markup=False)
     if proposal is not None:
         show_plan(proposal)
+        for sentence in kinds.plan_beside(proposal.to_json()):
+            console.print(sentence)
 
 
 def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> str | Source | None:
@@ -124,6 +131,7 @@ def show_plan(proposal: Proposal) -> None:
     lines += ["\\[privacy]", f'mechanism = "{best.mechanism}"']
     lines += [] if best.clip is None else [f"clip = {best.clip:g}"]
     lines += [f"delta = {best.delta:g}"] if best.delta > 0 else []
+    lines += ['noise = "shared"'] if proposal.terms.shared else []
     console.print("\nFor the terms file:\n  " + "\n  ".join(lines))
 
 

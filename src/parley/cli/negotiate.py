@@ -10,8 +10,10 @@ from parley.cli.terms_file import write_terms
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.games.budget_game import EXACT_UP_TO
-from parley.games.negotiate import Negotiation, negotiate
+from parley.games.crowd import crowd
+from parley.games.negotiate import CommonNegotiation, Negotiation, negotiate
 from parley.report import figures, game_figures
+from parley.report import noise as said
 from parley.report.tables import number, terminal_table
 from parley.terms import Terms, load_terms
 
@@ -33,21 +35,28 @@ def negotiate_command(
         Path | None, typer.Option(metavar="TERMS2", help="Write terms with these budgets, ready for parley train.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw payoffs by budget, and quality against spend.")] = None,
+    plot_owners: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Draw what joining pays as owners become more, with each owner's noise and with one for all."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.
 
     An owner that joins gets value × (test cost alone − together) − its privacy cost; one that stays out trains alone and gets 0. An
-    equilibrium is a set of budgets from which nobody gains by changing its own. The budgets in the file are not used, except as the place
-    where a pilot run measures the price of noise.
+    equilibrium is a set of budgets from which nobody gains by changing its own; with privacy.noise = "shared" all have one budget. The
+    budgets in the file are not used, except as the place where a pilot run measures the price of noise.
 
     Example:  parley negotiate parley-demo/terms.toml --target 0.01 --write agreed.toml
     """
     terms = load_terms(terms_file)
-    for file in (plot, write):
+    for file in (plot, plot_owners, write):
         require_folder(file)
-    if plot is not None:
-        figures.require_figure_name(plot)
+    for file in (plot, plot_owners):
+        if file is not None:
+            figures.require_figure_name(file)
     if balanced and target is None:
         raise SettingError("--balanced: expected --target beside it; without a target nobody is paid")
     result = negotiate(terms, None if pilot is None else str(pilot), target, balanced)
@@ -55,6 +64,9 @@ def negotiate_command(
         write_terms(agreed_terms(result), write)
     if plot is not None:
         draw(result, plot)
+    if plot_owners is not None:
+        many = crowd(terms, None if pilot is None else str(pilot))
+        figures.save(game_figures.crowd(many.counts, many.payoff, many.fitness, many.like), plot_owners)
     if as_json:
         print_json(result.to_json())
     else:
@@ -81,6 +93,12 @@ def show(result: Negotiation) -> None:
     console.print()
     if paid:
         console.print(f"The learner pays {number(result.deal.spend)} in all." + _posted(result))
+    if isinstance(result, CommonNegotiation):
+        content = result.to_json()
+        console.print(terminal_table(said.standing_rows(content), said.STANDINGS))
+        console.print()
+        for sentence in said.weakest_link(content):
+            console.print(sentence)
     if result.price_of_privacy is not None:
         lost = f"{result.price_of_privacy:.1%}"
         console.print(f"Price of privacy: {lost} of what everyone could gain together without noise is lost.")
@@ -113,5 +131,6 @@ def agreed_terms(result: Negotiation) -> Terms:
 def draw(result: Negotiation, plot: Path) -> None:
     """Payoffs by own budget with the choices marked, and quality against spend."""
     epsilons, payoffs = result.payoff_curves()
+    budget = "common budget ε" if result.terms.shared else "own budget ε"
     chosen = {owner.name: owner.epsilon for owner in result.owners if owner.epsilon is not None}
-    figures.save(game_figures.negotiation(epsilons, payoffs, chosen, result.spending()), plot)
+    figures.save(game_figures.negotiation(epsilons, payoffs, chosen, result.spending(), budget), plot)

@@ -43,7 +43,9 @@ class OwnerForecast:
     alone: float
     together: float
     gain: float
-    break_even_epsilon: float | None  # own, or common where there is one noise; the score's part included; None: none pays; 0: all do
+    break_even_epsilon: (
+        float | None
+    )  # own, or common where there is one noise; the score's part included; None: none pays; 0: all do
     marginal_value: float  # what the coalition loses without this owner
     shapley_value: float
     shapley_error: float

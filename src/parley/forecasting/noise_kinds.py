@@ -45,7 +45,13 @@ class KindForecast:
     def to_json(self) -> dict[str, Any]:
         """The object under its kind in `parley forecast --json`."""
         rest = {"share_that_gains": self.gaining, "gains": dict(self.gains), "best_coalition": self.best_coalition}
-        return {"relative_fitness": self.relative_fitness, "together": self.together, "delta": self.delta, **rest, "epsilon": self.epsilon}
+        return {
+            "relative_fitness": self.relative_fitness,
+            "together": self.together,
+            "delta": self.delta,
+            **rest,
+            "epsilon": self.epsilon,
+        }
 
 
 @dataclass(frozen=True)
@@ -79,9 +85,7 @@ def shared_terms(terms: Terms, delta: float | None = None) -> Terms:
     return terms.changed(privacy={"noise": "shared", "delta": promised}, hosts=HOSTS)
 
 
-def compare_noise(
-    result: Forecast, pilot: Table | Source | None = None, seed: int = 0, curious: int = 1
-) -> NoiseComparison:
+def compare_noise(result: Forecast, pilot: Table | Source | None = None, seed: int = 0, curious: int = 1) -> NoiseComparison:
     """The forecast `result` beside what the same terms would give with noise of the other kinds. No private record is looked at."""
     known = open_pilot(result.terms, pilot)
     kinds, missing = dict[Kind, KindForecast](), dict[Kind, str]()
@@ -135,7 +139,9 @@ def _distributed(expected: Expectation, mean: float, noise: DistributedNoise) ->
     return _kind(expected, fitness, together, None, float(expected.pilot.terms.common_epsilon))
 
 
-def _kind(expected: Expectation, fitness: float, together: float, asked: tuple[str, ...] | None, epsilon: float | None) -> KindForecast:
+def _kind(
+    expected: Expectation, fitness: float, together: float, asked: tuple[str, ...] | None, epsilon: float | None
+) -> KindForecast:
     terms, base, unit = expected.pilot.terms, expected.here.test_cost, expected.pilot.setup.preparation.target_scale**2
     alone = expected.here.estimation / expected.pilot.rows
     gains = {part.name: float(own - together) * unit for part, own in zip(terms.owners, alone, strict=True)}

@@ -63,7 +63,9 @@ class Proposal:
     nobody: float  # relative fitness of the model that asks nobody
     terms: Terms
     expected_cost: float  # of the best choice's joint model on new rows, in the target's own units
-    shared: "Proposal | None" = None  # the same with one noise for all, if three hosts can be found; None: these terms have it, or cannot
+    shared: "Proposal | None" = (
+        None  # the same with one noise for all, if three hosts can be found; None: these terms have it, or cannot
+    )
 
     def to_json(self) -> dict[str, Any]:
         """The object under `plan` in `parley forecast --plan --json`."""

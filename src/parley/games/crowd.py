@@ -27,6 +27,7 @@ class Crowd:
     counts: Floats
     epsilon: dict[str, Floats]  # by kind of noise
     payoff: dict[str, Floats]  # negative: it had better stay out
+    fitness: dict[str, Floats]  # expected relative fitness of the joint model at these budgets
 
 
 def crowd(terms: Terms, pilot: Table | None = None, seed: int = 0) -> Crowd:
@@ -36,33 +37,33 @@ def crowd(terms: Terms, pilot: Table | None = None, seed: int = 0) -> Crowd:
     common = common_game(hosted, common_stakes(hosted, pilot, budgets(hosted), seed))
     place = int(np.argsort(own.stakes.records, kind="stable")[(own.owners - 1) // 2])
     counts = np.unique(np.geomspace(2, MOST, POINTS).round().astype(int))
-    each = [_each(own, place, int(count)) for count in counts]
-    one = [_one(common, place, int(count)) for count in counts]
-    return Crowd(
-        like=terms.owners[place].name,
-        counts=counts.astype(np.float64),
-        epsilon={"each_owner": np.array([e for e, _ in each]), "shared": np.array([e for e, _ in one])},
-        payoff={"each_owner": np.array([p for _, p in each]), "shared": np.array([p for _, p in one])},
-    )
+    each = np.array([_each(own, place, int(count)) for count in counts]).T
+    one = np.array([_one(common, place, int(count)) for count in counts]).T
+    epsilon, payoff, fitness = ({"each_owner": a, "shared": b} for a, b in zip(each, one, strict=True))
+    return Crowd(terms.owners[place].name, counts.astype(np.float64), epsilon, payoff, fitness)
 
 
-def _each(game: BudgetGame, place: int, count: int) -> tuple[float, float]:
-    """(budget, payoff) of one of so many equal owners that all join with the budget that is best for themselves."""
+def _each(game: BudgetGame, place: int, count: int) -> tuple[float, float, float]:
+    """(budget, payoff, relative fitness) where so many equal owners all join with the budget that is best for each."""
     like = np.full(count, place)
     unit = game.stakes.unit_noise
     known = replace(game.stakes, unit_noise=EachOwnerNoise(unit.records[like], unit.variances[like]))
     crowded = BudgetGame(known, game.value[like], _costs(game.privacy_cost, place, count))
     epsilon = crowded.best_budgets(crowded.everyone)
-    return float(epsilon[0]), float(crowded.payoffs(epsilon, crowded.everyone)[0])
+    return (
+        float(epsilon[0]),
+        float(crowded.payoffs(epsilon, crowded.everyone)[0]),
+        crowded.fitness(epsilon, crowded.everyone) or 0.0,
+    )
 
 
-def _one(game: WeakestLink, place: int, count: int) -> tuple[float, float]:
+def _one(game: WeakestLink, place: int, count: int) -> tuple[float, float, float]:
     """The same with one noise: all have the same peak."""
     like = np.full(count, place)
     known = replace(game.stakes, records=game.stakes.records[like])
     crowded = WeakestLink(known, game.value[like], _costs(game.privacy_cost, place, count))
     epsilon = crowded.peaks(crowded.everyone)
-    return float(epsilon[0]), float(crowded.payoff(epsilon, crowded.everyone)[0])
+    return float(epsilon[0]), float(crowded.payoff(epsilon, crowded.everyone)[0]), crowded.fitness(epsilon, crowded.everyone) or 0.0
 
 
 def _costs(costs: PrivacyCosts, place: int, count: int) -> PrivacyCosts:

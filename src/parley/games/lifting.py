@@ -14,7 +14,7 @@ from parley.aggregation import Members
 from parley.errors import NoEquilibriumError, SettingError
 from parley.games.best_response import maximise
 from parley.games.payments import EXACT_UP_TO, Deal
-from parley.games.weakest_link import WeakestLink, play, stable_play, starts
+from parley.games.weakest_link import Play, WeakestLink, play, stable_play, starts
 from parley.validate import Floats, positive
 
 CURVE = 40  # points of a spending curve
@@ -106,9 +106,9 @@ def _outsiders_stay_out(game: WeakestLink, deal: Deal) -> bool:
     return not (best[outside] > 0).any()
 
 
-def lift_curve(game: WeakestLink, members: Members) -> tuple[Floats, Floats]:
-    """(money, relative fitness) of the least payments, for these members, over common epsilons."""
-    common = np.geomspace(*game.box, CURVE)
+def lift_curve(game: WeakestLink, unpaid: Play) -> tuple[Floats, Floats]:
+    """(money, relative fitness) of the least payments, from what these members play unpaid up to the largest common epsilon."""
+    common, members = np.geomspace(unpaid.epsilon, game.box[1], CURVE), unpaid.members
     money = _due(game, members, common)[:, members].sum(axis=1)
     fitness = [game.fitness(np.full(game.owners, each), members) for each in common]
     return money, np.array([np.inf if each is None else each for each in fitness])

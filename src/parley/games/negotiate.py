@@ -126,12 +126,12 @@ class CommonNegotiation(Negotiation):
     standings: tuple[OwnerStanding, ...]
     whom_to_ask: tuple[str, ...]  # for the least test cost, if everybody insists on its peak,
     at_epsilon: float  # and their lowest peak
-    unpaid_gain: float | None  # with a target: what members that are not paid have more than without payments
+    members_gain: float | None  # with a target: what all members have more, payments included, than in the equilibrium without
 
     def to_json(self) -> dict[str, Any]:
         """The object that `parley negotiate --json` prints."""
         common = None if not self.deal.members.any() else float(self.deal.epsilon[0])
-        more = {"noise": "shared", "common_epsilon": common, "equilibria": self.equilibria, "unpaid_gain": self.unpaid_gain}
+        more = {"noise": "shared", "common_epsilon": common, "equilibria": self.equilibria, "members_gain": self.members_gain}
         asked = {"owners": self.whom_to_ask, "epsilon": self.at_epsilon}
         return super().to_json() | more | {"standings": [vars(each) for each in self.standings], "best_coalition": asked}
 
@@ -145,7 +145,7 @@ class CommonNegotiation(Negotiation):
 
     def spending(self) -> dict[str, tuple[Floats, Floats]]:
         """(money, relative fitness) of the least payments for these members."""
-        return {"contracts": lift_curve(self.game, self._members)} if isinstance(self.game, WeakestLink) else {}
+        return {"contracts": lift_curve(self.game, play(self.game, self._members))} if isinstance(self.game, WeakestLink) else {}
 
     @property
     def _members(self) -> Members:
@@ -158,12 +158,12 @@ def _negotiate_common(terms: Terms, pilot: Table | None, target: float | None, b
     game = common_game(terms, known)
     free = free_common_deal(game)
     deal = free if target is None else cheapest_lift(game, target)
+    more = None if target is None else float((deal.payoff - free.payoff).sum())
     if balance:
         deal = balanced(deal)
     members = deal.members if deal.members.any() else game.everyone
     there = standing(game, play(game, members))
     chosen, epsilon = game.whom_to_ask()
-    unpaid = deal.members & ~(deal.contract > 0)
     names = [part.name for part in terms.owners]
     several = [name for name, is_so in zip(names, there.several_peaks, strict=True) if is_so]
     return CommonNegotiation(
@@ -181,7 +181,7 @@ def _negotiate_common(terms: Terms, pilot: Table | None, target: float | None, b
         standings=tuple(_standing(name, there, place) for place, name in enumerate(names)),
         whom_to_ask=tuple(name for name, asked in zip(names, chosen, strict=True) if asked),
         at_epsilon=epsilon,
-        unpaid_gain=None if target is None else float((deal.payoff - free.payoff)[unpaid].sum()),
+        members_gain=more,
     )
 
 
@@ -192,7 +192,9 @@ def _equilibria(there: Standing) -> tuple[float, float] | None:
 def _bumpy(several: list[str]) -> list[str]:
     if not several:
         return []
-    return [f"the payoff of {', '.join(several)} has several peaks, so the equilibria may have gaps: the largest one is right all the same"]
+    return [
+        f"the payoff of {', '.join(several)} has several peaks, so the equilibria may have gaps: the largest one is right all the same"
+    ]
 
 
 def _standing(name: str, there: Standing, place: int) -> OwnerStanding:

@@ -32,7 +32,11 @@ def convergence(panels: Sequence[tuple[str, Sequence[Floats], Sequence[str]]]) -
 
 
 def negotiation(
-    epsilons: Floats, payoffs: Mapping[str, Floats], chosen: Mapping[str, float], spend: Mapping[str, tuple[Floats, Floats]]
+    epsilons: Floats,
+    payoffs: Mapping[str, Floats],
+    chosen: Mapping[str, float],
+    spend: Mapping[str, tuple[Floats, Floats]],
+    budget: str = "own budget ε",
 ) -> Figure:
     """Left: each owner's payoff against its own budget, the others' as agreed, with its choice. Right: quality against spend.
 
@@ -56,7 +60,7 @@ def negotiation(
     axes.set_ylim(min(lowest, 0.0) - 0.6 * reach, max(top, 0.0) + 0.25 * reach)
     axes.set_ylabel("payoff")
     axes.legend(frameon=False, labelcolor=INK, fontsize=8)
-    _log_budgets(axes, "own budget ε")
+    _log_budgets(axes, budget)
     axes.set_title("What each budget is worth", loc="left", color=INK, fontsize=11, fontweight="bold")
     _spend_panel(decorate(figure.add_subplot(1, 2, 2)), spend)
     return figure
@@ -65,8 +69,8 @@ def negotiation(
 KINDS = {"each_owner": ("each owner's own noise", ALONE), "shared": ("one noise for all", TOGETHER)}
 
 
-def crowd(counts: Floats, payoff: Mapping[str, Floats], epsilon: Mapping[str, Floats], like: str) -> Figure:
-    """Left: what joining pays one of so many equal owners, by kind of noise. Right: the budget that it would choose."""
+def crowd(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[str, Floats], like: str) -> Figure:
+    """Left: what joining pays one of so many equal owners, by kind of noise. Right: how good the joint model is."""
     figure = Figure(figsize=(9.6, 4.2), layout="constrained", facecolor="white")
     axes = decorate(figure.add_subplot(1, 2, 1))
     for kind, (label, colour) in KINDS.items():
@@ -91,12 +95,11 @@ def crowd(counts: Floats, payoff: Mapping[str, Floats], epsilon: Mapping[str, Fl
     axes.set_title(f"What joining pays an owner like {like}", loc="left", color=INK, fontsize=11, fontweight="bold")
     right = decorate(figure.add_subplot(1, 2, 2))
     for kind, (_, colour) in KINDS.items():
-        right.plot(counts, epsilon[kind], color=colour, linewidth=2.2)
+        right.plot(counts, fitness[kind], color=colour, linewidth=2.2)
     right.set_yscale("log")
     right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    right.yaxis.set_minor_formatter(NullFormatter())
-    right.set_ylabel("budget ε that it would choose")
-    right.set_title("What it would give", loc="left", color=INK, fontsize=11, fontweight="bold")
+    right.set_ylabel("relative fitness ψ  (0 = without privacy)")
+    right.set_title("How far the model is from no privacy", loc="left", color=INK, fontsize=11, fontweight="bold")
     for each in (axes, right):
         _log_budgets(each, "number of such owners")
     return figure
