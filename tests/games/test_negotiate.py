@@ -140,7 +140,7 @@ def test_with_one_noise_owners_join_that_stay_out_otherwise():
 def test_a_budget_that_delta_cannot_pay_random_bits_for_is_not_offered():
     """At so small a delta hosts cannot draw noise for epsilon = 10: the box of budgets ends before, and terms at its end are drawable."""
     terms = hosted(priced_terms(300, 400, 500, value=1e6, **{**QUIET, "privacy__delta": 3e-13}))
-    box = negotiate(terms, PILOT).game.box
+    box = negotiate(terms, PILOT).game.budget_range
     assert 1.0 < box[1] < 10.0
     parley.forecast(terms.changed(everyone={"epsilon": box[1]}), PILOT, resamples=1)
     with pytest.raises(TermsError, match="random bits"):

@@ -6,6 +6,8 @@ from fractions import Fraction
 
 from parley.errors import BudgetExhausted, OutOfOrder, UnknownTerms
 
+RHO_TOLERANCE = Fraction(1, 10**6)  # another machine's libraries compute a Gaussian's noise to other last digits
+
 
 @dataclass(frozen=True)
 class Head:
@@ -82,7 +84,8 @@ class Account:
 class Reservation:
     """What an owner sets aside when it accepts terms.
 
-    `rho` is what all answers cost as zCDP, for a ledger that holds its lifetime budget so; None: nothing is known.
+    `rho` is what all answers cost as zCDP, for a ledger that holds its lifetime budget so; None: nothing is known. It holds twice
+    `RHO_TOLERANCE` more than the noise costs, so that it covers noise which is computed anew, on another machine, within that tolerance.
     """
 
     terms_hash: str

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, OutOfOrder, UnknownTerms
-from parley.ledger.account import Account, Reservation
+from parley.ledger.account import RHO_TOLERANCE, Account, Reservation
 from parley.ledger.chain import PAD, answer_digest, append, head, seal
 from parley.ledger.contract import Budget, Rule, same_question
 from parley.ledger.zcdp import largest_rho
@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # who only looks at books does not wait for statistics librar
     from parley.queries import Query
 
 KEPT = 1 << 23  # bytes of answers that are kept for each agreement
-TOLERANCE = Fraction(1, 10**6)  # of rho: another machine's libraries compute the Gaussian's to other last digits
 
 
 def begin(db: sqlite3.Connection, most: Budget, rule: Rule) -> None:
@@ -141,7 +140,7 @@ def room(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | Non
     ).fetchone()
     if known is not None:
         rho = stated_rho(known[4])
-        dearer = rho is not None and (new.rho is None or new.rho > rho * (1 + TOLERANCE))
+        dearer = rho is not None and (new.rho is None or new.rho > rho * (1 + RHO_TOLERANCE))
         if known[:4] != (new.learner, str(new.epsilon), str(new.delta), new.rounds) or dearer:
             raise LedgerError(f"{path}: these terms were accepted with another learner, budget or horizon")
         account(db, new.terms_hash).require_open()
@@ -165,7 +164,7 @@ def _room_for_rho(db: sqlite3.Connection, path: Path, new: Reservation, most: Fr
     if new.rho is None:
         raise LedgerError(
             f"{path}: its lifetime budget is held as zCDP, and what the mechanism of these terms costs in zCDP is not known; agree on "
-            "laplace or gaussian noise"
+            "laplace or gaussian noise that each owner draws itself"
         )
     after = before + new.rho
     if not (new.rho >= 0 and after <= most):
