@@ -8,7 +8,7 @@ import pytest
 # Modules whose extra is not installed are left out; any other import that fails is an error, never a test file skipped in silence.
 collect_ignore = [] if find_spec("flwr") else ["src/parley/exchange/flower.py", "src/parley/learning/over_flower.py"]
 
-DAEMONS = {"exchange", "hosting", "serving", "identity", "deploy", "ledger", "test_ledger.py", "test_written_before.py"}
+DAEMONS = {"exchange", "hosting", "serving", "identity", "deploy", "ledger", "test_written_before.py"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

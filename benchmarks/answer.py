@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import opendp.prelude as dp
 
-from parley.account import Reservation
 from parley.data import synthetic_lending
 from parley.ledger import Ledger, StudyLedger
+from parley.ledger.account import Reservation
 from parley.mechanisms import FastNoise, Noise, SafeNoise
 from parley.mechanisms.noise import opendp_laplace
 from parley.queries import GradientQuery

@@ -1,7 +1,8 @@
 """Rounds with one noise for all, beside rounds with each owner's own: three owners, three hosts, separate processes, mutual TLS.
 
-python benchmarks/hosts.py [--numbers 7840] [--rounds 30] [--mechanism laplace|gaussian] [--kills 60]
+python benchmarks/hosts.py [--numbers 7840] [--rounds 30] [--mechanism laplace|gaussian] [--kills 60] [--owners 100]
 
+`--owners` instead times the hosts alone, in one process with journals on the disk, for so many owners of 100 numbers.
 `--kills` instead kills processes at random (owners, hosts, learner) while a run goes on, and looks at all books afterwards.
 """
 
@@ -9,6 +10,7 @@ import argparse
 import contextlib
 import multiprocessing
 import os
+import socket
 import sys
 import tempfile
 import threading
@@ -22,11 +24,13 @@ import pandas as pd
 import parley
 from parley.exchange.federation import Federation
 from parley.exchange.host_messages import write_opening, write_parcel
-from parley.exchange.parcel import Opening, pack, shape_of
+from parley.exchange.parcel import Opening, Parcel, Shape, pack, shape_of
 from parley.exchange.remote import RemoteOwner
 from parley.exchange.remote_host import RemoteHost
 from parley.hosting import daemon as host_daemon
+from parley.hosting.duty import Duty, Turn
 from parley.hosting.federation import SharedFederation
+from parley.hosting.in_process import InProcessHosts
 from parley.hosting.journal import Journal
 from parley.identity import certificate_authority, signing_requests
 from parley.identity.settings import HostSettings, Identity, OwnerSettings
@@ -38,6 +42,7 @@ from parley.serving.log import Log
 from parley.setup import resolve
 from parley.sharing.channel import Counted, together, wires
 from parley.sharing.party import agree_keys
+from parley.sharing.ring import to_bytes
 from parley.sharing.secret_noise import draw
 from parley.sharing.shares import Shares
 
@@ -116,8 +121,6 @@ def identity(folder: Path, name: str) -> Identity:
 
 
 def free_port() -> int:
-    import socket
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -190,6 +193,28 @@ def measure(numbers: int, rounds: int, mechanism: str) -> None:
         print(f"{words:32} median {1e3 * middle:7.1f} ms   largest {1e3 * max(seconds):7.1f} ms   x {middle / usual:.2f}")
 
 
+def crowd(owners: int, rounds: int = 10) -> None:
+    """Parcels in, sum out, of many owners in one process."""
+    shape = Shape("laplace", 20, 100)
+    turn = Turn(shape, {f"owner-{place}": 10 for place in range(owners)}, owners)
+    duty, content = Duty("a" * 64, "learner", HOSTS, rounds, {shape: 4}, lambda number: turn), "c" * 64
+    with tempfile.TemporaryDirectory() as name:
+        hosts, seconds = InProcessHosts(duty, Path(name)), []
+        for number in range(1, rounds + 1):
+            began = time.perf_counter()
+            for owner, records in turn.records.items():
+                shares = Shares.of(np.ones(shape.size, dtype=np.uint64))
+                parts = [*shares.seeds, to_bytes(shares.third)]
+                pairs = [(parts[place], parts[(place + 1) % 3]) for place in range(3)]
+                hosts.receive([Parcel(duty.terms_hash, number, content, owner, records, shape, pair) for pair in pairs])
+            hosts.open(number, content)
+            seconds.append(time.perf_counter() - began)
+        hosts.close()
+    print(
+        f"{owners} owners x {shape.size} numbers, noise drawn in the round: median {np.median(seconds):.3f} s, largest {max(seconds):.3f} s"
+    )
+
+
 def kill(kills: int, seed: int) -> None:
     """The test's torture, longer."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -213,9 +238,12 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--mechanism", default="laplace")
     parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--owners", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     if asked.kills:
         kill(asked.kills, asked.seed)
+    elif asked.owners:
+        crowd(asked.owners)
     else:
         measure(asked.numbers, asked.rounds, asked.mechanism)

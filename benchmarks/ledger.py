@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from parley.account import Reservation
 from parley.ledger import Ledger
+from parley.ledger.account import Reservation
 from parley.ledger.chain import COLUMNS, PAD, row_hash
 from parley.ledger.verification import Verification
 from parley.queries import GradientQuery
@@ -74,7 +74,7 @@ class Asker(threading.Thread):
     def run(self) -> None:
         for account in [account for _, account in self._ledger.accounts() if not account.used_up]:
             for k in range(account.answered + 1, ROUNDS + 1):
-                query = GradientQuery.ask(account.terms, "learner", k, VALUE + k)
+                query = GradientQuery.ask(account.terms_hash, "learner", k, VALUE + k)
                 self.seconds.append(timed(lambda q=query: self._ledger.answer(q, lambda n: COST * n, {}, lambda: lambda: VALUE)))
                 if self._over.wait(0.002):
                     return

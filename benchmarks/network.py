@@ -21,13 +21,13 @@ import numpy as np
 import pandas as pd
 
 import parley
-from parley.account import Account
 from parley.exchange import messages
 from parley.exchange.remote import OPTIONS as CLIENT_OPTIONS
 from parley.exchange.remote import RemoteOwner, channel_credentials
 from parley.identity import certificate_authority, signing_requests
 from parley.identity.settings import Identity, OwnerSettings
 from parley.ledger import Cost, Facts, Release
+from parley.ledger.account import Account
 from parley.mechanisms import SafeNoise
 from parley.queries import GradientQuery, Query
 from parley.serving.acceptance import Acceptance, Acceptances

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from parley.account import Reservation
 from parley.ledger import Ledger
+from parley.ledger.account import Reservation
 from parley.queries import GradientQuery
 
 COST = Fraction(1, 10)

@@ -11,8 +11,8 @@ from typing import Any
 
 import parley
 from consortium import Consortium, free_port, parley_process, toml_terms
-from parley.cli.host import SETTINGS
 from parley.hosting.journal import Journal
+from parley.hosting.offer import SETTINGS
 from parley.hosting.proposal import Record
 from parley.identity import certificate_authority, signing_requests
 from parley.identity.settings import load_host

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from parley.account import Account, Reservation
 from parley.accounting import series_rho
 from parley.data import listed_features
 from parley.data.digest import digested_table
@@ -18,6 +17,7 @@ from parley.data.streamed import ParquetFolder, open_table
 from parley.data.table import Table, holds
 from parley.errors import DataError, GuaranteeError, UnknownTerms
 from parley.ledger import AnyLedger, StudyLedger
+from parley.ledger.account import RHO_TOLERANCE, Account, Reservation
 from parley.mechanisms import FastNoise, Noise, SafeNoise
 from parley.mechanisms.bounded import require
 from parley.mechanisms.random_words import Words
@@ -254,12 +254,12 @@ def reservation(terms: Terms, name: str, schedule: Schedule | None = None) -> Re
 
 
 def _rho(terms: Terms, name: str, answers: int) -> Fraction | None:
-    """What training and score cost together as zCDP (`setup.Part` has their noise); None if the mechanism has none, or hosts draw the
-    noise: of finitely many bits, so that some of its delta is the probability that it fails. zCDP knows no secret draws either."""
+    """What training and score cost together as zCDP (`setup.Part` has their noise), with a margin; None if the mechanism has none, or hosts
+    draw the noise: of finitely many bits, so that some of its delta is the probability that it fails. It knows no secret draws either."""
     privacy = terms.privacy
     if terms.shared or terms.learning.poisson:
         return None
     kappa, delta = privacy.shared_records, Fraction(str(privacy.delta))
     training = series_rho(privacy.mechanism, terms.training_epsilon(name), delta, answers, kappa)
     score = Fraction(0) if privacy.score_epsilon is None else series_rho("laplace", terms.score_epsilon, Fraction(0), 1, kappa)
-    return None if training is None or score is None else training + score
+    return None if training is None or score is None else (training + score) * (1 + 2 * RHO_TOLERANCE)

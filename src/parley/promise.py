@@ -1,10 +1,10 @@
 """What accepting terms means, in words: who may ask, what leaves, what it promises people, what it costs."""
 
-from parley.account import Reservation
 from parley.accounting.meaning import approximate_posterior, posterior_bounds
 from parley.doubts import sentences
 from parley.errors import SettingError, UnknownTerms
 from parley.ledger import Ledger
+from parley.ledger.account import Reservation
 from parley.numerals import number, percent
 from parley.owner import Agreement, Owner
 from parley.terms import Terms

@@ -105,10 +105,10 @@ class Part:
 
     def cost(self, number: int, answers: int) -> Fraction:
         """The epsilon spent by this many answers, the last of them to round `number`. A score is asked once, so all but it are training."""
-        stage = self.stage(number)
-        later = 0 if stage is self.training else 1
-        scored = self.stages[1].series.spent_after(1) if later else Fraction(0)
-        return self.training.series.spent_after(self.training.uses(number, answers - later)) + scored
+        training = self.training
+        if self.stage(number) is training:
+            return training.series.spent_after(training.uses(number, answers))
+        return training.series.spent_after(training.uses(number, answers - 1)) + self.stages[1].series.spent_after(1)
 
 
 @dataclass(frozen=True, eq=False)

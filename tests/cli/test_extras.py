@@ -5,14 +5,14 @@ from consortium import toml_terms
 
 WITHOUT = """
 import sys
-for name in ("grpc", "google.protobuf", "cryptography", "flwr"):
+for name in ("grpc", "google.protobuf", "flwr"):
     sys.modules[name] = None
 from typer.testing import CliRunner
 from parley.cli.app import app
 from parley.errors import SettingError
 needy = {
-    "certs init authority": "deploy",
     "owner serve owner.toml": "deploy",
+    "host serve host.toml": "deploy",
     "learner run terms.toml --owners addresses.toml": "deploy",
     "learner flower app": "flower",
 }

@@ -60,6 +60,27 @@ def test_without_a_plan_the_json_says_so(folder):
     assert set(content["metrics"]) == {"r2", "mean_absolute_error"}
 
 
+def test_kinds_of_noise_stand_side_by_side(folder):
+    more = TERMS + '[[owners]]\nname = "b"\nrecords = 4000\nepsilon = 1.0\n'
+    shared = more.replace("clip = 12.0", 'clip = 12.0\ndelta = 1e-9\nnoise = "shared"')
+    shared += "".join(f'[[hosts]]\nname = "{name}"\n' for name in ("a", "b", "x"))
+    (folder / "two.toml").write_text(more)
+    (folder / "shared.toml").write_text(shared)
+    found = []
+    for file in ("two.toml", "shared.toml"):
+        content = json.loads(invoke("forecast", folder / file, "--pilot", folder / "pilot.csv", "--json").stdout)
+        found.append(content["noise"])
+        own = "shared" if file == "shared.toml" else "each_owner"
+        assert content["noise"][own]["relative_fitness"] == content["relative_fitness"]["mean"]
+    assert found[0]["shared"]["relative_fitness"] < found[0]["each_owner"]["relative_fitness"]
+    for kind in ("each_owner", "shared", "distributed"):
+        assert found[0][kind]["relative_fitness"] == pytest.approx(found[1][kind]["relative_fitness"], rel=0.1)
+    shown = " ".join(invoke("forecast", folder / "two.toml", "--pilot", folder / "pilot.csv", "--plan").output.split())
+    assert "noise drawn elsewhere" in shown
+    assert "If three hosts can be found" in shown
+    assert "Expected test cost" in shown
+
+
 def test_released_moments_are_a_pilot(folder):
     """One release of second moments, debited in a ledger, then a forecast for other terms from it alone."""
     once = TERMS.replace("horizon = 100\nstep = 0.3", 'algorithm = "sufficient-statistics"').replace("clip = 12.0", "")

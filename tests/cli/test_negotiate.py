@@ -97,6 +97,27 @@ def test_the_table_says_who_stays_out_and_that_it_was_checked(folder):
     assert "one law" in " ".join(run.output.split())
 
 
+def test_with_one_noise_the_table_says_where_each_owner_stands(folder):
+    shared = TERMS.replace("clip = 20.0", 'clip = 20.0\nnoise = "shared"') + "".join(
+        f'[[hosts]]\nname = "{n}"\n' for n in ("a", "b", "x")
+    )
+    (folder / "shared.toml").write_text(shared.replace("quorum = 3\n", ""))
+    drawn = ["--plot", str(folder / "s.png"), "--plot-owners", str(folder / "o.png")]
+    options = ["negotiate", str(folder / "shared.toml"), "--target", "1.0"]
+    run = CliRunner().invoke(app, [*options, "--write", str(folder / "agreed.toml"), *drawn])
+    assert run.exit_code == 0, run.output
+    words = " ".join(run.output.split())
+    assert "where each owner stands" in words
+    assert "For the least test cost" in words
+    assert all((folder / name).stat().st_size > 10_000 for name in ("s.png", "o.png"))
+    agreed = parley.load_terms(folder / "agreed.toml")
+    assert agreed.shared
+    assert len({part.epsilon for part in agreed.owners}) == 1
+    content = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)
+    assert content["common_epsilon"] == pytest.approx(agreed.owners[0].epsilon, rel=1e-5)
+    assert {"equilibria", "standings", "best_coalition"} <= set(content)
+
+
 def test_mistakes_are_sentences(folder):
     (folder / "poor.toml").write_text(TERMS.replace("value = 1.0\n", ""))
     run = CliRunner().invoke(app, ["negotiate", str(folder / "poor.toml")])

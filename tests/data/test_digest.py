@@ -132,7 +132,7 @@ def test_a_ledger_that_did_not_know_its_tables_believes_the_first_one(tmp_path):
     from fractions import Fraction
 
     from bookkeeping import reserve
-    from parley.account import Reservation
+    from parley.ledger.account import Reservation
 
     ledger = Ledger(old_ledger(tmp_path))
     known = Reservation("t", "a", "learner", Fraction(1), Fraction("1e-6"), 10)

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from parley.account import Head
 from parley.errors import ExchangeError, Malformed, OutOfOrder, ParleyError, Refusal, Unavailable
 from parley.exchange import messages
 from parley.exchange import wire_pb2 as wire
+from parley.ledger.account import Head
 from parley.queries import Answer, GradientQuery, ScoreQuery, StatisticsQuery, UpdateQuery
 from samples import make_terms
 

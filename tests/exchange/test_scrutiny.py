@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 import parley
-from parley.account import Head
 from parley.errors import ContradictionError
 from parley.exchange.messages import AccountStatement
 from parley.exchange.scrutiny import UNLIKELY, Scrutiny
+from parley.ledger.account import Head
 from parley.mechanisms import Gaussian
 from parley.queries import GradientQuery, ScoreQuery, StatisticsQuery, UpdateQuery
 from parley.setup import resolve

@@ -3,6 +3,7 @@ import pytest
 
 import parley
 from parley.errors import DataError, SettingError, TermsError
+from parley.games.crowd import crowd
 from parley.games.negotiate import negotiate
 from samples import class_table, make_terms, regression_table
 
@@ -97,3 +98,61 @@ def test_a_score_is_paid_for_by_budgets_and_never_eats_them():
     greedy = terms.changed(privacy={"score_epsilon": 9.99}, everyone={"epsilon": 20.0})
     with pytest.raises(TermsError, match="budgets end at 10"):
         negotiate(greedy, PILOT)
+
+
+def hosted(terms):
+    return terms.changed(privacy={"noise": "shared"}, hosts=["a", "b", "c"])
+
+
+def test_with_one_noise_the_payoff_is_the_forecasts_at_the_common_budget():
+    """Put the common budget into the terms and forecast them; the noise's law jumps by up to 0.4 % between the knots of the game's."""
+    terms = hosted(priced_terms(300, 400, 500, value=1e4, weight=5.0, **QUIET))
+    result = negotiate(terms, PILOT)
+    content = result.to_json()
+    assert all(owner.participates for owner in result.owners)
+    low, high = content["equilibria"]
+    assert low < content["common_epsilon"] == high
+    assert content["largest_gain"] < 1e-6
+    there = parley.forecast(terms.changed(everyone={"epsilon": high}), PILOT, resamples=2)
+    assert there.relative_fitness.mean == pytest.approx(result.relative_fitness, rel=0.01)
+    for expected, owner in zip(there.owners, result.owners, strict=True):
+        assert owner.gain == pytest.approx(expected.gain, rel=0.01)
+        assert owner.payoff == pytest.approx(1e4 * expected.gain - 5 * high, rel=0.01)
+    epsilons, curves = result.payoff_curves()
+    for standing in content["standings"]:
+        assert epsilons[np.argmax(curves[standing["name"]])] == pytest.approx(standing["peak"], rel=0.05)
+
+
+def test_with_one_noise_owners_join_that_stay_out_otherwise():
+    apart = priced_terms(300, 400, 500, value=1e3, weight=4.0, **QUIET)
+    assert negotiate(apart, PILOT).relative_fitness is None
+    together = negotiate(hosted(apart), PILOT)
+    assert together.deal.members.sum() == 3
+    paid = negotiate(hosted(apart), PILOT, target=0.7 * together.relative_fitness)
+    content = paid.to_json()
+    assert content["common_epsilon"] > together.deal.epsilon[0]
+    assert content["spend"] > 0
+    assert content["relative_fitness"] <= 0.7 * together.relative_fitness * (1 + 1e-6)
+    assert content["members_gain"] == pytest.approx((paid.deal.payoff - together.deal.payoff).sum())
+    assert negotiate(hosted(apart), PILOT, target=0.7 * together.relative_fitness, balance=True).deal.spend == pytest.approx(0)
+
+
+def test_a_budget_that_delta_cannot_pay_random_bits_for_is_not_offered():
+    """At so small a delta hosts cannot draw noise for epsilon = 10: the box of budgets ends before, and terms at its end are drawable."""
+    terms = hosted(priced_terms(300, 400, 500, value=1e6, **{**QUIET, "privacy__delta": 3e-13}))
+    box = negotiate(terms, PILOT).game.budget_range
+    assert 1.0 < box[1] < 10.0
+    parley.forecast(terms.changed(everyone={"epsilon": box[1]}), PILOT, resamples=1)
+    with pytest.raises(TermsError, match="random bits"):
+        parley.forecast(terms.changed(everyone={"epsilon": box[1] * 1.01}), PILOT, resamples=1)
+
+
+def test_the_more_owners_the_more_one_noise_pays_and_the_less_each_ones_own():
+    many = crowd(priced_terms(300, 400, 500, value=1e3, weight=10.0, **QUIET), PILOT)
+    assert many.like == "b"
+    one, own = many.payoff["shared"], many.payoff["each_owner"]
+    assert (np.diff(one) > 0).all()
+    assert own[-1] < 0 < one[-1]
+    assert np.argmax(own) < len(own) - 5  # free riding: from some number on, more owners are worse for each
+    assert (np.diff(many.fitness["each_owner"]) > 0).all()
+    assert (np.diff(many.fitness["shared"]) < 0).all()

@@ -2,8 +2,8 @@
 
 import pytest
 
+from parcels_of_owners import SHAPE, make_duty
 from parley.hosting.in_process import InProcessHosts
-from three_hosts import SHAPE, make_duty
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from parcels_of_owners import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, parcels, total
 from parley.errors import ContentMismatch, Malformed, OutOfOrder, ParleyError, TooLate, Unavailable, VoidRound
 from parley.exchange.parcel import Shape
 from parley.hosting.host import Host
@@ -16,7 +17,6 @@ from parley.hosting.pool import Pool
 from parley.hosting.proposal import tag
 from parley.sharing.opening import LyingHostError, Opening, open_words
 from parley.sharing.ring import digest, expand
-from three_hosts import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, parcels, total
 
 SECRET = {"bank-a": 101, "bank-b": 2002, "bank-c": 30003}
 OTHER = "d" * 64

@@ -6,11 +6,11 @@ from functools import partial
 import numpy as np
 import pytest
 
+from parcels_of_owners import CONTENT, RECORDS, TERMS, make_duty, parcels, total
 from parley.errors import LedgerError, ParleyError, TooLate, Unavailable, VoidRound
 from parley.hosting.host import Host
 from parley.hosting.journal import Journal
 from parley.sharing.channel import together
-from three_hosts import CONTENT, RECORDS, TERMS, make_duty, parcels, total
 
 VALUES = {"bank-a": 1_000_000, "bank-b": 20_000_000, "bank-c": -300_000_000}
 

@@ -1,11 +1,14 @@
 """Three owners, three hosts and a learner as processes with mutual TLS; killed at random, they never open two sums for one question."""
 
+import urllib.error
+import urllib.request
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import parley
+from consortium import free_port
 from hosted_consortium import HostedConsortium, torture
 from parley.errors import ParleyError, UnknownTerms
 from parley.exchange.parcel import pack
@@ -36,6 +39,31 @@ def test_a_run_over_three_hosts(consortium):
     assert np.isfinite(theta).all()
     again = consortium.learn("--resume")
     assert again["theta"] == told["theta"]
+
+
+def page(port, path):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=5) as reply:
+        return reply.read().decode()
+
+
+def test_a_host_alone_says_that_it_is_not_ready_and_counts_rounds_afterwards(consortium):
+    settings, port = consortium.folder / "h0.toml", free_port()
+    settings.write_text(settings.read_text().replace('# metrics = "127.0.0.1:9465"', f'metrics = "127.0.0.1:{port}"'))
+    terms = consortium.write_terms(horizon=2, epsilon=5.0)
+    consortium.accept(terms)
+    consortium.start_hosts("h0")
+    with pytest.raises(urllib.error.HTTPError) as alone:
+        page(port, "ready")
+    with alone.value:
+        assert "are not reached" in alone.value.read().decode()
+    consortium.start_hosts("h1", "h2")
+    consortium.start()
+    consortium.learn()
+    assert page(port, "ready") == "ready\n"
+    figures = page(port, "metrics")
+    assert f'parley_host_rounds{{kind="record",terms="{terms.hash[:16]}"}} 2.0' in figures
+    assert "parley_answers_total 2.0" in figures
+    assert "parley_lifetime_epsilon" not in figures
 
 
 def test_only_who_the_terms_name_gets_an_answer(consortium):

@@ -8,12 +8,12 @@ from functools import partial
 
 import pytest
 
+from parcels_of_owners import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, parcels
 from parley.errors import ParleyError
 from parley.exchange.parcel import Opening
 from parley.hosting.host import Host
 from parley.hosting.journal import Journal
 from parley.hosting.proposal import Record
-from three_hosts import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, parcels
 
 ROUNDS = (1, 2)
 

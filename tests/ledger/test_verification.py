@@ -33,6 +33,16 @@ def remembered(path):
     ledger.close()
 
 
+def test_what_is_remembered_keeps_its_form(tmp_path):
+    """Files beside ledgers are read by the next Parley, and by the one before."""
+    path = filled(tmp_path)
+    remembered(path)
+    content = json.loads((tmp_path / "a.ledger.verified").read_text())
+    assert set(content) == {"format", "entries", "hash", "lifetime", "reserved", "accounts", "tables", "sha256"}
+    account = {"terms": "t", "learner": "learner", "rounds": 10, "gaps": False, "answered": 4, "answers": 4, "closed": False}
+    assert content["accounts"] == [account | {"epsilon": "1", "delta": "0", "spent": "2/5"}]
+
+
 def test_rows_that_were_verified_are_not_looked_at_again(tmp_path, looked_at):
     path = filled(tmp_path)
     remembered(path)

@@ -113,3 +113,14 @@ def test_a_field_of_the_wrong_sort_is_malformed_when_it_is_checked(value):
     part = resolve(make_terms(10)).part("a")
     with pytest.raises(Malformed, match="theta: expected float64 numbers"):
         part.check(GradientQuery("q", HASH, "learner", 1, value), ())
+
+
+@pytest.mark.parametrize("size", [3, 10_000])
+def test_the_content_of_what_is_asked_is_that_of_the_same_question_from_elsewhere(size):
+    """It is hashed once when the id is made of it; who gets the question computes it anew."""
+    asked = GradientQuery.ask("t", "l", 4, np.linspace(-1, 1, size))
+    got = GradientQuery.read(asked.id, "t", "l", 4, asked.arrays, asked.counts)
+    assert got.content == asked.content
+    assert asked.id == got.content[:32]
+    other = UpdateQuery.ask("t", "l", 4, np.linspace(-1, 1, size), 5)
+    assert UpdateQuery.read(other.id, "t", "l", 4, other.arrays, other.counts).content == other.content != asked.content

@@ -1,5 +1,6 @@
 """How the owners' answers become one, where their noise is drawn, and how much of it the one carries."""
 
+from parley.aggregation.distributed import DistributedNoise
 from parley.aggregation.mean import EachOwner, EachOwnerNoise, Members, weighted_mean
 from parley.aggregation.shared import OneNoise, Shared
 from parley.terms import Terms
@@ -8,6 +9,7 @@ __all__ = [
     "AGGREGATIONS",
     "Aggregation",
     "CoalitionNoise",
+    "DistributedNoise",
     "EachOwner",
     "EachOwnerNoise",
     "Members",

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from parley.errors import SettingError
 
 _EXTRAS = {
-    "cryptography": "deploy",
     "grpc": "deploy",
     "grpc_health": "deploy",
     "prometheus_client": "deploy",

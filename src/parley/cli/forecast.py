@@ -8,10 +8,11 @@ import typer
 from parley.cli.screen import console, print_json, progress_bar, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.forecasting import Forecast, Proposal, ReleasedMoments, Source, Stated, forecast
+from parley.forecasting import Forecast, Proposal, ReleasedMoments, Source, Stated, compare_noise, forecast
 from parley.forecasting import plan as make_plan
 from parley.report import figures
 from parley.report import forecast as said
+from parley.report import noise as kinds
 from parley.terms import load_terms, write_terms
 
 
@@ -63,6 +64,7 @@ def forecast_command(
     known = source(pilot, moments, assume)
     with progress_bar("resampling the pilot") as progress:
         result = forecast(terms, known, seed, progress=progress)
+    noise = compare_noise(result, known, seed).to_json()
     proposal = None
     if plan:
         with progress_bar("planning") as progress:
@@ -72,11 +74,16 @@ def forecast_command(
     if plot is not None:
         figures.save(figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy"), plot)
     if as_json:
-        print_json(result.to_json() | {"plan": None if proposal is None else proposal.to_json()})
+        print_json(result.to_json() | {"noise": noise, "plan": None if proposal is None else proposal.to_json()})
         return
     show(result)
+    console.print()
+    console.print(terminal_table(kinds.kind_rows(noise), kinds.TITLE))
+    console.print(f"\n{kinds.decision(noise, terms.shared)}", markup=False)
     if proposal is not None:
         show_plan(proposal)
+        for sentence in kinds.plan_beside(proposal.to_json()):
+            console.print(sentence)
 
 
 def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> str | Source | None:

@@ -8,9 +8,11 @@ import typer
 from parley.cli.screen import console, print_json, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.games.negotiate import Negotiation, negotiate
-from parley.report import figures
+from parley.games.crowd import crowd
+from parley.games.negotiate import CommonNegotiation, Negotiation, negotiate
+from parley.report import figures, game_figures
 from parley.report import negotiation as said
+from parley.report import noise as kinds
 from parley.terms import load_terms, write_terms
 
 
@@ -31,21 +33,28 @@ def negotiate_command(
         Path | None, typer.Option(metavar="TERMS2", help="Write terms with these budgets, ready for parley train.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw payoffs by budget, and quality against spend.")] = None,
+    plot_owners: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Draw what joining pays as owners become more, with each owner's noise and with one for all."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.
 
     An owner that joins gets value × (test cost alone − together) − its privacy cost; one that stays out trains alone and gets 0. An
-    equilibrium is a set of budgets from which nobody gains by changing its own. The budgets in the file are not used, except as the place
-    where a pilot run measures the price of noise.
+    equilibrium is a set of budgets from which nobody gains by changing its own; with privacy.noise = "shared" all have one budget. The
+    budgets in the file are not used, except as the place where a pilot run measures the price of noise.
 
     Example:  parley negotiate parley-demo/terms.toml --target 0.01 --write agreed.toml
     """
     terms = load_terms(terms_file)
-    for file in (plot, write):
+    for file in (plot, plot_owners, write):
         require_folder(file)
-    if plot is not None:
-        figures.require_figure_name(plot)
+    for file in (plot, plot_owners):
+        if file is not None:
+            figures.require_figure_name(file)
     if balanced and target is None:
         raise SettingError("--balanced: expected --target beside it; without a target nobody is paid")
     result = negotiate(terms, None if pilot is None else str(pilot), target, balanced)
@@ -53,6 +62,9 @@ def negotiate_command(
         write_terms(result.agreed_terms(), write)
     if plot is not None:
         figures.save(said.figure(result), plot)
+    if plot_owners is not None:
+        many = crowd(terms, None if pilot is None else str(pilot))
+        figures.save(game_figures.crowd(many.counts, many.payoff, many.fitness, many.like), plot_owners)
     if as_json:
         print_json(result.to_json())
     else:
@@ -67,6 +79,12 @@ def show(result: Negotiation) -> None:
     console.print()
     console.print(terminal_table(said.owner_rows(result), said.title(result)))
     console.print()
+    if isinstance(result, CommonNegotiation):
+        content = result.to_json()
+        console.print(terminal_table(kinds.standing_rows(content), kinds.STANDINGS))
+        console.print()
+        for sentence in kinds.weakest_link(content):
+            console.print(sentence)
     for sentence in said.prices(result):
         console.print(sentence)
     console.print(said.checked(result), style="dim")

@@ -127,13 +127,13 @@ def close_command(
     Example:  parley owner close 3f0c91d2 --owner bank-a/owner.toml
     """
     ledger = Ledger(load_owner(settings_file).ledger)
-    found = [account for _, account in ledger.accounts() if account.terms.startswith(terms)]
+    found = [account for _, account in ledger.accounts() if account.terms_hash.startswith(terms)]
     if len(found) != 1:
         raise UnknownTerms(f"{terms}: expected the beginning of the hash of one agreement in the ledger; {len(found)} begin so")
-    if not yes and not typer.confirm(f"End the agreement {found[0].terms[:16]}… with {found[0].learner} for ever?", err=True):
+    if not yes and not typer.confirm(f"End the agreement {found[0].terms_hash[:16]}… with {found[0].learner} for ever?", err=True):
         errors_console.print("Nothing was closed.")
         raise typer.Exit(1)
-    ledger.close_terms(found[0].terms, "owner")
+    ledger.close_terms(found[0].terms_hash, "owner")
     ledger.remember()
     ledger.close()
-    console.print(f"Closed: terms {found[0].terms[:16]}…")
+    console.print(f"Closed: terms {found[0].terms_hash[:16]}…")

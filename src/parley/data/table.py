@@ -26,7 +26,8 @@ def read_table(table: Table) -> pd.DataFrame:
     """A CSV or Parquet file, or a data frame as it is."""
     if isinstance(table, pd.DataFrame):
         frame = table.reset_index(drop=True)
-        frame.columns = frame.columns.map(str)
+        if not all(type(name) is str for name in frame.columns):  # studies come here once a run: pandas takes long over nothing
+            frame.columns = frame.columns.map(str)
         return frame
     if not isinstance(table, str | Path):
         raise DataError(f"a table of type {type(table).__name__}: expected a data frame, or the path of a .csv or .parquet file")

@@ -6,9 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
-from parley.account import Account
 from parley.errors import GuaranteeError, SettingError, TooLate
 from parley.exchange.parcel import HOSTS, Parcel, pack
+from parley.ledger.account import Account
 from parley.owner import Owner
 from parley.queries import Answer, Query
 

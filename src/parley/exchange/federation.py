@@ -17,13 +17,14 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from parley.account import Head
 from parley.errors import ContradictionError, ExchangeError, ParleyError, Refusal, Unavailable, UnknownTerms, VoidRound
 from parley.exchange.messages import LARGEST_MESSAGE, AccountStatement, AnswerReply
 from parley.exchange.remote import Peer
 from parley.exchange.scrutiny import Scrutiny
+from parley.ledger.account import Head
 from parley.queries import Answer, Query
 from parley.setup import Setup
+from parley.validate import upper
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts
 CATCH_UP = 10.0  # seconds, at the end, for owners that were late
@@ -101,7 +102,7 @@ class Federation:
 
     def spent(self, name: str) -> float | None:
         """What an owner has spent, by its own last word."""
-        return float(self.status[name].statement.spent) if name in self.status else None
+        return upper(self.status[name].statement.spent) if name in self.status else None
 
     def catch_up(self) -> list[str]:
         """Hear once more from owners that did not answer the last round: one that was late has spent.

@@ -9,9 +9,9 @@ from typing import TypeVar
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
-from parley.account import Account, Head
 from parley.errors import ContradictionError, Malformed, Refusal, Unavailable
 from parley.exchange import wire_pb2 as wire
+from parley.ledger.account import Account, Head
 from parley.queries import KINDS, Answer, Query
 from parley.terms import PARTY
 from parley.validate import Floats, printable

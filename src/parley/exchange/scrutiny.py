@@ -7,9 +7,9 @@ books kept beside the ones shown pass: no learner can see those.
 from collections.abc import Iterator
 from fractions import Fraction
 
-from parley.account import Head
 from parley.errors import ContradictionError
 from parley.exchange.messages import AccountStatement
+from parley.ledger.account import Head
 from parley.queries import Query
 from parley.setup import Part
 from parley.validate import Floats

@@ -2,6 +2,7 @@
 
 from parley.forecasting.coalition import best_coalition
 from parley.forecasting.forecast import Forecast, Interval, OwnerForecast, forecast
+from parley.forecasting.noise_kinds import KindForecast, NoiseComparison, compare_noise
 from parley.forecasting.planner import Choice, Proposal, plan
 from parley.forecasting.sources import ReleasedMoments, Sample, Source, Stated
 
@@ -9,6 +10,8 @@ __all__ = [
     "Choice",
     "Forecast",
     "Interval",
+    "KindForecast",
+    "NoiseComparison",
     "OwnerForecast",
     "Proposal",
     "ReleasedMoments",
@@ -16,6 +19,7 @@ __all__ = [
     "Source",
     "Stated",
     "best_coalition",
+    "compare_noise",
     "forecast",
     "plan",
 ]

@@ -11,14 +11,13 @@ from parley.forecasting.error_moments import ErrorMoments, error_moments
 from parley.forecasting.pilot import Pilot, pilot_models
 from parley.forecasting.sources import Landscape, Sample
 from parley.learning.algorithm import Descent
-from parley.mechanisms import Bounded, FastNoise
 from parley.validate import Floats
 
 Method = Literal["exact-moments", "curvature-moments", "pilot-run"]
 
 REPLICATES = 96  # of a pilot run, at least
 WORK = 5e9  # operations that a pilot run may take to have more of them
-FEW_ANSWERS = 64  # rounds x owners up to which the model's error is drawn from the real noise; beyond, it is as good as normal
+FEW_ANSWERS = 64  # noises up to which the model's error is drawn from the real noise; beyond, it is as good as normal
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,17 +91,12 @@ class Expectation:
         if self.moments is None:
             raise ValueError("an algorithm that does not descend has no moments")
         pilot, here, rounds = self.pilot, self.here, self.pilot.algorithm.horizon
-        if rounds * len(pilot.mechanisms) > FEW_ANSWERS or not pilot.setup.schedule.everybody:
+        if pilot.draws > FEW_ANSWERS or not pilot.setup.schedule.everybody:
             deviation = np.sqrt(pilot.combined_variance() * self.moments.gain[-1])
             error = deviation * np.random.default_rng(seed).standard_normal((count, len(here.curvature)))
         else:
-            noise, nothing = FastNoise(seed), np.zeros((count, rounds, len(here.curvature)))
-            shares = pilot.rows / pilot.rows.sum()
-            drawn = sum(
-                share * each.release(Bounded(nothing, each.sensitivity, each.norm), noise)
-                for share, each in zip(shares, pilot.mechanisms, strict=True)
-            )
-            error = np.einsum("ckj,kj->cj", here.inward(np.asarray(drawn)), self.moments.unit)
+            drawn = pilot.drawn_together((count, rounds, len(here.curvature)), seed)
+            error = np.einsum("ckj,kj->cj", here.inward(drawn), self.moments.unit)
         return np.asarray(here.optimum + here.outward(self.moments.bias[-1] + error))
 
 

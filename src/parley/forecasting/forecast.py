@@ -1,15 +1,17 @@
 """The forecast: what the joint model will be worth, and to whom, before any data moves. Exact where W has bounds."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from parley.aggregation import CoalitionNoise, aggregation_of
+from parley.aggregation import CoalitionNoise, OneNoise, aggregation_of
 from parley.data.table import Table
 from parley.doubts import noise_choice
-from parley.errors import DataError, SettingError
+from parley.errors import DataError, SettingError, TermsError
 from parley.forecasting.coalition import CoalitionCost
 from parley.forecasting.expectation import REPLICATES, Expectation, Method, expect
 from parley.forecasting.pilot import Pilot, open_pilot
@@ -17,6 +19,7 @@ from parley.forecasting.published import PublishedBounds, published_bounds
 from parley.forecasting.sources import Sample, Source
 from parley.learning.train import Progress
 from parley.outcome.metrics import Metrics, task_metrics
+from parley.setup import Setup
 from parley.terms import Terms
 from parley.validate import Floats, whole
 
@@ -41,7 +44,9 @@ class OwnerForecast:
     alone: float
     together: float
     gain: float
-    break_even_epsilon: float | None  # the score's part included; None: no budget makes joining worth it; 0: every budget does
+    break_even_epsilon: (
+        float | None
+    )  # own, or common where there is one noise; the score's part included; None: none pays; 0: all do
     marginal_value: float  # what the coalition loses without this owner
     shapley_value: float
     shapley_error: float
@@ -216,8 +221,18 @@ def _owners(expected: Expectation, cost: CoalitionCost, noise: CoalitionNoise) -
 
 
 def _noise_at(pilot: Pilot, noise: CoalitionNoise, place: int, epsilon: float) -> CoalitionNoise:
-    """The owners' noise if the one at this place chose to train with this epsilon."""
+    """The owners' noise if the one at this place chose to train with this epsilon; where there is one noise, all with it."""
+    if isinstance(noise, OneNoise):
+        return replace(noise, demands=np.full(len(noise.records), common_demand(pilot.setup, epsilon)))
     name = pilot.terms.owners[place].name
     terms = pilot.terms.changed(privacy={"score_epsilon": None}, owners={name: {"epsilon": epsilon}})
     own = aggregation_of(terms).noise(pilot.setup.under(terms), [name])
     return noise.with_own(place, float(own.variances[0]))
+
+
+def common_demand(setup: Setup, epsilon: float) -> float:
+    """The variance of the one noise of a sum if training had this common epsilon; infinite where no law is loud enough."""
+    try:
+        return setup.law(0, Fraction(epsilon) + setup.terms.score_epsilon).sum_variance
+    except TermsError:
+        return math.inf

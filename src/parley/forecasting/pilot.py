@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from parley.aggregation import CoalitionNoise, aggregation_of, weighted_mean
+from parley.aggregation import CoalitionNoise, DistributedNoise, aggregation_of, weighted_mean
 from parley.data import Design, read_table
 from parley.data.table import Table
 from parley.errors import DataError
@@ -86,12 +86,31 @@ class Pilot:
     @cached_property
     def variances(self) -> Floats:
         """v_k: the variance of one coordinate of the combined answer in each round [T]."""
+        return self.variances_of(self.noise)
+
+    def variances_of(self, noise: CoalitionNoise | DistributedNoise) -> Floats:
+        """The same if this were the owners' noise."""
         schedule = self.setup.schedule
         if schedule.everybody:
-            return np.full(self.algorithm.horizon, self.noise.all_together)
+            return np.full(self.algorithm.horizon, noise.all_together)
         turns = [schedule.at(k) for k in range(1, self.algorithm.horizon + 1)]
         members = np.array([[name in turn for name in schedule.names] for turn in map(frozenset, turns)])
-        return self.noise.variance(members)
+        return noise.variance(members)
+
+    @property
+    def draws(self) -> int:
+        """How many noises go into a model where everybody is asked in every round."""
+        return self.algorithm.horizon * (1 if self.terms.shared else len(self.mechanisms))
+
+    def drawn_together(self, shape: tuple[int, ...], seed: int) -> Floats:
+        """Noise of everybody's combined answer, drawn as in a study."""
+        first = self.mechanisms[0]
+        if isinstance(first, SharedNoise):
+            drawn = draw_plainly(first.recipe, shape, np.random.default_rng(seed))
+            return first.over(int(self.rows.sum())).decode(drawn.view(np.uint64))
+        noise, shares, nothing = FastNoise(seed), self.rows / self.rows.sum(), np.zeros(shape)
+        drawn_by = (each.release(Bounded(nothing, each.sensitivity, each.norm), noise) for each in self.mechanisms)
+        return np.asarray(sum(share * value for share, value in zip(shares, drawn_by, strict=True)))
 
     def combined_variance(self) -> float:
         """The mean of v_k over the rounds."""

@@ -18,6 +18,7 @@ from parley.data.table import Table
 from parley.errors import DataError, SettingError, TermsError
 from parley.forecasting.binding import RARELY, on_the_way
 from parley.forecasting.expectation import expect
+from parley.forecasting.noise_kinds import shared_terms
 from parley.forecasting.pilot import Pilot, open_pilot, scaled_share
 from parley.forecasting.sources import Landscape, Sample, Source
 from parley.learning.algorithm import Descent
@@ -67,11 +68,17 @@ class Proposal:
     best: Choice
     nobody: float  # relative fitness of the model that asks nobody
     terms: Terms
+    expected_cost: float  # of the best choice's joint model on new rows, in the target's own units
+    shared: "Proposal | None" = (
+        None  # the same with one noise for all, if three hosts can be found; None: these terms have it, or cannot
+    )
 
     def to_json(self) -> dict[str, Any]:
         """The object under `plan` in `parley forecast --plan --json`."""
         choices = [vars(choice) for choice in self.choices]
-        return {"best": vars(self.best), "choices": choices, "nobody": self.nobody, "terms_hash": self.terms.hash}
+        content = {"best": vars(self.best), "choices": choices, "nobody": self.nobody, "terms_hash": self.terms.hash}
+        kind = {"noise": self.terms.privacy.noise, "expected_cost": self.expected_cost}
+        return {**content, **kind, "shared": None if self.shared is None else self.shared.to_json()}
 
 
 def plan(
@@ -84,11 +91,25 @@ def plan(
     """Choose horizon, step, clip and mechanism for the owners' budgets. No private record is looked at.
 
     Gaussian noise is considered only with a `delta` (or where the terms have one): it weakens the promise, and that is not the
-    planner's to decide.
+    planner's to decide. Nor are hosts: where the terms name none, the plan with one noise for all stands beside the other.
     """
     whole(seed, "seed", least=0)
     known = open_pilot(terms, pilot)
-    kinds = list(_kinds(terms, terms.privacy.delta if delta is None else probability(delta)))
+    allowed = terms.privacy.delta if delta is None else probability(delta)
+    asked = 1 if terms.shared else 2
+    found = _plan(known, allowed, seed, lambda done, total: progress(done, asked * total))
+    if terms.shared:
+        return found
+    hosted = _try_shared(known, allowed)
+    if hosted is None:
+        return found
+    return replace(found, shared=_plan(hosted, allowed, seed, lambda done, total: progress(total + done, asked * total)))
+
+
+def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal:
+    """The best of all choices that keep where noise is drawn."""
+    terms = known.terms
+    kinds = list(_kinds(terms, delta))
     here, most = known.landscape(), max(MOST_BATCHES if terms.learning.facts.samples else MOST_STEPS, _steps(terms))
     choices = [_judged("as written", known, here, seed)]
     published = None if terms.learning.facts.samples else _try(known, learning={"horizon": 100, "step": "auto"})
@@ -103,8 +124,21 @@ def plan(
             if all(replace(top, label=other.label) != other for other in choices):  # another knob that buys nothing
                 choices.append(top)
     best = min(choices, key=lambda choice: choice.relative_fitness)
-    nobody = (here.start_cost - here.least_cost) / here.least_at(float(known.rows.sum()))
-    return Proposal(tuple(choices), best, nobody, _with_choice(terms, best))
+    records = float(known.rows.sum())
+    least, unit = here.least_at(records), known.setup.preparation.target_scale**2
+    nobody = (here.start_cost - here.least_cost) / least
+    cost = (here.test_cost + here.estimation / records + best.relative_fitness * least) * unit
+    return Proposal(tuple(choices), best, nobody, _with_choice(terms, best), cost)
+
+
+def _try_shared(known: Pilot, delta: float) -> Pilot | None:
+    """The same terms with one noise for all; None where these terms allow none."""
+    try:
+        there = known.under(shared_terms(known.terms, delta))
+        there.setup.law()
+    except TermsError:
+        return None
+    return there
 
 
 def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, ...]]]:
@@ -130,7 +164,8 @@ def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, 
 
 
 def _with_mechanism(terms: Terms, mechanism: str, delta: float) -> Terms:
-    return terms.changed(privacy={"mechanism": mechanism, "delta": delta if MECHANISMS[mechanism].approximate else 0.0})
+    least = terms.privacy.delta if terms.shared else 0.0  # hosts need some for their random bits
+    return terms.changed(privacy={"mechanism": mechanism, "delta": delta if MECHANISMS[mechanism].approximate else least})
 
 
 def _starts(known: Pilot, here: Landscape, terms: Terms) -> Iterator[Terms]:
@@ -266,7 +301,7 @@ def _fitness(pilot: Pilot, here: Landscape, seed: int, replicates: int, only_exa
     try:
         expected = expect(pilot, here)
         value = expected.fitness(seed, replicates)
-    except SettingError:
+    except (SettingError, TermsError):  # it diverges, or its noise cannot be drawn
         return math.inf
     return value if math.isfinite(value) and (expected.method == "exact-moments" or not only_exact) else math.inf
 

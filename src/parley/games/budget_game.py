@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.aggregation import Members
-from parley.forecasting.coalition import prefix
+from parley.forecasting.coalition import CoalitionCost, prefix
 from parley.games.best_response import maximise
 from parley.games.privacy_cost import PrivacyCosts
 from parley.games.stakes import Stakes
@@ -101,9 +101,13 @@ class BudgetGame:
 
     def price_of_privacy(self, epsilon: Floats, members: Members) -> float | None:
         """1 - sum of gains / sum of gains of everyone without noise (P eq. 17, [.]^+ of each); None if there was nothing to gain."""
-        cost, records = self.stakes.cost, self.stakes.records
-        free = np.maximum(0.0, cost.alone(records) - cost.at(records.sum(), 0.0)).sum()
-        return float(1 - np.maximum(0.0, self.gains(epsilon, members)).sum() / free) if free > 0 else None
+        return price_of_privacy(self.stakes.cost, self.stakes.records, self.gains(epsilon, members))
+
+
+def price_of_privacy(cost: CoalitionCost, records: Floats, gains: Floats) -> float | None:
+    """1 - sum of gains / sum of gains of everyone without noise (P eq. 17, [.]^+ of each); None if there was nothing to gain."""
+    free = np.maximum(0.0, cost.alone(records) - cost.at(records.sum(), 0.0)).sum()
+    return float(1 - np.maximum(0.0, gains).sum() / free) if free > 0 else None
 
 
 @dataclass(frozen=True, eq=False)

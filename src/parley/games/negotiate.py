@@ -5,12 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from parley.aggregation import Members
 from parley.data.table import Table
 from parley.errors import SettingError, TermsError
 from parley.games.budget_game import BudgetGame
-from parley.games.payments import Deal, balanced, cheapest_contracts, free_deal, largest_gain, posted_price
+from parley.games.lifting import cheapest_lift, free_common_deal, lift_curve
+from parley.games.payments import Deal, balanced, cheapest_contracts, free_deal, largest_gain, posted_price, spending_curves
 from parley.games.privacy_cost import PrivacyCosts
-from parley.games.stakes import BUDGET_RANGE, Stakes, stakes
+from parley.games.stakes import BUDGET_RANGE, CommonStakes, Stakes, common_stakes, stakes
+from parley.games.weakest_link import Standing, WeakestLink, play, standing
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -35,7 +38,7 @@ class Negotiation:
     """The equilibrium of the owners' game under these terms, with the payments that reach the target if one was given."""
 
     terms: Terms
-    game: BudgetGame
+    game: BudgetGame | WeakestLink
     deal: Deal
     owners: tuple[OwnerDeal, ...]
     target: float | None
@@ -81,6 +84,10 @@ class Negotiation:
             only=chosen,
         )
 
+    def spending(self) -> dict[str, tuple[Floats, Floats]]:
+        """(money, relative fitness) of ways to pay for a better model."""
+        return spending_curves(self.game) if isinstance(self.game, BudgetGame) else {}
+
 
 def negotiate(
     terms: Terms, pilot: Table | None = None, target: float | None = None, balance: bool = False, seed: int = 0
@@ -91,6 +98,8 @@ def negotiate(
     private record is looked at. Assumes that the owners' data follow one law, and that they state their values truthfully: an owner that
     says its privacy costs more is paid more.
     """
+    if terms.shared:
+        return _negotiate_common(terms, pilot, target, balance, seed)
     known = stakes(terms, pilot, budgets(terms), seed)
     game = budget_game(terms, known)
     deal = free_deal(game) if target is None else cheapest_contracts(game, target)
@@ -111,8 +120,114 @@ def negotiate(
     )
 
 
+@dataclass(frozen=True)
+class OwnerStanding:
+    """Where an owner stands on the common epsilon: what it likes best, and the interval around that in which it does not walk away."""
+
+    name: str
+    peak: float
+    lowest: float | None  # None: it walks away from every one
+    highest: float | None
+    several_peaks: bool
+
+
+@dataclass(frozen=True, eq=False)
+class CommonNegotiation(Negotiation):
+    """The same where one noise protects everybody: a game of the weakest link."""
+
+    equilibria: tuple[float, float] | None  # common epsilons among these members, without payments; the largest is the best for all
+    standings: tuple[OwnerStanding, ...]
+    whom_to_ask: tuple[str, ...]  # for the least test cost, if everybody insists on its peak,
+    at_epsilon: float  # and their lowest peak
+    members_gain: float | None  # with a target: what all members have more, payments included, than in the equilibrium without
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley negotiate --json` prints."""
+        common = None if not self.deal.members.any() else float(self.deal.epsilon[0])
+        more = {"noise": "shared", "common_epsilon": common, "equilibria": self.equilibria, "members_gain": self.members_gain}
+        asked = {"owners": self.whom_to_ask, "epsilon": self.at_epsilon}
+        return super().to_json() | more | {"standings": [vars(each) for each in self.standings], "best_coalition": asked}
+
+    def payoff_curves(self) -> tuple[Floats, dict[str, Floats]]:
+        """(common budgets, each owner's payoff before payments by the budget of all)."""
+        if not isinstance(self.game, WeakestLink):
+            raise TypeError("a common epsilon belongs to the game of the weakest link")
+        epsilon, members = np.geomspace(*self.game.budget_range, CURVE), self._members
+        curves = self.game.payoff(np.repeat(epsilon[:, None], self.game.owners, axis=1), members)
+        return epsilon, {part.name: curve for part, curve in zip(self.terms.owners, curves.T, strict=True)}
+
+    def spending(self) -> dict[str, tuple[Floats, Floats]]:
+        """(money, relative fitness) of the least payments for these members."""
+        return {"contracts": lift_curve(self.game, play(self.game, self._members))} if isinstance(self.game, WeakestLink) else {}
+
+    @property
+    def _members(self) -> Members:
+        return self.deal.members if self.deal.members.any() else self.game.everyone
+
+
+def _negotiate_common(terms: Terms, pilot: Table | None, target: float | None, balance: bool, seed: int) -> CommonNegotiation:
+    """The game of the weakest link: the largest common epsilon of a stable coalition, or the cheapest payments that lift it."""
+    known = common_stakes(terms, pilot, budgets(terms), seed)
+    game = common_game(terms, known)
+    free = free_common_deal(game)
+    deal = free if target is None else cheapest_lift(game, target)
+    more = None if target is None else float((deal.payoff - free.payoff).sum())
+    if balance:
+        deal = balanced(deal)
+    members = deal.members if deal.members.any() else game.everyone
+    there = standing(game, play(game, members))
+    chosen, epsilon = game.whom_to_ask()
+    names = [part.name for part in terms.owners]
+    several = [name for name, is_so in zip(names, there.several_peaks, strict=True) if is_so]
+    return CommonNegotiation(
+        terms=terms,
+        game=game,
+        deal=deal,
+        owners=_owners(terms, game, deal),
+        target=target,
+        relative_fitness=game.fitness(deal.epsilon, deal.members),
+        price_of_privacy=game.price_of_privacy(deal.epsilon, deal.members),
+        largest_gain=largest_gain(game, deal),
+        posted=None,
+        warnings=(*known.warnings, *_bumpy(several)),
+        equilibria=_equilibria(there) if deal.members.any() else None,
+        standings=tuple(_standing(name, there, place) for place, name in enumerate(names)),
+        whom_to_ask=tuple(name for name, asked in zip(names, chosen, strict=True) if asked),
+        at_epsilon=epsilon,
+        members_gain=more,
+    )
+
+
+def _equilibria(there: Standing) -> tuple[float, float] | None:
+    return (there.least, there.play.epsilon) if there.least <= there.play.epsilon else None
+
+
+def _bumpy(several: list[str]) -> list[str]:
+    if not several:
+        return []
+    return [
+        f"the payoff of {', '.join(several)} has several peaks, so the equilibria may have gaps: the largest one is right all the same"
+    ]
+
+
+def _standing(name: str, there: Standing, place: int) -> OwnerStanding:
+    ends = (float(there.lowest[place]), float(there.highest[place]))
+    low, high = (None, None) if np.isnan(ends[0]) else ends
+    return OwnerStanding(name, float(there.play.peaks[place]), low, high, bool(there.several_peaks[place]))
+
+
 def budget_game(terms: Terms, known: Stakes) -> BudgetGame:
     """The game of these terms' owners."""
+    return BudgetGame(known, *_stated(terms))
+
+
+def common_game(terms: Terms, known: CommonStakes) -> WeakestLink:
+    """The game of these terms' owners where one noise protects everybody."""
+    return WeakestLink(known, *_stated(terms))
+
+
+def _stated(terms: Terms) -> tuple[Floats, PrivacyCosts]:
+    """Every owner's value and privacy cost, as the terms say."""
     curves, values = [], []
     for owner in terms.owners:
         missing = [key for key in ("value", "privacy_cost") if getattr(owner, key) is None]
@@ -123,7 +238,7 @@ def budget_game(terms: Terms, known: Stakes) -> BudgetGame:
             )
         values.append(owner.value)
         curves.append(owner.privacy_cost)
-    return BudgetGame(known, np.array(values), PrivacyCosts.of(curves))
+    return np.array(values), PrivacyCosts.of(curves)
 
 
 def budgets(terms: Terms) -> tuple[float, float]:
@@ -136,7 +251,7 @@ def budgets(terms: Terms) -> tuple[float, float]:
     return low, high
 
 
-def _owners(terms: Terms, game: BudgetGame, deal: Deal) -> tuple[OwnerDeal, ...]:
+def _owners(terms: Terms, game: BudgetGame | WeakestLink, deal: Deal) -> tuple[OwnerDeal, ...]:
     gains = game.gains(deal.epsilon, deal.members)
     return tuple(
         OwnerDeal(

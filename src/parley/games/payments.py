@@ -13,6 +13,7 @@ nothing in total.
 
 import itertools
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +63,19 @@ def free_deal(game: BudgetGame, price: float = 0.0) -> Deal:
     return Deal(found.epsilon, found.members, nothing, nothing, price, found.payoff)
 
 
-def largest_gain(game: BudgetGame, deal: Deal) -> float:
+class Choices(Protocol):
+    """What owners can do by themselves in a game of budgets."""
+
+    @property
+    def owners(self) -> int: ...
+
+    @property
+    def budget_range(self) -> tuple[float, float]: ...
+
+    def joining(self, own: Floats, epsilon: Floats, members: Members, price: float = 0.0) -> Floats: ...
+
+
+def largest_gain(game: Choices, deal: Deal) -> float:
     """The most that any owner could gain by another budget, by leaving or by joining uninvited; checked on a grid of its own."""
     grid = np.broadcast_to(np.geomspace(*game.budget_range, CHECK)[:, None], (CHECK, game.owners))
     unpaid = game.joining(grid, deal.epsilon, deal.members, deal.price).max(axis=0) - np.where(deal.members, deal.fee, 0.0)

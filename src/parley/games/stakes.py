@@ -10,10 +10,11 @@ from scipy.interpolate import CubicSpline
 from parley.accounting import exact, make_series
 from parley.aggregation import EachOwnerNoise
 from parley.data.table import Table
+from parley.errors import TermsError
 from parley.forecasting.coalition import CoalitionCost
 from parley.forecasting.expectation import expect
 from parley.forecasting.forecast import coalition_cost
-from parley.forecasting.pilot import open_pilot
+from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.sources import Source
 from parley.schedule import uses
 from parley.terms import Terms
@@ -61,6 +62,64 @@ class Stakes:
         return (fitness * self.least_cost - self.cost.bias) / self.cost.noise_price
 
 
+@dataclass(frozen=True, eq=False)
+class CommonStakes:
+    """The same where one noise protects everybody alike, so that a coalition has one epsilon.
+
+    `demand` is the variance of that noise in a sum, at any common epsilon in the range.
+    """
+
+    cost: CoalitionCost
+    least_cost: float
+    records: Floats
+    demand: Callable[[Floats], Floats]
+    budget_range: tuple[float, float] = BUDGET_RANGE
+    warnings: tuple[str, ...] = ()
+
+    def fitness(self, variance: Floats) -> Floats:
+        """Expected relative fitness of models whose combined answers have this variance."""
+        return np.asarray(self.cost.privacy_error(variance) / self.least_cost)
+
+
+def common_stakes(
+    terms: Terms, pilot: Table | Source | None = None, budget_range: tuple[float, float] = BUDGET_RANGE, seed: int = 0
+) -> CommonStakes:
+    """Forecast what any coalition with any common epsilon in the range would cost, as `stakes` does. No private record is looked at."""
+    known = open_pilot(terms, pilot)
+    cost, least, warnings = _known_cost(known, seed)
+    budget_range = (budget_range[0], _largest_drawable(known, *budget_range))
+    return CommonStakes(cost, least, known.rows, demand_law(known, budget_range), budget_range, warnings)
+
+
+def demand_law(known: Pilot, budget_range: tuple[float, float]) -> Callable[[Floats], Floats]:
+    """Calibrated at knots as hosts do it; in between straight on logarithms.
+
+    The noise's unit jumps by up to 0.4 % where its number of bits changes, so the law is within 1 % and falls everywhere.
+    """
+    knots = np.geomspace(*budget_range, KNOTS)
+    heights = np.array([known.setup.law(0, exact(float(epsilon))).sum_variance for epsilon in knots])
+    falling = np.log(np.minimum.accumulate(heights))
+    return lambda epsilon: np.asarray(np.exp(np.interp(np.log(epsilon), np.log(knots), falling)))
+
+
+def _largest_drawable(known: Pilot, low: float, high: float) -> float:
+    """The largest common epsilon up to `high` for which the terms' delta pays the hosts' random bits."""
+
+    def drawable(epsilon: float) -> bool:
+        try:
+            known.setup.under(known.terms.changed(everyone={"epsilon": epsilon})).law()
+        except TermsError:
+            return False
+        return True
+
+    if drawable(high):
+        return high
+    while high / low > 1 + 1e-4:
+        middle = float(np.sqrt(low * high))
+        low, high = (middle, high) if drawable(middle) else (low, middle)
+    return low
+
+
 def stakes(
     terms: Terms, pilot: Table | Source | None = None, budget_range: tuple[float, float] = BUDGET_RANGE, seed: int = 0
 ) -> Stakes:
@@ -70,9 +129,23 @@ def stakes(
     from none, so the price is at least the curvature's, and noise is never thought free.
     """
     known = open_pilot(terms, pilot)
+    cost, least, warnings = _known_cost(known, seed)
+    records = np.array([float(question.records) for question in known.questions])
+    return Stakes(
+        cost=cost,
+        least_cost=least,
+        unit_noise=EachOwnerNoise(records, np.array([mechanism.sensitivity for mechanism in known.mechanisms]) ** 2),
+        unit_variance=noise_law(terms, budget_range),
+        budget_range=budget_range,
+        warnings=warnings,
+    )
+
+
+def _known_cost(known: Pilot, seed: int) -> tuple[CoalitionCost, float, tuple[str, ...]]:
+    """(what coalitions cost and the least cost of all, in the target's own units, what a reader should know)."""
     expected = expect(known)
     warnings = expected.warnings
-    cost, noise = coalition_cost(expected, expected.fitness(seed))
+    cost, _ = coalition_cost(expected, expected.fitness(seed))
     if expected.method == "pilot-run" and expected.moments is not None:
         curvature_price = float(expected.excess_at(1.0)[-1] - expected.excess_at(0.0)[-1])
         cost = replace(cost, noise_price=max(cost.noise_price, curvature_price))
@@ -81,14 +154,7 @@ def stakes(
             "the price of noise is the larger of a pilot run's at the terms' own budgets and the curvature's: a guess",
         )
     unit = known.setup.preparation.target_scale**2
-    return Stakes(
-        cost=cost.in_units(unit),
-        least_cost=expected.unit * unit,
-        unit_noise=replace(noise, variances=np.array([mechanism.sensitivity for mechanism in known.mechanisms]) ** 2),
-        unit_variance=noise_law(terms, budget_range),
-        budget_range=budget_range,
-        warnings=warnings,
-    )
+    return cost.in_units(unit), expected.unit * unit, warnings
 
 
 def noise_law(terms: Terms, budget_range: tuple[float, float]) -> Callable[[Floats], Floats]:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from parley.account import Head
 from parley.errors import ExchangeError, Unavailable, VoidRound
 from parley.exchange.federation import FIRST_PAUSE, LONGEST_PAUSE, Federation, Warn
 from parley.exchange.parcel import HOSTS, Opening
@@ -18,6 +17,7 @@ from parley.exchange.remote import Peer
 from parley.exchange.remote_host import RemoteHost
 from parley.hosting.duty import duty_of
 from parley.hosting.sums import open_answer
+from parley.ledger.account import Head
 from parley.queries import Answer, Query
 from parley.setup import Setup
 

@@ -5,12 +5,15 @@ hosts restarts or a draw fails, and everything that was drawn in it is dropped.
 """
 
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from parley.errors import Unavailable, VoidRound
 from parley.exchange.parcel import Shape
 from parley.sharing.ring import Replicated
+
+QUIET = 0.2  # seconds
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Pool:
         self._keys: Keys | None = None
         self._drawn: dict[int, tuple[Shape, Replicated]] = {}
         self._named: set[int] = set()  # numbers that host 0 gave to a question
+        self._used = -QUIET  # when the last one was
         self._taken = dict[Shape, int]()  # the last number of each shape that was used
 
     def begin(self, keys: Keys | None) -> None:
@@ -67,6 +71,7 @@ class Pool:
             if not free or not self._holds(session):
                 raise Unavailable("no noise is drawn yet; ask the same question again")
             self._named.add(free[0])
+            self._used = time.monotonic()
             self._changed.notify_all()
             return free[0]
 
@@ -90,14 +95,19 @@ class Pool:
             return noise
 
     def wanted(self) -> Shape | None:
-        """Of what is too little there, as host 0 counts."""
+        """What has to be drawn, as host 0 counts: at once where half is used up, else when nothing was used for a while (`QUIET`), so that
+        no round waits for a draw that is not for it."""
         with self._changed:
-            return next((shape for shape, most in self._ahead.items() if len(self._free(shape)) < most), None)
+            quiet = time.monotonic() - self._used >= QUIET
+            missing = ((shape, most - len(self._free(shape)), most) for shape, most in self._ahead.items())
+            return next((shape for shape, lack, most in missing if 2 * lack > most or (lack > 0 and quiet)), None)
 
     def wait_for_use(self, patience: float) -> None:
         """Until something has to be drawn."""
         with self._changed:
-            self._changed.wait_for(lambda: self.wanted() is not None, patience)
+            until = time.monotonic() + patience
+            while self.wanted() is None and (left := until - time.monotonic()) > 0:
+                self._changed.wait(min(left, QUIET))
 
     def ready(self) -> dict[Shape, int]:
         """How many of each shape are there."""

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from parley.account import Head
 from parley.durable import replace_text
 from parley.errors import SettingError
 from parley.learning.algorithm import State
+from parley.ledger.account import Head
 from parley.terms import Terms
 from parley.validate import Floats
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from parley.account import Head
 from parley.aggregation import aggregation_of
 from parley.errors import SettingError
 from parley.exchange import Exchange
 from parley.learning.algorithm import Algorithm, Asker, State, run
 from parley.learning.algorithms import make_algorithm
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
+from parley.ledger.account import Head
 from parley.outcome.model import make_model
 from parley.outcome.result import OwnerOutcome, Result, make_result
 from parley.outcome.scores import ask_scores

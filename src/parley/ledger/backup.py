@@ -16,9 +16,9 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from parley.account import Head, Reservation
 from parley.durable import create, sync_folder
 from parley.errors import LedgerError
+from parley.ledger.account import Head, Reservation
 from parley.ledger.books import Ledger, beside
 from parley.ledger.chain import head
 

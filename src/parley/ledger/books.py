@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parley.account import Account, Head, Reservation
 from parley.durable import create, replace_text
 from parley.errors import BrokenChainError, LedgerError
 from parley.ledger import rows, schema
+from parley.ledger.account import Account, Head, Reservation
 from parley.ledger.chain import COLUMNS, START, append, head
 from parley.ledger.contract import RULES, Budget, Cost, Facts, Release, Rule
 from parley.ledger.lines import Drawing, Line, Place
@@ -138,30 +138,30 @@ class Ledger:
         with self._reader.transaction() as db:
             rows.room(db, self.path, reservation)
 
-    def knows_table(self, terms: str) -> bool:
+    def knows_table(self, terms_hash: str) -> bool:
         """Whether the table with which these terms were accepted is known."""
         with self._reader.transaction() as db:
-            return rows.table(db, terms) is not None
+            return rows.table(db, terms_hash) is not None
 
-    def close_terms(self, terms: str, why: str) -> None:
+    def close_terms(self, terms_hash: str, why: str) -> None:
         """Answer nothing more under these terms; everything that they reserved counts as spent. Repeating it changes nothing."""
         with self._writer.transaction() as db:
-            rows.close(db, terms, why)
+            rows.close(db, terms_hash, why)
 
     def assume_spent(self, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
         """Close all agreements, those `lost` to the ledger too, and count the whole lifetime budget as spent if so wanted (`backup`)."""
         with self._writer.transaction() as db:
             rows.assume_spent(db, self.path, owner, lost, everything)
 
-    def account(self, terms: str) -> Account:
+    def account(self, terms_hash: str) -> Account:
         """Where the agreement stands."""
         with self._reader.transaction() as db:
-            return replace(rows.account(db, terms), head=head(db))
+            return replace(rows.account(db, terms_hash), head=head(db))
 
     def accounts(self) -> list[tuple[str, Account]]:
         """All agreements with the time of their acceptance, oldest first."""
         with self._reader.transaction() as db:
-            return [(time, rows.account(db, terms)) for time, terms in rows.accepted(db)]
+            return [(time, rows.account(db, terms_hash)) for time, terms_hash in rows.accepted(db)]
 
     def answer(
         self, query: "Query", spent_after: Cost, event: Facts, release: Release, prune: bool = False
@@ -329,7 +329,7 @@ def _look(db: sqlite3.Connection, query: "Query", spent_after: Cost, last: Accou
     stored = rows.stored(db, query)
     if stored is not None:
         return stored
-    known = last is not None and last.head == end and last.terms == query.terms_hash
+    known = last is not None and last.head == end and last.terms_hash == query.terms_hash
     account = last if last is not None and known else rows.account(db, query.terms_hash)
     return _Open(end, account, account.debit(query.learner, query.round, spent_after))
 

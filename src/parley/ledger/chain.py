@@ -16,7 +16,7 @@ import sqlite3
 from datetime import UTC, datetime
 from typing import Any
 
-from parley.account import Head
+from parley.ledger.account import Head
 
 COLUMNS = (
     "seq", "time", "kind", "owner", "terms", "learner", "round", "query", "content", "event",

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from parley.account import Account, Reservation
 from parley.errors import ContentMismatch
+from parley.ledger.account import Account, Reservation
 from parley.validate import Floats
 
 if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries
@@ -30,7 +30,7 @@ class AnyLedger(Protocol):
     def answer(
         self, query: "Query", spent_after: Cost, event: Facts, release: Release, prune: bool = False
     ) -> tuple[Floats, Account]: ...
-    def account(self, terms: str) -> Account: ...
+    def account(self, terms_hash: str) -> Account: ...
     def hash_at(self, entries: int) -> str | None: ...
 
 

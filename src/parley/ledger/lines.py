@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-from parley.account import Head
 from parley.durable import PRIVATE
 from parley.errors import LedgerError
+from parley.ledger.account import Head
 
 PRAGMAS = (
     "journal_mode=WAL",

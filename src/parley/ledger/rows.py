@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parley.account import Account, Reservation
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, OutOfOrder, UnknownTerms
+from parley.ledger.account import RHO_TOLERANCE, Account, Reservation
 from parley.ledger.chain import PAD, answer_digest, append, head, seal
 from parley.ledger.contract import Budget, Rule, same_question
 from parley.ledger.zcdp import largest_rho
@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # who only looks at books does not wait for statistics librar
     from parley.queries import Query
 
 KEPT = 1 << 23  # bytes of answers that are kept for each agreement
-TOLERANCE = Fraction(1, 10**6)  # of rho: another machine's libraries compute the Gaussian's to other last digits
 
 
 def begin(db: sqlite3.Connection, most: Budget, rule: Rule) -> None:
@@ -74,30 +73,30 @@ def upgraded(db: sqlite3.Connection) -> int | None:
     return None if row is None else int(row[0])
 
 
-def account(db: sqlite3.Connection, terms: str) -> Account:
+def account(db: sqlite3.Connection, terms_hash: str) -> Account:
     """Where an agreement stands."""
     accepted = db.execute(
         "SELECT learner, epsilon, delta, round, event, EXISTS(SELECT 1 FROM entries WHERE kind='close' AND terms=?1) "
         "FROM entries WHERE kind='accept' AND terms=?1",
-        (terms,),
+        (terms_hash,),
     ).fetchone()
     if accepted is None:
         raise UnknownTerms("nobody at this owner accepted these terms")
     learner, epsilon, delta, rounds, event, closed = accepted
-    found = Account(terms, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=stated(event).get("gaps", False))
+    found = Account(terms_hash, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=stated(event).get("gaps", False))
     last = db.execute(
-        "SELECT balance, round FROM entries WHERE kind='answer' AND terms=? ORDER BY round DESC LIMIT 1", (terms,)
+        "SELECT balance, round FROM entries WHERE kind='answer' AND terms=? ORDER BY round DESC LIMIT 1", (terms_hash,)
     ).fetchone()
     if last is not None:
         answers = last[1]
         if found.gaps:
-            answers = db.execute("SELECT COUNT(*) FROM entries WHERE kind='answer' AND terms=?", (terms,)).fetchone()[0]
+            answers = db.execute("SELECT COUNT(*) FROM entries WHERE kind='answer' AND terms=?", (terms_hash,)).fetchone()[0]
         found = replace(found, spent=Fraction(last[0]), answered=last[1], answers=answers)
     return found.close() if closed else found
 
 
 def accepted(db: sqlite3.Connection) -> list[tuple[str, str]]:
-    """(time, terms) of all acceptances, oldest first."""
+    """(time, terms hash) of all acceptances, oldest first."""
     return db.execute("SELECT time, terms FROM entries WHERE kind='accept' ORDER BY seq").fetchall()
 
 
@@ -117,7 +116,7 @@ def stored(db: sqlite3.Connection, query: "Query") -> tuple[Floats, Account] | N
     return same_question(query, content, value), replace(account(db, query.terms_hash), head=head(db))
 
 
-def prune(db: sqlite3.Connection, terms: str, answers: int, size: int) -> None:
+def prune(db: sqlite3.Connection, terms_hash: str, answers: int, size: int) -> None:
     """After an agreement's answer number `answers`, of `size` bytes: let go of the oldest one that is still here, if those before it
     already fill `KEPT`. Its digest and what it cost stay. The last one always stays: it alone may be asked for again by who follows
     the rounds."""
@@ -125,7 +124,7 @@ def prune(db: sqlite3.Connection, terms: str, answers: int, size: int) -> None:
         return
     seq, known = db.execute(
         "SELECT seq, pruned IS NOT NULL FROM entries WHERE kind='answer' AND answer IS NOT NULL AND terms=? ORDER BY round LIMIT 1",
-        (terms,),
+        (terms_hash,),
     ).fetchone()
     if not known:  # written when digests were kept of answers that had gone only
         (answer,) = db.execute("SELECT answer FROM entries WHERE seq=?", (seq,)).fetchone()
@@ -137,14 +136,14 @@ def room(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | Non
     """What is reserved in all after accepting (epsilon, or rho where that adds up); None if these terms are accepted already."""
     require_owner(db, path, new.owner)
     known = db.execute(
-        "SELECT learner, epsilon, delta, round, event FROM entries WHERE kind='accept' AND terms=?", (new.terms,)
+        "SELECT learner, epsilon, delta, round, event FROM entries WHERE kind='accept' AND terms=?", (new.terms_hash,)
     ).fetchone()
     if known is not None:
         rho = stated_rho(known[4])
-        dearer = rho is not None and (new.rho is None or new.rho > rho * (1 + TOLERANCE))
+        dearer = rho is not None and (new.rho is None or new.rho > rho * (1 + RHO_TOLERANCE))
         if known[:4] != (new.learner, str(new.epsilon), str(new.delta), new.rounds) or dearer:
             raise LedgerError(f"{path}: these terms were accepted with another learner, budget or horizon")
-        account(db, new.terms).require_open()
+        account(db, new.terms_hash).require_open()
         return None
     held = filtered(db)
     return _room_for_sums(db, new) if held is None else _room_for_rho(db, path, new, *held)
@@ -165,7 +164,7 @@ def _room_for_rho(db: sqlite3.Connection, path: Path, new: Reservation, most: Fr
     if new.rho is None:
         raise LedgerError(
             f"{path}: its lifetime budget is held as zCDP, and what the mechanism of these terms costs in zCDP is not known; agree on "
-            "laplace or gaussian noise"
+            "laplace or gaussian noise that each owner draws itself"
         )
     after = before + new.rho
     if not (new.rho >= 0 and after <= most):
@@ -181,7 +180,7 @@ def accept(db: sqlite3.Connection, path: Path, new: Reservation, table: bytes | 
     after = room(db, path, new)
     if after is None:
         if table is not None:
-            _settle_table(db, path, new.terms, table)
+            _settle_table(db, path, new.terms_hash, table)
         return
     pad = secrets.token_bytes(PAD)
     append(
@@ -189,7 +188,7 @@ def accept(db: sqlite3.Connection, path: Path, new: Reservation, table: bytes | 
         pad,
         kind="accept",
         owner=new.owner,
-        terms=new.terms,
+        terms=new.terms_hash,
         learner=new.learner,
         round=new.rounds,
         content=None if table is None else seal(table, pad),
@@ -200,43 +199,45 @@ def accept(db: sqlite3.Connection, path: Path, new: Reservation, table: bytes | 
     )
 
 
-def table(db: sqlite3.Connection, terms: str) -> bytes | None:
+def table(db: sqlite3.Connection, terms_hash: str) -> bytes | None:
     """The digest of the table that belongs to these terms; None if it was never told."""
-    row = db.execute("SELECT content, pad FROM entries WHERE kind='table' AND terms=?", (terms,)).fetchone()
+    row = db.execute("SELECT content, pad FROM entries WHERE kind='table' AND terms=?", (terms_hash,)).fetchone()
     if row is None:
-        row = db.execute("SELECT content, pad FROM entries WHERE kind='accept' AND terms=?", (terms,)).fetchone()
+        row = db.execute("SELECT content, pad FROM entries WHERE kind='accept' AND terms=?", (terms_hash,)).fetchone()
     return None if row is None or row[0] is None else bytes.fromhex(seal(bytes.fromhex(row[0]), row[1]))
 
 
-def _settle_table(db: sqlite3.Connection, path: Path, terms: str, digest: bytes) -> None:
-    known = table(db, terms)
+def _settle_table(db: sqlite3.Connection, path: Path, terms_hash: str, digest: bytes) -> None:
+    known = table(db, terms_hash)
     if known is None:  # accepted before ledgers knew their tables: the first one seen is believed
         pad = secrets.token_bytes(PAD)
-        append(db, pad, kind="table", terms=terms, content=seal(digest, pad), epsilon="0", delta="0", balance="0")
+        append(db, pad, kind="table", terms=terms_hash, content=seal(digest, pad), epsilon="0", delta="0", balance="0")
     elif known != digest:
         raise LedgerError(
-            f"{path}: the terms {terms[:16]}… were accepted with another table than the one that is there now; put that one back and "
+            f"{path}: the terms {terms_hash[:16]}… were accepted with another table than the one that is there now; put that one back and "
             "restart the daemon, or agree on new terms"
         )
 
 
-def close(db: sqlite3.Connection, terms: str, why: str) -> None:
+def close(db: sqlite3.Connection, terms_hash: str, why: str) -> None:
     """End an agreement: nothing more is answered, and what it reserved counts as spent. Repeating it changes nothing."""
-    known = account(db, terms)
+    known = account(db, terms_hash)
     if not known.closed:
         epsilon, delta = (str(part) for part in known.left)
-        append(db, kind="close", terms=terms, event=_event({"why": why}), epsilon=epsilon, delta=delta, balance=str(known.epsilon))
+        append(
+            db, kind="close", terms=terms_hash, event=_event({"why": why}), epsilon=epsilon, delta=delta, balance=str(known.epsilon)
+        )
 
 
 def assume_spent(db: sqlite3.Connection, path: Path, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
     """Reserve for the agreements that the ledger does not know, close all, and count the rest of the lifetime budget if so wanted."""
-    known = {terms for _, terms in accepted(db)}
+    known = {terms_hash for _, terms_hash in accepted(db)}
     require_owner(db, path, owner)
     for reservation in lost:
-        if reservation.terms not in known:
+        if reservation.terms_hash not in known:
             accept(db, path, reservation, None)
-    for _, terms in accepted(db):
-        close(db, terms, "restore")
+    for _, terms_hash in accepted(db):
+        close(db, terms_hash, "restore")
     assumed, held = {"assumed": "all" if everything else "agreements"}, filtered(db)
     if held is not None:
         rest = held[0] - held[1] if everything else Fraction(0)

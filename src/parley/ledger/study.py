@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parley.account import Account, Reservation
 from parley.errors import UnknownTerms
+from parley.ledger.account import Account, Reservation
 from parley.ledger.contract import Cost, Facts, Release, same_question
 from parley.validate import Floats
 
@@ -24,12 +24,12 @@ class StudyLedger:
         self._latest: dict[str, tuple[str, str, Floats]] = {}
 
     def accept(self, reservation: Reservation, table: bytes | None = None) -> None:
-        self._accounts.setdefault(reservation.terms, reservation.account())
+        self._accounts.setdefault(reservation.terms_hash, reservation.account())
 
-    def account(self, terms: str) -> Account:
-        if terms not in self._accounts:
+    def account(self, terms_hash: str) -> Account:
+        if terms_hash not in self._accounts:
             raise UnknownTerms("nobody at this owner accepted these terms")
-        return self._accounts[terms]
+        return self._accounts[terms_hash]
 
     def hash_at(self, entries: int) -> str | None:
         """A study keeps no chain."""

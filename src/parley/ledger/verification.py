@@ -19,9 +19,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from parley.account import Account, Head
 from parley.durable import replace_text
 from parley.errors import BrokenChainError, BudgetExhausted, OutOfOrder, UnknownTerms
+from parley.ledger.account import Account, Head
 from parley.ledger.chain import COLUMNS, START, answer_digest, first_row_hash, row_hash
 from parley.ledger.contract import Budget
 from parley.ledger.rows import stated, stated_rho
@@ -44,7 +44,7 @@ class Verification:
         self.reserved: Budget = (Fraction(0), Fraction(0))
         self.rho: Budget | None = None  # of the lifetime budget, and reserved of it, where that is held as zCDP
         self.accounts: dict[str, Account] = {}
-        self.tables: set[str] = set()  # terms whose table is known
+        self.tables: set[str] = set()  # hashes of terms whose table is known
 
     def follow(self, read: Reading, path: Path, upgraded: int | None) -> None:
         """Verify the rows after those that were; a `BrokenChainError` names the first that does not follow.
@@ -81,11 +81,11 @@ class Verification:
 
     def _adds_up(self, entry: dict[str, Any]) -> bool:
         """Whether the row says what its kind must say after the rows before; if so it is taken into account."""
-        kind, terms = entry["kind"], entry["terms"]
+        kind, terms_hash = entry["kind"], entry["terms"]
         epsilon, delta, balance = _fraction(entry["epsilon"]), _fraction(entry["delta"]), _fraction(entry["balance"])
         if kind == "answer":
-            account = self.accounts[terms]
-            self.accounts[terms] = account.debit(entry["learner"], entry["round"], lambda answers: balance)
+            account = self.accounts[terms_hash]
+            self.accounts[terms_hash] = account.debit(entry["learner"], entry["round"], lambda answers: balance)
             return epsilon == balance - account.spent and delta == account.delta_left
         if kind == "open":
             sound, self.lifetime = self.lifetime is None and epsilon > 0 and 0 <= delta < 1, (epsilon, delta)
@@ -95,22 +95,22 @@ class Verification:
             sound = epsilon >= 0 and delta >= 0 and self._within_lifetime(stated_rho(entry["event"]), balance)
             return sound and (kind == "restore" or self._accept(entry, epsilon, delta))
         if kind == "close":
-            account = self.accounts[terms]
-            self.accounts[terms] = account.close()
+            account = self.accounts[terms_hash]
+            self.accounts[terms_hash] = account.close()
             return not account.closed and (epsilon, delta, balance) == (*account.left, account.epsilon)
         if kind == "table":
-            new = terms in self.accounts and terms not in self.tables
-            self.tables.add(terms)
+            new = terms_hash in self.accounts and terms_hash not in self.tables
+            self.tables.add(terms_hash)
             return new and _DIGEST.fullmatch(entry["content"]) is not None
         return bool(kind == "upgrade")
 
     def _accept(self, entry: dict[str, Any], epsilon: Fraction, delta: Fraction) -> bool:
-        terms, sealed = entry["terms"], entry["content"]
-        new = terms not in self.accounts
+        terms_hash, sealed = entry["terms"], entry["content"]
+        new = terms_hash not in self.accounts
         gaps = stated(entry["event"]).get("gaps", False)
-        self.accounts[terms] = Account(terms, entry["learner"], epsilon, delta, entry["round"], gaps)
+        self.accounts[terms_hash] = Account(terms_hash, entry["learner"], epsilon, delta, entry["round"], gaps)
         if sealed is not None:
-            self.tables.add(terms)
+            self.tables.add(terms_hash)
         return new and (sealed is None or _DIGEST.fullmatch(sealed) is not None)
 
     def _rule(self, said: dict[str, Any], epsilon: Fraction, delta: Fraction) -> bool:
@@ -170,12 +170,13 @@ _fraction = lru_cache(maxsize=4096)(Fraction)  # the same few over and over, and
 
 def _written(account: Account) -> dict[str, Any]:
     budgets = {"epsilon": str(account.epsilon), "delta": str(account.delta), "spent": str(account.spent)}
-    plain = ("terms", "learner", "rounds", "gaps", "answered", "answers", "closed")
-    return {name: getattr(account, name) for name in plain} | budgets
+    plain = ("learner", "rounds", "gaps", "answered", "answers", "closed")
+    return {"terms": account.terms_hash} | {name: getattr(account, name) for name in plain} | budgets
 
 
 def _read(content: dict[str, Any]) -> Account:
-    return Account(**content | {name: Fraction(content[name]) for name in ("epsilon", "delta", "spent")})
+    plain = {name: content[name] for name in content if name != "terms"}
+    return Account(content["terms"], **plain | {name: Fraction(content[name]) for name in ("epsilon", "delta", "spent")})
 
 
 def _digest(content: dict[str, Any]) -> str:

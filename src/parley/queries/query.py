@@ -30,7 +30,10 @@ class Query:
     def ask(cls, terms_hash: str, learner: str, round: int, *content: Any) -> Self:  # noqa: A002
         """The query with an id that follows from its content."""
         held = [_read_only(value) if isinstance(value, np.ndarray) else value for value in content]
-        return cls(cls("", terms_hash, learner, round, *held).content[:32], terms_hash, learner, round, *held)
+        content_hash = cls("", terms_hash, learner, round, *held).content
+        asked = cls(content_hash[:32], terms_hash, learner, round, *held)
+        vars(asked)["content"] = content_hash  # the id is no part of it, so long parameters are hashed once
+        return asked
 
     @classmethod
     def read(

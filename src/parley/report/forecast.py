@@ -79,4 +79,5 @@ def plan_advice(proposal: Proposal) -> str:
     lines += ["[privacy]", f'mechanism = "{best.mechanism}"']
     lines += [] if best.clip is None else [f"clip = {best.clip:g}"]
     lines += [f"delta = {best.delta:g}"] if best.delta > 0 else []
+    lines += ['noise = "shared"'] if proposal.terms.shared else []
     return "For the terms file:\n  " + "\n  ".join(lines)

@@ -32,7 +32,11 @@ def convergence(panels: Sequence[tuple[str, Sequence[Floats], Sequence[str]]]) -
 
 
 def negotiation(
-    epsilons: Floats, payoffs: Mapping[str, Floats], chosen: Mapping[str, float], spend: Mapping[str, tuple[Floats, Floats]]
+    epsilons: Floats,
+    payoffs: Mapping[str, Floats],
+    chosen: Mapping[str, float],
+    spend: Mapping[str, tuple[Floats, Floats]],
+    budget: str = "own budget ε",
 ) -> Figure:
     """Left: each owner's payoff against its own budget, the others' as agreed, with its choice. Right: quality against spend.
 
@@ -56,9 +60,48 @@ def negotiation(
     axes.set_ylim(min(lowest, 0.0) - 0.6 * reach, max(top, 0.0) + 0.25 * reach)
     axes.set_ylabel("payoff")
     axes.legend(frameon=False, labelcolor=INK, fontsize=8)
-    _log_budgets(axes, "own budget ε")
+    _log_budgets(axes, budget)
     axes.set_title("What each budget is worth", loc="left", color=INK, fontsize=11, fontweight="bold")
     _spend_panel(decorate(figure.add_subplot(1, 2, 2)), spend)
+    return figure
+
+
+KINDS = {"each_owner": ("each owner's own noise", ALONE), "shared": ("one noise for all", TOGETHER)}
+
+
+def crowd(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[str, Floats], like: str) -> Figure:
+    """Left: what joining pays one of so many equal owners, by kind of noise. Right: how good the joint model is."""
+    figure = Figure(figsize=(9.6, 4.2), layout="constrained", facecolor="white")
+    axes = decorate(figure.add_subplot(1, 2, 1))
+    for kind, (label, colour) in KINDS.items():
+        axes.plot(counts, payoff[kind], color=colour, linewidth=2.2, label=label)
+    axes.axhline(0, color=LIMIT, linestyle="--", linewidth=1.2)
+    top = max(float(curve.max()) for curve in payoff.values())
+    reach = max(top, max(-float(curve[-1]) for curve in payoff.values()), 1e-12)  # what few owners lose may be far below
+    axes.set_ylim(max(min(float(curve.min()) for curve in payoff.values()), -reach) - 0.1 * reach, max(top, 0.0) + 0.15 * reach)
+    for word, above in (("join", True), ("stay out", False)):
+        axes.annotate(
+            word,
+            (counts[-1], 0),
+            ha="right",
+            va="bottom" if above else "top",
+            color=MUTED,
+            fontsize=9,
+            xytext=(-2, 2 if above else -3),
+            textcoords="offset points",
+        )
+    axes.set_ylabel("payoff of each owner")
+    axes.legend(frameon=False, labelcolor=INK, fontsize=8)
+    axes.set_title(f"What joining pays an owner like {like}", loc="left", color=INK, fontsize=11, fontweight="bold")
+    right = decorate(figure.add_subplot(1, 2, 2))
+    for kind, (_, colour) in KINDS.items():
+        right.plot(counts, fitness[kind], color=colour, linewidth=2.2)
+    right.set_yscale("log")
+    right.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    right.set_ylabel("relative fitness ψ  (0 = without privacy)")
+    right.set_title("How far the model is from no privacy", loc="left", color=INK, fontsize=11, fontweight="bold")
+    for each in (axes, right):
+        _log_budgets(each, "number of such owners")
     return figure
 
 

@@ -4,7 +4,6 @@ from matplotlib.figure import Figure
 
 from parley.games.budget_game import EXACT_UP_TO
 from parley.games.negotiate import Negotiation
-from parley.games.payments import spending_curves
 from parley.numerals import number
 from parley.report import game_figures
 
@@ -58,4 +57,5 @@ def figure(result: Negotiation) -> Figure:
     """Payoffs by own budget with the choices marked, and quality against spend."""
     epsilons, payoffs = result.payoff_curves()
     chosen = {owner.name: owner.epsilon for owner in result.owners if owner.epsilon is not None}
-    return game_figures.negotiation(epsilons, payoffs, chosen, spending_curves(result.game))
+    budget = "common budget ε" if result.terms.shared else "own budget ε"
+    return game_figures.negotiation(epsilons, payoffs, chosen, result.spending(), budget)

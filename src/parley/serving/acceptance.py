@@ -83,9 +83,9 @@ class Acceptances:
         if caller in self._admitted:
             return True
         damaged = False
-        for terms in self.hashes():
+        for terms_hash in self.hashes():
             try:
-                acceptance = self.get(terms)
+                acceptance = self.get(terms_hash)
             except SettingError:
                 damaged = True  # let the question come, and say what is wrong with it
                 continue
@@ -94,25 +94,25 @@ class Acceptances:
                 return True
         return damaged
 
-    def get(self, terms: str) -> Acceptance | None:
+    def get(self, terms_hash: str) -> Acceptance | None:
         """The acceptance of the terms with this hash, read again whenever the file changed (noticed within `FRESH` seconds)."""
-        known, now = self._known.get(terms), time.monotonic()
+        known, now = self._known.get(terms_hash), time.monotonic()
         if known is not None and now - known[0] < FRESH:
             return known[2]
-        if known is None and not re.fullmatch("[0-9a-f]{64}", terms):
+        if known is None and not re.fullmatch("[0-9a-f]{64}", terms_hash):
             return None
-        path = self._path(terms)
+        path = self._path(terms_hash)
         try:
             about = os.stat(path)  # noqa: PTH116 - asked for every message, and pathlib takes ten times as long
         except FileNotFoundError:
             return None
         version = (about.st_mtime_ns, about.st_size, about.st_ino)
-        acceptance = known[2] if known is not None and known[1] == version else _read(Path(path), terms)
-        self._known[terms] = now, version, acceptance
+        acceptance = known[2] if known is not None and known[1] == version else _read(Path(path), terms_hash)
+        self._known[terms_hash] = now, version, acceptance
         return acceptance
 
-    def _path(self, terms: str) -> str:
-        return f"{self.folder}/{terms}.json"
+    def _path(self, terms_hash: str) -> str:
+        return f"{self.folder}/{terms_hash}.json"
 
 
 def _read(path: Path, expected: str) -> Acceptance:
@@ -134,20 +134,20 @@ def require_both(ledger: Ledger, acceptances: Acceptances, accepting: str | None
 
     Terms that are being accepted (again) may lack the file, which a crash in the middle left unwritten; never the row.
     """
-    accounts = {account.terms: account for _, account in ledger.accounts()}
+    accounts = {account.terms_hash: account for _, account in ledger.accounts()}
     kept = acceptances.hashes()
-    for terms in kept:
-        if terms not in accounts:
+    for terms_hash in kept:
+        if terms_hash not in accounts:
             raise LedgerError(
-                f"{acceptances.folder}/{terms}.json: accepted here, but the ledger {ledger.path} does not know it: the ledger was rolled "
-                "back or replaced, and what was answered since is lost to it. Put the latest ledger back with its -wal file; if it is "
-                "lost: parley owner restore. A file that nobody here accepted is to be removed"
+                f"{acceptances.folder}/{terms_hash}.json: accepted here, but the ledger {ledger.path} does not know it: the ledger was "
+                "rolled back or replaced, and what was answered since is lost to it. Put the latest ledger back with its -wal file; if it "
+                "is lost: parley owner restore. A file that nobody here accepted is to be removed"
             )
-    for terms, account in accounts.items():
-        if not account.used_up and terms not in kept and terms != accepting:
+    for terms_hash, account in accounts.items():
+        if not account.used_up and terms_hash not in kept and terms_hash != accepting:
             raise LedgerError(
-                f"{ledger.path}: it holds the terms {terms[:16]}… as accepted, but {acceptances.folder}/{terms}.json is missing. Accept "
-                f"the same terms again, which costs nothing more; or end them: parley owner close {terms[:16]}"
+                f"{ledger.path}: it holds the terms {terms_hash[:16]}… as accepted, but {acceptances.folder}/{terms_hash}.json is missing. "
+                f"Accept the same terms again, which costs nothing more; or end them: parley owner close {terms_hash[:16]}"
             )
 
 

@@ -136,7 +136,7 @@ def _metric_sources(owner: Owner, acceptances: Acceptances, readiness: Readiness
 
     def ledger() -> LedgerSnapshot:
         accounts = tuple(books.account(terms) for terms in acceptances.hashes())
-        for terms in {account.terms for account in accounts} - answers.keys():
+        for terms in {account.terms_hash for account in accounts} - answers.keys():
             with suppress(
                 SettingError, TermsError
             ):  # an acceptance that is damaged: its figures in the ledger are shown all the same

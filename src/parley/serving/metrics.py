@@ -18,8 +18,8 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-from parley.account import Account, Head
 from parley.errors import ExchangeError, ParleyError
+from parley.ledger.account import Account, Head
 from parley.version import __version__
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)  # seconds
@@ -138,7 +138,10 @@ def _ledger_metrics(ledger: LedgerSnapshot) -> Iterator[Metric]:
             "Delta spent under the agreement: the first answer spends all.",
             lambda account: above(account.delta - account.delta_left),
         ),
-        "answers_reserved": ("Answers that the agreement asks of this owner.", lambda account: ledger.answers.get(account.terms)),
+        "answers_reserved": (
+            "Answers that the agreement asks of this owner.",
+            lambda account: ledger.answers.get(account.terms_hash),
+        ),
         "answers_given": ("Answers given under the agreement.", lambda account: account.answers),
     }
     for name, (words, figure) in figures.items():
@@ -146,7 +149,7 @@ def _ledger_metrics(ledger: LedgerSnapshot) -> Iterator[Metric]:
         for account in ledger.accounts:
             value = figure(account)
             if value is not None:
-                family.add_metric([account.terms[:16], account.learner], value)
+                family.add_metric([account.terms_hash[:16], account.learner], value)
         yield family
     if ledger.head is not None:
         yield GaugeMetricFamily("parley_ledger_entries", "Rows of the ledger: they never become fewer.", value=ledger.head.entries)

@@ -7,7 +7,7 @@ from typing import Any
 from parley.doubts import Doubt, doubts, figures
 from parley.errors import CertificateError
 from parley.identity.certificates import fingerprint, names, read_certificate
-from parley.identity.settings import OwnerSettings
+from parley.identity.settings import Identity, OwnerSettings
 from parley.identity.trust import require_private, trusted_certificate
 from parley.owner import Agreement, Owner
 from parley.promise import promise, require_books
@@ -62,7 +62,7 @@ def consider(terms: Terms, settings: OwnerSettings, certificate: Path | None = N
     if settings.identity is not None and settings.identity.key.exists():
         require_private(settings.identity.key)
     terms.require_shared_sample()
-    key = None if certificate is None else learner_key(terms, settings, certificate)
+    key = None if certificate is None else learner_key(terms, settings.identity, certificate)
     owner = open_owner(settings, accepting=terms.hash)
     warning = ledger_warning(settings.ledger)
     agreement = owner.prepare(terms)
@@ -70,9 +70,9 @@ def consider(terms: Terms, settings: OwnerSettings, certificate: Path | None = N
     return Offer(settings, owner, agreement, key, relay, tuple(said), tuple(found), warning)
 
 
-def learner_key(terms: Terms, settings: OwnerSettings, certificate: Path) -> str:
+def learner_key(terms: Terms, identity: Identity | None, certificate: Path) -> str:
     """The fingerprint of the learner's key, from a certificate that must be the learner's."""
-    learner, identity = terms.learning.learner, settings.identity
+    learner = terms.learning.learner
     found = read_certificate(certificate) if identity is None else trusted_certificate(certificate, identity)
     if learner not in names(found):
         raise CertificateError(f"{certificate}: it is for {names(found)}; the terms name {learner!r} as learner")

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from parley.account import Head
 from parley.errors import DataError, ParleyError, Refusal, Unavailable, UnknownTerms
 from parley.exchange import messages
 from parley.exchange.delivery import Delivery, answer_or_deliver
 from parley.exchange.messages import AccountStatement
 from parley.ledger import Ledger
+from parley.ledger.account import Head
 from parley.owner import Agreement, Owner
 from parley.serving.acceptance import Acceptances, Caller
 from parley.serving.log import Log

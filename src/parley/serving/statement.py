@@ -3,9 +3,9 @@
 from fractions import Fraction
 from typing import Any
 
-from parley.account import Account
 from parley.identity.settings import OwnerSettings
 from parley.ledger import Ledger
+from parley.ledger.account import Account
 from parley.schedule import agreed_answers
 from parley.serving.acceptance import Acceptances
 from parley.validate import upper
@@ -33,9 +33,9 @@ def statement(settings: OwnerSettings, verify: bool = False) -> dict[str, Any]:
 
 
 def _agreement(time: str, account: Account, acceptances: Acceptances, owner: str) -> dict[str, Any]:
-    acceptance = acceptances.get(account.terms)
+    acceptance = acceptances.get(account.terms_hash)
     return {
-        "terms": account.terms,
+        "terms": account.terms_hash,
         "title": None if acceptance is None else acceptance.terms.title,
         "learner": account.learner,
         "key": None if acceptance is None else acceptance.fingerprint,

@@ -6,6 +6,8 @@ from fractions import Fraction
 
 from parley.errors import BudgetExhausted, OutOfOrder, UnknownTerms
 
+RHO_TOLERANCE = Fraction(1, 10**6)  # another machine's libraries compute a Gaussian's noise to other last digits
+
 
 @dataclass(frozen=True)
 class Head:
@@ -24,7 +26,7 @@ class Account:
     which it says so; a study's ledger has no chain. `closed` terms are not answered any more.
     """
 
-    terms: str
+    terms_hash: str
     learner: str
     epsilon: Fraction
     delta: Fraction
@@ -82,10 +84,11 @@ class Account:
 class Reservation:
     """What an owner sets aside when it accepts terms.
 
-    `rho` is what all answers cost as zCDP, for a ledger that holds its lifetime budget so; None: nothing is known.
+    `rho` is what all answers cost as zCDP, for a ledger that holds its lifetime budget so; None: nothing is known. It holds twice
+    `RHO_TOLERANCE` more than the noise costs, so that it covers noise which is computed anew, on another machine, within that tolerance.
     """
 
-    terms: str
+    terms_hash: str
     owner: str
     learner: str
     epsilon: Fraction
@@ -96,4 +99,4 @@ class Reservation:
 
     def account(self) -> Account:
         """The account before any answer."""
-        return Account(self.terms, self.learner, self.epsilon, self.delta, self.rounds, self.gaps)
+        return Account(self.terms_hash, self.learner, self.epsilon, self.delta, self.rounds, self.gaps)

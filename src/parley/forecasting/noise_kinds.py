@@ -1,0 +1,148 @@
+"""The same budgets with noise drawn elsewhere: by each owner for itself, once for all by hosts, or by the owners in shares.
+
+Where each owner draws its own, noise adds up: N owners of the same size have N times the variance of one noise for all. That often decides
+whether joining pays, so the forecast says it for every kind, whatever the terms name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from parley.aggregation import DistributedNoise, OneNoise
+from parley.data.table import Table
+from parley.errors import DataError, SettingError, TermsError
+from parley.forecasting.expectation import Expectation, expect
+from parley.forecasting.forecast import Forecast, coalition_cost
+from parley.forecasting.pilot import Pilot, open_pilot
+from parley.forecasting.sources import Source
+from parley.terms import Terms
+from parley.terms.catalogue import MECHANISMS
+
+Kind = Literal["each_owner", "shared", "distributed"]
+
+HOSTS = ("host-1", "host-2", "host-3")  # who would have to be found
+DELTAS = (1e-9, 1e-6)  # for the random bits of hosts, where the terms promise pure epsilon
+
+
+@dataclass(frozen=True)
+class KindForecast:
+    """What the joint model would be worth with noise of one kind; test costs in the target's own units."""
+
+    relative_fitness: float
+    together: float
+    gains: Mapping[str, float]  # of every owner: test cost alone less together
+    delta: float
+    best_coalition: tuple[str, ...] | None  # whom to ask for the least test cost; None: not looked for
+    epsilon: float | None  # that they would all promise, where that is one number
+
+    @property
+    def gaining(self) -> float:
+        """The share of owners that gain by joining."""
+        return float(np.mean([gain > 0 for gain in self.gains.values()]))
+
+    def to_json(self) -> dict[str, Any]:
+        """The object under its kind in `parley forecast --json`."""
+        rest = {"share_that_gains": self.gaining, "gains": dict(self.gains), "best_coalition": self.best_coalition}
+        return {
+            "relative_fitness": self.relative_fitness,
+            "together": self.together,
+            "delta": self.delta,
+            **rest,
+            "epsilon": self.epsilon,
+        }
+
+
+@dataclass(frozen=True)
+class NoiseComparison:
+    """All kinds, and why one is missing. `distributed`: `curious` owners may pool what they drew; terms cannot name it."""
+
+    kinds: Mapping[Kind, KindForecast]
+    missing: Mapping[Kind, str]
+    curious: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The object under `noise` in `parley forecast --json`; null for a kind that these terms do not allow, and why."""
+        kinds: tuple[Kind, ...] = ("each_owner", "shared", "distributed")
+        content: dict[str, Any] = {kind: self.kinds[kind].to_json() if kind in self.kinds else None for kind in kinds}
+        return {**content, "curious": self.curious, "missing": dict(self.missing)}
+
+
+def each_owner_terms(terms: Terms) -> Terms:
+    """The same agreement with each owner's own noise, at its own epsilon."""
+    if not terms.shared:
+        return terms
+    delta = terms.privacy.delta if MECHANISMS[terms.privacy.mechanism].approximate else 0.0
+    return terms.changed(privacy={"noise": "each-owner", "delta": delta}, hosts=())
+
+
+def shared_terms(terms: Terms, delta: float | None = None) -> Terms:
+    """The same agreement with one noise for all; hosts that are not named yet get placeholders, and pure epsilon gets a small delta."""
+    if terms.shared:
+        return terms
+    promised = terms.privacy.delta or delta or DELTAS[0]
+    return terms.changed(privacy={"noise": "shared", "delta": promised}, hosts=HOSTS)
+
+
+def compare_noise(result: Forecast, pilot: Table | Source | None = None, seed: int = 0, curious: int = 1) -> NoiseComparison:
+    """The forecast `result` beside what the same terms would give with noise of the other kinds. No private record is looked at."""
+    known = open_pilot(result.terms, pilot)
+    kinds, missing = dict[Kind, KindForecast](), dict[Kind, str]()
+    for kind in ("each_owner", "shared"):
+        own = (kind == "shared") == result.terms.shared
+        try:
+            there = known if own else _under(known, kind)
+            expected = expect(there)
+            mean = result.relative_fitness.mean if own else float(expected.outcome(seed)[0][-1])
+        except (TermsError, SettingError, DataError) as error:
+            missing[kind] = str(error)
+            continue
+        kinds[kind] = _forecast(expected, mean)
+        if isinstance(there.noise, OneNoise):
+            kinds["distributed"] = _distributed(expected, mean, DistributedNoise(there.noise, curious))
+    if "shared" in missing:
+        missing["distributed"] = missing["shared"]
+    return NoiseComparison(kinds, missing, curious)
+
+
+def _under(known: Pilot, kind: Literal["each_owner", "shared"]) -> Pilot:
+    """The pilot under terms of the other kind: with the least delta that suffices, where it needs one and there is none."""
+    if kind == "each_owner":
+        return known.under(each_owner_terms(known.terms))
+    *first, last = DELTAS
+    for delta in first:
+        try:
+            there = known.under(shared_terms(known.terms, delta))
+            there.setup.law()
+        except TermsError:
+            continue
+        return there
+    return known.under(shared_terms(known.terms, last))
+
+
+def _forecast(expected: Expectation, mean: float) -> KindForecast:
+    cost, noise = coalition_cost(expected, mean)
+    best, parts = cost.best_coalition(noise), expected.pilot.terms.owners
+    asked = [part for part, chosen in zip(parts, best, strict=True) if chosen]
+    together = float(cost.together(noise, np.ones(len(parts), dtype=bool)))
+    epsilon = min(part.epsilon for part in asked) if expected.pilot.terms.shared else None
+    return _kind(expected, mean, together, tuple(part.name for part in asked), epsilon)
+
+
+def _distributed(expected: Expectation, mean: float, noise: DistributedNoise) -> KindForecast:
+    """By the price that the same way of training puts on noise, which is exact where the moments are."""
+    cost, one = coalition_cost(expected, mean)
+    variance = float(expected.pilot.variances_of(noise).mean())
+    together = float(cost.at(one.records.sum(), variance))
+    fitness = float(cost.privacy_error(variance)) / expected.unit
+    return _kind(expected, fitness, together, None, float(expected.pilot.terms.common_epsilon))
+
+
+def _kind(
+    expected: Expectation, fitness: float, together: float, asked: tuple[str, ...] | None, epsilon: float | None
+) -> KindForecast:
+    terms, base, unit = expected.pilot.terms, expected.here.test_cost, expected.pilot.setup.preparation.target_scale**2
+    alone = expected.here.estimation / expected.pilot.rows
+    gains = {part.name: float(own - together) * unit for part, own in zip(terms.owners, alone, strict=True)}
+    return KindForecast(fitness, (base + together) * unit, gains, terms.privacy.delta, asked, epsilon)

@@ -1,0 +1,89 @@
+"""Where noise is drawn, as a table and in words: plain numbers in, as the JSON of a forecast or a negotiation has them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from parley.numerals import number
+
+STANDINGS = "One budget ε for all: where each owner stands"
+TITLE = "The same budgets with noise drawn elsewhere"
+KINDS = {"each_owner": "each owner's own", "shared": "one for all (hosts)", "distributed": "in owners' shares"}
+
+
+def kind_rows(noise: Mapping[str, Any]) -> list[list[str]]:
+    """One row a kind of noise."""
+    rows = [["noise", "δ", "ψ", "test cost together", "owners that gain"]]
+    for kind, label in KINDS.items():
+        found = noise[kind]
+        if found is not None:
+            gaining = f"{round(found['share_that_gains'] * len(found['gains']))} of {len(found['gains'])}"
+            costs = [number(found["relative_fitness"]), number(found["together"], 5)]
+            rows.append([label, f"{found['delta']:g}", *costs, gaining])
+    return rows
+
+
+def decision(noise: Mapping[str, Any], hosted: bool) -> str:
+    """What the comparison comes to; `hosted`: the terms name hosts already."""
+    own, one = noise["each_owner"], noise["shared"]
+    if own is None or one is None:
+        why = noise["missing"]["shared" if one is None else "each_owner"]
+        return f"One kind of noise is missing: {why}."
+    times = own["relative_fitness"] / one["relative_fitness"] if one["relative_fitness"] > 0 else float("inf")
+    if not times > 1:
+        return (
+            "One noise for all would be worse: everybody would get the smallest epsilon. Each owner's own noise serves better here."
+        )
+    before, after = (_gaining(kind) for kind in (own, one))
+    hosts = "" if hosted else '; name three hosts and set privacy.noise = "shared"'
+    if not after:
+        return f"Nobody gains by joining, with either kind of noise; with one for all ψ is {number(times, 3)} times smaller."
+    if after > before:
+        few, all_of = f"{before} of {len(own['gains'])}" if before else "nobody", f"{after} of {len(one['gains'])}"
+        return f"With each owner's own noise {few} gains by joining, with one noise for all {all_of}: join with that{hosts}."
+    return f"Joining pays either way, and one noise for all makes ψ {number(times, 3)} times smaller{hosts}."
+
+
+def _gaining(kind: Mapping[str, Any]) -> int:
+    return sum(gain > 0 for gain in kind["gains"].values())
+
+
+def plan_beside(plan: Mapping[str, Any]) -> list[str]:
+    """The plan with hosts beside the plan without, in sentences; none where the terms have hosts."""
+    one = plan["shared"]
+    if one is None:
+        return []
+    best = one["best"]
+    step = "" if best["step"] is None else f", step {number(best['step'])}"
+    clip = "" if best["clip"] is None else f", clip {number(best['clip'])}"
+    return [
+        f"If three hosts can be found, one noise for all: {best['algorithm']}, {best['mechanism']} noise at δ = {best['delta']:g}, "
+        f"{best['horizon']} rounds{step}{clip}: ψ = {number(best['relative_fitness'])}.",
+        f"Expected test cost of the joint model: {number(plan['expected_cost'], 5)} with each owner's own noise, "
+        f"{number(one['expected_cost'], 5)} with one for all.",
+    ]
+
+
+def standing_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """One row an owner: which common epsilon it likes best, and how far from that it walks away."""
+    rows = [["owner", "likes best", "bears from", "up to"]]
+    for owner in result["standings"]:
+        ends = ["never", ""] if owner["lowest"] is None else [number(owner["lowest"]), number(owner["highest"])]
+        rows.append([owner["name"], number(owner["peak"]), *ends])
+    return rows
+
+
+def weakest_link(result: Mapping[str, Any]) -> list[str]:
+    """What comes of a game with one common epsilon, in sentences; `result`: the JSON of a negotiation with shared noise."""
+    said = []
+    if result["equilibria"] is not None:
+        low, high = (number(end) for end in result["equilibria"])
+        said.append(
+            f"Every common ε from {low} to {high} is an equilibrium of these members; the largest is the best for all of them."
+        )
+    asked = result["best_coalition"]
+    names, epsilon = ", ".join(asked["owners"]), number(asked["epsilon"])
+    said.append(f"For the least test cost, if each insists on what it likes best: ask {names} at ε = {epsilon}.")
+    if result["members_gain"] is not None and result["spend"] > 0:
+        verb = "covers" if result["members_gain"] >= result["spend"] else "does not cover"
+        said.append(f"What the members have more than without payments, {number(result['members_gain'])}, {verb} the bill.")
+    return said

@@ -1,0 +1,95 @@
+"""An owner's books from the command line, with a lifetime budget that is held as zCDP."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import parley
+from consortium import toml_terms
+from parley.cli.app import app
+from parley.errors import BudgetExhausted, LedgerError
+from parley.owner import reservation
+from parley.serving.metrics import LedgerSnapshot, _ledger_metrics
+from samples import regression_table
+
+
+def run(*arguments):
+    outcome = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    return outcome
+
+
+@pytest.fixture
+def home(tmp_path):
+    regression_table(60, seed=0).to_csv(tmp_path / "a.csv", index=False)
+    made = ("owner", "init", tmp_path / "a", "--name", "a", "--table", tmp_path / "a.csv")
+    said = run(*made, "--lifetime", 3, "--lifetime-delta", "1e-5", "--rule", "zcdp").output
+    assert "δ = 1e-05, held as zCDP" in said.replace("\n", "")
+    return tmp_path
+
+
+def gaussian(home, name, horizon):
+    """A terms file with Gaussian noise for (1, 1e-6)."""
+    text = toml_terms(horizon=horizon, names="a").replace("clip = 4.0", 'clip = 4.0\nmechanism = "gaussian"\ndelta = 1e-6')
+    (home / name).write_text(text)
+    return home / name
+
+
+def accept(home, file):
+    return run("owner", "accept", file, "--owner", home / "a" / "owner.toml", "--yes").output
+
+
+def books(home):
+    return json.loads(run("owner", "ledger", home / "a" / "owner.toml", "--json", "--verify").stdout)
+
+
+def test_the_books_say_by_which_rule_they_are_kept(home):
+    files = [gaussian(home, f"{k}.toml", k) for k in range(1, 10)]
+    once = float(reservation(parley.load_terms(files[0]), "a").rho)
+    assert "ε = 3, δ = 1e-05, held as zCDP: of ρ = 0.2242, 0 is reserved already and 0.02" in accept(home, files[0])
+    assert "is reserved already and nothing more would be now (these terms are accepted)" in accept(home, files[0])
+    for file in files[1:8]:  # as sums three would fit
+        accept(home, file)
+    end = books(home)["head"]
+    with pytest.raises(BudgetExhausted, match="which held as zCDP is rho"):
+        accept(home, files[8])
+    known = books(home)
+    assert (known["rule"], known["head"], known["rho"]["reserved"]) == ("zcdp", end, pytest.approx(8 * once))
+    assert known["rho"]["reserved"] <= known["rho"]["lifetime"] == pytest.approx(0.22425, rel=1e-4)
+    assert known["reserved"] == {"epsilon": 8.0, "delta": pytest.approx(8e-6)}
+    shown = run("owner", "ledger", home / "a" / "owner.toml").output.replace("\n", " ")
+    assert "held as zCDP, ρ = 0.224" in shown
+    assert "the agreements' ε add up to 8" in shown
+    ledger = parley.Ledger(home / "a" / "a.ledger")
+    page = {
+        m.name: m.samples[0].value
+        for m in _ledger_metrics(LedgerSnapshot(ledger.lifetime, ledger.reserved, (), {}, ledger.head, ledger.rho))
+        if m.samples
+    }
+    assert page["parley_lifetime_rho_left"] / page["parley_lifetime_rho"] == pytest.approx(1 - 8 * once / 0.22425, abs=1e-3)
+    assert "parley_lifetime_epsilon_left" not in page
+
+
+def test_a_restore_leaves_what_rho_is_left(home):
+    accept(home, gaussian(home, "one.toml", 3))
+    settings = ("--owner", home / "a" / "owner.toml")
+    run("owner", "backup", home / "backup", *settings)
+    accept(home, gaussian(home, "two.toml", 4))
+    reserved = books(home)["rho"]["reserved"]
+    for file in (home / "a").glob("a.ledger*"):
+        file.unlink()
+    run("owner", "restore", home / "backup", *settings, "--assume-spent", "agreements", "--yes")
+    assert books(home)["rho"]["reserved"] == reserved
+    assert all(agreement["closed"] for agreement in books(home)["agreements"])
+
+
+def test_books_kept_by_simple_sums_say_so_and_a_rule_without_a_delta_opens_none(tmp_path):
+    regression_table(60, seed=0).to_csv(tmp_path / "a.csv", index=False)
+    made = ("owner", "init", tmp_path / "a", "--name", "a", "--table", tmp_path / "a.csv", "--lifetime", 3)
+    with pytest.raises(LedgerError, match="needs a delta above 0"):
+        run(*made, "--rule", "zcdp")
+    assert list((tmp_path / "a").iterdir()) == []
+    run(*made)
+    known = books(tmp_path)
+    assert (known["rule"], known["rho"]) == ("simple", None)
