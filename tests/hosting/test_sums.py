@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 
 import parley
-from parley.errors import LedgerError, VoidRound
+from parley.errors import ContradictionError, LedgerError, VoidRound
 from parley.hosting.sums import HostedSum
 from parley.ledger import Ledger
+from parley.mechanisms.shared import SharedNoise
 from parley.queries import GradientQuery
 
 OWNERS = ("bank-a", "bank-b", "bank-c")
@@ -103,3 +104,12 @@ def test_a_run_of_one_round_that_is_void_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(HostedSum, "ask", ask)
     with pytest.raises(VoidRound):
         parley.train(terms, make_owners(tmp_path, terms))
+
+
+def test_an_owner_that_shares_more_than_its_bound_is_noticed_in_the_sum(tmp_path, monkeypatch):
+    terms = make_terms()
+    owners = make_owners(tmp_path, terms)
+    honest = SharedNoise.encode
+    monkeypatch.setattr(SharedNoise, "encode", lambda self, bounded: honest(self, bounded) * np.uint64(1000))
+    with pytest.raises(ContradictionError, match="larger than the agreed bounds"):
+        parley.train(terms, owners)

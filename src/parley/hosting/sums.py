@@ -5,6 +5,7 @@ from pathlib import Path
 
 from parley.errors import ContradictionError, GuaranteeError, LedgerError
 from parley.exchange.parcel import HOSTS, Opening, pack
+from parley.exchange.scrutiny import UNLIKELY
 from parley.exchange.sums import sum_answer
 from parley.hosting.duty import Duty, duty_of
 from parley.hosting.in_process import InProcessHosts
@@ -66,4 +67,15 @@ def open_answer(setup: Setup, duty: Duty, query: Query, openings: Sequence[Openi
     noise = setup.part(names[0]).stage(query.round).series.mechanism
     if not isinstance(noise, SharedNoise):
         raise GuaranteeError("privacy.noise: expected 'shared'")
-    return sum_answer(query.id, noise, names, sum(turn.records[name] for name in names), words)
+    answer = sum_answer(query.id, noise, names, sum(turn.records[name] for name in names), words)
+    _require_possible(setup, answer, noise, query.round)
+    return answer
+
+
+def _require_possible(setup: Setup, answer: Answer, noise: SharedNoise, number: int) -> None:
+    """Refuse a sum that the agreed bounds and the noise cannot make, but once in 10^12 rounds."""
+    loosest = max((setup.part(name).stage(number).question.extent for name in answer.owners), key=lambda extent: extent.size)
+    if not loosest.noisy(noise.over(answer.records), answer.value.size, UNLIKELY).holds(answer.value):
+        raise ContradictionError(
+            f"round {number}: the opened sum is larger than the agreed bounds and the noise can make it: an owner shared something else"
+        )
