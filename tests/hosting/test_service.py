@@ -90,7 +90,7 @@ def test_a_parcel_comes_from_its_owner_alone(made):
     service, terms = made
     query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
     noise = resolve(terms).part("a").training.series.mechanism
-    content = messages.write_parcel(pack(query, "a", noise, Shares.of(np.zeros(3, dtype=np.uint64)))[1])
+    content = messages.write_parcel(pack(query, "a", noise, Shares.of(np.zeros(3, dtype=np.uint64), bytes(32), query.content))[1])
     assert refused(service.deliver(content, Caller(("b",)), lambda: False)) is UnknownTerms
     messages.read_done(service.deliver(content, Caller(("a",)), lambda: False), "h1")
 
