@@ -107,10 +107,27 @@ def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     ]
     found += weight_doubts(terms.model.class_weight)
     found += clip_doubts(agreement)
+    found += host_doubts(terms, owner.name)
     if isinstance(table, pd.DataFrame):
         found += person_doubts(table, terms)
         found += familiar_doubts(agreement)
     return found
+
+
+def host_doubts(terms: Terms, owner: str) -> list[Doubt]:
+    """Hosts that are parties to the agreement besides: two that act together read every exact answer."""
+    names = [host.name for host in terms.hosts if host.name != owner]
+    parties = {terms.learning.learner, *(part.name for part in terms.owners)}
+    involved = [printable(name) for name in names if name in parties]
+    if len(involved) < 2:
+        return []
+    return [
+        Doubt(
+            "hosts",
+            f"{' and '.join(involved)} are hosts and parties to these terms besides. Two of them who act together read your exact answers; "
+            "a host that gains nothing from them is the better one.",
+        )
+    ]
 
 
 def range_doubt(column: str, low: float, high: float, seen: Range) -> Doubt | None:

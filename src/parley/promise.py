@@ -13,7 +13,7 @@ from parley.validate import printable
 
 def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: bool = False) -> list[str]:
     """What a person reads before accepting. `key` is the learner's fingerprint, `relay` whether relays on this machine may ask."""
-    terms, training = agreement.setup.terms, agreement.part.training
+    terms = agreement.setup.terms
     reservation = owner.reservation(terms)
     model, learner = terms.model, printable(terms.learning.learner)
     if terms.privacy.delta > 0:
@@ -34,14 +34,40 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
         f"Learner: {learner}. Who may ask: the {callers}{'; relays on this machine' if relay else ''}.",
         f"Model: {model.kind} from the columns {columns}{_classes(agreement)}.",
-        f"What leaves: {len(training.rounds)} answers, each {training.question.words()}, with {terms.privacy.mechanism} noise"
-        f"{scored}. Nothing else.",
+        _leaves(agreement, scored),
         *sentences(agreement),
         f"What it promises every person in the table: ε = {number(reservation.epsilon, side='above')}, "
         f"δ = {number(terms.privacy.delta, side='above')}. Who believed something about a person with 50.0% ends between "
         f"{percent(low, 'below')} and {percent(high, 'above')}{unless}.",
         _costs(require_books(owner), reservation, known),
     ]
+
+
+def _leaves(agreement: Agreement, scored: str) -> str:
+    """What leaves, and who could read it."""
+    terms, training = agreement.setup.terms, agreement.part.training
+    answers = f"{len(training.rounds)} answers, each {training.question.words()}"
+    if not terms.shared:
+        return f"What leaves: {answers}, with {terms.privacy.mechanism} noise{scored}. Nothing else."
+    hosts = ", ".join(_host_words(terms, host.name) for host in terms.hosts)
+    own = terms.owner(agreement.part.name).epsilon
+    stated = f" (the smallest of all owners'; yours is {number(own)})" if own != float(terms.common_epsilon) else ""
+    return (
+        f"What leaves: {answers}, without noise of your own{scored}. Each leaves as an exact sum in three shares, two of them to each "
+        f"of the hosts {hosts}; they draw one {terms.privacy.mechanism} noise for all owners' sum, for ε = "
+        f"{number(terms.common_epsilon, side='above')}{stated}, and the learner sees that sum. Any two of these hosts together can read "
+        "your exact answers: accept only if no two of them act together."
+    )
+
+
+def _host_words(terms: Terms, name: str) -> str:
+    """A host by name, and what else it is."""
+    also = [word for word, is_it in (("the learner", name == terms.learning.learner), ("an owner", _owns(terms, name))) if is_it]
+    return printable(name) + (f" ({' and '.join(also)})" if also else "")
+
+
+def _owns(terms: Terms, name: str) -> bool:
+    return any(part.name == name for part in terms.owners)
 
 
 def _costs(books: Ledger, reservation: Reservation, known: bool) -> str:

@@ -1,0 +1,44 @@
+"""What an owner reads before it accepts one noise for all."""
+
+import parley
+from parley.doubts import doubts
+from parley.promise import promise
+
+
+def make_terms(hosts=("bank-0", "bank-1", "notary")):
+    return parley.Terms.from_dict(
+        {
+            "model": {
+                "kind": "linear-regression",
+                "target": "int_rate",
+                "features": ["fico", "dti"],
+                "radius": 30.0,
+                "bounds": {"fico": [600, 850], "dti": [0, 45], "int_rate": [5, 31]},
+            },
+            "learning": {"horizon": 5},
+            "privacy": {"clip": 40.0, "mechanism": "gaussian", "delta": 1e-6, "noise": "shared"},
+            "owners": [{"name": f"bank-{i}", "records": 400, "epsilon": 1.0 + i} for i in range(3)],
+            "hosts": [{"name": name} for name in hosts],
+        }
+    )
+
+
+def accepting(tmp_path, terms, name="bank-2"):
+    owner = parley.Owner(name, parley.data.synthetic_lending(400, seed=1), ledger=parley.Ledger(tmp_path / "a.ledger", 5, "1e-5"))
+    return owner, owner.prepare(terms)
+
+
+def test_it_names_the_hosts_what_they_are_besides_and_who_could_read_the_answers(tmp_path):
+    owner, agreement = accepting(tmp_path, make_terms())
+    said = " ".join(promise(owner, agreement))
+    assert "without noise of your own" in said
+    assert "hosts bank-0 (an owner), bank-1 (an owner), notary" in said
+    assert "for ε = 1 (the smallest of all owners'; yours is 3)" in said
+    assert "Any two of these hosts together can read your exact answers" in said
+    assert "Nothing else." not in said
+    assert [doubt.about for doubt in doubts(owner, agreement) if doubt.about == "hosts"] == ["hosts"]
+
+
+def test_hosts_that_are_nobody_else_are_not_doubted(tmp_path):
+    owner, agreement = accepting(tmp_path, make_terms(("bank-2", "notary", "university")))
+    assert not [doubt for doubt in doubts(owner, agreement) if doubt.about == "hosts"]
