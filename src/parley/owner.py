@@ -161,17 +161,10 @@ class Owner:
         noise = stage.series.mechanism
         if not isinstance(noise, SharedNoise):
             raise GuaranteeError(f"{self.name}: by these terms each owner draws its own noise; a sum of exact answers has none")
-        made, key = list[Shares](), self.ledger.secret
-
-        def encoded() -> Words:
-            content, words = self._encoded
-            if content != query.content or not self.releases:
-                words = noise.encode(stage.question.bounded(query, agreement.tables, self._worlds))
-                self._encoded = query.content, words
-            return words
+        key, made = self.ledger.secret, list[Shares]()
 
         def release() -> Callable[[], Floats]:
-            words = encoded()
+            words = self._sum(query, agreement, noise)
             if not self.releases:
                 return lambda: words.view(np.float64)  # a ledger stores words of eight bytes, whatever they mean
 
@@ -186,10 +179,19 @@ class Owner:
         record = stored.view(np.uint64)
         if not self.releases:
             return Contribution(query.id, noise, record), account
-        words = encoded()
+        words = self._sum(query, agreement, noise)
         fresh = bool(made) and np.array_equal(made[0].record, record)
         shares = made[0] if fresh else Shares.again(record, words, key, query.content)
         return Contribution(query.id, noise, words, shares), account
+
+    def _sum(self, query: Query, agreement: Agreement, noise: SharedNoise) -> Words:
+        """The bounded answer as a sum in grid units. A release computes it once for a question, as long as nothing else is asked."""
+        content, words = self._encoded
+        if content != query.content or not self.releases:
+            question = agreement.part.stage(query.round).question
+            words = noise.encode(question.bounded(query, agreement.tables, self._worlds))
+            self._encoded = query.content, words
+        return words
 
     def accepted(self, terms_hash: str) -> bool:
         """Whether it is ready to answer under these terms."""

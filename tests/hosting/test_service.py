@@ -175,7 +175,7 @@ def test_init_accept_and_a_second_look(consortium, tmp_path):
     )
     assert told.exit_code == 0, told.output
     assert "host 0 of 3" in told.output
-    (accepted,) = (folder / "accepted").iterdir()
+    (accepted,) = (folder / "accepted-as-host").iterdir()
     assert json.loads(accepted.read_text())["fingerprint"]
     journal = Journal(folder / "h0.journal")
     assert journal.begun(terms.hash)
