@@ -6,7 +6,6 @@ They hold shares and ratios, never a record's value. No doubt does not mean no a
 
 import hashlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from parley.custody import Doubt, role_doubts
 from parley.data import Design
 from parley.data.ranges import Range, ranges
 from parley.data.table import keep_per_person
@@ -31,14 +31,6 @@ CLIP = 1e6  # how far the clip may lie from what records measure
 COPIES = 0.01  # share of rows that are copies of another row
 FAMILIAR = 0.05  # share of public rows that the private table holds once
 PEOPLE = re.compile(r"(^|_)(id|ids|ssn|person|people|customer|client|patient|member|account|user|borrower|subject|name|email)(_|$)")
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """Something in the terms that looks wrong beside the owner's table; `about` names the key."""
-
-    about: str
-    sentence: str
 
 
 def figures(agreement: Agreement) -> dict[str, Any]:
@@ -107,27 +99,11 @@ def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     ]
     found += weight_doubts(terms.model.class_weight)
     found += clip_doubts(agreement)
-    found += host_doubts(terms, owner.name)
+    found += role_doubts(terms)
     if isinstance(table, pd.DataFrame):
         found += person_doubts(table, terms)
         found += familiar_doubts(agreement)
     return found
-
-
-def host_doubts(terms: Terms, owner: str) -> list[Doubt]:
-    """Hosts that are parties to the agreement besides: two that act together read every exact answer."""
-    names = [host.name for host in terms.hosts if host.name != owner]
-    parties = {terms.learning.learner, *(part.name for part in terms.owners)}
-    involved = [printable(name) for name in names if name in parties]
-    if len(involved) < 2:
-        return []
-    return [
-        Doubt(
-            "hosts",
-            f"{' and '.join(involved)} are hosts and parties to these terms besides. Two of them who act together read your exact answers; "
-            "a host that gains nothing from them is the better one.",
-        )
-    ]
 
 
 def range_doubt(column: str, low: float, high: float, seen: Range) -> Doubt | None:

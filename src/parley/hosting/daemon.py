@@ -12,10 +12,9 @@ from datetime import UTC, datetime
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from parley.errors import ParleyError
-from parley.exchange.remote_host import RemoteHost
+from parley.exchange.host_lines import HostLines
 from parley.hosting.journal import Journal
 from parley.hosting.service import HostService
-from parley.identity.revocation_list import revoked_serials
 from parley.identity.settings import HostSettings
 from parley.identity.trust import check_identity
 from parley.serving.acceptance import Acceptances
@@ -42,8 +41,7 @@ def serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
 def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
     identity = settings.identity
     journal, acceptances = Journal(settings.journal), Acceptances(settings.accepted)
-    revoked = revoked_serials(identity)
-    lines = {name: RemoteHost(name, address, identity, revoked=revoked) for name, address in settings.peers.items()}
+    lines = HostLines(settings.peers, identity, "host.toml: peers")
     service, slots = HostService(settings.name, journal, acceptances, lines, log), CallSlots(CALLS_EACH, SENDING)
     network = Network(identity, settings.name, log, lambda: service.longest_message)
     readiness = Readiness(journal, acceptances, service, network)
@@ -55,8 +53,7 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
     with ExitStack() as after:
         after.callback(log, "stopped")
         after.callback(journal.close)
-        for line in lines.values():
-            after.callback(line.close)
+        after.callback(lines.close)
         after.callback(service.close)
         pool = ThreadPoolExecutor(WORKERS)
         after.callback(pool.shutdown)

@@ -1,21 +1,22 @@
 """A host's service: bytes in, bytes out. It reads a message, checks who sends it, and lets the host of that agreement answer.
 
 Formal guarantee: an owner's parcel is taken from a caller whose certificate carries that owner's name, an opening is given to the learner
-of the terms alone, and only the two other hosts of the terms hear what this one holds. Every byte that leaves is a row of the journal, a
+of the terms alone, and only the two other hosts of the terms hear what this one holds: where the terms or host.toml give a host's key, only
+who holds that key is that host, whatever the authority certified. Every byte that leaves is a row of the journal, a
 message of the drawing of noise, or one of a fixed set of sentences. Errors inside never travel.
 """
 
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from parley.errors import ParleyError, Refusal, SettingError, Unavailable, UnknownTerms
+from parley.errors import ContentMismatch, ParleyError, Refusal, SettingError, Unavailable, UnknownTerms, VoidRound
 from parley.exchange import host_messages as messages
-from parley.exchange.parcel import HOSTS
+from parley.exchange.host_lines import HostLines
 from parley.exchange.remote_host import RemoteHost
-from parley.hosting.channels import Drawer, other_hosts
+from parley.hosting.channels import Drawer
 from parley.hosting.duty import Duty, duty_of
 from parley.hosting.host import PATIENCE, Host
 from parley.hosting.journal import Journal
@@ -29,7 +30,14 @@ from parley.setup import resolve
 STRANGER = "nobody at this host accepted these terms for this caller"
 TROUBLE = "the host cannot answer at the moment; ask the same question again"
 LOOK = 2.0  # seconds between two looks for terms that were accepted meanwhile
+HEARD = {  # another host's refusals
+    VoidRound.code: "says that this round is void",
+    ContentMismatch.code: "says that another question was asked in this round",
+    Unavailable.code: "does not answer at the moment; ask the same question again",
+}
 AROUND = 1 << 16  # bytes of a message beside its numbers
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +47,17 @@ class OtherHost:
     line: RemoteHost
 
     def proposal(self, terms_hash: str, number: int, content: str) -> Proposal:
-        return Proposal.from_text(self.line.propose(terms_hash, number, content, 2 * PATIENCE))
+        return Proposal.from_text(self._heard(lambda: self.line.propose(terms_hash, number, content, 2 * PATIENCE)))
 
     def record(self, terms_hash: str, number: int) -> str:
-        return self.line.record(terms_hash, number, 2 * PATIENCE)
+        return self._heard(lambda: self.line.record(terms_hash, number, 2 * PATIENCE))
+
+    def _heard(self, call: Callable[[], T]) -> T:
+        """Its answer, or its refusal in this host's own words: what another host wrote is neither journaled nor sent on."""
+        try:
+            return call()
+        except Refusal as refusal:
+            raise type(refusal)(f"{self.line.name} {HEARD.get(refusal.code, f'refuses ({refusal.code})')}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,17 +68,18 @@ class Seat:
     duty: Duty
     host: Host
     drawer: Drawer
+    keys: Mapping[int, str | None]  # that the two others must show, where it is known
 
     def admits(self, caller: Caller) -> bool:
         """Whether the caller has anything to do with these terms."""
         terms = self.acceptance.terms
-        parties = {terms.learning.learner, *(owner.name for owner in terms.owners), *self.duty.hosts}
-        return any(name in parties for name in caller.names)
+        parties = {terms.learning.learner, *(owner.name for owner in terms.owners)}
+        return any(name in parties for name in caller.names) or self.other_host(caller) is not None
 
     def other_host(self, caller: Caller) -> int | None:
-        """Which of the two others calls."""
-        found = [i for i in range(HOSTS) if i != self.host.index and self.duty.hosts[i] in caller.names]
-        return found[0] if len(found) == 1 else None
+        """Which of the two others calls; None for somebody with such a name and another key."""
+        found = [i for i in self.keys if self.duty.hosts[i] in caller.names]
+        return found[0] if len(found) == 1 and self.keys[found[0]] in (None, caller.fingerprint) else None
 
     def close(self) -> None:
         self.drawer.close()
@@ -75,7 +91,7 @@ class HostService:
 
     full_name = messages.SERVICE
 
-    def __init__(self, name: str, journal: Journal, acceptances: Acceptances, lines: Mapping[str, RemoteHost], log: Log) -> None:
+    def __init__(self, name: str, journal: Journal, acceptances: Acceptances, lines: HostLines, log: Log) -> None:
         self._name, self._journal, self._acceptances, self._lines, self._log = name, journal, acceptances, lines, log
         self._lock = threading.Lock()
         self._seats: dict[str, Seat] = {}
@@ -218,23 +234,23 @@ class HostService:
                 self._seats[terms] = self._take_seat(acceptance)
                 self._log("ready", terms=terms)
             seat = self._seats[terms]
-        return Seat(acceptance, seat.duty, seat.host, seat.drawer)
+        return replace(seat, acceptance=acceptance)
 
     def _take_seat(self, acceptance: Acceptance) -> Seat:
         duty = duty_of(resolve(acceptance.terms))
         index = duty.index(self._name)
         if not self._journal.begun(duty.terms_hash):
             raise SettingError(f"{self._journal.path}: these terms were accepted with another journal; put that one back")
-        peers = other_hosts(duty, index, self._lines)
-        if len(peers) < HOSTS - 1:
-            raise SettingError(f"host.toml: peers: expected the addresses of {[name for name in duty.hosts if name != self._name]}")
+        others = {i: host for i, host in enumerate(acceptance.terms.hosts) if i != index}
+        peers = {i: self._lines.line(host) for i, host in others.items()}
+        keys = {i: self._lines.key(host) for i, host in others.items()}
         pool = Pool(duty.ahead)
         host = Host(self._name, duty, self._journal, pool, {i: OtherHost(line) for i, line in peers.items()})
         for number in host.voided:
             self._log("void", terms=duty.terms_hash, round=number, reason="a host restarted before the hosts had agreed")
         largest = max(shape.bytes for shape in duty.ahead)
         self.longest_message = max(self.longest_message, 64 * largest + AROUND)
-        return Seat(acceptance, duty, host, Drawer(duty, index, pool, peers, self._log))
+        return Seat(acceptance, duty, host, Drawer(duty, index, pool, peers, self._log), keys)
 
     def _reply(self, event: str | None, caller: Caller, work: Callable[[dict[str, Any]], bytes]) -> bytes:
         began, facts = time.perf_counter(), _caller_facts(caller)

@@ -15,8 +15,8 @@ BY_THEIR_WORD = (
 )
 SHARED_BY_WORD = (
     "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger before its shares left, and "
-    "the three hosts opened the same sums, none larger than the agreed bounds and the noise can make it. Nobody saw a single owner's answer "
-    "unless two hosts acted together."
+    "the three hosts opened the same sums, none larger than the agreed bounds and the noise can make it. Nobody saw a single owner's "
+    "answer unless two hosts acted together."
 )
 SHARED_HERE = (
     "Release: every answer was debited in the owners' ledgers, and one noise for all was drawn by the protocol of three hosts - all three "

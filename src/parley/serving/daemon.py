@@ -14,8 +14,7 @@ from parley.data.blocks import joined
 from parley.durable import file_version
 from parley.errors import SettingError, TermsError
 from parley.exchange.delivery import Delivery
-from parley.exchange.remote_host import RemoteHost
-from parley.identity.revocation_list import revoked_serials
+from parley.exchange.host_lines import HostLines
 from parley.identity.settings import OwnerSettings
 from parley.identity.trust import check_identity
 from parley.ledger import Ledger
@@ -53,8 +52,7 @@ def open_delivery(settings: OwnerSettings) -> Delivery | None:
     identity = settings.identity
     if not settings.hosts or identity is None:
         return None
-    revoked = revoked_serials(identity)
-    return Delivery({name: RemoteHost(name, address, identity, revoked=revoked) for name, address in settings.hosts.items()})
+    return Delivery(HostLines(settings.hosts, identity, "owner.toml: hosts"))
 
 
 def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
