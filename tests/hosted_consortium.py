@@ -40,7 +40,7 @@ class HostedConsortium(Consortium):
             certificate_authority.issue(folder, folder / f"{name}.csr", 365)
             text = SETTINGS.format(quoted=json.dumps(name), name=name, listen=json.dumps(f"127.0.0.1:{self.host_ports[name]}"))
             peers = "".join(f'{other} = "127.0.0.1:{port}"\n' for other, port in self.host_ports.items() if other != name)
-            text = text.replace('"accepted"', f'"accepted-{name}"').replace("[peers]", f"[peers]\n{peers}#")
+            text = text.replace('"accepted-as-host"', f'"accepted-{name}"').replace("[peers]", f"[peers]\n{peers}#")
             (folder / f"{name}.toml").write_text(text)
             Journal(folder / f"{name}.journal").close()
 

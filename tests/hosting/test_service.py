@@ -89,7 +89,7 @@ def test_a_parcel_comes_from_its_owner_alone(made):
     service, terms = made
     query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
     noise = resolve(terms).part("a").training.series.mechanism
-    content = messages.write_parcel(pack(query, "a", noise, Shares.of(np.zeros(3, dtype=np.uint64)))[1])
+    content = messages.write_parcel(pack(query, "a", noise, Shares.of(np.zeros(3, dtype=np.uint64), bytes(32), query.content))[1])
     assert refused(service.deliver(content, Caller(("b",)), lambda: False)) is UnknownTerms
     messages.read_done(service.deliver(content, Caller(("a",)), lambda: False), "h1")
 
@@ -174,7 +174,7 @@ def test_init_accept_and_a_second_look(consortium, tmp_path):
     )
     assert told.exit_code == 0, told.output
     assert "host 0 of 3" in told.output
-    (accepted,) = (folder / "accepted").iterdir()
+    (accepted,) = (folder / "accepted-as-host").iterdir()
     assert json.loads(accepted.read_text())["fingerprint"]
     journal = Journal(folder / "h0.journal")
     assert journal.begun(terms.hash)

@@ -22,6 +22,7 @@ from typing import Protocol
 
 from parley.durable import create
 from parley.errors import BrokenChainError, GuaranteeError, LedgerError
+from parley.ledger.account import Head
 from parley.ledger.lines import Line, Place
 
 APPLICATION, VERSION = 0x50617248, 1
@@ -170,6 +171,19 @@ class Journal:
         """How many rows there are."""
         with self._db.transaction() as db:
             return int(db.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
+
+    @property
+    def head(self) -> Head:
+        """The end of its chain."""
+        with self._db.transaction() as db:
+            last = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+        return Head(0, START) if last is None else Head(*last)
+
+    def holds(self, head: Head) -> bool:
+        """Whether its chain once ended so: a file of an earlier time does not know it."""
+        with self._db.transaction() as db:
+            found = db.execute("SELECT hash FROM entries WHERE seq=?", (head.entries,)).fetchone()
+        return head.entries == 0 or (found is not None and found[0] == head.hash)
 
     def close(self) -> None:
         """Let go of the file."""

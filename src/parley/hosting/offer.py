@@ -21,7 +21,7 @@ from parley.terms import Terms
 SETTINGS = """# Settings of a host. Paths are relative to this file.
 name = {quoted}              # as in the terms ([[hosts]]) and on the certificate
 journal = "{name}.journal"    # what was opened, for ever; keep it: two hosts that lose theirs could open a question twice
-accepted = "accepted"         # terms that a person here accepted
+accepted = "accepted-as-host" # terms that a person here accepted
 listen = {listen}           # for owners, the learner and the other hosts, with certificates
 # metrics = "127.0.0.1:9465"           # for your own Prometheus: /metrics, /ready, /healthy
 

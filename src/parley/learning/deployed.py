@@ -25,6 +25,7 @@ from parley.owner import Agreement
 from parley.queries import Answer
 from parley.setup import Setup, resolve
 from parley.terms import Terms
+from parley.validate import upper
 
 
 class Peers(Exchange, Protocol):
@@ -119,7 +120,10 @@ def learn(
     result = make_result(
         setup,
         theta[None, :],
-        owners=[OwnerOutcome(o.name, o.records, o.epsilon, spent.get(o.name), None, used[o.name]) for o in setup.terms.owners],
+        owners=[
+            OwnerOutcome(o.name, o.records, upper(setup.terms.promised_epsilon(o.name)), spent.get(o.name), None, used[o.name])
+            for o in setup.terms.owners
+        ],
         own=own,
         moments=algorithm.released(final, setup),
         quality=None,

@@ -149,4 +149,5 @@ def _outcome(party: Owner, agreement: Agreement, theta: Floats | None) -> OwnerO
         clipped = training.question.scaled_share(agreement.tables, theta)
     account = party.ledger.account(agreement.hash)
     answers = account.answers - (account.answered > training.rounds[-1])  # the model is not made of its score
-    return OwnerOutcome(party.name, terms.records, terms.epsilon, upper(account.spent), clipped, answers)
+    promised = upper(agreement.setup.terms.promised_epsilon(party.name))
+    return OwnerOutcome(party.name, terms.records, promised, upper(account.spent), clipped, answers)
