@@ -7,12 +7,12 @@ from pathlib import Path
 from parley.durable import replace_text
 from parley.errors import BrokenChainError, ContradictionError, GuaranteeError, LedgerError
 from parley.exchange.parcel import HOSTS, Opening, pack
-from parley.exchange.scrutiny import UNLIKELY
 from parley.exchange.sums import sum_answer
 from parley.hosting.duty import Duty, duty_of
 from parley.hosting.in_process import InProcessHosts
 from parley.hosting.journal import Journal
 from parley.ledger.account import Head
+from parley.mechanisms.extent import UNLIKELY
 from parley.mechanisms.shared import SharedNoise
 from parley.owner import Owner
 from parley.queries import Answer, Query
