@@ -3,7 +3,6 @@
 import gc
 import os
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -19,9 +18,10 @@ from parley.identity.settings import HostSettings
 from parley.identity.trust import check_identity
 from parley.serving.acceptance import Acceptances
 from parley.serving.call_slots import CallSlots
-from parley.serving.daemon import DAY, LOOK, SENDING, open_files, stop_servers
+from parley.serving.daemon import SENDING, open_files, stop_servers
 from parley.serving.daemon_lock import daemon_lock
 from parley.serving.log import Log
+from parley.serving.maintenance import maintain
 from parley.serving.metrics import Metrics, MetricSources, Page
 from parley.serving.network import Network
 from parley.serving.reminders import identity_reminders
@@ -70,21 +70,7 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
         service.prepare()
         gc.freeze()
         log("serving", host=settings.name, pid=os.getpid(), **reached)
-        _maintain(settings, network, slots, stop, log)
-
-
-def _maintain(settings: HostSettings, network: Network, slots: CallSlots, stop: threading.Event, log: Log) -> None:
-    """Until it is told to stop: follow the certificate's files, end calls that take too long, and say every day what runs out."""
-    warnings = identity_reminders(settings.identity, lambda: network.credentials.certificate)
-    due = time.monotonic()
-    while not stop.is_set():
-        network.credentials.reload()
-        if time.monotonic() >= due:
-            due += DAY
-            for sentence in warnings():
-                log("warning", reason=sentence)
-        stop.wait(LOOK)
-        slots.cancel_overdue()
+        maintain(network, slots, identity_reminders(identity, lambda: network.credentials.certificate), stop, log)
 
 
 class Readiness:

@@ -24,6 +24,7 @@ from parley.hosting.pool import Pool
 from parley.hosting.proposal import Proposal
 from parley.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.serving.log import Log
+from parley.serving.replies import Replies, caller_facts, loggable
 from parley.serving.server import HungUp, Work
 from parley.setup import resolve
 
@@ -93,6 +94,7 @@ class HostService:
 
     def __init__(self, name: str, journal: Journal, acceptances: Acceptances, lines: HostLines, log: Log) -> None:
         self._name, self._journal, self._acceptances, self._lines, self._log = name, journal, acceptances, lines, log
+        self._replies = Replies(log, messages.write_refusal, TROUBLE)
         self._lock = threading.Lock()
         self._seats: dict[str, Seat] = {}
         self._looked = time.monotonic()
@@ -119,16 +121,14 @@ class HostService:
             try:
                 self._seat(terms)
             except (ParleyError, OSError) as error:
-                self._log.rate_limited(
-                    "not-ready", terms=terms, reason=type(error).__name__ if isinstance(error, OSError) else str(error)
-                )
+                self._log.rate_limited("not-ready", terms=terms, reason=loggable(error))
 
     def rejection(self, caller: Caller) -> bytes | None:
         """None for a caller that some accepted terms know; for others the refusal: not even their message is read."""
         self._take_new_seats()
         if any(seat.admits(caller) for seat in self.seats):
             return None
-        self._log.rate_limited("stranger", **_caller_facts(caller))
+        self._log.rate_limited("stranger", **caller_facts(caller))
         return messages.write_refusal(UnknownTerms(STRANGER))
 
     def _take_new_seats(self) -> None:
@@ -160,7 +160,7 @@ class HostService:
             seat.host.receive(parcel)
             return messages.write_done()
 
-        return self._reply("parcel", caller, work)
+        return self._replies.reply("parcel", caller, work)
 
     def open(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
         """This host's part of the sum, for the learner."""
@@ -175,7 +175,7 @@ class HostService:
             facts["owners"] = len(opening.owners)
             return messages.write_opening(opening)
 
-        return self._reply("answer", caller, work)
+        return self._replies.reply("answer", caller, work)
 
     def propose(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
         """What this host holds, for another host."""
@@ -186,7 +186,7 @@ class HostService:
             facts |= {"terms": terms, "round": number}
             return messages.write_proposal(seat.host.proposal(number, asked).to_text())
 
-        return self._reply("proposal", caller, work)
+        return self._replies.reply("proposal", caller, work)
 
     def record(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
         """The digest of what this host recorded, for another host."""
@@ -197,7 +197,7 @@ class HostService:
             facts |= {"terms": terms, "round": number}
             return messages.write_record(seat.host.record(number))
 
-        return self._reply("record", caller, work)
+        return self._replies.reply("record", caller, work)
 
     def carry(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
         """A message of the drawing of noise, from another host. Too many of them to log."""
@@ -211,7 +211,7 @@ class HostService:
             seat.drawer.take(source, channel, number, payload)
             return messages.write_done()
 
-        return self._reply(None, caller, work)
+        return self._replies.reply(None, caller, work)
 
     def close(self) -> None:
         """Leave all seats."""
@@ -251,25 +251,3 @@ class HostService:
         largest = max(shape.bytes for shape in duty.ahead)
         self.longest_message = max(self.longest_message, 64 * largest + AROUND)
         return Seat(acceptance, duty, host, Drawer(duty, index, pool, peers, self._log), keys)
-
-    def _reply(self, event: str | None, caller: Caller, work: Callable[[dict[str, Any]], bytes]) -> bytes:
-        began, facts = time.perf_counter(), _caller_facts(caller)
-        try:
-            reply = work(facts)
-        except Refusal as refusal:
-            event, reply = "refusal", messages.write_refusal(refusal)
-            facts["code"] = refusal.code
-        except ParleyError as error:
-            event, reply = "trouble", messages.write_refusal(Unavailable(TROUBLE))
-            facts["reason"] = str(error)
-        except Exception as error:  # whatever else went wrong: its text could quote anything
-            event, reply = "trouble", messages.write_refusal(Unavailable(TROUBLE))
-            facts["reason"] = type(error).__name__
-        if event is not None:
-            self._log(event, **facts, ms=round(1e3 * (time.perf_counter() - began), 1))
-        return reply
-
-
-def _caller_facts(caller: Caller) -> dict[str, Any]:
-    who = {"caller": ",".join(caller.names)}
-    return {**who, "peer": caller.peer} if caller.peer else who
