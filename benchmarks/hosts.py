@@ -142,7 +142,7 @@ def message_bytes(terms: parley.Terms, numbers: int) -> None:
     """What one host receives and sends in a round, and to draw a noise."""
     noise = resolve(terms).part("a").training.series.mechanism
     query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(numbers))
-    parcels = pack(query, "a", noise, Shares.of(np.zeros(numbers, dtype=np.uint64)))
+    parcels = pack(query, "a", noise, Shares.of(np.zeros(numbers, dtype=np.uint64), bytes(32), query.content))
     opening = Opening(terms.hash, 1, query.content, OWNERS, np.zeros(numbers, dtype=np.uint64), bytes(32))
     sent = [sum(map(len, (write_parcel(parcel),))) * len(OWNERS) for parcel in parcels]
     print(f"bytes a round: host 0, 1, 2 receive {sent[0]:,}, {sent[1]:,}, {sent[2]:,}; each opens {len(write_opening(opening)):,}")
@@ -203,7 +203,7 @@ def crowd(owners: int, rounds: int = 10) -> None:
         for number in range(1, rounds + 1):
             began = time.perf_counter()
             for owner, records in turn.records.items():
-                shares = Shares.of(np.ones(shape.size, dtype=np.uint64))
+                shares = Shares.of(np.ones(shape.size, dtype=np.uint64), bytes(32), content)
                 parts = [*shares.seeds, to_bytes(shares.third)]
                 pairs = [(parts[place], parts[(place + 1) % 3]) for place in range(3)]
                 hosts.receive([Parcel(duty.terms_hash, number, content, owner, records, shape, pair) for pair in pairs])

@@ -54,7 +54,7 @@ def echo(folder: Path, port: Any) -> None:
     server = grpc.server(ThreadPoolExecutor(8), options=OPTIONS)
     handler = grpc.unary_unary_rpc_method_handler(lambda content, context: content)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("Echo", {"Echo": handler}),))
-    port.value = server.add_secure_port("127.0.0.1:0", Credentials(identity(folder, "a"), "a", Log()).of_server())
+    port.value = server.add_secure_port("127.0.0.1:0", Credentials(identity(folder, "a"), "a", Log()).for_server())
     server.start()
     server.wait_for_termination()
 

@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Mapping
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from parley.hosting.journal import Journal
 from parley.hosting.offer import SETTINGS
 from parley.hosting.proposal import Record
 from parley.identity import certificate_authority, signing_requests
+from parley.identity.certificates import fingerprint, grouped, read_certificate
 from parley.identity.settings import load_host
 from parley.serving.acceptance import Acceptance, Acceptances
 
@@ -38,7 +40,7 @@ class HostedConsortium(Consortium):
             certificate_authority.issue(folder, folder / f"{name}.csr", 365)
             text = SETTINGS.format(quoted=json.dumps(name), name=name, listen=json.dumps(f"127.0.0.1:{self.host_ports[name]}"))
             peers = "".join(f'{other} = "127.0.0.1:{port}"\n' for other, port in self.host_ports.items() if other != name)
-            text = text.replace('"accepted"', f'"accepted-{name}"').replace("[peers]", f"[peers]\n{peers}#")
+            text = text.replace('"accepted-as-host"', f'"accepted-{name}"').replace("[peers]", f"[peers]\n{peers}#")
             (folder / f"{name}.toml").write_text(text)
             Journal(folder / f"{name}.journal").close()
 
@@ -50,10 +52,26 @@ class HostedConsortium(Consortium):
         path.write_text(path.read_text() + self._hosts())
         return path
 
-    def write_terms(self, file: str = "terms.toml", mechanism: str = "laplace", **settings: Any) -> parley.Terms:
+    def keys(self) -> dict[str, str]:
+        """The fingerprints of the hosts' keys."""
+        return {name: fingerprint(read_certificate(self.folder / f"{name}.crt")) for name in HOSTS}
+
+    def pin(self) -> None:
+        """Write the hosts' keys into everybody's settings."""
+        for path in self.folder.glob("*.toml"):
+            text = path.read_text()
+            for name, key in self.keys().items():
+                where = f'"127.0.0.1:{self.host_ports[name]}"'
+                text = text.replace(f"{name} = {where}", f'{name} = {{ address = {where}, fingerprint = "{grouped(key)}" }}')
+            path.write_text(text)
+
+    def write_terms(
+        self, file: str = "terms.toml", mechanism: str = "laplace", keys: Mapping[str, str] | None = None, **settings: Any
+    ) -> parley.Terms:
         text = toml_terms(names=self.names, **settings)
         text = text.replace("clip = 4.0\n", f'clip = 4.0\nnoise = "shared"\ndelta = 1e-6\nmechanism = "{mechanism}"\n')
-        (self.folder / file).write_text(text + "".join(f'[[hosts]]\nname = "{name}"\n' for name in HOSTS))
+        hosts = [f'[[hosts]]\nname = "{name}"\n' + (f'key = "{keys[name]}"\n' if keys and name in keys else "") for name in HOSTS]
+        (self.folder / file).write_text(text + "".join(hosts))
         return parley.load_terms(self.folder / file)
 
     def accept(self, terms: parley.Terms, names: str | None = None, relay: bool = False) -> None:

@@ -4,6 +4,7 @@ import itertools
 import math
 from decimal import Context, Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from parley.accounting.shared import Span, Spans, bits_delta, shared_law
 from parley.errors import GuaranteeError, TermsError, VoidRound
 from parley.mechanisms import Bounded
 from parley.mechanisms.recipe import DISTANCE, LADDER, MOST, SMOOTHERS, Recipe, draw_plainly, make_recipe
+from parley.sharing.ring import expand
 from parley.sharing.shares import Shares
 
 DIGITS = Context(prec=60)
@@ -159,16 +161,41 @@ def test_bits_are_paid_from_delta() -> None:
 
 
 def test_an_answer_is_shared_in_parts_that_say_nothing_alone() -> None:
-    words = np.arange(5, dtype=np.uint64)
-    shares = Shares.of(words)
-    key = b"k" * 32
-    again = Shares.again(shares.record(key), words, key)
-    assert np.array_equal(again.third, shares.third)
-    with pytest.raises(VoidRound, match="this round is void"):
-        Shares.again(shares.record(key), words + np.uint64(1), key)
-    with pytest.raises(VoidRound, match="this round is void"):
-        Shares.again(shares.record(key), words, b"l" * 32)
-    assert len(shares.record(key)) == 12  # two seeds and a tag: not the third share
+    words, key, content = np.arange(5, dtype=np.uint64), b"k" * 32, "ab" * 32
+    shares = Shares.of(words, key, content)
+    assert np.array_equal(expand(shares.seeds[0], 5) + expand(shares.seeds[1], 5) + shares.third, words)
+    assert np.array_equal(Shares.again(shares.record, words, key, content).third, shares.third)
+    assert not np.array_equal(Shares.of(words, key, content).third, shares.third)  # a nonce of its own
+    for changed in ((words + np.uint64(1), key, content), (words, b"l" * 32, content), (words, key, "ac" * 32)):
+        with pytest.raises(VoidRound, match="this round is void"):
+            Shares.again(shares.record, *changed)
+    kept = shares.record.tobytes()
+    assert len(kept) == 64  # a nonce and a tag: neither seeds nor the third share
+    assert not any(seed in kept for seed in shares.seeds)
+
+
+def test_a_person_at_several_owners_is_in_the_rounds_of_each() -> None:
+    """Random bits are paid for every opening that a person can be in."""
+    terms = _terms(epsilon=(12.0,) * 4).changed(learning={"participation": 0.25, "horizon": 40})
+    alone, everywhere = (terms.changed(privacy={"shared_records": copies}) for copies in (1, 4))
+    spent = [Fraction(str(1e-6)) - parley.setup.resolve(each).law().delta for each in (alone, everywhere)]
+    assert float(spent[1] / spent[0]) == pytest.approx(4, rel=1e-6)
+
+
+def test_what_was_shared_is_never_an_answer(tmp_path: Path) -> None:
+    terms = _terms()
+    ledger = parley.Ledger(tmp_path / "a.ledger", 5, "1e-5")
+    owner = parley.Owner("bank-0", parley.data.synthetic_lending(400, seed=1), ledger=ledger)
+    owner.accept(terms)
+    query = parley.queries.GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
+    first, account = owner.contribute(query)
+    again, same = owner.contribute(query)
+    assert account.spent == same.spent > 0
+    assert first.shares is not None
+    assert again.shares is not None
+    assert first.shares.seeds == again.shares.seeds
+    with pytest.raises(GuaranteeError, match="shared, not released"):
+        owner.answer(query)
 
 
 def _terms(delta: float = 1e-6, epsilon: tuple[float, ...] = (1.0, 3.0), **privacy: object) -> parley.Terms:

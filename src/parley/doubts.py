@@ -6,7 +6,6 @@ They hold shares and ratios, never a record's value. No doubt does not mean no a
 
 import hashlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from parley.custody import Doubt, role_doubts
 from parley.data import Design
 from parley.data.ranges import Range, ranges
 from parley.data.table import keep_per_person
@@ -34,14 +34,6 @@ COPIES = 0.01  # share of rows that are copies of another row
 USUAL_DELTA = 1e-6  # at which noises are compared where the terms have none
 FAMILIAR = 0.05  # share of public rows that the private table holds once
 PEOPLE = re.compile(r"(^|_)(id|ids|ssn|person|people|customer|client|patient|member|account|user|borrower|subject|name|email)(_|$)")
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """Something in the terms that looks wrong beside the owner's table; `about` names the key."""
-
-    about: str
-    sentence: str
 
 
 def figures(agreement: Agreement) -> dict[str, Any]:
@@ -133,6 +125,7 @@ def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     ]
     found += weight_doubts(terms.model.class_weight)
     found += clip_doubts(agreement)
+    found += role_doubts(terms)
     if isinstance(table, pd.DataFrame):
         found += person_doubts(table, terms)
         found += familiar_doubts(agreement)

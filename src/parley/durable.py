@@ -1,6 +1,7 @@
 """Files and folders of one party: readable by it alone, and after a crash at any moment either the old ones or the new ones."""
 
 import os
+import threading
 from pathlib import Path
 
 from parley.errors import SettingError
@@ -39,6 +40,21 @@ def create(path: Path, content: bytes, mode: int = PRIVATE, lasting: bool = True
         file.flush()
         if lasting:
             os.fsync(file.fileno())
+
+
+def create_once(path: Path, content: bytes) -> bytes:
+    """The content of a private file, made with this one if there was none: whole or not at all, and the same for all who race for it."""
+    if not path.exists():
+        fresh = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+        create(fresh, content)
+        try:
+            os.link(fresh, path)
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+        sync_folder(path.parent)
+    return path.read_bytes()
 
 
 def make_folder(path: Path) -> None:

@@ -138,6 +138,8 @@ class Owner:
         agreement = self.agreement(query.terms_hash)
         stage = agreement.part.check(query, self._worlds)
         mechanism = stage.series.mechanism
+        if isinstance(mechanism, SharedNoise):  # what its ledger holds of it is for hosts alone
+            raise GuaranteeError(f"{self.name}: by these terms answers are shared, not released; `contribute` shares them")
 
         def release() -> Callable[[], Floats]:
             bounded = stage.question.bounded(query, agreement.tables, self._worlds, self._seed(stage))
@@ -152,7 +154,7 @@ class Owner:
     def contribute(self, query: Query) -> tuple[Contribution, Account]:
         """The bounded answer as a sum, for hosts that add one noise to everybody's; and where the agreement stands afterwards.
 
-        Check and bound; then in one ledger transaction debit, and record the seeds of its shares and a tag of the third. Asked again,
+        Check and bound; then in one ledger transaction debit, and record what its shares follow from. Asked again,
         the answer is computed again and must come out the same (`sharing.Shares`).
         """
         agreement = self.agreement(query.terms_hash)
@@ -160,25 +162,16 @@ class Owner:
         noise = stage.series.mechanism
         if not isinstance(noise, SharedNoise):
             raise GuaranteeError(f"{self.name}: by these terms each owner draws its own noise; a sum of exact answers has none")
-        made, key = list[Shares](), self.ledger.secret
-
-        def encoded() -> Words:
-            content, words = self._encoded
-            if content != query.content or not self.releases:
-                # Computed again, the answer must be about the same rows: their draw follows from a secret and the question.
-                seed = hmac.digest(key, b"draw/" + query.content.encode(), "sha256") if key else self._seed(stage)
-                words = noise.encode(stage.question.bounded(query, agreement.tables, self._worlds, seed))
-                self._encoded = query.content, words
-            return words
+        key, made = self.ledger.secret, list[Shares]()
 
         def release() -> Callable[[], Floats]:
-            words = encoded()
+            words = self._sum(query, agreement, noise)
             if not self.releases:
                 return lambda: words.view(np.float64)  # a ledger stores words of eight bytes, whatever they mean
 
             def draw() -> Floats:
-                made[:] = [Shares.of(words)]
-                return made[0].record(key).view(np.float64)
+                made[:] = [Shares.of(words, key, query.content)]
+                return made[0].record.view(np.float64)
 
             return draw
 
@@ -187,9 +180,21 @@ class Owner:
         record = stored.view(np.uint64)
         if not self.releases:
             return Contribution(query.id, noise, record), account
-        words = encoded()
-        fresh = bool(made) and np.array_equal(made[0].record(key), record)
-        return Contribution(query.id, noise, words, made[0] if fresh else Shares.again(record, words, key)), account
+        words = self._sum(query, agreement, noise)
+        fresh = bool(made) and np.array_equal(made[0].record, record)
+        shares = made[0] if fresh else Shares.again(record, words, key, query.content)
+        return Contribution(query.id, noise, words, shares), account
+
+    def _sum(self, query: Query, agreement: Agreement, noise: SharedNoise) -> Words:
+        """The bounded answer as a sum in grid units. A release computes it once for a question, as long as nothing else is asked."""
+        content, words = self._encoded
+        if content != query.content or not self.releases:
+            stage, key = agreement.part.stage(query.round), self.ledger.secret
+            # Computed again, the answer must be about the same rows: their draw follows from a secret and the question.
+            seed = hmac.digest(key, b"draw/" + query.content.encode(), "sha256") if key else self._seed(stage)
+            words = noise.encode(stage.question.bounded(query, agreement.tables, self._worlds, seed))
+            self._encoded = query.content, words
+        return words
 
     def _seed(self, stage: Stage) -> bytes:
         """Of a secret draw of rows, for one answer."""

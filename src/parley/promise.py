@@ -1,6 +1,7 @@
 """What accepting terms means, in words: who may ask, what leaves, what it promises people, what it costs."""
 
 from parley.accounting.meaning import approximate_posterior, posterior_bounds
+from parley.custody import words
 from parley.doubts import sentences
 from parley.errors import SettingError, UnknownTerms
 from parley.ledger import Ledger
@@ -13,7 +14,7 @@ from parley.validate import printable
 
 def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: bool = False) -> list[str]:
     """What a person reads before accepting. `key` is the learner's fingerprint, `relay` whether relays on this machine may ask."""
-    terms, training = agreement.setup.terms, agreement.part.training
+    terms = agreement.setup.terms
     reservation = owner.reservation(terms)
     model, learner = terms.model, printable(terms.learning.learner)
     if terms.privacy.delta > 0:
@@ -21,12 +22,6 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         unless = f", except with probability {number(failure, side='above')}"
     else:
         (low, high), unless = posterior_bounds(float(reservation.epsilon), 0.5), ""
-    scored = ""
-    if terms.privacy.score_epsilon is not None:
-        scored = (
-            f", and one score of the finished model: {agreement.part.stages[1].question.words()}, with "
-            f"laplace noise for ε = {number(terms.score_epsilon, side='above')}, which training goes without"
-        )
     callers = f"certificate of {learner!r}" + (f" with the key {key[:16]}…" if key else ", any key that the authority signed")
     columns = ", ".join(printable(column) for column in (*agreement.setup.preparation.features, model.target))
     known = accepted(owner, terms)
@@ -34,15 +29,52 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
         f"Learner: {learner}. Who may ask: the {callers}{'; relays on this machine' if relay else ''}.",
         f"Model: {model.kind} from the columns {columns}{_classes(agreement)}.",
-        f"What leaves: {len(training.rounds)} answers, each {training.question.words()}, with {terms.privacy.mechanism} noise"
-        f"{scored}. Nothing else.",
+        *(_shared(agreement) if terms.shared else [_noisy(agreement)]),
         *_steps(agreement),
         *sentences(agreement),
         f"What it promises every person in the table: ε = {number(reservation.epsilon, side='above')}, "
-        f"δ = {number(terms.privacy.delta, side='above')}. Who believed something about a person with 50.0% ends between "
-        f"{percent(low, 'below')} and {percent(high, 'above')}{unless}.",
+        f"δ = {number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. "
+        f"Who believed something about a person with 50.0% ends between {percent(low, 'below')} and {percent(high, 'above')}{unless}.",
         _costs(require_books(owner), reservation, known),
     ]
+
+
+def _noisy(agreement: Agreement) -> str:
+    """What leaves where the owner adds its own noise."""
+    terms, training = agreement.setup.terms, agreement.part.training
+    scored = ""
+    if terms.privacy.score_epsilon is not None:
+        scored = (
+            f", and one score of the finished model: {agreement.part.stages[1].question.words()}, with "
+            f"laplace noise for ε = {number(terms.score_epsilon, side='above')}, which training goes without"
+        )
+    return (
+        f"What leaves: {len(training.rounds)} answers, each {training.question.words()}, with {terms.privacy.mechanism} noise{scored}. "
+        "Nothing else."
+    )
+
+
+def _shared(agreement: Agreement) -> list[str]:
+    """What leaves where hosts draw one noise for all, and who could read it."""
+    terms, training = agreement.setup.terms, agreement.part.training
+    scored = ""
+    if terms.privacy.score_epsilon is not None:
+        scored = f", and one score of the finished model: {agreement.part.stages[1].question.words()}"
+    return [
+        f"What leaves: {len(training.rounds)} answers, each {training.question.words()}{scored}. Your exact sum, without noise, leaves in "
+        "three shares, one pair to each host. Nothing else.",
+        f"Hosts: {words(terms)}. One of them alone reads nothing; any two of these parties together can read your exact sum.",
+        f"What the learner gets: the sum of all owners with one {terms.privacy.mechanism} noise, which the hosts draw and none knows"
+        + (f" (the score's is laplace noise for ε = {number(terms.score_epsilon, side='above')})." if scored else "."),
+    ]
+
+
+def _whose(owner: Owner, terms: Terms) -> str:
+    """Whose epsilon it is, where it is not the owner's own."""
+    if not terms.shared:
+        return ""
+    own = number(terms.owner(owner.name).epsilon, side="above")
+    return f": the smallest ε of all owners, for one noise has one (yours was {own}), as long as no two hosts act together"
 
 
 def _steps(agreement: Agreement) -> list[str]:

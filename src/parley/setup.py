@@ -148,7 +148,7 @@ class Setup(Context):
         refused in terms; where somebody only asks what would be, the largest that it suffices for is taken.
         """
         plans, delta = list(self._plans(self.terms.owners[0].name)), Fraction(str(self.terms.privacy.delta))
-        numbers = sum(self._most_answers(plan) * size for plan, size in zip(plans, self._sizes, strict=True))
+        numbers = sum(self._openings(plan) * size for plan, size in zip(plans, self._sizes, strict=True))
         most, common = most_epsilon(delta, numbers), self.terms.common_epsilon
         if not common <= most:
             raise TermsError(
@@ -196,6 +196,12 @@ class Setup(Context):
         if plan.kind == "score":
             return 1
         return max(len(self.schedule.rounds_of(part.name)) for part in self.terms.owners)
+
+    def _openings(self, plan: "_Plan") -> int:
+        """In how many openings one person can be: with records at several owners, in the rounds of each of them."""
+        return (
+            1 if plan.kind == "score" else min(self.schedule.horizon, self.terms.privacy.shared_records * self._most_answers(plan))
+        )
 
     def _most_uses(self, plan: "_Plan") -> int:
         """How many of its answers one record can be in, of the owner where that is most."""

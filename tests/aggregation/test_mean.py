@@ -50,10 +50,10 @@ def test_all_coalitions_at_once_are_each_one_by_hand(parts):
     coalitions = np.array(list(itertools.product((False, True), repeat=count)))
     expected = [by_hand(records, variances, np.flatnonzero(members)) for members in coalitions]
     np.testing.assert_allclose(noise.size(coalitions), [n for n, _ in expected])
-    np.testing.assert_allclose(noise.variance(coalitions), [v for _, v in expected], rtol=1e-12)
+    np.testing.assert_allclose(noise.variance(coalitions), [v for _, v in expected], rtol=1e-12, atol=1e-300)
     assert noise.variance(coalitions.reshape(2, -1, count)).shape == (2, len(coalitions) // 2)
     assert EachOwnerNoise(records, variances).all_together == pytest.approx(expected[-1][1], rel=1e-12)
-    np.testing.assert_allclose(noise.shares(records.sum()).sum(), expected[-1][1], rtol=1e-12)
+    np.testing.assert_allclose(noise.shares(records.sum()).sum(), expected[-1][1], rtol=1e-12, atol=1e-300)
 
 
 @settings(deadline=None)
@@ -63,7 +63,7 @@ def test_prefixes_are_the_first_owners_of_an_order(parts, random):
     order = np.array(random.sample(range(len(parts)), len(parts)))
     n, v = EachOwnerNoise(records, variances).prefixes(order)
     for place in range(len(parts)):
-        np.testing.assert_allclose((n[place], v[place]), by_hand(records, variances, order[: place + 1]), rtol=1e-12)
+        np.testing.assert_allclose((n[place], v[place]), by_hand(records, variances, order[: place + 1]), rtol=1e-12, atol=1e-300)
 
 
 @settings(deadline=None)
@@ -77,9 +77,9 @@ def test_a_coalition_with_and_without_each_owner(parts, random):
     (less, quieter), (more, louder) = noise.without_each(members), noise.with_each(members, own)
     for owner in range(count):
         others = set(np.flatnonzero(members)) - {owner}
-        np.testing.assert_allclose((less[owner], quieter[owner]), by_hand(records, variances, others), rtol=1e-12)
+        np.testing.assert_allclose((less[owner], quieter[owner]), by_hand(records, variances, others), rtol=1e-12, atol=1e-300)
         there = np.where(np.arange(count) == owner, own, variances)
-        np.testing.assert_allclose((more[owner], louder[owner]), by_hand(records, there, others | {owner}), rtol=1e-12)
+        np.testing.assert_allclose((more[owner], louder[owner]), by_hand(records, there, others | {owner}), rtol=1e-12, atol=1e-300)
 
 
 def test_many_coalitions_with_their_own_variances():

@@ -15,7 +15,7 @@ from parley.identity.trust import check_identity
 
 ROOT = Path(__file__).parents[2]
 DEPLOY, GUIDE = ROOT / "deploy", (ROOT / "docs" / "deployment.md").read_text()
-UNIT, CONTAINER = DEPLOY / "parley-owner@.service", DEPLOY / "Containerfile"
+UNITS, CONTAINER = [DEPLOY / f"parley-{party}@.service" for party in ("owner", "host")], DEPLOY / "Containerfile"
 
 
 def tool(name):
@@ -40,7 +40,7 @@ def test_alert_rules_fire_when_they_should_and_only_then(tmp_path):
 
 def test_every_metric_in_the_rules_and_in_the_guide_is_on_the_page():
     """By name, as the code writes them."""
-    code = (ROOT / "src" / "parley" / "serving" / "metrics.py").read_text()
+    code = "".join((ROOT / "src" / "parley" / file).read_text() for file in ("serving/metrics.py", "hosting/daemon.py"))
     used = set(re.findall(r"\bparley_[a-z_]+", (DEPLOY / "prometheus-rules.yml").read_text() + GUIDE)) - {"parley_"}
     parts = set(re.findall(r'"(?:parley_)?([a-z_]+)"', code))
     for name in used:
@@ -48,16 +48,32 @@ def test_every_metric_in_the_rules_and_in_the_guide_is_on_the_page():
         assert stem in parts or stem.removeprefix("agreement_") in parts, name
 
 
-def test_the_unit_is_sound_and_leaves_little_open(tmp_path):
+@pytest.mark.parametrize("source", UNITS, ids=lambda path: path.stem)
+def test_the_unit_is_sound_and_leaves_little_open(tmp_path, source):
     analyze = tool("systemd-analyze")
-    text = UNIT.read_text()
-    unit = tmp_path / "parley-owner@bank-a.service"
+    text = source.read_text()
+    unit = tmp_path / source.name.replace("@", "@bank-a")
     unit.write_text(text.replace("/opt/parley/bin/parley", "/bin/true"))
-    assert "parley-owner" not in said(analyze, "verify", str(unit))  # it prints what it finds fault with
+    assert source.stem not in said(analyze, "verify", str(unit))  # it prints what it finds fault with
     verdict = re.search(r"exposure level.*?: ([\d.]+)", said(analyze, "security", "--offline=true", str(unit)))
     assert float(verdict[1]) < 2.0
     for word in ("NoNewPrivileges=yes", "ProtectSystem=strict", "LimitCORE=0", "MemoryMax=", "User=parley"):
         assert word in text
+
+
+@pytest.mark.parametrize("source", UNITS, ids=lambda path: path.stem)
+def test_a_unit_starts_a_command_that_there_is_and_names_what_it_is_for(source):
+    party = source.stem.removeprefix("parley-").removesuffix("@")
+    (command,) = re.findall(
+        r"^ExecStart=/opt/parley/bin/parley (\w+ serve) /var/lib/parley/%i/(\w+)\.toml$", source.read_text(), re.M
+    )
+    assert command == (f"{party} serve", party)
+    assert CliRunner().invoke(app, [*command[0].split(), "--help"]).exit_code == 0
+    hardened = [
+        set(re.findall(r"^((?:No|Protect|Private|Restrict|SystemCall|Capab|Limit)\w*=.*)$", u.read_text(), re.M)) for u in UNITS
+    ]
+    assert hardened[0] == hardened[1]
+    assert len(hardened[0]) > 20
 
 
 def test_containers_run_as_nobody_and_name_no_registry():

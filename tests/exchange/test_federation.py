@@ -7,7 +7,7 @@ from parley.errors import BudgetExhausted, DataError, ExchangeError, LedgerError
 from parley.exchange.federation import Federation
 from parley.exchange.messages import AccountStatement, AnswerReply
 from parley.queries import Answer, GradientQuery, ScoreQuery
-from parley.serving.service import _loggable
+from parley.serving.replies import loggable
 from parley.setup import resolve
 from samples import make_terms
 
@@ -62,8 +62,8 @@ def test_an_owner_that_never_agreed_or_that_the_quorum_needs_ends_the_run(error,
 
 
 def test_a_log_says_nothing_about_where_a_cell_is_bad():
-    assert "row 6" not in _loggable(DataError("a: column 'x1', row 6: a missing value"))
-    assert _loggable(LedgerError("a.ledger: the disk is full")) == "a.ledger: the disk is full"
+    assert "row 6" not in loggable(DataError("a: column 'x1', row 6: a missing value"))
+    assert loggable(LedgerError("a.ledger: the disk is full")) == "a.ledger: the disk is full"
 
 
 def test_a_score_has_its_own_size_and_weight():

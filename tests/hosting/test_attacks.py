@@ -10,11 +10,15 @@ import pytest
 
 from parcels_of_owners import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, parcels, total
 from parley.errors import ContentMismatch, Malformed, OutOfOrder, ParleyError, TooLate, Unavailable, VoidRound
+from parley.exchange import host_messages as messages
 from parley.exchange.parcel import Shape
+from parley.exchange.remote_host import RemoteHost
 from parley.hosting.host import Host
 from parley.hosting.journal import Journal
 from parley.hosting.pool import Pool
 from parley.hosting.proposal import tag
+from parley.hosting.service import OtherHost
+from parley.sharing.channel import together
 from parley.sharing.opening import LyingHostError, Opening, open_words
 from parley.sharing.ring import digest, expand
 
@@ -267,3 +271,61 @@ def test_a_stranger_among_proposals_is_refused(trio):
     with pytest.raises(Unavailable):
         hosts.hosts[1].proposal(1, OTHER)  # nobody's parcel is about that
     assert hosts.journals[1].entries == 0
+
+
+class Liar(RemoteHost):
+    """A hostile host's daemon: it calls every round void, in words of its own choice."""
+
+    def __init__(self):
+        super().__init__("h2", "unix:nowhere", None)
+
+    def _call(self, method, content, timeout):
+        return messages.write_refusal(VoidRound("bank-a owes 17 million"))
+
+
+class OtherRecord:
+    """A hostile host that claims to have recorded something else."""
+
+    def proposal(self, terms_hash, number, content):
+        raise Unavailable("busy")
+
+    def record(self, terms_hash, number):
+        return "f" * 64
+
+
+@pytest.mark.parametrize("peer", [OtherRecord, lambda: OtherHost(Liar())])
+def test_once_opened_a_restarted_host_repeats_whatever_its_peers_say(trio, tmp_path, peer):
+    hosts = trio(tmp_path, quorum=1)
+    hosts.receive(parcels("bank-a", 1))
+    first = hosts.open(1, CONTENT)
+    for index in range(3):
+        hosts.restart(index)
+    for index in (0, 1):
+        hosts.hosts[index]._peers = {other: peer() for other in hosts.hosts[index]._peers}
+        assert hosts.hosts[index].open(1, CONTENT).words.tolist() == first[index].words.tolist()
+        assert hosts.hosts[index].record(1)
+        entry = hosts.journals[index].entry(TERMS, 1)
+        assert entry.opened
+        assert entry.void is None
+
+
+def test_before_it_opened_a_lie_about_the_record_voids_and_nothing_leaves(trio, tmp_path):
+    hosts = trio(tmp_path, quorum=1)
+    hosts.receive(parcels("bank-a", 1))
+    hosts.draw(SHAPE)
+    together(*(partial(host._agree, 1, CONTENT) for host in hosts.hosts))
+    hosts.hosts[0]._peers = {1: hosts.doors[1], 2: OtherRecord()}
+    for _ in range(2):
+        with pytest.raises(VoidRound, match="different things"):
+            hosts.hosts[0].open(1, CONTENT)
+    assert not hosts.journals[0].entry(TERMS, 1).opened
+
+
+def test_a_hostile_hosts_words_are_neither_journaled_nor_sent_on(trio):
+    hosts = trio(quorum=1)
+    hosts.receive(parcels("bank-a", 1))
+    hosts.draw(SHAPE)
+    hosts.hosts[0]._peers = {1: hosts.doors[1], 2: OtherHost(Liar())}
+    with pytest.raises(VoidRound, match=r"^h2 says that this round is void$"):
+        hosts.hosts[0].open(1, CONTENT)
+    assert hosts.journals[0].entry(TERMS, 1).void == "h2 says that this round is void"

@@ -87,3 +87,18 @@ def test_old_sums_are_let_go_and_the_chain_holds(tmp_path, monkeypatch):
     assert [journal.entry(TERMS, number).sums is not None for number in range(1, 5)] == [False, False, True, True]
     journal.close()
     assert Journal(tmp_path / "j").entry(TERMS, 1).record == "record"
+
+
+def test_what_was_opened_is_never_void_and_what_is_void_is_never_opened(tmp_path):
+    path = filled(tmp_path / "j")
+    journal = Journal(path)
+    assert not journal.entry(TERMS, 1).opened
+    assert journal.open(TERMS, 1).opened
+    assert journal.open(TERMS, 1).opened  # once
+    assert journal.void(TERMS, 1, "why").void is None
+    assert not journal.open(TERMS, 2).opened
+    with pytest.raises(GuaranteeError):
+        journal.open(TERMS, 3)
+    assert journal.counts(TERMS) == {"proposal": 2, "record": 1, "opened": 1, "void": 1}
+    journal.close()
+    assert Journal(path).entry(TERMS, 1).opened

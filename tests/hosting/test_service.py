@@ -13,8 +13,8 @@ from hosted_consortium import HostedConsortium
 from parley.cli.app import app
 from parley.errors import ExchangeError, LedgerError, SettingError, UnknownTerms
 from parley.exchange import host_messages as messages
+from parley.exchange.host_lines import HostLines
 from parley.exchange.parcel import Opening, Parcel, Shape, pack
-from parley.exchange.remote_host import RemoteHost
 from parley.hosting import service as room
 from parley.hosting.daemon import Readiness
 from parley.hosting.federation import SharedFederation
@@ -39,13 +39,12 @@ def made(consortium):
     consortium.accept(terms)
     settings = load_host(consortium.folder / "h1.toml")
     journal, log = Journal(settings.journal), io.StringIO()
-    lines = {name: RemoteHost(name, address, settings.identity) for name, address in settings.peers.items()}
+    lines = HostLines(settings.peers, settings.identity, "host.toml: peers")
     service = HostService("h1", journal, Acceptances(settings.accepted), lines, Log(log))
     service.prepare()
     yield service, terms
     service.close()
-    for line in lines.values():
-        line.close()
+    lines.close()
     journal.close()
 
 
@@ -90,7 +89,7 @@ def test_a_parcel_comes_from_its_owner_alone(made):
     service, terms = made
     query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
     noise = resolve(terms).part("a").training.series.mechanism
-    content = messages.write_parcel(pack(query, "a", noise, Shares.of(np.zeros(3, dtype=np.uint64)))[1])
+    content = messages.write_parcel(pack(query, "a", noise, Shares.of(np.zeros(3, dtype=np.uint64), bytes(32), query.content))[1])
     assert refused(service.deliver(content, Caller(("b",)), lambda: False)) is UnknownTerms
     messages.read_done(service.deliver(content, Caller(("a",)), lambda: False), "h1")
 
@@ -111,7 +110,7 @@ def test_terms_that_are_accepted_later_are_served(consortium, monkeypatch):
     monkeypatch.setattr(room, "LOOK", 0.0)
     settings = load_host(consortium.folder / "h2.toml")
     journal = Journal(settings.journal)
-    lines = {name: RemoteHost(name, address, settings.identity) for name, address in settings.peers.items()}
+    lines = HostLines(settings.peers, settings.identity, "host.toml: peers")
     service = HostService("h2", journal, Acceptances(settings.accepted), lines, Log(io.StringIO()))
     assert service.rejection(Caller(("a",))) is not None
     consortium.accept(consortium.write_terms(horizon=2, epsilon=5.0))
@@ -127,7 +126,7 @@ def test_a_journal_that_does_not_know_accepted_terms_is_not_served_from(consorti
     other = Journal(tmp_path / "other.journal")
     log = io.StringIO()
     with Log(log) as written:
-        service = HostService("h2", other, Acceptances(settings.accepted), {}, written)
+        service = HostService("h2", other, Acceptances(settings.accepted), HostLines({}, settings.identity, "peers"), written)
         service.prepare()
         assert not service.seats
         assert Readiness(other, Acceptances(settings.accepted), service, _Eternal()).problems()
@@ -175,7 +174,7 @@ def test_init_accept_and_a_second_look(consortium, tmp_path):
     )
     assert told.exit_code == 0, told.output
     assert "host 0 of 3" in told.output
-    (accepted,) = (folder / "accepted").iterdir()
+    (accepted,) = (folder / "accepted-as-host").iterdir()
     assert json.loads(accepted.read_text())["fingerprint"]
     journal = Journal(folder / "h0.journal")
     assert journal.begun(terms.hash)
@@ -205,7 +204,7 @@ def test_an_owner_that_does_not_know_its_hosts_debits_nothing(consortium):
     owner = open_owner(load_owner(consortium.folder / "a.toml"))
     owner.accept(terms)
     query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
-    for delivery in (None, Delivery({})):
+    for delivery in (None, Delivery(HostLines({}, consortium.identity("a"), "owner.toml: hosts"))):
         with pytest.raises(SettingError, match="hosts"):
             answer_or_deliver(owner, query, delivery)
     assert owner.ledger.account(terms.hash).answers == 0

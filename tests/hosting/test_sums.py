@@ -1,13 +1,16 @@
 """Releases with shared noise in one process: debits, sums, restarts."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import parley
-from parley.errors import LedgerError, VoidRound
+from parley.errors import BrokenChainError, ContradictionError, LedgerError, VoidRound
 from parley.hosting.sums import HostedSum
 from parley.ledger import Ledger
+from parley.mechanisms.shared import SharedNoise
 from parley.queries import GradientQuery
 
 OWNERS = ("bank-a", "bank-b", "bank-c")
@@ -28,12 +31,13 @@ def make_terms(**learning):
     )  # fmt: skip
 
 
-def make_owners(folder, terms):
+def make_owners(folder, terms, lifetime=5):
     owners = []
     for seed, name in enumerate(OWNERS):
         x = np.random.default_rng(seed).uniform(size=500)
         ledger = Ledger(
-            folder / f"{name}.ledger", **({} if (folder / f"{name}.ledger").exists() else {"lifetime": 5, "lifetime_delta": "1e-6"})
+            folder / f"{name}.ledger",
+            **({} if (folder / f"{name}.ledger").exists() else {"lifetime": lifetime, "lifetime_delta": "1e-5"}),
         )
         owners.append(parley.Owner(name, pd.DataFrame({"x": x, "y": 0.5 * x + 0.2}), ledger=ledger))
         owners[-1].accept(terms)
@@ -54,6 +58,9 @@ def test_journals_that_are_gone_are_not_begun_anew(tmp_path):
     parley.train(terms, make_owners(tmp_path, terms))
     for journal in (tmp_path / "bank-a.ledger.hosts").iterdir():
         journal.unlink()
+    with pytest.raises(BrokenChainError, match="of an earlier time, or another one"):
+        parley.train(terms, make_owners(tmp_path, terms))
+    (tmp_path / "bank-a.ledger.hosts.heads").unlink()
     with pytest.raises(LedgerError, match="not here"):
         parley.train(terms, make_owners(tmp_path, terms))
 
@@ -102,4 +109,25 @@ def test_a_run_of_one_round_that_is_void_ends(tmp_path, monkeypatch):
 
     monkeypatch.setattr(HostedSum, "ask", ask)
     with pytest.raises(VoidRound):
+        parley.train(terms, make_owners(tmp_path, terms))
+
+
+def test_an_owner_that_shares_more_than_its_bound_is_noticed_in_the_sum(tmp_path, monkeypatch):
+    terms = make_terms()
+    owners = make_owners(tmp_path, terms)
+    honest = SharedNoise.encode
+    monkeypatch.setattr(SharedNoise, "encode", lambda self, bounded: honest(self, bounded) * np.uint64(1000))
+    with pytest.raises(ContradictionError, match="larger than the agreed bounds"):
+        parley.train(terms, owners)
+
+
+def test_journals_of_an_earlier_time_get_no_second_noise(tmp_path):
+    terms = make_terms()
+    folder = tmp_path / "bank-a.ledger.hosts"
+    parley.train(terms.changed(title="another"), make_owners(tmp_path, terms.changed(title="another"), lifetime=10))
+    shutil.copytree(folder, tmp_path / "kept")
+    parley.train(terms, make_owners(tmp_path, terms))
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "kept", folder)
+    with pytest.raises(BrokenChainError, match="of an earlier time"):
         parley.train(terms, make_owners(tmp_path, terms))

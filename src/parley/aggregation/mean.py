@@ -1,5 +1,6 @@
 """The plain mean, weighted by the owners' public sizes (W eq. 4), and what noise it carries for any coalition of owners."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,15 +14,14 @@ from parley.validate import Floats
 Members = NDArray[np.bool_]  # which owners a coalition has [N]; many coalitions [..., N]
 
 
-@dataclass(frozen=True, eq=False)
-class EachOwnerNoise:
-    """The noise of a coalition's weighted mean where each owner draws its own: v_S = sum_{l in S} (n_l/n_S)^2 var_l.
-
-    This is the one place that knows how owners' noise adds up. A variance is that of one coordinate; a coalition of nobody has none: 0.
-    """
+class NoiseOfCoalitions(ABC):
+    """What all kinds of noise say of coalitions of owners."""
 
     records: Floats  # n_l [N]
-    variances: Floats  # var_l of each owner's answers [..., N]
+
+    @abstractmethod
+    def variance(self, members: Members) -> Floats:
+        """v_S of coalitions [..., N]."""
 
     @property
     def all_together(self) -> float:
@@ -31,6 +31,17 @@ class EachOwnerNoise:
     def size(self, members: Members) -> Floats:
         """n_S of coalitions [..., N]."""
         return np.asarray(members @ self.records)
+
+
+@dataclass(frozen=True, eq=False)
+class EachOwnerNoise(NoiseOfCoalitions):
+    """The noise of a coalition's weighted mean where each owner draws its own: v_S = sum_{l in S} (n_l/n_S)^2 var_l.
+
+    This is the one place that knows how owners' noise adds up. A variance is that of one coordinate; a coalition of nobody has none: 0.
+    """
+
+    records: Floats
+    variances: Floats  # var_l of each owner's answers [..., N]
 
     def variance(self, members: Members) -> Floats:
         """v_S of coalitions [..., N].

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.aggregation.mean import Members, or_one, sums_of_others
+from parley.aggregation.mean import Members, NoiseOfCoalitions, or_one, sums_of_others
 from parley.errors import GuaranteeError
 from parley.queries import Answer
 from parley.setup import Setup
@@ -15,7 +15,7 @@ from parley.validate import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class OneNoise:
+class OneNoise(NoiseOfCoalitions):
     """The noise of a coalition's mean where one is drawn for all: v_S = max_{l in S} demand_l / n_S^2.
 
     `demands`: the variance that the noise of a sum must have for each owner's own epsilon. A coalition of nobody has none: 0.
@@ -28,15 +28,6 @@ class OneNoise:
     def variances(self) -> Floats:
         """What each owner's answers would carry if it were alone [..., N]."""
         return self.demands / self.records**2
-
-    @property
-    def all_together(self) -> float:
-        """v of everybody."""
-        return float(self.variance(np.ones(len(self.records), dtype=bool)))
-
-    def size(self, members: Members) -> Floats:
-        """n_S of coalitions [..., N]."""
-        return np.asarray(members @ self.records)
 
     def variance(self, members: Members) -> Floats:
         """v_S of coalitions [..., N].

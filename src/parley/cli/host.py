@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from parley.cli.extras import extras
-from parley.cli.screen import console, errors_console
+from parley.cli.screen import console, errors_console, print_json
 from parley.durable import exposed
 from parley.identity.settings import load_host
 from parley.terms import load_terms
@@ -55,6 +55,7 @@ def accept_command(
         Path | None, typer.Option(metavar="FILE", help="The learner's certificate: only its key may ask, now and after renewals.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask: a person has read and agreed.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object; what there is to read goes to stderr.")] = False,
 ) -> None:
     """Read what the terms ask of a host, and accept them.
 
@@ -64,13 +65,21 @@ def accept_command(
     with extras():
         from parley.hosting.offer import consider
     offer = consider(terms, load_host(settings_file), certificate)
+    screen = errors_console if as_json else console
     for sentence in offer.promise:
-        console.print(sentence, markup=False, soft_wrap=True)
-    if not (yes or typer.confirm("Accept?", err=True)):
+        screen.print(sentence, markup=False, soft_wrap=True)
+    for doubt in offer.doubts:
+        errors_console.print(f"Look twice at {doubt.about}. {doubt.sentence}", style="yellow", markup=False, soft_wrap=True)
+    agreed = yes or typer.confirm("Accept?", err=True)
+    if agreed:
+        offer.accept()
+        screen.print(f"Accepted: terms {terms.hash[:16]}…")
+    else:
         errors_console.print("Nothing was accepted.")
+    if as_json:
+        print_json({**offer.to_json(), "accepted": agreed})
+    if not agreed:
         raise typer.Exit(1)
-    offer.accept()
-    console.print(f"Accepted: terms {terms.hash[:16]}…")
 
 
 @host_app.command("serve")

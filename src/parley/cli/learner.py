@@ -149,21 +149,15 @@ def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], "Agreement
 
 def find_hosts(terms: Terms, addresses: Path) -> list["RemoteHost"]:
     """The hosts that the terms name, in their order."""
-    from parley.exchange.remote_host import RemoteHost
-    from parley.identity.revocation_list import revoked_serials
-    from parley.identity.settings import Pinned, load_addresses
+    from parley.exchange.host_lines import HostLines
+    from parley.identity.settings import load_addresses
 
     known = load_addresses(addresses)
     names = [host.name for host in terms.hosts]
     if sorted(known.hosts) != sorted(names) or known.identity is None:
         raise SettingError(f"{addresses}: hosts: expected the addresses of {names}, found {sorted(known.hosts)}")
-    revoked = revoked_serials(known.identity)
-    found = []
-    for name in names:
-        where = known.hosts[name]
-        address, key = (where.address, where.fingerprint) if isinstance(where, Pinned) else (where, None)
-        found.append(RemoteHost(name, address, known.identity, key, revoked))
-    return found
+    lines = HostLines(known.hosts, known.identity, f"{addresses}: hosts")
+    return [lines.line(host) for host in terms.hosts]
 
 
 @contextmanager

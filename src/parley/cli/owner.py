@@ -46,7 +46,7 @@ def init_command(
         LifetimeRule,
         typer.Option(
             help="How agreements are held against that budget, for ever. simple: their ε and δ add up; zcdp: their ρ does, which lets more "
-            "agreements with Gaussian noise, or with many rounds, fit. Needs a DELTA above 0."
+            'agreements with Gaussian noise, or with many rounds, fit. Needs a DELTA above 0, and cannot hold terms with noise = "shared".'
         ),
     ] = LifetimeRule.simple,
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where learners reach it.")] = "0.0.0.0:7443",

@@ -37,7 +37,9 @@ def train_command(
             "ledger: making a second one for the same table spends outside the books.",
         ),
     ] = None,
-    lifetime_delta: Annotated[float, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget.")] = 0.0,
+    lifetime_delta: Annotated[
+        float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget; left out: 0.")
+    ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw relative fitness against rounds (.png, .svg, .pdf).")

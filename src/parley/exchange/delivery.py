@@ -1,6 +1,6 @@
 """How an owner's shares reach the hosts: each parcel to its own host, before the learner hears that it was debited."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from parley.exchange.parcel import HOSTS, Parcel, pack
 from parley.ledger.account import Account
 from parley.owner import Owner
 from parley.queries import Answer, Query
+from parley.terms import Host
 
 PATIENCE = 20.0  # seconds for one host to take a parcel
 
@@ -22,23 +23,29 @@ class HostLine(Protocol):
     def close(self) -> None: ...
 
 
-class Delivery:
-    """An owner's lines to hosts, by their names."""
+class Lines(Protocol):
+    """How hosts are reached (`HostLines`)."""
 
-    def __init__(self, hosts: Mapping[str, HostLine]) -> None:
-        self._hosts = hosts
+    def line(self, host: Host) -> HostLine: ...
+    def close(self) -> None: ...
+
+
+class Delivery:
+    """An owner's lines to hosts."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
         self._pool = ThreadPoolExecutor(HOSTS, thread_name_prefix="parley-delivery")
 
-    def require(self, names: Sequence[str]) -> None:
-        """Refuse before anything is debited if it is not known where a host is."""
-        missing = [name for name in names if name not in self._hosts]
-        if missing:
-            raise SettingError(f"owner.toml: hosts: expected the address of {missing[0]!r}, whom the terms name as a host")
+    def require(self, hosts: Sequence[Host]) -> None:
+        """Refuse before anything is debited if it is not known where a host is, or which key it has."""
+        for host in hosts:
+            self._lines.line(host)
 
-    def send(self, names: Sequence[str], parcels: Sequence[Parcel]) -> None:
+    def send(self, hosts: Sequence[Host], parcels: Sequence[Parcel]) -> None:
         """Each host its parcel, all at once. For a round that is settled already it came in vain, which the learner will see."""
         calls = [
-            self._pool.submit(self._hosts[name].deliver, parcel, PATIENCE) for name, parcel in zip(names, parcels, strict=True)
+            self._pool.submit(self._lines.line(host).deliver, parcel, PATIENCE) for host, parcel in zip(hosts, parcels, strict=True)
         ]
         failures = [error for call in calls if (error := call.exception()) is not None and not isinstance(error, TooLate)]
         for error in failures:
@@ -46,8 +53,7 @@ class Delivery:
 
     def close(self) -> None:
         """Let go of the lines."""
-        for host in self._hosts.values():
-            host.close()
+        self._lines.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -56,12 +62,11 @@ def answer_or_deliver(owner: Owner, query: Query, delivery: Delivery | None) -> 
     terms = owner.agreement(query.terms_hash).setup.terms
     if not terms.shared:
         return owner.answer_with_account(query)
-    names = [host.name for host in terms.hosts]
     if delivery is None:
         raise SettingError("owner.toml: hosts: missing; by these terms shares are sent to hosts, over a network with certificates")
-    delivery.require(names)
+    delivery.require(terms.hosts)
     contribution, account = owner.contribute(query)
     if contribution.shares is None:
         raise GuaranteeError(f"{owner.name}: an owner that only studies shares nothing with hosts")
-    delivery.send(names, pack(query, owner.name, contribution.noise, contribution.shares))
+    delivery.send(terms.hosts, pack(query, owner.name, contribution.noise, contribution.shares))
     return Answer(query.id, owner.name, contribution.noise.records, np.empty(0)), account

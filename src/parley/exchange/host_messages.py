@@ -2,13 +2,10 @@
 them."""
 
 import re
-from typing import TypeVar
-
-from google.protobuf.message import DecodeError, Message
 
 from parley.errors import ContradictionError, Malformed, Refusal, Unavailable
 from parley.exchange import host_pb2 as wire
-from parley.exchange.messages import LARGEST_MESSAGE
+from parley.exchange.messages import LARGEST_MESSAGE, parsed
 from parley.exchange.parcel import CONTENT, Opening, Parcel, Shape, to_words
 from parley.sharing.ring import to_bytes
 from parley.terms import PARTY
@@ -19,7 +16,6 @@ LARGEST_ROUND = 1 << 31
 LARGEST_SIZE = LARGEST_MESSAGE // 8
 _REFUSALS = {kind.code: kind for kind in Refusal.__subclasses__()}
 
-M = TypeVar("M", bound=Message)
 Question = tuple[str, int, str]  # the hash of the terms, the round, the hash of what was asked
 
 
@@ -30,7 +26,7 @@ def write_question(terms: str, number: int, content: str) -> bytes:
 
 def read_question(content: bytes) -> Question:
     """The question in a message, or a refusal."""
-    return _question(_parsed(wire.SharedQuestion, content))
+    return _question(parsed(wire.SharedQuestion, content))
 
 
 def write_parcel(parcel: Parcel) -> bytes:
@@ -47,7 +43,7 @@ def write_parcel(parcel: Parcel) -> bytes:
 
 def read_parcel(content: bytes) -> Parcel:
     """The parcel in a message, or a refusal. Whether it fits the terms is the host's to say."""
-    message = _parsed(wire.Parcel, content)
+    message = parsed(wire.Parcel, content)
     terms, number, asked = _question(message.question)
     if (
         not re.fullmatch(PARTY, message.owner)
@@ -66,7 +62,7 @@ def write_frame(terms: str, channel: str, number: int, payload: bytes) -> bytes:
 
 def read_frame(content: bytes) -> tuple[str, str, int, bytes]:
     """(terms, channel, number, payload), or a refusal."""
-    message = _parsed(wire.Frame, content)
+    message = parsed(wire.Frame, content)
     if not CONTENT.fullmatch(message.terms) or not CONTENT.fullmatch(message.channel):
         raise Malformed("frame: expected the hash of the terms and the name of a channel")
     return message.terms, message.channel, message.number, message.payload
@@ -138,19 +134,9 @@ def _question(message: wire.SharedQuestion) -> Question:
     return message.terms, message.round, message.content
 
 
-def _parsed(kind: type[M], content: bytes) -> M:
-    if len(content) > LARGEST_MESSAGE:
-        raise Malformed(f"message: expected at most {LARGEST_MESSAGE} bytes")
-    try:
-        message: M = kind.FromString(content)
-    except DecodeError:
-        raise Malformed("message: expected a protobuf message of parley.v1") from None
-    return message
-
-
 def _reply(content: bytes, host: str, expected: str) -> wire.HostReply:
     try:
-        reply = _parsed(wire.HostReply, content)
+        reply = parsed(wire.HostReply, content)
     except Malformed:
         raise Unavailable(f"{host}: its reply was damaged on the way") from None
     outcome = reply.WhichOneof("outcome")

@@ -72,7 +72,7 @@ def write_query(query: Query) -> bytes:
 
 def read_query(content: bytes) -> Query:
     """The query in a message, or a refusal whose text depends on nothing but the kind of mistake."""
-    message = _parsed(wire.Query, content)
+    message = parsed(wire.Query, content)
     terms_hash, learner = _agreement(message.agreement)
     if not 1 <= len(message.id) <= 200 or not 1 <= message.round < _LARGEST_ROUND:
         raise Malformed("query: expected 1 to 200 characters as its id and a whole number from 1 as its round")
@@ -89,7 +89,7 @@ def write_agreement(terms: str, learner: str, entries: int = 0) -> bytes:
 
 def read_agreement(content: bytes) -> tuple[str, str, int]:
     """(terms hash, learner, entries) of a message, or a refusal."""
-    message = _parsed(wire.Agreement, content)
+    message = parsed(wire.Agreement, content)
     return *_agreement(message), min(message.entries, _LARGEST_COUNT)
 
 
@@ -157,7 +157,8 @@ def read_health(content: bytes) -> str:
     return str(reply.health.owner)
 
 
-def _parsed(kind: type[M], content: bytes) -> M:
+def parsed(kind: type[M], content: bytes) -> M:
+    """The message of this kind, or a refusal."""
     if len(content) > LARGEST_MESSAGE:
         raise Malformed(f"message: expected at most {LARGEST_MESSAGE} bytes")
     try:
@@ -190,7 +191,7 @@ def _vector(message: wire.Numbers) -> Floats:
 
 def _read_reply(content: bytes, owner: str) -> wire.Reply:
     try:
-        reply = _parsed(wire.Reply, content)
+        reply = parsed(wire.Reply, content)
     except Malformed:
         raise Unavailable(f"{owner}: its reply was damaged on the way") from None
     if reply.WhichOneof("outcome") == "refusal":

@@ -10,11 +10,11 @@ from fractions import Fraction
 from parley.errors import ContradictionError
 from parley.exchange.messages import AccountStatement
 from parley.ledger.account import Head
+from parley.mechanisms.extent import UNLIKELY
 from parley.queries import Query
 from parley.setup import Part
 from parley.validate import Floats
 
-UNLIKELY = 1e-12  # how probable it is at most that an honest answer is refused
 TOLERANCE = Fraction(1, 10**6)  # of epsilon: other machines' libraries compute the Gaussian's cost to other last digits
 
 REMEDY = (

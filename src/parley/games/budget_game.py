@@ -19,7 +19,7 @@ from parley.aggregation import Members
 from parley.forecasting.coalition import CoalitionCost, prefix
 from parley.games.best_response import maximise
 from parley.games.privacy_cost import PrivacyCosts
-from parley.games.stakes import Stakes
+from parley.games.stakes import CommonStakes, Stakes
 from parley.validate import Floats
 
 GRID = 65  # points of an owner's search over the logarithm of its budget; its payoff has at most two peaks
@@ -27,16 +27,11 @@ EXACT_UP_TO = 8  # owners for whom every coalition is looked at
 ONE_BY_ONE = 50  # owners up to which walks begin in many places and move one owner at a time
 
 
-@dataclass(frozen=True, eq=False)
-class BudgetGame:
-    """Owners, what a joint model is worth to each, and what budgets cost them. Test costs are in the target's units, payoffs in money.
+class OwnersGame:
+    """What games between owners have in common."""
 
-    Budgets, payoffs and coalitions are arrays [..., N].
-    """
-
-    stakes: Stakes
-    value: Floats  # of one unit of test cost
-    privacy_cost: PrivacyCosts
+    stakes: Stakes | CommonStakes
+    value: Floats  # of one unit of test cost, to each owner
 
     @property
     def owners(self) -> int:
@@ -52,6 +47,18 @@ class BudgetGame:
     def budget_range(self) -> tuple[float, float]:
         """The budgets that owners may choose."""
         return self.stakes.budget_range
+
+
+@dataclass(frozen=True, eq=False)
+class BudgetGame(OwnersGame):
+    """Owners, what a joint model is worth to each, and what budgets cost them. Test costs are in the target's units, payoffs in money.
+
+    Budgets, payoffs and coalitions are arrays [..., N].
+    """
+
+    stakes: Stakes
+    value: Floats  # of one unit of test cost
+    privacy_cost: PrivacyCosts
 
     def fitness(self, epsilon: Floats, members: Members) -> float | None:
         """Expected relative fitness of the joint model; None where fewer than two join and there is none."""

@@ -19,7 +19,7 @@ import numpy as np
 from parley.aggregation import Members, OneNoise
 from parley.forecasting.coalition import prefix
 from parley.games.best_response import maximise
-from parley.games.budget_game import price_of_privacy
+from parley.games.budget_game import OwnersGame, price_of_privacy
 from parley.games.privacy_cost import PrivacyCosts
 from parley.games.stakes import CommonStakes
 from parley.validate import Floats
@@ -31,27 +31,12 @@ TOLERANCE = 1e-9  # of payoffs, below which two count as equal
 
 
 @dataclass(frozen=True, eq=False)
-class WeakestLink:
+class WeakestLink(OwnersGame):
     """Owners, what a joint model is worth to each, and what the common epsilon costs them. Arrays are [..., N]; payoffs in money."""
 
     stakes: CommonStakes
     value: Floats  # of one unit of test cost
     privacy_cost: PrivacyCosts
-
-    @property
-    def owners(self) -> int:
-        """N."""
-        return len(self.value)
-
-    @property
-    def everyone(self) -> Members:
-        """The coalition of all."""
-        return np.ones(self.owners, dtype=bool)
-
-    @property
-    def budget_range(self) -> tuple[float, float]:
-        """The budgets that owners may name."""
-        return self.stakes.budget_range
 
     def payoff(self, common: Floats, members: Members) -> Floats:
         """What every owner gets in these coalitions, itself included, at a common epsilon [..., N]; 0 where there is no other member."""

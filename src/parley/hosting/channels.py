@@ -8,11 +8,9 @@ import secrets
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from parley.errors import OutOfOrder, ParleyError, Unavailable
-from parley.exchange.parcel import HOSTS
 from parley.exchange.remote_host import RemoteHost
 from parley.hosting.drawing import Session
 from parley.hosting.duty import Duty
@@ -162,13 +160,3 @@ class Drawer:
             if session is not None:
                 session.end()
         return session is not None
-
-
-def other_hosts(duty: Duty, index: int, lines: Mapping[str, RemoteHost]) -> dict[int, RemoteHost]:
-    """The two others, by their numbers; refused if it is not known where one is."""
-    found = {}
-    for number in range(HOSTS):
-        if number != index:
-            with suppress(KeyError):
-                found[number] = lines[duty.hosts[number]]
-    return found

@@ -3,7 +3,6 @@
 import gc
 import os
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -12,17 +11,17 @@ from datetime import UTC, datetime
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from parley.errors import ParleyError
-from parley.exchange.remote_host import RemoteHost
+from parley.exchange.host_lines import HostLines
 from parley.hosting.journal import Journal
 from parley.hosting.service import HostService
-from parley.identity.revocation_list import revoked_serials
 from parley.identity.settings import HostSettings
 from parley.identity.trust import check_identity
 from parley.serving.acceptance import Acceptances
 from parley.serving.call_slots import CallSlots
-from parley.serving.daemon import DAY, LOOK, SENDING, open_files, stop_servers
+from parley.serving.daemon import SENDING, open_files, stop_servers
 from parley.serving.daemon_lock import daemon_lock
 from parley.serving.log import Log
+from parley.serving.maintenance import maintain
 from parley.serving.metrics import Metrics, MetricSources, Page
 from parley.serving.network import Network
 from parley.serving.reminders import identity_reminders
@@ -42,8 +41,7 @@ def serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
 def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
     identity = settings.identity
     journal, acceptances = Journal(settings.journal), Acceptances(settings.accepted)
-    revoked = revoked_serials(identity)
-    lines = {name: RemoteHost(name, address, identity, revoked=revoked) for name, address in settings.peers.items()}
+    lines = HostLines(settings.peers, identity, "host.toml: peers")
     service, slots = HostService(settings.name, journal, acceptances, lines, log), CallSlots(CALLS_EACH, SENDING)
     network = Network(identity, settings.name, log, lambda: service.longest_message)
     readiness = Readiness(journal, acceptances, service, network)
@@ -55,8 +53,7 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
     with ExitStack() as after:
         after.callback(log, "stopped")
         after.callback(journal.close)
-        for line in lines.values():
-            after.callback(line.close)
+        after.callback(lines.close)
         after.callback(service.close)
         pool = ThreadPoolExecutor(WORKERS)
         after.callback(pool.shutdown)
@@ -73,21 +70,7 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
         service.prepare()
         gc.freeze()
         log("serving", host=settings.name, pid=os.getpid(), **reached)
-        _maintain(settings, network, slots, stop, log)
-
-
-def _maintain(settings: HostSettings, network: Network, slots: CallSlots, stop: threading.Event, log: Log) -> None:
-    """Until it is told to stop: follow the certificate's files, end calls that take too long, and say every day what runs out."""
-    warnings = identity_reminders(settings.identity, lambda: network.credentials.certificate)
-    due = time.monotonic()
-    while not stop.is_set():
-        network.credentials.reload()
-        if time.monotonic() >= due:
-            due += DAY
-            for sentence in warnings():
-                log("warning", reason=sentence)
-        stop.wait(LOOK)
-        slots.cancel_overdue()
+        maintain(network, slots, identity_reminders(identity, lambda: network.credentials.certificate), stop, log)
 
 
 class Readiness:

@@ -7,7 +7,8 @@ The rules. For a question (terms, round) a host goes through these steps, each a
 1. proposal: the question's content, and whose parcels it holds, with a tag of each share (`proposal.tag`). Host 0 names a noise, too.
 2. record: what follows from the three proposals (`proposal.agreed`): owners, tags, the noise. With it, in one transaction, the sums.
    It asks the two others for theirs, and never for leave: the learner has no say in it.
-3. opening: when both others have told the digest of *their* record and it is the same. From then on it repeats those bytes.
+3. opening: when both others have told the digest of *their* record and it is the same. From then on it repeats those bytes, and asks
+   nobody any more.
 Or void, for ever: whatever contradicts, or can never come any more. Parcels that come after the proposal are refused.
 
 Formal guarantee: let two of the three hosts keep these rules, and one of the two, A, keep its journal (the other may lose or roll back its
@@ -21,11 +22,12 @@ session that all three hosts made afresh: whoever restarts has none of it.
 
 What a crash does. Before the record: the restarted host has no parcels and no noise, and writes void at its start; the others void when
 they hear it, or because sessions differ. After the record: its sums are on its disk, and it goes on at step 3 as if nothing had been. A
-peer that does not answer is not void but `Unavailable`: the learner asks again. If any host ever opened, all three had the record on
-their disks, so no host that kept its journal will ever say void, and all can repeat their opening (of the latest rounds:
-`journal.KEPT`).
+peer that does not answer is not void but `Unavailable`: the learner asks again. A host that has opened, and kept its journal, repeats its
+opening (of the latest rounds: `journal.KEPT`) and never says void, whatever its peers say by then. If all three keep the rules and their
+journals, then once one has opened all had the same record on their disks, and none of them will ever say void.
 
-What is not promised: two hosts that both lost their journals, or that act together, can open a question twice. A host can always void.
+What is not promised: two hosts that both lost their journals, or that act together, can open a question twice. A host can always void, and
+by lying about its record it can make another void that has recorded and not opened yet.
 """
 
 import threading
@@ -64,7 +66,6 @@ class Host:
         self._journal, self._peers, self._patience = journal, peers, patience
         self._changed = threading.Condition()  # guards what is below, and is told of new rows
         self._parcels: dict[int, dict[str, Parcel]] = {}
-        self._released: set[int] = set()
         self._turn = threading.Lock()  # one opening at a time
         self._proposing = threading.Lock()
         self._both = ThreadPoolExecutor(HOSTS - 1, thread_name_prefix="parley-host")
@@ -98,10 +99,10 @@ class Host:
                 entry = self._void_if_refused(number, lambda: self._agree(number, content))
             if entry.record is None:
                 raise VoidRound(entry.void or "")
-            if number not in self._released:
+            if not entry.opened:
                 record = entry.record
                 self._void_if_refused(number, lambda: self._require_same(number, record))
-                self._released.add(number)
+                entry = _require_alive(self._journal.open(self.duty.terms_hash, number), number, content)
             return self._opening(entry)
 
     def proposal(self, number: int, content: str) -> Proposal:

@@ -1,10 +1,10 @@
 """What a host wrote down about each question: in one SQLite file, added to and never changed.
 
-Formal guarantee: for a question (terms, round) there is at most one proposal, one record and one end ("void"), each for ever, across
-threads, processes, crashes and restarts; a record stands in the file together with the host's two sums, or neither does; no noise stands
-in two records. What was returned is on the disk. Each row holds the hash of the one before it, so a row that was changed, or removed
-from the middle, is noticed when the file is opened. That a whole file was put back cannot be noticed here; why it does no harm says
-`host.py`.
+Formal guarantee: for a question (terms, round) there is at most one proposal, one record and one end ("opened" or "void", never both), each
+for ever, across threads, processes, crashes and restarts; a record stands in the file together with the host's two sums, or neither does;
+no noise stands in two records. What was returned is on the disk. Each row holds the hash of the one before it, so a row that was changed,
+or removed from the middle, is noticed when the file is opened. That a whole file was put back cannot be noticed here; why it does no harm
+says `host.py`.
 
 What lies here of owners' answers: two of the three shares of a sum that already carries its noise, of the latest rounds. The shares of
 single owners never do.
@@ -22,6 +22,7 @@ from typing import Protocol
 
 from parley.durable import create
 from parley.errors import BrokenChainError, GuaranteeError, LedgerError
+from parley.ledger.account import Head
 from parley.ledger.lines import Line, Place
 
 APPLICATION, VERSION = 0x50617248, 1
@@ -32,6 +33,7 @@ KEPT = 1 << 26  # bytes of sums that are kept for each agreement: a learner that
 # begin      nothing; round 0: this journal is that of these terms from their first question on
 # proposal   what this host held (JSON)
 # record     what all three agreed on (JSON)         its session and number    two shares of the sum, one after the other
+# opened     nothing: the sums may leave, and are repeated for ever
 # void       why (text)
 SCHEMA = (
     """CREATE TABLE entries (
@@ -54,6 +56,7 @@ class Entry:
     record: str | None = None
     sums: bytes | None = None
     void: str | None = None
+    opened: bool = False
 
     @property
     def open(self) -> bool:
@@ -130,11 +133,24 @@ class Journal:
             return entry
 
     def void(self, terms: str, round: int, why: str) -> Entry:  # noqa: A002
-        """Write down that nothing is opened for this question any more."""
+        """Write down that nothing is opened for this question any more, unless something was; what stands there."""
         with self._db.transaction() as db:
-            if _entry(db, terms, round).void is None:
+            entry = _entry(db, terms, round)
+            if entry.void is None and not entry.opened:
                 _append(db, terms, round, "void", why)
-            return _entry(db, terms, round)
+                entry = _entry(db, terms, round)
+            return entry
+
+    def open(self, terms: str, round: int) -> Entry:  # noqa: A002
+        """Write down that the sums leave, unless it stands there, or the question is void; what stands there."""
+        with self._db.transaction() as db:
+            entry = _entry(db, terms, round)
+            if entry.record is None and entry.void is None:
+                raise GuaranteeError("journal: nothing is opened before it is recorded")
+            if entry.void is None and not entry.opened:
+                _append(db, terms, round, "opened", "")
+                entry = _entry(db, terms, round)
+            return entry
 
     def void_unfinished(self, terms: str, why: str) -> list[int]:
         """End all questions about which this host proposed something and recorded nothing; their rounds."""
@@ -155,6 +171,19 @@ class Journal:
         """How many rows there are."""
         with self._db.transaction() as db:
             return int(db.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
+
+    @property
+    def head(self) -> Head:
+        """The end of its chain."""
+        with self._db.transaction() as db:
+            last = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+        return Head(0, START) if last is None else Head(*last)
+
+    def holds(self, head: Head) -> bool:
+        """Whether its chain once ended so: a file of an earlier time does not know it."""
+        with self._db.transaction() as db:
+            found = db.execute("SELECT hash FROM entries WHERE seq=?", (head.entries,)).fetchone()
+        return head.entries == 0 or (found is not None and found[0] == head.hash)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -208,7 +237,7 @@ def _begun(db: sqlite3.Connection, terms: str) -> bool:
 def _entry(db: sqlite3.Connection, terms: str, number: int) -> Entry:
     found = db.execute("SELECT kind, body, sums FROM entries WHERE terms=? AND round=?", (terms, number)).fetchall()
     bodies, sums = {kind: body for kind, body, _ in found}, [sums for kind, _, sums in found if kind == "record"]
-    return Entry(bodies.get("proposal"), bodies.get("record"), sums[0] if sums else None, bodies.get("void"))
+    return Entry(bodies.get("proposal"), bodies.get("record"), sums[0] if sums else None, bodies.get("void"), "opened" in bodies)
 
 
 def _append(

@@ -3,11 +3,15 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from parley.custody import Doubt, facts, key_doubts, role_doubts
 from parley.durable import create, make_folder
-from parley.errors import LedgerError, SettingError
+from parley.errors import CertificateError, LedgerError, SettingError
+from parley.exchange.host_lines import host_key
 from parley.hosting.duty import duty_of
 from parley.hosting.journal import Journal
+from parley.identity.certificates import fingerprint, read_certificate
 from parley.identity.settings import HostSettings, load_host
 from parley.serving.acceptance import Acceptance, Acceptances
 from parley.serving.offer import learner_key
@@ -17,13 +21,13 @@ from parley.terms import Terms
 SETTINGS = """# Settings of a host. Paths are relative to this file.
 name = {quoted}              # as in the terms ([[hosts]]) and on the certificate
 journal = "{name}.journal"    # what was opened, for ever; keep it: two hosts that lose theirs could open a question twice
-accepted = "accepted"         # terms that a person here accepted
+accepted = "accepted-as-host" # terms that a person here accepted
 listen = {listen}           # for owners, the learner and the other hosts, with certificates
 # metrics = "127.0.0.1:9465"           # for your own Prometheus: /metrics, /ready, /healthy
 
 [peers]                       # where the two other hosts are
-# host-b = "host-b.example:7444"
-# host-c = "host-c.example:7444"
+# host-b = {{ address = "host-b.example:7444", fingerprint = "a1b0 0783 ..." }}     # the only key that it may show (parley certs show)
+# host-c = "host-c.example:7444"                                                  # whoever the authority certified under this name
 
 [identity]                    # parley certs
 authority = "ca.crt"
@@ -41,6 +45,20 @@ class HostOffer:
     terms: Terms
     key: str | None  # the learner's, if only this one may ask
     promise: tuple[str, ...]
+    doubts: tuple[Doubt, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """What `parley host accept --json` prints, less whether it was accepted."""
+        return {
+            "host": self.settings.name,
+            "terms": self.terms.hash,
+            "title": self.terms.title,
+            "learner": self.terms.learning.learner,
+            "key": self.key,
+            "promise": list(self.promise),
+            "doubts": [vars(doubt) for doubt in self.doubts],
+            "hosts": facts(self.terms),
+        }
 
     def accept(self) -> None:
         """Begin these terms in the journal, and serve by them from now on. Repeating it changes nothing."""
@@ -74,7 +92,23 @@ def consider(terms: Terms, settings: HostSettings, certificate: Path | None = No
     """Look at terms that may name this host; with the learner's `certificate`, only its key may ask."""
     terms.require_shared_sample()
     key = None if certificate is None else learner_key(terms, settings.identity, certificate)
-    return HostOffer(settings, terms, key, tuple(promise(terms, settings.name)))
+    said = tuple(promise(terms, settings.name))
+    require_own_key(terms, settings)
+    place = "host.toml: peers"
+    keys = {host.name for host in terms.hosts if host_key(host, settings.peers, place) is not None} | {settings.name}
+    return HostOffer(settings, terms, key, said, (*role_doubts(terms), *key_doubts(terms, keys, "host.toml")))
+
+
+def require_own_key(terms: Terms, settings: HostSettings) -> None:
+    """Refuse terms that give this host another key than its own: nobody would talk to it."""
+    (own,) = [host for host in terms.hosts if host.name == settings.name]
+    if own.key is None:
+        return
+    found = fingerprint(read_certificate(settings.identity.certificate))
+    if found != own.key:
+        raise CertificateError(
+            f"{settings.identity.certificate}: its key is {found[:16]}…; the terms give {settings.name!r} the key {own.key[:16]}…"
+        )
 
 
 def promise(terms: Terms, name: str) -> list[str]:

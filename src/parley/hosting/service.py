@@ -1,21 +1,22 @@
 """A host's service: bytes in, bytes out. It reads a message, checks who sends it, and lets the host of that agreement answer.
 
 Formal guarantee: an owner's parcel is taken from a caller whose certificate carries that owner's name, an opening is given to the learner
-of the terms alone, and only the two other hosts of the terms hear what this one holds. Every byte that leaves is a row of the journal, a
+of the terms alone, and only the two other hosts of the terms hear what this one holds: where the terms or host.toml give a host's key, only
+who holds that key is that host, whatever the authority certified. Every byte that leaves is a row of the journal, a
 message of the drawing of noise, or one of a fixed set of sentences. Errors inside never travel.
 """
 
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from parley.errors import ParleyError, Refusal, SettingError, Unavailable, UnknownTerms
+from parley.errors import ContentMismatch, ParleyError, Refusal, SettingError, Unavailable, UnknownTerms, VoidRound
 from parley.exchange import host_messages as messages
-from parley.exchange.parcel import HOSTS
+from parley.exchange.host_lines import HostLines
 from parley.exchange.remote_host import RemoteHost
-from parley.hosting.channels import Drawer, other_hosts
+from parley.hosting.channels import Drawer
 from parley.hosting.duty import Duty, duty_of
 from parley.hosting.host import PATIENCE, Host
 from parley.hosting.journal import Journal
@@ -23,13 +24,21 @@ from parley.hosting.pool import Pool
 from parley.hosting.proposal import Proposal
 from parley.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.serving.log import Log
+from parley.serving.replies import Replies, caller_facts, loggable
 from parley.serving.server import HungUp, Work
 from parley.setup import resolve
 
 STRANGER = "nobody at this host accepted these terms for this caller"
 TROUBLE = "the host cannot answer at the moment; ask the same question again"
 LOOK = 2.0  # seconds between two looks for terms that were accepted meanwhile
+HEARD = {  # another host's refusals
+    VoidRound.code: "says that this round is void",
+    ContentMismatch.code: "says that another question was asked in this round",
+    Unavailable.code: "does not answer at the moment; ask the same question again",
+}
 AROUND = 1 << 16  # bytes of a message beside its numbers
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +48,17 @@ class OtherHost:
     line: RemoteHost
 
     def proposal(self, terms_hash: str, number: int, content: str) -> Proposal:
-        return Proposal.from_text(self.line.propose(terms_hash, number, content, 2 * PATIENCE))
+        return Proposal.from_text(self._heard(lambda: self.line.propose(terms_hash, number, content, 2 * PATIENCE)))
 
     def record(self, terms_hash: str, number: int) -> str:
-        return self.line.record(terms_hash, number, 2 * PATIENCE)
+        return self._heard(lambda: self.line.record(terms_hash, number, 2 * PATIENCE))
+
+    def _heard(self, call: Callable[[], T]) -> T:
+        """Its answer, or its refusal in this host's own words: what another host wrote is neither journaled nor sent on."""
+        try:
+            return call()
+        except Refusal as refusal:
+            raise type(refusal)(f"{self.line.name} {HEARD.get(refusal.code, f'refuses ({refusal.code})')}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,17 +69,18 @@ class Seat:
     duty: Duty
     host: Host
     drawer: Drawer
+    keys: Mapping[int, str | None]  # that the two others must show, where it is known
 
     def admits(self, caller: Caller) -> bool:
         """Whether the caller has anything to do with these terms."""
         terms = self.acceptance.terms
-        parties = {terms.learning.learner, *(owner.name for owner in terms.owners), *self.duty.hosts}
-        return any(name in parties for name in caller.names)
+        parties = {terms.learning.learner, *(owner.name for owner in terms.owners)}
+        return any(name in parties for name in caller.names) or self.other_host(caller) is not None
 
     def other_host(self, caller: Caller) -> int | None:
-        """Which of the two others calls."""
-        found = [i for i in range(HOSTS) if i != self.host.index and self.duty.hosts[i] in caller.names]
-        return found[0] if len(found) == 1 else None
+        """Which of the two others calls; None for somebody with such a name and another key."""
+        found = [i for i in self.keys if self.duty.hosts[i] in caller.names]
+        return found[0] if len(found) == 1 and self.keys[found[0]] in (None, caller.fingerprint) else None
 
     def close(self) -> None:
         self.drawer.close()
@@ -75,8 +92,9 @@ class HostService:
 
     full_name = messages.SERVICE
 
-    def __init__(self, name: str, journal: Journal, acceptances: Acceptances, lines: Mapping[str, RemoteHost], log: Log) -> None:
+    def __init__(self, name: str, journal: Journal, acceptances: Acceptances, lines: HostLines, log: Log) -> None:
         self._name, self._journal, self._acceptances, self._lines, self._log = name, journal, acceptances, lines, log
+        self._replies = Replies(log, messages.write_refusal, TROUBLE)
         self._lock = threading.Lock()
         self._seats: dict[str, Seat] = {}
         self._looked = time.monotonic()
@@ -103,16 +121,14 @@ class HostService:
             try:
                 self._seat(terms)
             except (ParleyError, OSError) as error:
-                self._log.rate_limited(
-                    "not-ready", terms=terms, reason=type(error).__name__ if isinstance(error, OSError) else str(error)
-                )
+                self._log.rate_limited("not-ready", terms=terms, reason=loggable(error))
 
     def rejection(self, caller: Caller) -> bytes | None:
         """None for a caller that some accepted terms know; for others the refusal: not even their message is read."""
         self._take_new_seats()
         if any(seat.admits(caller) for seat in self.seats):
             return None
-        self._log.rate_limited("stranger", **_caller_facts(caller))
+        self._log.rate_limited("stranger", **caller_facts(caller))
         return messages.write_refusal(UnknownTerms(STRANGER))
 
     def _take_new_seats(self) -> None:
@@ -144,7 +160,7 @@ class HostService:
             seat.host.receive(parcel)
             return messages.write_done()
 
-        return self._reply("parcel", caller, work)
+        return self._replies.reply("parcel", caller, work)
 
     def open(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
         """This host's part of the sum, for the learner."""
@@ -159,7 +175,7 @@ class HostService:
             facts["owners"] = len(opening.owners)
             return messages.write_opening(opening)
 
-        return self._reply("answer", caller, work)
+        return self._replies.reply("answer", caller, work)
 
     def propose(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
         """What this host holds, for another host."""
@@ -170,7 +186,7 @@ class HostService:
             facts |= {"terms": terms, "round": number}
             return messages.write_proposal(seat.host.proposal(number, asked).to_text())
 
-        return self._reply("proposal", caller, work)
+        return self._replies.reply("proposal", caller, work)
 
     def record(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
         """The digest of what this host recorded, for another host."""
@@ -181,7 +197,7 @@ class HostService:
             facts |= {"terms": terms, "round": number}
             return messages.write_record(seat.host.record(number))
 
-        return self._reply("record", caller, work)
+        return self._replies.reply("record", caller, work)
 
     def carry(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
         """A message of the drawing of noise, from another host. Too many of them to log."""
@@ -195,7 +211,7 @@ class HostService:
             seat.drawer.take(source, channel, number, payload)
             return messages.write_done()
 
-        return self._reply(None, caller, work)
+        return self._replies.reply(None, caller, work)
 
     def close(self) -> None:
         """Leave all seats."""
@@ -218,42 +234,20 @@ class HostService:
                 self._seats[terms] = self._take_seat(acceptance)
                 self._log("ready", terms=terms)
             seat = self._seats[terms]
-        return Seat(acceptance, seat.duty, seat.host, seat.drawer)
+        return replace(seat, acceptance=acceptance)
 
     def _take_seat(self, acceptance: Acceptance) -> Seat:
         duty = duty_of(resolve(acceptance.terms))
         index = duty.index(self._name)
         if not self._journal.begun(duty.terms_hash):
             raise SettingError(f"{self._journal.path}: these terms were accepted with another journal; put that one back")
-        peers = other_hosts(duty, index, self._lines)
-        if len(peers) < HOSTS - 1:
-            raise SettingError(f"host.toml: peers: expected the addresses of {[name for name in duty.hosts if name != self._name]}")
+        others = {i: host for i, host in enumerate(acceptance.terms.hosts) if i != index}
+        peers = {i: self._lines.line(host) for i, host in others.items()}
+        keys = {i: self._lines.key(host) for i, host in others.items()}
         pool = Pool(duty.ahead)
         host = Host(self._name, duty, self._journal, pool, {i: OtherHost(line) for i, line in peers.items()})
         for number in host.voided:
             self._log("void", terms=duty.terms_hash, round=number, reason="a host restarted before the hosts had agreed")
         largest = max(shape.bytes for shape in duty.ahead)
         self.longest_message = max(self.longest_message, 64 * largest + AROUND)
-        return Seat(acceptance, duty, host, Drawer(duty, index, pool, peers, self._log))
-
-    def _reply(self, event: str | None, caller: Caller, work: Callable[[dict[str, Any]], bytes]) -> bytes:
-        began, facts = time.perf_counter(), _caller_facts(caller)
-        try:
-            reply = work(facts)
-        except Refusal as refusal:
-            event, reply = "refusal", messages.write_refusal(refusal)
-            facts["code"] = refusal.code
-        except ParleyError as error:
-            event, reply = "trouble", messages.write_refusal(Unavailable(TROUBLE))
-            facts["reason"] = str(error)
-        except Exception as error:  # whatever else went wrong: its text could quote anything
-            event, reply = "trouble", messages.write_refusal(Unavailable(TROUBLE))
-            facts["reason"] = type(error).__name__
-        if event is not None:
-            self._log(event, **facts, ms=round(1e3 * (time.perf_counter() - began), 1))
-        return reply
-
-
-def _caller_facts(caller: Caller) -> dict[str, Any]:
-    who = {"caller": ",".join(caller.names)}
-    return {**who, "peer": caller.peer} if caller.peer else who
+        return Seat(acceptance, duty, host, Drawer(duty, index, pool, peers, self._log), keys)

@@ -1,13 +1,18 @@
 """Rounds in which owners and hosts are in one process: real debits, real shares, the noise of the protocol."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from parley.errors import ContradictionError, GuaranteeError, LedgerError
+from parley.durable import replace_text
+from parley.errors import BrokenChainError, ContradictionError, GuaranteeError, LedgerError
 from parley.exchange.parcel import HOSTS, Opening, pack
 from parley.exchange.sums import sum_answer
 from parley.hosting.duty import Duty, duty_of
 from parley.hosting.in_process import InProcessHosts
+from parley.hosting.journal import Journal
+from parley.ledger.account import Head
+from parley.mechanisms.extent import UNLIKELY
 from parley.mechanisms.shared import SharedNoise
 from parley.owner import Owner
 from parley.queries import Answer, Query
@@ -18,8 +23,9 @@ from parley.sharing import opening
 class HostedSum:
     """An `Exchange` of owners that release, with three hosts beside them whose journals lie in `folder`.
 
-    Formal guarantee: as `host.Host` says, for as long as the journals are kept. Ledgers that know answers by these terms are not taken
-    up with journals that do not: a question might get a second noise.
+    Formal guarantee: as `host.Host` says, for as long as the journals are kept. Before an opening is returned it is remembered beside the
+    folder where the journals end, so that journals of an earlier time are refused: a question might get a second noise. For the same
+    reason ledgers that know answers by these terms are not taken up with journals that do not.
     """
 
     def __init__(self, setup: Setup, owners: Sequence[Owner], folder: Path) -> None:
@@ -27,6 +33,8 @@ class HostedSum:
         duty = duty_of(setup)
         folder.mkdir(mode=0o700, exist_ok=True)
         self._hosts = InProcessHosts(duty, folder)
+        self._heads = folder.with_name(f"{folder.name}.heads")
+        self._require_latest()
         journals = self._hosts.journals
         if not all(journal.begun(setup.hash) for journal in journals):
             if any(owner.ledger.account(setup.hash).answers for owner in owners):
@@ -45,7 +53,24 @@ class HostedSum:
                 raise GuaranteeError(f"{name}: an owner that only studies shares nothing with hosts")
             self._hosts.receive(pack(query, name, contribution.noise, contribution.shares))
         query = next(iter(questions.values()))
-        return [open_answer(self._setup, self._hosts.duty, query, self._hosts.open(query.round, query.content))]
+        openings = self._hosts.open(query.round, query.content)
+        heads = {name: vars(journal.head) for name, journal in self._journals()}
+        replace_text(self._heads, json.dumps(heads))
+        return [open_answer(self._setup, self._hosts.duty, query, openings)]
+
+    def _journals(self) -> Iterator[tuple[str, Journal]]:
+        return zip(self._hosts.duty.hosts, self._hosts.journals, strict=True)
+
+    def _require_latest(self) -> None:
+        """Refuse journals that are older than what is remembered of them."""
+        if not self._heads.exists():
+            return
+        known = json.loads(self._heads.read_text(encoding="utf-8"))
+        for name, journal in self._journals():
+            if name in known and not journal.holds(Head(**known[name])):
+                raise BrokenChainError(
+                    f"{journal.path}: this journal is of an earlier time, or another one; put the latest one back"
+                )
 
     def close(self) -> None:
         """Let go of the journals."""
@@ -66,4 +91,15 @@ def open_answer(setup: Setup, duty: Duty, query: Query, openings: Sequence[Openi
     noise = setup.part(names[0]).stage(query.round).series.mechanism
     if not isinstance(noise, SharedNoise):
         raise GuaranteeError("privacy.noise: expected 'shared'")
-    return sum_answer(query.id, noise, names, sum(turn.records[name] for name in names), words)
+    answer = sum_answer(query.id, noise, names, sum(turn.records[name] for name in names), words)
+    _require_possible(setup, answer, noise, query.round)
+    return answer
+
+
+def _require_possible(setup: Setup, answer: Answer, noise: SharedNoise, number: int) -> None:
+    """Refuse a sum that the agreed bounds and the noise cannot make, but once in 10^12 rounds."""
+    loosest = max((setup.part(name).stage(number).question.extent for name in answer.owners), key=lambda extent: extent.size)
+    if not loosest.noisy(noise.over(answer.records), answer.value.size, UNLIKELY).holds(answer.value):
+        raise ContradictionError(
+            f"round {number}: the opened sum is larger than the agreed bounds and the noise can make it: an owner shared something else"
+        )

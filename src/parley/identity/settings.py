@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from pydantic_core import PydanticCustomError
 
 from parley.errors import SettingError
-from parley.terms import PARTY
+from parley.terms import PARTY, Fingerprint
 
 Text = Annotated[str, Field(min_length=1, strict=True)]
 Party = Annotated[str, Field(pattern=PARTY, strict=True)]
@@ -40,6 +40,23 @@ class Identity(_Settings):
     revoked: Path | None = None
 
 
+class Pinned(_Settings):
+    """A party's address, and the fingerprint of the only key that it may show there (in groups of four, if one likes)."""
+
+    address: HostPort
+    fingerprint: Fingerprint
+
+
+def _kind(value: Any) -> str:
+    """Which of the ways to write an address this is meant to be."""
+    if isinstance(value, dict | _Settings):
+        return "own" if "own" in dict(value) else "pinned"
+    return "line"
+
+
+HostAddress = Annotated[Annotated[HostPort, Tag("line")] | Annotated[Pinned, Tag("pinned")], Discriminator(_kind)]
+
+
 class OwnerSettings(_Settings):
     """An owner's things. `listen` (host:port) is for learners with certificates, `socket` for relays on this machine, who show none.
 
@@ -56,7 +73,7 @@ class OwnerSettings(_Settings):
     cluster: Text | None = None
     metrics: HostPort | None = None
     metrics_anywhere: bool = Field(default=False, strict=True)
-    hosts: dict[Party, HostPort] = Field(default_factory=dict)
+    hosts: dict[Party, HostAddress] = Field(default_factory=dict)
     identity: Identity | None = None
 
 
@@ -67,35 +84,16 @@ class HostSettings(_Settings):
     journal: Path
     accepted: Path
     listen: HostPort
-    peers: dict[Party, HostPort] = Field(default_factory=dict)
+    peers: dict[Party, HostAddress] = Field(default_factory=dict)
     metrics: HostPort | None = None
     metrics_anywhere: bool = Field(default=False, strict=True)
     identity: Identity
-
-
-def _digits(value: Any) -> Any:
-    """A fingerprint as it is printed, without the blanks between its groups."""
-    return re.sub(r"\s", "", value).lower() if isinstance(value, str) else value
 
 
 class OwnTable(_Settings):
     """The learner's own table, in its own process."""
 
     own: Path
-
-
-class Pinned(_Settings):
-    """An owner's address, and the fingerprint of the only key that it may show there (in groups of four, if one likes)."""
-
-    address: HostPort
-    fingerprint: Annotated[str, BeforeValidator(_digits), Field(pattern=r"^[0-9a-f]{64}$", strict=True)]
-
-
-def _kind(value: Any) -> str:
-    """Which of the ways to write an owner's address this is meant to be."""
-    if isinstance(value, dict | _Settings):
-        return "own" if "own" in dict(value) else "pinned"
-    return "line"
 
 
 Address = Annotated[
@@ -111,7 +109,7 @@ class Addresses(_Settings):
 
     identity: Identity | None = None
     owners: dict[Party, Address] = Field(min_length=1)
-    hosts: dict[Party, HostPort | Pinned] = Field(default_factory=dict)
+    hosts: dict[Party, HostAddress] = Field(default_factory=dict)
 
 
 S = TypeVar("S", bound=_Settings)

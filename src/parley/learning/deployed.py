@@ -122,7 +122,13 @@ def learn(
         theta[None, :],
         owners=[
             OwnerOutcome(
-                o.name, o.records, o.epsilon, spent.get(o.name), None, used[o.name], upper(setup.part(o.name).step_epsilon)
+                o.name,
+                o.records,
+                upper(setup.terms.promised_epsilon(o.name)),
+                spent.get(o.name),
+                None,
+                used[o.name],
+                upper(setup.part(o.name).step_epsilon),
             )
             for o in setup.terms.owners
         ],

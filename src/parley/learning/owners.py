@@ -16,7 +16,7 @@ def open_owners(terms: Terms) -> list[Owner]:
     return [Owner(part.name, owner_table(part)) for part in terms.owners]
 
 
-def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float) -> list[Owner]:
+def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
     """The owners with their durable ledgers, the terms accepted by all - or by none, if anything is wrong with one of them."""
     folder.mkdir(parents=True, exist_ok=True)
     tables = [owner_table(part) for part in terms.owners]
@@ -29,7 +29,7 @@ def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetim
         if lifetime is None and not path.exists():
             raise LedgerError(f"{path}: no such ledger; --lifetime EPS makes it, with that budget for the table's whole life")
         promised = reservation(terms, part.name)
-        if not path.exists() and (promised.epsilon > exact(lifetime or 0.0) or promised.delta > Fraction(str(lifetime_delta))):
+        if not path.exists() and (promised.epsilon > exact(lifetime or 0.0) or promised.delta > Fraction(str(lifetime_delta or 0))):
             raise LedgerError(
                 f"{path}: these terms need a lifetime budget of at least ε = {float(promised.epsilon):g} and δ = "
                 f"{float(promised.delta):g}: --lifetime, --lifetime-delta. No ledger was made: its budget is for ever"

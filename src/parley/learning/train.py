@@ -149,6 +149,5 @@ def _outcome(party: Owner, agreement: Agreement, theta: Floats | None) -> OwnerO
         clipped = training.question.scaled_share(agreement.tables, theta)
     account = party.ledger.account(agreement.hash)
     answers = account.answers - (account.answered > training.rounds[-1])  # the model is not made of its score
-    return OwnerOutcome(
-        party.name, terms.records, terms.epsilon, upper(account.spent), clipped, answers, upper(agreement.part.step_epsilon)
-    )
+    promised, step = upper(agreement.setup.terms.promised_epsilon(party.name)), upper(agreement.part.step_epsilon)
+    return OwnerOutcome(party.name, terms.records, promised, upper(account.spent), clipped, answers, step)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parley.durable import create, replace_text
+from parley.durable import create, create_once
 from parley.errors import BrokenChainError, LedgerError
 from parley.ledger import rows, schema
 from parley.ledger.account import Account, Head, Reservation
@@ -25,6 +25,7 @@ from parley.ledger.verification import FULLY, PAGE, Verification, recall
 from parley.ledger.zcdp import largest_rho
 from parley.validate import Floats, exact
 
+SECRET = 32  # bytes
 WAITING = (
     64  # rows that may wait in the -wal file, or 1,000 pages, before they are brought into the file: a plain copy lacks no more
 )
@@ -113,11 +114,12 @@ class Ledger:
 
     @cached_property
     def secret(self) -> bytes:
-        """32 random bytes that belong to this ledger and lie in a file beside it: no backup has them. Lost, they are made anew."""
+        """32 random bytes that belong to this ledger and lie in a file beside it, NAME.secret: `parley owner backup` leaves them out."""
         path = beside(self.path, "secret")
-        if not path.exists():
-            replace_text(path, os.urandom(32).hex())
-        return bytes.fromhex(path.read_text(encoding="ascii"))
+        found = create_once(path, os.urandom(SECRET))
+        if len(found) != SECRET:
+            raise LedgerError(f"{path}: damaged; put it back, or remove it: rounds under way with one noise for all are void then")
+        return found
 
     def hash_at(self, entries: int) -> str | None:
         """The hash that the chain had with this many rows; None if it never had so many, or not since the file has a version."""

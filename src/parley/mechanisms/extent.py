@@ -10,6 +10,7 @@ from parley.mechanisms.mechanism import Mechanism
 from parley.validate import Floats
 
 ROUNDING = 1e-6  # of a limit: more than a grid, a last digit or another machine's library can move it
+UNLIKELY = 1e-12  # how probable it is at most that an honest answer is refused
 
 
 @dataclass(frozen=True, eq=False)

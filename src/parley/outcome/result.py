@@ -16,7 +16,7 @@ from parley.outcome.study import Quality
 from parley.owner import Agreement
 from parley.setup import Setup
 from parley.terms import Terms
-from parley.validate import Floats
+from parley.validate import Floats, upper
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,9 @@ def make_result(
         scores=scores,
         owners=tuple(owners),
         adjacency=REPLACE_ONE,
-        shared_record_epsilon=shared_record_epsilon([o.epsilon for o in terms.owners], terms.privacy.shared_records),
+        shared_record_epsilon=shared_record_epsilon(
+            [upper(terms.promised_epsilon(o.name)) for o in terms.owners], terms.privacy.shared_records
+        ),
         safe_noise=safe_noise,
         released=released,
         seconds=seconds,

@@ -4,7 +4,6 @@ import gc
 import os
 import resource
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -14,8 +13,7 @@ from parley.data.blocks import joined
 from parley.durable import file_version
 from parley.errors import SettingError, TermsError
 from parley.exchange.delivery import Delivery
-from parley.exchange.remote_host import RemoteHost
-from parley.identity.revocation_list import revoked_serials
+from parley.exchange.host_lines import HostLines
 from parley.identity.settings import OwnerSettings
 from parley.identity.trust import check_identity
 from parley.ledger import Ledger
@@ -26,6 +24,7 @@ from parley.serving.call_slots import CallSlots
 from parley.serving.daemon_lock import daemon_lock
 from parley.serving.health import Readiness
 from parley.serving.log import Log
+from parley.serving.maintenance import maintain
 from parley.serving.metrics import LedgerSnapshot, Metrics, MetricSources, Page
 from parley.serving.network import Network
 from parley.serving.reminders import reminders
@@ -34,8 +33,6 @@ from parley.serving.service import OwnerService
 
 CALLS_EACH = 8  # of the calls taken on at once, for one caller; beyond that it is told to come back
 SENDING = 30.0  # seconds that a caller may take to send its message
-LOOK = 1.0  # seconds between two looks at what may have changed
-DAY = 86400.0  # seconds between two reminders of what runs out
 GRACE = 10.0  # seconds for calls under way when the daemon is asked to stop
 
 Initializer = Callable[[], object] | None  # what each worker does before its first call
@@ -53,8 +50,7 @@ def open_delivery(settings: OwnerSettings) -> Delivery | None:
     identity = settings.identity
     if not settings.hosts or identity is None:
         return None
-    revoked = revoked_serials(identity)
-    return Delivery({name: RemoteHost(name, address, identity, revoked=revoked) for name, address in settings.hosts.items()})
+    return Delivery(HostLines(settings.hosts, identity, "owner.toml: hosts"))
 
 
 def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
@@ -105,26 +101,8 @@ def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, l
             server.start()
         gc.freeze()  # what was loaded stays: no answer waits while it is looked through
         log("serving", owner=settings.name, pid=os.getpid(), **reached, **service.chain_end())
-        _maintain(settings, network, service, slots, stop, log)
-
-
-def _maintain(
-    settings: OwnerSettings, network: Network | None, service: OwnerService, slots: CallSlots, stop: threading.Event, log: Log
-) -> None:
-    """Until it is told to stop: follow the certificate's files, end calls that take too long, remember how far the ledger is verified,
-    and say every day what runs out."""
-    warnings = reminders(settings, None if network is None else lambda: network.credentials.certificate)
-    due = time.monotonic()
-    while not stop.is_set():
-        if network is not None:
-            network.credentials.reload()
-        if time.monotonic() >= due:
-            due += DAY
-            for sentence in warnings():
-                log("warning", reason=sentence)
-        stop.wait(LOOK)
-        slots.cancel_overdue()
-        service.remember()
+        warnings = reminders(settings, None if network is None else lambda: network.credentials.certificate)
+        maintain(network, slots, warnings, stop, log, service.remember)
 
 
 def _metric_sources(owner: Owner, acceptances: Acceptances, readiness: Readiness, network: Network | None) -> MetricSources:

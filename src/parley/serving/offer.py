@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from parley.doubts import Doubt, doubts, figures
+from parley.custody import Doubt, facts, key_doubts
+from parley.doubts import doubts, figures
 from parley.errors import CertificateError
+from parley.exchange.host_lines import host_key
 from parley.identity.certificates import fingerprint, names, read_certificate
 from parley.identity.settings import Identity, OwnerSettings
 from parley.identity.trust import require_private, trusted_certificate
@@ -54,6 +56,7 @@ class Offer:
             "promise": list(self.promise),
             "figures": figures(self.agreement),
             "doubts": [vars(doubt) for doubt in self.doubts],
+            "hosts": facts(terms),
         }
 
 
@@ -66,7 +69,8 @@ def consider(terms: Terms, settings: OwnerSettings, certificate: Path | None = N
     owner = open_owner(settings, accepting=terms.hash)
     warning = ledger_warning(settings.ledger)
     agreement = owner.prepare(terms)
-    said, found = promise(owner, agreement, key, relay), doubts(owner, agreement)
+    keys = {host.name for host in terms.hosts if host_key(host, settings.hosts, "owner.toml: hosts") is not None}
+    said, found = promise(owner, agreement, key, relay), [*doubts(owner, agreement), *key_doubts(terms, keys, "owner.toml")]
     return Offer(settings, owner, agreement, key, relay, tuple(said), tuple(found), warning)
 
 

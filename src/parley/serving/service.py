@@ -8,13 +8,12 @@ and whether its table can be read.
 """
 
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from parley.errors import DataError, ParleyError, Refusal, Unavailable, UnknownTerms
+from parley.errors import ParleyError, Unavailable, UnknownTerms
 from parley.exchange import messages
 from parley.exchange.delivery import Delivery, answer_or_deliver
 from parley.exchange.messages import AccountStatement
@@ -23,6 +22,7 @@ from parley.ledger.account import Head
 from parley.owner import Agreement, Owner
 from parley.serving.acceptance import Acceptances, Caller
 from parley.serving.log import Log
+from parley.serving.replies import Replies, caller_facts, loggable
 from parley.version import __version__
 
 STRANGER = "nobody at this owner accepted these terms for this learner"  # the same whether the terms or the caller are unknown
@@ -41,6 +41,7 @@ class OwnerService:
 
     def __init__(self, owner: Owner, acceptances: Acceptances, log: Log, delivery: Delivery | None = None) -> None:
         self._owner, self._acceptances, self._log, self._delivery = owner, acceptances, log, delivery
+        self._replies = Replies(log, messages.write_refusal, TROUBLE)
         self._opening = threading.Lock()
         self.longest_question = 0  # bytes of numbers that a question may have, by the terms in use
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -58,7 +59,7 @@ class OwnerService:
         except Exception as error:  # the disk's, the system's: its text could name places
             self._log.rate_limited("trouble", reason=type(error).__name__)
             return messages.write_refusal(Unavailable(TROUBLE))
-        self._log.rate_limited("stranger", **_caller_facts(caller))
+        self._log.rate_limited("stranger", **caller_facts(caller))
         return messages.write_refusal(UnknownTerms(STRANGER))
 
     def prepare(self) -> None:
@@ -72,7 +73,7 @@ class OwnerService:
                 self._open_agreement(terms)
                 self._log("ready", terms=terms)
             except (ParleyError, OSError) as error:
-                self._log("not-ready", terms=terms, reason=_loggable(error))
+                self._log("not-ready", terms=terms, reason=loggable(error))
 
     def ask(self, content: bytes, caller: Caller, hung_up: HungUp = lambda: False) -> bytes:
         """The stored answer to the query in this message, or a refusal. For a caller that has `hung_up` meanwhile nothing is begun."""
@@ -93,7 +94,7 @@ class OwnerService:
             facts |= _head_facts(account.head)
             return messages.write_answer(answer, AccountStatement.of(account))
 
-        return self._reply("answer", caller, work)
+        return self._replies.reply("answer", caller, work)
 
     def statement(self, content: bytes, caller: Caller) -> bytes:
         """Where an agreement stands, for its learner, and which hash the chain had at the number of rows that it asks about."""
@@ -107,7 +108,7 @@ class OwnerService:
             facts |= _head_facts(account.head)
             return messages.write_statement(self._owner.name, AccountStatement.of(account, then))
 
-        return self._reply("standing", caller, work)
+        return self._replies.reply("standing", caller, work)
 
     def remember(self) -> None:
         """Let the ledger verify and remember how far it is; a trouble is logged, and every question meets it again."""
@@ -115,7 +116,7 @@ class OwnerService:
             try:
                 self._owner.ledger.remember()
             except (ParleyError, OSError) as error:
-                self._log.rate_limited("ledger-trouble", reason=_loggable(error))
+                self._log.rate_limited("ledger-trouble", reason=loggable(error))
 
     def chain_end(self) -> dict[str, Any]:
         """Where the ledger's chain ends, for the log; nothing if the ledger cannot be read."""
@@ -149,39 +150,10 @@ class OwnerService:
                 reason="the ledger did not know the table of these terms: the one that is there now is recorded",
             )
 
-    def _reply(self, event: str, caller: Caller, work: Callable[[dict[str, Any]], bytes]) -> bytes:
-        began, facts = time.perf_counter(), _caller_facts(caller)
-        try:
-            reply = work(facts)
-        except Refusal as refusal:
-            event, reply = "refusal", messages.write_refusal(refusal)
-            facts["code"] = refusal.code
-        except ParleyError as error:
-            event, reply = "trouble", messages.write_refusal(Unavailable(TROUBLE))
-            facts["reason"] = _loggable(error)
-        except Exception as error:  # whatever else went wrong: its text could quote anything
-            event, reply = "trouble", messages.write_refusal(Unavailable(TROUBLE))
-            facts["reason"] = type(error).__name__
-        self._log(event, **facts, ms=round(1e3 * (time.perf_counter() - began), 1))
-        return reply
-
-
-def _caller_facts(caller: Caller) -> dict[str, Any]:
-    """Who it is and where from, for the log."""
-    who = {"caller": "relay" if caller.relay else ",".join(caller.names)}
-    return {**who, "peer": caller.peer} if caller.peer else who
-
 
 def _head_facts(head: Head | None) -> dict[str, Any]:
     """The end of the ledger's chain, for the log: who keeps it can tell an older copy of the ledger."""
     return {} if head is None else {"entries": head.entries, "head": head.hash}
-
-
-def _loggable(error: ParleyError | OSError) -> str:
-    """What a log may say of an error: about a table only that it does not fit, not where or how (parley owner accept tells a person)."""
-    if isinstance(error, OSError):
-        return type(error).__name__
-    return "the table does not fit the terms, or changed" if isinstance(error, DataError) else str(error)
 
 
 def open_agreement(owner: Owner, acceptances: Acceptances, terms: str) -> Agreement:

@@ -2,11 +2,13 @@
 
 from parley.terms.agreement import FORMAT, Terms, held_out_records, load_terms, training_records
 from parley.terms.file import write_terms
-from parley.terms.sections import PARTY, Learning, Model, OwnerTerms, Privacy, PrivacyCost
+from parley.terms.sections import PARTY, Fingerprint, Host, Learning, Model, OwnerTerms, Privacy, PrivacyCost
 
 __all__ = [
     "FORMAT",
     "PARTY",
+    "Fingerprint",
+    "Host",
     "Learning",
     "Model",
     "OwnerTerms",

@@ -113,6 +113,9 @@ class Terms(Section):
     def _can_share(self) -> None:
         """Refuse noise for all without three parties to draw it, and hosts with nothing to do."""
         names = [host.name for host in self.hosts]
+        keys = [host.key for host in self.hosts if host.key is not None]
+        if len(set(keys)) < len(keys):
+            raise ValueError("hosts.key|expected different keys: who holds the key of two hosts reads every answer")
         if not self.shared and names:
             raise ValueError("hosts|expected none: they draw the noise where privacy.noise = 'shared'")
         if self.shared and len(set(names)) != HOSTS:
@@ -223,7 +226,8 @@ class Terms(Section):
     ) -> "Terms":
         """These terms with some keys changed, checked like any others (`TermsError`).
 
-        `hosts` are the names of all; `everyone` changes all owners alike, `owners` some by their names; with `only`, these owners remain.
+        `hosts` are the names of all (who hosts already keeps its key); `everyone` changes all owners alike, `owners` some by their names;
+        with `only`, these owners remain.
 
         >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "privacy": {"clip": 1.0},
         ...                          "owners": [{"name": "a", "records": 10, "epsilon": 1.0}]})
@@ -231,7 +235,8 @@ class Terms(Section):
         5
         """
         sections = {"model": model, "learning": learning, "privacy": privacy}
-        named = self.hosts if hosts is None else tuple({"name": name} for name in hosts)
+        keys = {host.name: host for host in self.hosts}
+        named = self.hosts if hosts is None else tuple(keys.get(name, {"name": name}) for name in hosts)
         content: dict[str, Any] = {"title": self.title if title is None else title, "hosts": named}
         for name, update in sections.items():
             section = getattr(self, name)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal, NoReturn, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from parley.terms.catalogue import ALGORITHMS, MECHANISMS, MODELS, AlgorithmFacts, Task
@@ -28,6 +28,14 @@ Name = Annotated[str, Field(min_length=1, max_length=200, strict=True)]
 Share = Annotated[float, Field(gt=0, le=1, strict=True)]
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 Interval = tuple[Finite, Finite]
+
+
+def _digits(value: Any) -> Any:
+    """A fingerprint as it is printed, without the blanks between its groups."""
+    return "".join(value.split()).lower() if isinstance(value, str) else value
+
+
+Fingerprint = Annotated[str, BeforeValidator(_digits), Field(pattern=r"^[0-9a-f]{64}$", strict=True)]  # of a key
 
 PARTY = r"^[A-Za-z0-9_-]([A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$"  # what an owner may be called, and anybody on the wire
 
@@ -287,6 +295,10 @@ class OwnerTerms(Section):
 
 
 class Host(Section):
-    """One of three parties that add up the owners' shares and draw the noise; it may be an owner, or the learner."""
+    """One of three parties that add up the owners' shares and draw the noise; it may be an owner, or the learner.
+
+    With `key`, the fingerprint that `parley certs show` prints, it is known by its key: whatever the authority signs, nobody else is it.
+    """
 
     name: Annotated[str, Field(pattern=PARTY, strict=True)]
+    key: Fingerprint | None = None
