@@ -208,7 +208,7 @@ def _draw(bench: _Bench, figure: int, tables: dict[str, pd.DataFrame]) -> Figure
     accuracy = bench.accuracies("one noise", "l1", epsilon)[0]
     how = "no noise" if epsilon is None else f"ε = {epsilon:g} a step, {total_epsilon('l1', epsilon, bench.epochs):.3g} in all"
     pictures = [(str(digit), weights) for digit, weights in enumerate(bench.weights("one noise", "l1", epsilon))]
-    return digit_figures.pictures(pictures, f"Weights of the ten digits, one noise for all: {how}, {accuracy:.1f} % right")
+    return digit_figures.pictures(pictures, f"Weights of the ten digits, three owners together: {how}, {accuracy:.1f} % right")
 
 
 def _find(result: Reproduction, bench: _Bench) -> None:
