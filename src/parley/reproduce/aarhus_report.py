@@ -1,0 +1,238 @@
+"""Tables 3 to 6 and figures 5 to 9 of A (`collaborative_descent`), published beside ours."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import joblib
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy.stats import ks_2samp
+
+from parley.errors import SettingError
+from parley.learning.train import Progress
+from parley.report import digit_figures
+from parley.reproduce.collaborative_descent import (
+    CLIPS,
+    DELTA,
+    EPOCHS,
+    EPSILONS,
+    NO_NOISE,
+    OWNERS,
+    PUBLISHED,
+    SOFTMAX_CLIP,
+    SOFTMAX_STEP,
+    TABLES,
+    Cell,
+    Norm,
+    Who,
+    fit_clip,
+    no_noise,
+    step_epsilon,
+    total_epsilon,
+    with_other_batches,
+)
+from parley.reproduce.digits import Digits
+from parley.validate import Floats, whole
+
+CURVES: dict[int, Norm] = {5: "l1", 6: "l2"}
+FIGURES = (5, 6, 7, 8, 9)
+COMPARED: dict[Norm, float] = {"l1": 0.3, "l2": 0.06}  # where the law together is held against the law alone
+SILENT_RUNS, SOFTMAX_RUNS = 3, 3
+
+Outcome = tuple[Floats, Floats]  # accuracies of all runs, the first run's model
+
+
+@dataclass(frozen=True, eq=False)
+class Reproduction:
+    """Figures by their number in A, the tables behind them, and published beside ours."""
+
+    figures: dict[int, Figure] = field(default_factory=dict)
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    findings: list[list[str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def reproduce(
+    digits: Digits,
+    tables: Sequence[int],
+    figures: Sequence[int],
+    runs: int = 10,
+    epochs: int = EPOCHS,
+    jobs: int = 1,
+    progress: Progress = lambda done, total: None,
+) -> Reproduction:
+    """These tables and figures of A."""
+    for kind, numbers, known in (("table", tables, tuple(TABLES)), ("figure", figures, FIGURES)):
+        for number in numbers:
+            if number not in known:
+                raise SettingError(f"--{kind} {number}: expected one from {known[0]} to {known[-1]}")
+    bench = _Bench(digits, whole(runs, "runs"), whole(epochs, "epochs"), jobs, progress)
+    for number in (*tables, *(n for figure in figures for n in _behind(figure))):
+        who, norm = TABLES[number]
+        bench.want(norm, who)
+    if set(figures) & {7, 8}:
+        bench.want_pictures()
+    bench.run()
+    result = Reproduction(notes=bench.notes())
+    for number in sorted({*tables, *(n for figure in figures for n in _behind(figure))}):
+        result.tables[f"table-{number}"] = _table(bench, number)
+    for figure in figures:
+        result.figures[figure] = _draw(bench, figure, result.tables)
+    _find(result, bench)
+    return result
+
+
+def _behind(figure: int) -> tuple[int, ...]:
+    """The tables that a figure draws."""
+    return {5: (3, 5), 6: (4, 6), 9: (5,)}.get(figure, ())
+
+
+class _Bench:
+    """All runs that are wanted, each made once: first those that the clips are fitted to."""
+
+    def __init__(self, digits: Digits, runs: int, epochs: int, jobs: int, progress: Progress) -> None:
+        self.digits, self.runs, self.epochs = digits, runs, epochs
+        self._jobs, self._progress = whole(jobs, "jobs"), progress
+        self._wanted: dict[tuple[Who, Norm, float | None], int] = {}
+        self._outcomes: dict[Cell, Outcome] = {}
+        self.clips: dict[Norm, float] = {}
+
+    def want(self, norm: Norm, who: Who) -> None:
+        """A table's cells: with noise, without, softmax at the same cost, and where there are several owners, with their own noise."""
+        for other in {who, "softmax", *(["own noise"] if who == "one noise" else [])}:
+            for epsilon in EPSILONS[norm]:
+                self._wanted[other, norm, epsilon] = SOFTMAX_RUNS if other == "softmax" else self.runs  # type: ignore[index]
+        self._wanted[who, norm, None] = SILENT_RUNS
+
+    def want_pictures(self) -> None:
+        """Of A's figures 7 and 8."""
+        self._wanted.setdefault(("one noise", "l1", None), SILENT_RUNS)
+        self._wanted.setdefault(("one noise", "l1", 0.2), self.runs)
+
+    @property
+    def compared(self) -> list[Norm]:
+        """Norms in which runs alone and runs together are both wanted."""
+        return [norm for norm in CLIPS if all((who, norm, COMPARED[norm]) in self._wanted for who in ("alone", "one noise"))]
+
+    def cells(self, who: Who, norm: Norm, epsilon: float | None, runs: int) -> list[Cell]:
+        """The runs of one place of a table; without noise, and where laws are compared, each with batches of its own."""
+        cell = Cell(who, norm, epsilon, self.clips[norm], min(runs, self.runs), epochs=self.epochs)
+        return with_other_batches(cell) if epsilon is None else [cell]
+
+    def law(self, who: Who, norm: Norm) -> list[Cell]:
+        """Runs that share nothing, neither noise nor batches; those of different parties neither."""
+        cell = Cell(who, norm, COMPARED[norm], self.clips[norm], self.runs, epochs=self.epochs)
+        shift = 1000 * (1 + ("alone", "one noise").index(who))
+        return [replace(one, batch_seed=shift + one.batch_seed) for one in with_other_batches(cell)]
+
+    def run(self) -> None:
+        norms = sorted({norm for _, norm, _ in self._wanted})
+        silent = [no_noise(norm, clip, self.epochs) for norm in norms for clip in CLIPS[norm]]
+        self._measure(silent)
+        for norm in norms:
+            tried = [float(self._outcomes[no_noise(norm, clip, self.epochs)][0][0]) for clip in CLIPS[norm]]
+            self.clips[norm] = fit_clip(CLIPS[norm], np.array(tried))
+        cells = [cell for key, runs in self._wanted.items() for cell in self.cells(*key, runs)]
+        self._measure([*cells, *(cell for norm in self.compared for who in NO_NOISE for cell in self.law(who, norm))])  # type: ignore[arg-type]
+
+    def _measure(self, cells: Iterable[Cell]) -> None:
+        new = list(dict.fromkeys(cell for cell in cells if cell not in self._outcomes))
+        tasks = (joblib.delayed(cell.measure)(self.digits) for cell in new)
+        found = joblib.Parallel(n_jobs=self._jobs, return_as="generator")(tasks)
+        for done, (cell, outcome) in enumerate(zip(new, found, strict=True), 1):
+            self._outcomes[cell] = outcome
+            self._progress(done, len(new))
+
+    def accuracies(self, who: Who, norm: Norm, epsilon: float | None) -> Floats:
+        cells = self.cells(who, norm, epsilon, self._wanted[who, norm, epsilon])
+        return np.concatenate([self._outcomes[cell][0] for cell in cells])
+
+    def wanted(self, who: Who, norm: Norm) -> bool:
+        return (who, norm, None) in self._wanted
+
+    def laws(self, who: Who, norm: Norm) -> Floats:
+        return np.concatenate([self._outcomes[cell][0] for cell in self.law(who, norm)])
+
+    def weights(self, who: Who, norm: Norm, epsilon: float | None) -> Floats:
+        """The first run's pixels' weights [10, 784]."""
+        cell = self.cells(who, norm, epsilon, self._wanted[who, norm, epsilon])[0]
+        return self._outcomes[cell][1][:, :-1]
+
+    def notes(self) -> list[str]:
+        kind = "MNIST" if self.digits.real else "SYNTHETIC digits: mnist.npz is not at hand"
+        count = len(self.digits.images)
+        lines = [f"{kind}, {count:,} images to learn from; {self.epochs} epochs of {count // 3:,} images a batch; {self.runs} runs"]
+        for norm, clip in sorted(self.clips.items()):
+            how = "the nearest tried to" if clip in (CLIPS[norm][0], CLIPS[norm][-1]) else "fitted to"
+            lines.append(
+                f"{norm.upper()}: clip C = {clip:g} with pixels from 0 to 1, {how} {NO_NOISE['alone']} % without noise "
+                "(the report prints neither clip nor scaling)"
+            )
+        lines.append(
+            f"softmax: at the same total ε and δ = {DELTA:g}, Gaussian noise, all records in each of 40 steps, momentum, "
+            f"step {SOFTMAX_STEP:g}, clip {SOFTMAX_CLIP:g}; mean of {SOFTMAX_RUNS} runs"
+        )
+        return lines
+
+
+def _table(bench: _Bench, number: int) -> pd.DataFrame:
+    who, norm = TABLES[number]
+    rows = []
+    for place, epsilon in enumerate(EPSILONS[norm]):
+        ours = bench.accuracies(who, norm, epsilon)
+        row = {
+            "epsilon": epsilon,
+            "step": step_epsilon(norm, epsilon),
+            "total": total_epsilon(norm, epsilon, bench.epochs),
+            "published": PUBLISHED[number][place],
+            "ours": float(ours.mean()),
+            "sd": float(ours.std(ddof=1)) if len(ours) > 1 else float("nan"),
+        }
+        if who == "one noise":
+            row["own_noise"] = float(bench.accuracies("own noise", norm, epsilon).mean())
+        rows.append({**row, "softmax": float(bench.accuracies("softmax", norm, epsilon).mean())})
+    return pd.DataFrame(rows)
+
+
+def _draw(bench: _Bench, figure: int, tables: dict[str, pd.DataFrame]) -> Figure:
+    if figure in CURVES:
+        norm = CURVES[figure]
+        alone, together = (tables[f"table-{number}"] for number in _behind(figure))
+        silent = {who: float(bench.accuracies(who, norm, None).mean()) for who in ("alone", "one noise")}
+        return digit_figures.curves(alone, together, silent, NO_NOISE, f"Digits told apart, {norm.upper()} clip")
+    if figure == 9:
+        rows = [(f"ε = {e:g}", bench.weights("one noise", "l1", e)[0]) for e in EPSILONS["l1"]]
+        return digit_figures.pictures(rows, "The weights of digit 0 as ε rises")
+    epsilon = None if figure == 7 else 0.2
+    accuracy = bench.accuracies("one noise", "l1", epsilon)[0]
+    how = "no noise" if epsilon is None else f"ε = {epsilon:g} a step, {total_epsilon('l1', epsilon, bench.epochs):.3g} in all"
+    pictures = [(str(digit), weights) for digit, weights in enumerate(bench.weights("one noise", "l1", epsilon))]
+    return digit_figures.pictures(pictures, f"Weights of the ten digits, three owners together: {how}, {accuracy:.1f} % right")
+
+
+def _find(result: Reproduction, bench: _Bench) -> None:
+    """What A claims, and whether it holds here."""
+    for who, norm in TABLES.values():
+        if bench.wanted(who, norm):
+            ours = bench.accuracies(who, norm, None)
+            result.findings.append([f"{norm.upper()}, {who}: no noise, %", f"{NO_NOISE[who]:.2f}", f"{ours.mean():.2f}"])
+    for number in TABLES:
+        table = result.tables.get(f"table-{number}")
+        if table is not None:
+            apart = table["ours"] - table["published"]
+            what = f"table {number}: ours less published, points: from, to, mean"
+            result.findings.append([what, "0", f"{apart.min():+.1f}, {apart.max():+.1f}, {apart.mean():+.1f}"])
+            gain = (table["softmax"] - table["published"]).min()
+            result.findings.append([f"table {number}: softmax at equal total ε, least gain, points", "–", f"{gain:+.1f}"])
+    for norm in bench.compared if bench.runs > 1 else ():
+        alone, together = bench.laws("alone", norm), bench.laws("one noise", norm)
+        p = float(ks_2samp(alone, together).pvalue)
+        result.tables[f"law-{norm}"] = pd.DataFrame({"alone": alone, "together": together})
+        result.findings.append(
+            [
+                f"{norm.upper()}, ε = {COMPARED[norm]:g}: alone, {OWNERS} owners together, {bench.runs} runs each (KS test's p)",
+                "the same law",
+                f"{alone.mean():.1f} ± {alone.std(ddof=1):.1f}, {together.mean():.1f} ± {together.std(ddof=1):.1f} ({p:.2g})",
+            ]
+        )
