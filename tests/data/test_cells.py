@@ -55,7 +55,8 @@ CELLS = [
     *(date(2020, 1, 1), datetime(2020, 1, 1), pd.Timestamp("2020-01-01"), np.datetime64("2020-01-01"), np.datetime64("2020-01-01", "ns")),
     *(NOON, NOON.astimezone(timezone(timedelta(hours=1))), pd.Timestamp(NOON), pd.Timestamp(NOON).tz_convert("Europe/Paris")),
     *(timedelta(1), pd.Timedelta(1, "D"), np.timedelta64(1, "D"), np.timedelta64(5, "ns")),
-    *("OWN", Home.OWN, Shout("OWN"), Shout("RENT"), np.str_("OWN"), "OWN\0", "RENT", "printed", "", " 1 ", "nan", "None", "inf", " ", " n/a", "True"),
+    *("OWN", Home.OWN, Shout("OWN"), Shout("RENT"), np.str_("OWN"), "OWN\0", "RENT", "printed", "", " 1 ", "nan", "None", "inf"),
+    *(" ", " n/a", "True"),
     *(b"OWN", Grade.A, uuid.UUID(int=1), pd.Interval(0, 1), pd.Interval(0.0, 1.0), pd.Interval(0.5, 1), pd.Period("2020-01")),
     *("x" * LONGEST, "x" * LONGEST + "y", ("a", 1), object(), [1], {"a": 1}),
 ]  # fmt: skip

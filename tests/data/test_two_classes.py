@@ -11,11 +11,12 @@ from parley.errors import DataError
 from parley.outcome import load_model
 from samples import make_terms
 
+BOTH = ["sick", "well", "well", "sick"]
 SIGNS = [1.0, -1.0, -1.0, 1.0]
 WAYS = {
     "positive": ({"positive": "sick"}, ["sick", "well", "unknown", "sick"], "'sick' counts as 1, every other name as 0"),
-    "a list": ({"positive": "sick", "categories": {"y": ["sick", "well"]}}, ["sick", "well", "well", "sick"], "'sick' counts as 1, 'well' as 0"),
-    "a list the other way": ({"categories": {"y": ["well", "sick"]}}, ["sick", "well", "well", "sick"], "'sick' counts as 1, 'well' as 0"),
+    "a list": ({"positive": "sick", "categories": {"y": ["sick", "well"]}}, BOTH, "'sick' counts as 1, 'well' as 0"),
+    "a list the other way": ({"categories": {"y": ["well", "sick"]}}, BOTH, "'sick' counts as 1, 'well' as 0"),
     "truth": ({}, [True, False, False, True], "1 (or True) counts as 1, 0 (or -1, False) as 0"),
     "truth in text": ({}, ["True", "False", "false", "TRUE"], "1 (or True) counts as 1"),
     "truth by name": ({"positive": "False"}, [False, True, "true", "False"], "'False' counts as 1, every other name as 0"),
