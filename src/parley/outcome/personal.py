@@ -18,21 +18,21 @@ ALONE, JOINT = "no model", "the joint model"
 
 
 def own_model(agreement: Agreement) -> RidgeModel:
-    """What the owner gets without the others: its own training rows, a ridge that cross-validation chose, no noise."""
-    return _ridge(agreement).best([_nothing(agreement)])
+    """What the owner gets without the others: its own training rows, pulled towards no model as cross-validation says, no noise."""
+    return _ridge(agreement).average([_nothing(agreement)])
 
 
 def personal_model(agreement: Agreement, joint: Floats) -> RidgeModel:
-    """The joint model [P] and the owner's own training rows together: a ridge towards the joint model, its weight by cross-validation, the
+    """The joint model [P] and the owner's own training rows together: ridges towards the joint model, weighed by cross-validation, the
     intercept with it or free, since owners differ most in how common things are. Where the rows say that the joint model is of no use,
-    it is the model alone.
+    the model alone is what counts.
 
     The joint model has seen these rows too, through noise and among all others, which makes it look a little better than it is.
     """
     ways = [Centre(JOINT, joint, free=False), _nothing(agreement)]
     if agreement.setup.preparation.model.has_intercept:
         ways.insert(1, Centre(JOINT, joint, free=True))
-    return _ridge(agreement).best(ways)
+    return _ridge(agreement).average(ways)
 
 
 def alone(terms: Terms, owner: Owner) -> Floats:

@@ -1,6 +1,6 @@
 """An owner's own verdict: the joint model, its own and its personal one, on its own held-out rows. For its eyes only."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from parley.data import Design
 from parley.errors import ModelError
 from parley.outcome.metrics import Metrics, task_metrics
 from parley.outcome.model import JointModel
-from parley.outcome.personal import own_model, personal_model
+from parley.outcome.personal import JOINT, own_model, personal_model
 from parley.owner import Owner
 from parley.terms import Terms
 from parley.validate import Floats
@@ -59,7 +59,7 @@ class Verdict:
     joint_gain: Estimate
     personal_gain: Estimate
     one_class: bool = False  # whether the owner's training rows show a single class, so that alone it can tell nothing apart
-    weight: float = field(default=np.inf)  # in records, of the joint model in the personal one
+    joint_share: float = 1.0  # of the personal model: of what was pulled towards the joint one
 
     @property
     def cost_together(self) -> float:
@@ -84,6 +84,7 @@ class Verdict:
             "gain": self.gain,
             "joint_gain": self.joint_gain.to_json(),
             "personal_gain": self.personal_gain.to_json(),
+            "joint_share": self.joint_share,
         }
 
     def row_to_json(self) -> dict[str, Any]:
@@ -116,7 +117,7 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
         joint_gain=Estimate.of(losses["alone"] - losses["together"]),
         personal_gain=Estimate.of(losses["alone"] - losses["personal"]),
         one_class=preparation.model.classifies and _one_class(agreement.tables.train.in_memory()),
-        weight=personal.weight,
+        joint_share=personal.shares[JOINT],
     )
 
 

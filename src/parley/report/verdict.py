@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from parley.numerals import number
 from parley.outcome.ridge import RidgeModel
 from parley.outcome.verdict import FEW, Estimate, Verdict
@@ -65,13 +63,8 @@ def owners_sentence(verdicts: Sequence[Verdict]) -> str:
 
 def personal_sentence(owner: str, how: RidgeModel) -> str:
     """How a personal model came about."""
-    if not np.isfinite(how.weight):
-        return f"{owner}'s personal model is the joint model as it is: its own rows ask for no change."
-    weight = f"{how.weight:,.0f}" if how.weight >= 1 else f"{how.weight:.1f}"
-    return (
-        f"{owner}'s personal model: its own rows pulled towards {how.centre}, which counts for {weight} records; "
-        f"cost {number(how.loss)} in cross-validation."
-    )
+    parts = " and ".join(f"{share:.0%} pulled towards {centre}" for centre, share in how.shares.items() if share >= 0.005)
+    return f"{owner}'s personal model: its own rows, {parts}; cost {number(how.loss)} in cross-validation."
 
 
 def _interval(estimate: Estimate) -> str:
