@@ -7,10 +7,13 @@ like everybody's, so whatever travels is eps_l-DP; noiseless own rows enter only
 Formal guarantee: none. Both are functions of private rows without noise.
 """
 
+import numpy as np
+
 from parley.errors import ModelError
 from parley.outcome.model import JointModel, make_model
 from parley.outcome.ridge import Centre, Ridge, RidgeModel
 from parley.owner import Agreement, Owner
+from parley.setup import Setup
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -19,7 +22,7 @@ ALONE, JOINT = "no model", "the joint model"
 
 def own_model(agreement: Agreement) -> RidgeModel:
     """What the owner gets without the others: its own training rows, pulled towards no model as cross-validation says, no noise."""
-    return _ridge(agreement).average([_nothing(agreement)])
+    return _ridge(agreement).average([nothing(agreement.setup)])
 
 
 def personal_model(agreement: Agreement, joint: Floats) -> RidgeModel:
@@ -29,10 +32,7 @@ def personal_model(agreement: Agreement, joint: Floats) -> RidgeModel:
 
     The joint model has seen these rows too, through noise and among all others, which makes it look a little better than it is.
     """
-    ways = [Centre(JOINT, joint, free=False), _nothing(agreement)]
-    if agreement.setup.preparation.model.has_intercept:
-        ways.insert(1, Centre(JOINT, joint, free=True))
-    return _ridge(agreement).average(ways)
+    return _ridge(agreement).average(centres(agreement.setup, joint))
 
 
 def alone(terms: Terms, owner: Owner) -> Floats:
@@ -53,6 +53,14 @@ def _ridge(agreement: Agreement) -> Ridge:
     return Ridge(agreement.setup.objective, agreement.setup.preparation, agreement.tables.train.in_memory())
 
 
-def _nothing(agreement: Agreement) -> Centre:
-    start = agreement.setup.objective.start(agreement.setup.preparation)
-    return Centre(ALONE, 0 * start, free=agreement.setup.preparation.model.has_intercept)
+def centres(setup: Setup, joint: Floats) -> list[Centre]:
+    """What a personal model may be pulled to."""
+    ways = [Centre(JOINT, joint, free=False), nothing(setup)]
+    if setup.preparation.model.has_intercept:
+        ways.insert(1, Centre(JOINT, joint, free=True))
+    return ways
+
+
+def nothing(setup: Setup) -> Centre:
+    """No model: what the model alone is pulled to."""
+    return Centre(ALONE, np.zeros(setup.parameters), free=setup.preparation.model.has_intercept)

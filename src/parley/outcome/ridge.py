@@ -72,11 +72,11 @@ class Ridge:
         thetas = [self._path(learned, ways) for learned, _ in parts]
         losses = np.empty((len(ways), len(some)))
         for found, (_, judged) in zip(thetas, parts, strict=True):
-            losses[:, judged] = [self._plain.record_losses(self.rows.where(some[judged]), theta) for theta in found]
+            losses[:, judged] = [self.plain.record_losses(self.rows.where(some[judged]), theta) for theta in found]
         share = _shares(losses, 2 * float(losses.mean(axis=1).min()) if self.objective.quadratic else 1.0)
         own = np.empty(len(some))
         for found, (_, judged) in zip(thetas, parts, strict=True):
-            own[judged] = self._plain.record_losses(self.rows.where(some[judged]), share @ np.array(found))
+            own[judged] = self.plain.record_losses(self.rows.where(some[judged]), share @ np.array(found))
         names = list(dict.fromkeys(centre.name for centre in centres))
         by_centre = {name: float(share[[way[0].name == name for way in ways]].sum()) for name in names}
         error = float(own.std(ddof=1) / np.sqrt(len(own))) if len(own) > 1 else np.inf
@@ -90,7 +90,8 @@ class Ridge:
         return _pulled(self._rounded, rows, centre.theta, pull, centre.theta if start is None else start)
 
     @property
-    def _plain(self) -> Objective:
+    def plain(self) -> Objective:
+        """The loss without the terms' penalty."""
         return replace(self.objective, regularisation=0.0)
 
     @property
