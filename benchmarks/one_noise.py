@@ -35,7 +35,7 @@ from parley.data import split_consecutive
 from parley.forecasting.expectation import expect
 from parley.forecasting.forecast import Forecast
 from parley.forecasting.pilot import open_pilot
-from parley.outcome.verdict import alone
+from parley.outcome import alone
 from parley.report.figures import ALONE, GRID, INK, LIMIT, MUTED, TOGETHER
 from parley.validate import Floats
 

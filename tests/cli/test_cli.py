@@ -236,6 +236,24 @@ def test_an_owner_scores_the_joint_model_for_itself(folder):
     assert "no owner is called 'c'" in str(CliRunner().invoke(app, [*arguments, "c"]).exception)
 
 
+def test_all_owners_are_scored_at_once_and_a_personal_model_is_saved(folder):
+    CliRunner().invoke(app, ["train", str(folder / "terms.toml"), "--seed", "1", "--save", str(folder / "m.json")])
+    files = [str(folder / "m.json"), str(folder / "terms.toml")]
+    content = json.loads(CliRunner().invoke(app, ["score", *files, "--all", "--json"]).stdout)
+    assert [owner["name"] for owner in content["owners"]] == ["a", "b"]
+    for owner in content["owners"]:
+        for model in ("together", "alone", "personal"):
+            assert owner[model]["low"] <= owner[model]["mean"] <= owner[model]["high"]
+    shown = CliRunner().invoke(app, ["score", *files, "--all"]).output
+    assert "This is a verdict on" not in shown
+    assert "of 2 owners on their own rows" in " ".join(shown.split())
+    assert "expected one of the two" in str(CliRunner().invoke(app, ["score", *files]).exception)
+    run = CliRunner().invoke(app, ["refine", *files, "--owner", "b", "--save", str(folder / "own.json"), "--json"])
+    assert json.loads(run.stdout)["saved"] == str(folder / "own.json")
+    again = json.loads(CliRunner().invoke(app, ["score", str(folder / "own.json"), files[1], "--owner", "b", "--json"]).stdout)
+    assert again["cost_together"] == pytest.approx(content["owners"][1]["personal"]["mean"])
+
+
 SCORED = TERMS.replace("clip = 4.0", "clip = 4.0\nscore_epsilon = 0.25").replace("radius", "bounds = { y = [-3, 3] }\nradius")
 
 

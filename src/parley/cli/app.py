@@ -58,6 +58,12 @@ PARTS = {
         "Is the joint model better for us? Scored on the owner's own held-out rows, beside the model it can train alone.",
         reads_terms=True,
     ),
+    "refine": Part(
+        "refine",
+        "refine_command",
+        "Make the joint model your own: pull it towards your rows as far as they say that your customers differ.",
+        reads_terms=True,
+    ),
     "budget": Part("budget", "budget_app", "What an epsilon means, what releases cost together, how much noise a budget needs."),
     "reproduce": Part("reproduce", "reproduce_app", "A source document's numbers again: published beside recomputed."),
     "owner": Part(

@@ -10,9 +10,12 @@ from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.forecasting import Forecast, Proposal, ReleasedMoments, Source, Stated, compare_noise, forecast
 from parley.forecasting import plan as make_plan
+from parley.forecasting.inside import inside_view
+from parley.owner import Owner
 from parley.report import figures
 from parley.report import forecast as said
 from parley.report import noise as kinds
+from parley.report.verdict import INSIDE
 from parley.terms import load_terms, write_terms
 
 
@@ -44,6 +47,14 @@ def forecast_command(
     write: Annotated[
         Path | None, typer.Option(metavar="TERMS2", help="With --plan: write terms with the best choice, ready for parley train.")
     ] = None,
+    inside: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TABLE",
+            help="For an owner's own eyes: its table. What would joining add for its own customers? Nothing leaves. Needs --owner.",
+        ),
+    ] = None,
+    owner: Annotated[str | None, typer.Option(metavar="NAME", help="With --inside: whose table it is.")] = None,
     seed: Annotated[int, typer.Option(help="Of the pilot's resampling and runs.")] = 0,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -62,6 +73,19 @@ def forecast_command(
     if (delta is not None or write is not None) and not plan:
         raise SettingError("--delta, --write: expected --plan beside them")
     known = source(pilot, moments, assume)
+    if (inside is None) != (owner is None):
+        raise SettingError("--inside TABLE, --owner NAME: expected both or neither")
+    if inside is not None and owner is not None:
+        with progress_bar("own rows, judged") as progress:
+            view = inside_view(terms, Owner(owner, str(inside)), known, seed, progress=progress)
+        if as_json:
+            print_json(view.to_json() | {"terms_hash": terms.hash})
+            return
+        console.print(terminal_table(said.inside_rows(view)))
+        for sentence in said.inside_sentences(view):
+            console.print(f"\n{sentence}", soft_wrap=True)
+        console.print(INSIDE, style="dim")
+        return
     with progress_bar("resampling the pilot") as progress:
         result = forecast(terms, known, seed, progress=progress)
     noise = compare_noise(result, known, seed).to_json()

@@ -5,35 +5,52 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json, terminal_table
-from parley.learning.owners import owner_table
+from parley.cli.screen import console, print_json, progress_bar, terminal_table
+from parley.errors import SettingError
+from parley.learning.owners import open_owners, owner_table
 from parley.outcome import load_model, score
 from parley.owner import Owner
-from parley.report.verdict import INSIDE, headline, verdict_rows
+from parley.report.verdict import INSIDE, headline, owners_rows, owners_sentence, verdict_rows
 from parley.terms import load_terms
 
 
 def score_command(
     model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="The joint model, as `parley train --save` wrote it.")],
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms it was trained by.")],
-    owner: Annotated[str, typer.Option(help="Which owner judges.")],
+    owner: Annotated[str | None, typer.Option(help="Which owner judges.")] = None,
+    everyone: Annotated[
+        bool, typer.Option("--all", help="All owners of the terms, each by its own `data` on this machine.")
+    ] = False,
     data: Annotated[Path | None, typer.Option(metavar="TABLE", help="Its table; left out: `data` in the terms.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Is the joint model better for us? Scored on the owner's own held-out rows, beside the model it can train alone.
 
-    Owners differ, so a forecast for all is not a verdict for each. What this prints is computed from private rows: keep it inside.
+    Beside them stands the owner's personal model (`parley refine`), which starts from the joint one. Owners differ, so a forecast for all
+    is not a verdict for each. What this prints is computed from private rows: keep it inside.
 
     Example:  parley score model.json terms.toml --owner bank-a
     """
+    if everyone == (owner is not None):
+        raise SettingError("--owner NAME or --all: expected one of the two")
     terms, model = load_terms(terms_file), load_model(model_file)
-    part = terms.owner(owner)
-    verdict = score(terms, Owner(owner, str(data) if data is not None else owner_table(part)), model)
+    if owner is None:
+        owners = open_owners(terms)
+        with progress_bar("owners") as progress:
+            verdicts = [score(terms, one, model) for place, one in enumerate(owners) if progress(place, len(owners)) is None]
+        if as_json:
+            print_json({"owners": [verdict.row_to_json() for verdict in verdicts], "terms_hash": terms.hash})
+            return
+        console.print(terminal_table(owners_rows(verdicts)))
+        console.print(f"\n[bold]{owners_sentence(verdicts)}[/bold]", soft_wrap=True)
+        console.print(INSIDE, style="dim")
+        return
+    verdict = score(terms, Owner(owner, str(data) if data is not None else owner_table(terms.owner(owner))), model)
     if as_json:
         print_json(verdict.to_json())
         return
     console.print(terminal_table(verdict_rows(verdict)))
-    console.print(f"\n[bold]{headline(verdict)}[/bold]")
+    console.print(f"\n[bold]{headline(verdict)}[/bold]", soft_wrap=True)
     if verdict.target_words is not None:
         console.print(verdict.target_words, style="dim", markup=False)
     console.print(INSIDE, style="dim")

@@ -47,10 +47,13 @@ class LinearSVM(MarginObjective):
     def largest_slope(self, largest_margin: float, target_bound: float) -> float:
         return 1.0
 
+    @property
+    def rounded(self) -> "LinearSVM":
+        return self if self.smoothing > 0 else replace(self, smoothing=HINGE_WIDTH)
+
     def hessian(self, design: Summable, theta: Floats) -> Floats:
         """Of the hinge with its corner rounded off."""
-        rounded = self if self.smoothing > 0 else replace(self, smoothing=HINGE_WIDTH)
-        return super(LinearSVM, rounded).hessian(design, theta)
+        return super(LinearSVM, self.rounded).hessian(design, theta)
 
     def optimum(
         self, designs: Sequence[Summable], radius: float | None = None, precision: float = 1e-10, start: Floats | None = None

@@ -103,6 +103,15 @@ class Objective(ABC):
         """f at every parameter of a batch [..., P] -> [...]. Private: a study may look at it, an owner never sends it."""
 
     @abstractmethod
+    def record_losses(self, design: Design, theta: Floats) -> Floats:
+        """Every record's weighted loss at one parameter [P] -> [n]; their mean is f without g1. Private."""
+
+    @property
+    def rounded(self) -> "Objective":
+        """The same with corners rounded off, for searches that need a second derivative."""
+        return self
+
+    @abstractmethod
     def mean_gradient(self, design: Summable, theta: Floats, bound: RecordBound | None = None) -> Floats:
         """The mean record gradient (without g1) at every parameter [..., P], each record scaled down to `bound`; without one, unclipped."""
 

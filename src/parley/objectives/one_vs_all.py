@@ -29,13 +29,9 @@ class OneVsAll(SoftmaxRegression):
 
     largest_bend: ClassVar[float] = 0.25
 
-    def cost(self, design: Summable, theta: Floats) -> Floats:
-        def part(block: Design, flat: Floats) -> Floats:
-            margins = _margins(block, flat)
-            return np.asarray(np.logaddexp(0.0, -_signs(block, margins.shape[1]) * margins).sum(axis=1) @ block.weight)
-
-        total = batched(part, design, theta)
-        return np.asarray(total / len(design) + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
+    def losses(self, block: Design, flat: Floats) -> Floats:
+        margins = _margins(block, flat)
+        return np.asarray(np.logaddexp(0.0, -_signs(block, margins.shape[1]) * margins).sum(axis=1))
 
     def residuals(self, block: Design, flat: Floats) -> Floats:
         margins = _margins(block, flat)

@@ -52,15 +52,22 @@ class SoftmaxRegression(Objective):
         matrices = theta.reshape(*theta.shape[:-1], -1, X.shape[1])
         return np.moveaxis(matrices @ X.T, -2, -1)
 
+    def losses(self, block: Design, flat: Floats) -> Floats:
+        """Every record's loss at parameters [R, P] -> [R, n], unweighted."""
+        scores = _scores(block, flat)
+        top = scores.max(axis=1)
+        total = np.log(np.exp(scores - top[:, None]).sum(axis=1)) + top
+        return np.asarray(total - scores[:, _classes(block), np.arange(len(block))])
+
     def cost(self, design: Summable, theta: Floats) -> Floats:
         def part(block: Design, flat: Floats) -> Floats:
-            scores = _scores(block, flat)
-            top = scores.max(axis=1)
-            total = np.log(np.exp(scores - top[:, None]).sum(axis=1)) + top
-            return np.asarray((total - scores[:, _classes(block), np.arange(len(block))]) @ block.weight)
+            return np.asarray(self.losses(block, flat) @ block.weight)
 
         total = batched(part, design, theta)
         return np.asarray(total / len(design) + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
+
+    def record_losses(self, design: Design, theta: Floats) -> Floats:
+        return np.asarray(self.losses(design, theta[None])[0] * design.weight)
 
     def mean_gradient(self, design: Summable, theta: Floats, bound: RecordBound | None = None) -> Floats:
         def part(block: Design, flat: Floats) -> Floats:

@@ -8,8 +8,9 @@ from parley.outcome.model import (
     JointSoftmaxClassifier,
     load_model,
 )
+from parley.outcome.personal import alone, refine
 from parley.outcome.result import OwnerOutcome, Result
-from parley.outcome.verdict import alone, score
+from parley.outcome.verdict import score
 
 __all__ = [
     "JointClassifier",
@@ -21,5 +22,6 @@ __all__ = [
     "Result",
     "alone",
     "load_model",
+    "refine",
     "score",
 ]

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from parley.accounting import shared_record_epsilon
+from parley.errors import ParleyError
 from parley.mechanisms.bounded import REPLACE_ONE
 from parley.outcome.metrics import Metrics
 from parley.outcome.model import JointModel, make_model
-from parley.outcome.own_step import own_step
+from parley.outcome.personal import personal_model
 from parley.outcome.scores import Scores
 from parley.outcome.study import Quality
 from parley.owner import Agreement
@@ -134,7 +135,7 @@ def make_result(
 ) -> Result:
     """What came out of a run, here or between organisations, that ended with the models theta [replicates, P]."""
     terms, first = setup.terms, theta[0]
-    refined = None if own is None else own_step(own, first)
+    refined = None if own is None else _refined(own, first)
     return Result(
         terms=terms,
         model=make_model(setup.preparation, first, setup.hash, released),
@@ -153,3 +154,11 @@ def make_result(
         seconds=seconds,
         by_word=by_word,
     )
+
+
+def _refined(own: Agreement, joint: Floats) -> Floats | None:
+    """The learning owner's personal model [P]; whatever is wrong with it, the joint model must not be lost for it."""
+    try:
+        return personal_model(own, joint).theta
+    except ParleyError:
+        return None

@@ -1,6 +1,7 @@
 """A forecast and a plan, as tables and in words."""
 
 from parley.forecasting import Forecast, Proposal
+from parley.forecasting.inside import LEVEL, InsideView
 from parley.numerals import number
 
 METHODS = {
@@ -83,3 +84,30 @@ def plan_advice(proposal: Proposal) -> str:
     lines += [f"delta = {best.delta:g}"] if best.delta > 0 else []
     lines += ['noise = "shared"'] if proposal.terms.shared else []
     return "For the terms file:\n  " + "\n  ".join(lines)
+
+
+def inside_rows(view: InsideView) -> list[list[str]]:
+    """What three models would cost one owner's customers."""
+    rows = [[f"{view.rows:,} own rows of {view.owner}, each judged by models it is not in", "expected cost", "90 %"]]
+    words = {"alone": "alone", "together": "the joint model as it is", "personal": "its personal model, from the joint one"}
+    for name, label in words.items():
+        estimate = getattr(view, name)
+        rows.append([label, number(estimate.mean), f"{number(estimate.low)} to {number(estimate.high)}"])
+    return rows
+
+
+def inside_sentences(view: InsideView) -> list[str]:
+    """The advice, what it rests on, and whether own customers are like the public sample's."""
+    gain, reach = view.gain, f"90 %: {number(view.gain.low)} to {number(view.gain.high)}"
+    advice = {
+        "join": f"Join: the personal model is expected to save {number(gain.mean)} a row ({reach}).",
+        "stay": f"Stay: even the personal model is expected to cost {number(-gain.mean)} more a row ({reach}).",
+        "unknown": f"Cannot say: the expected gain, {number(gain.mean)} a row ({reach}), is within chance.",
+    }[view.verdict]
+    level = f"a test that errs in {LEVEL:.0%} of owners that do not"
+    law = (
+        f"Own rows differ from the public sample's law (p = {number(view.law.p_value)}, {level}): the forecast for all is not about them."
+        if view.law.differs
+        else f"Own rows do not visibly differ from the public sample's law (p = {number(view.law.p_value)}, {level})."
+    )
+    return [advice, law]

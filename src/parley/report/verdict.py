@@ -1,21 +1,75 @@
 """An owner's own verdict on the joint model, as a table and in words. For its eyes only."""
 
+from collections.abc import Sequence
+
 from parley.numerals import number
-from parley.outcome.verdict import Verdict
+from parley.outcome.ridge import RidgeModel
+from parley.outcome.verdict import FEW, Estimate, Verdict
 
 INSIDE = "Computed from private rows without noise: keep it inside."
+MODELS = ("together", "alone", "personal")
 
 
 def verdict_rows(verdict: Verdict) -> list[list[str]]:
-    """Costs and metrics of the two models."""
-    rows = [[f"{verdict.rows:,} held-out rows of {verdict.owner}", "together", "alone"]]
-    rows.append(["cost", number(verdict.cost_together), number(verdict.cost_alone)])
+    """Costs and metrics of the three models, costs with their 90 % intervals."""
+    rows = [[f"{verdict.rows:,} held-out rows of {verdict.owner}", *MODELS]]
+    rows.append(["cost", *(number(verdict.costs[name].mean) for name in MODELS)])
+    rows.append(["90 % interval", *(_interval(verdict.costs[name]) for name in MODELS)])
+    metrics = {"together": verdict.together, "alone": verdict.alone, "personal": verdict.personal}
     for name, value in verdict.together.items():
         if value is not None:
-            rows.append([name.replace("_", " "), number(value), number(verdict.alone[name])])
+            rows.append([name.replace("_", " "), *(number(metrics[model][name]) for model in MODELS)])
     return rows
 
 
 def headline(verdict: Verdict) -> str:
-    """Which of the two serves this owner's own rows better."""
-    return f"Better for {verdict.owner}'s own rows: {'together' if verdict.gain > 0 else 'alone'}."
+    """Which model serves this owner's own rows best, how sure that is, and on how little it rests."""
+    best = min(MODELS, key=lambda name: verdict.costs[name].mean)
+    words = {"together": "the joint model", "alone": "its own model", "personal": "its personal model"}
+    gain = verdict.personal_gain
+    if verdict.one_class:
+        said = f"{verdict.owner}'s own rows show one class alone, so it has nothing to compare with: the joint model costs "
+        return f"{said}{number(verdict.cost_together)} there.{_few(verdict)}"
+    sure = "" if gain.low > 0 or gain.high < 0 else ", which may be chance"
+    adds = "saves" if gain.mean > 0 else "costs"
+    return (
+        f"Better for {verdict.owner}'s own rows: {best} ({words[best]}). Joining {adds} it {number(abs(gain.mean))} a row with the "
+        f"personal model (90 %: {_interval(gain)}){sure}.{_few(verdict)}"
+    )
+
+
+def owners_rows(verdicts: Sequence[Verdict]) -> list[list[str]]:
+    """All owners' costs, and what joining adds for each."""
+    rows = [["owner", "held out", *MODELS, "personal gain, 90 %"]]
+    for verdict in verdicts:
+        costs = [number(verdict.costs[name].mean) for name in MODELS]
+        rows.append([verdict.owner, f"{verdict.rows:,}", *costs, _interval(verdict.personal_gain)])
+    return rows
+
+
+def owners_sentence(verdicts: Sequence[Verdict]) -> str:
+    """For how many joining was worth it."""
+    better = sum(v.personal_gain.mean > 0 for v in verdicts)
+    surely = sum(v.personal_gain.low > 0 for v in verdicts)
+    worse = sum(v.personal_gain.high < 0 for v in verdicts)
+    joint = sum(v.gain > 0 for v in verdicts)
+    few = sum(v.rows < FEW for v in verdicts)
+    rests = f" {few} of the verdicts rest on fewer than {FEW} rows." if few else ""
+    return (
+        f"Joining pays for {better} of {len(verdicts)} owners on their own rows with personal models ({surely} beyond chance; "
+        f"{worse} lose beyond chance); the joint model as it is for {joint}.{rests}"
+    )
+
+
+def personal_sentence(owner: str, how: RidgeModel) -> str:
+    """How a personal model came about."""
+    parts = " and ".join(f"{share:.0%} pulled towards {centre}" for centre, share in how.shares.items() if share >= 0.005)
+    return f"{owner}'s personal model: its own rows, {parts}; cost {number(how.loss)} in cross-validation."
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"{number(estimate.low)} to {number(estimate.high)}"
+
+
+def _few(verdict: Verdict) -> str:
+    return f" This is a verdict on {verdict.rows} rows." if verdict.rows < FEW else ""

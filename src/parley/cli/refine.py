@@ -1,0 +1,42 @@
+"""`parley refine`: an owner's personal model, from the joint model and its own rows."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parley.cli.screen import console, print_json
+from parley.durable import require_folder
+from parley.learning.owners import owner_table
+from parley.outcome import load_model, refine
+from parley.owner import Owner
+from parley.report.verdict import INSIDE, personal_sentence
+from parley.terms import load_terms
+
+
+def refine_command(
+    model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="The joint model, as `parley train --save` wrote it.")],
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms it was trained by.")],
+    owner: Annotated[str, typer.Option(help="Whose own rows.")],
+    save: Annotated[Path, typer.Option(metavar="FILE", help="Where the personal model goes. It must stay with the owner.")],
+    data: Annotated[Path | None, typer.Option(metavar="TABLE", help="Its table; left out: `data` in the terms.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Make the joint model your own: pull it towards your rows as far as they say that your customers differ.
+
+    A ridge towards the joint model; cross-validation on the owner's training rows chooses its weight. Held-out rows are not touched, so
+    `parley score` can judge the outcome. Nothing is spent and nothing leaves; the personal model has no guarantee and must stay inside.
+
+    Example:  parley refine model.json terms.toml --owner bank-a --save own.json
+    """
+    require_folder(save)
+    terms, model = load_terms(terms_file), load_model(model_file)
+    part = terms.owner(owner)
+    own, how = refine(model, terms, Owner(owner, str(data) if data is not None else owner_table(part)))
+    own.save(save)
+    if as_json:
+        print_json({"owner": owner, "saved": str(save), "terms_hash": terms.hash, **how.to_json()})
+        return
+    console.print(personal_sentence(owner, how), soft_wrap=True)
+    console.print(f"Saved: [bold]{save}[/bold]", soft_wrap=True)
+    console.print(INSIDE, style="dim")

@@ -1,0 +1,105 @@
+"""Models that owners make of their own rows: a ridge alone, and a personal one that starts from the joint model."""
+
+import numpy as np
+import pytest
+
+import parley
+from parley.data import Design
+from parley.errors import ModelError
+from parley.objectives import LinearRegression, LinearSVM, LogisticRegression
+from parley.objectives.one_vs_all import OneVsAll
+from parley.objectives.softmax_regression import SoftmaxRegression
+from parley.outcome.personal import JOINT, own_model, personal_model, refine
+from parley.outcome.ridge import Centre, Ridge, _shares
+from parley.outcome.verdict import Estimate
+from samples import class_table, make_terms, regression_table
+
+TRUE = np.linspace(0.8, -0.6, 3)  # of `regression_table`
+
+
+def agreement(n: int, table=None, **overrides):
+    terms = make_terms(n, model__holdout=0.2, **overrides)
+    return parley.Owner("a", regression_table(n, seed=3) if table is None else table).prepare(terms)
+
+
+@pytest.mark.parametrize("kind", [LinearRegression, LinearSVM, LogisticRegression, SoftmaxRegression, OneVsAll])
+def test_the_mean_of_the_records_losses_is_the_cost_without_its_penalty(kind):
+    rng = np.random.default_rng(0)
+    several = issubclass(kind, SoftmaxRegression)
+    y = rng.integers(0, 3, 50).astype(float) if several else np.where(rng.random(50) < 0.5, -1.0, 1.0)
+    rows = Design(rng.normal(size=(50, 4)), y, rng.uniform(0.5, 2, 50))
+    theta = rng.normal(size=12 if several else 4)
+    assert kind(0.0).record_losses(rows, theta).mean() == pytest.approx(float(kind(0.0).cost(rows, theta)), rel=1e-12)
+    assert kind(3.0).record_losses(rows, theta).mean() == pytest.approx(float(kind(0.0).cost(rows, theta)), rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["linear-regression", "linear-svm", "logistic-regression", "softmax-regression"])
+def test_the_pulled_model_is_where_loss_and_pull_balance(kind):
+    """The gradient of the losses is the pull; a mutant with half the pull is not at balance."""
+    several = {"model__categories": {"y": ["0", "1"]}} if kind == "softmax-regression" else {}
+    made = agreement(300, regression_table(300) if kind == "linear-regression" else class_table(300), model__kind=kind, **several)
+    rows, setup = made.tables.train, made.setup
+    ridge = Ridge(setup.objective, setup.preparation, rows)
+    centre = Centre("c", np.random.default_rng(1).normal(size=setup.parameters), free=False)
+    theta, objective = ridge.fit(rows, centre, 40.0), ridge._rounded
+    bend = objective.largest_bend * np.trace(rows.statistics[0]) / rows.width
+    slope, pull = objective.mean_gradient(rows, theta), 40.0 * bend / len(rows) * (theta - centre.theta)
+    np.testing.assert_allclose(slope + pull, 0, atol=2e-6)
+    assert np.abs(slope + 0.5 * pull).max() > 1e-3
+
+
+def test_a_weight_counts_as_so_many_records():
+    """Least squares with uncorrelated columns: k records at the centre pull as much as k rows, whatever the number of rows."""
+    rng = np.random.default_rng(0)
+    X = np.linalg.qr(rng.normal(size=(400, 3)))[0] * 20.0
+    rows = Design(X, X @ TRUE, np.ones(400))
+    made = agreement(100)
+    theta = Ridge(LinearRegression(), made.setup.preparation, rows).fit(rows, Centre("0", np.zeros(3), free=False), 100.0)
+    np.testing.assert_allclose(theta, TRUE * 400 / 500, rtol=1e-9)
+
+
+def test_a_personal_model_follows_the_joint_one_where_rows_are_few_and_the_own_rows_where_it_is_of_no_use():
+    few = agreement(40)
+    good, useless = personal_model(few, TRUE), personal_model(few, -TRUE)
+    assert good.shares[JOINT] > 0.9
+    assert np.linalg.norm(good.theta - TRUE) < np.linalg.norm(own_model(few).theta - TRUE)
+    many = agreement(2000)
+    contrary = personal_model(many, -TRUE)
+    np.testing.assert_allclose(contrary.theta, own_model(many).theta, atol=0.01)
+    assert useless.loss < 0.5 * float(few.setup.objective.cost(few.tables.train, -TRUE))
+
+
+def test_an_owner_of_one_class_has_a_finite_model_alone():
+    made = agreement(60, class_table(60).assign(y=1), model__kind="logistic-regression", model__radius=None)
+    own = own_model(made)
+    assert np.isfinite(own.theta).all()
+    assert own.loss < 0.1
+
+
+def test_ways_that_do_equally_well_count_alike_and_those_that_fail_for_nothing():
+    losses = np.array([[1.0, 1.0], [1.0, 1.0], [np.inf, 1.0], [50.0, 50.0]])
+    np.testing.assert_allclose(_shares(losses, 1.0), [0.5, 0.5, 0, 0], atol=1e-12)
+
+
+def test_ninety_per_cent_intervals_cover_the_mean_as_often():
+    rng = np.random.default_rng(5)
+    covered = [(e := Estimate.of(rng.exponential(1.0, 200))).low <= 1 <= e.high for _ in range(2000)]
+    narrow = [
+        (e := Estimate.of(rng.exponential(1.0, 200))).mean - 0.5 * (e.mean - e.low) <= 1 <= 2 * e.mean - e.low for _ in range(2000)
+    ]
+    error = 4 * np.sqrt(0.09 / 2000)
+    assert abs(np.mean(covered) - 0.9) < error
+    assert abs(np.mean(narrow) - 0.9) > error  # half as wide below
+
+
+def test_refining_gives_a_model_that_is_scored_like_others_and_is_no_release():
+    terms = make_terms(400, 60, model__holdout=0.25, epsilon=50.0, learning__horizon=40, learning__step=0.7)
+    owners = [parley.Owner("a", regression_table(400, seed=1)), parley.Owner("b", regression_table(60, seed=2))]
+    joint = parley.train(terms, owners, seed=1).model
+    own, how = refine(joint, terms, owners[1])
+    assert own.terms_hash_ == terms.hash
+    assert not own.released_
+    assert sum(how.shares.values()) == pytest.approx(1)
+    assert own.predict(regression_table(5)).shape == (5,)
+    with pytest.raises(ModelError, match="other terms"):
+        refine(joint, make_terms(400, 60), owners[1])
