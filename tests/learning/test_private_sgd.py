@@ -348,6 +348,11 @@ def test_horizon_epochs_and_batches_follow_from_each_other():
     said = sgd_terms(learning={"sampling": "partition", "optimiser": "plain"}, privacy={"clip_norm": "l2"})
     assert said.hash == sgd_terms().hash
     assert sgd_terms(learning={"batch_seed": 1}).hash != sgd_terms().hash
+    assert sgd_terms(learning={"batch_seed": 0}).hash == sgd_terms().hash
+    capitals = [sgd_terms(privacy={"clip_norm": norm}) for norm in ("L2", "LInf", "linf")]
+    assert capitals[0].hash == sgd_terms().hash
+    assert capitals[1].hash == capitals[2].hash
+    assert capitals[1].privacy.clip_norm == "linf"
     for key in ("clip_norm", "batches", "optimiser", "sampling"):
         assert (
             key
@@ -378,6 +383,14 @@ REFUSED = [
         "learning.sampling: expected 'partition'",
     ),
     ({"learning": {"sampling": "sometimes"}}, "learning.sampling = 'sometimes': expected 'partition' or 'poisson'"),
+    *(({"learning": {"sampling": odd}}, "expected 'partition' or 'poisson'") for odd in ("", 0, False, [], {})),
+    *(({"learning": {"optimiser": odd}}, "expected 'plain', 'momentum' or 'adam'") for odd in ("", 0, False, [])),
+    *(({"learning": {"batch_seed": odd}}, "learning.batch_seed") for odd in (False, 0.0, "", [])),
+    ({"learning": {"sampling": "poisson", "batch_seed": 0}}, "learning.batch_seed: expected none"),
+    *(({"privacy": {"mechanism": odd}}, "privacy.mechanism") for odd in (["gaussian"], {}, 3)),
+    *(({"privacy": {"mechanism": odd, "clip_norm": "l1"}}, "privacy.mechanism") for odd in (["gaussian"], {}, 3)),
+    *(({"privacy": {"clip_norm": odd}}, "privacy.clip_norm") for odd in (["l1"], {}, 3, "l3")),
+    *(({"learning": {"algorithm": odd}}, "learning.algorithm") for odd in (["private-sgd"], {}, 3)),
     ({"learning": {"algorithm": "averaged-subgradient"}}, "learning.batches: expected only with algorithm = 'private-sgd'"),
     ({"privacy": {"clip_norm": "linf", "clip": None}}, "privacy.clip: expected a number beside clip_norm"),
 ]
