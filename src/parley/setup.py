@@ -238,7 +238,7 @@ class Setup(Context):
         """The noise that an owner draws itself."""
         what = (plan.mechanism, plan.epsilon, plan.delta, count, question.sensitivity, self.terms.privacy.shared_records)
         pieces = self._pieces(question)
-        return make_series(*what, question.rate) if pieces == 1 else in_pieces(*what, question.size, pieces)
+        return make_series(*what, question.rate, question.size) if pieces == 1 else in_pieces(*what, question.size, pieces)
 
 
 @dataclass(frozen=True)
