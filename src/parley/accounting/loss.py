@@ -43,7 +43,9 @@ def from_curve(curve: Curve, largest: float, interval: float) -> PrivacyLossDist
     if not keep.any():
         raise SettingError("pld: a release with so little noise hides nothing; use more")
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, np.arange(-steps, steps + 1)[keep], deltas[keep])
-    return PrivacyLossDistribution(pmf.to_dense_pmf())  # composing a dictionary a million times begins with a number of a million digits
+    return PrivacyLossDistribution(
+        pmf.to_dense_pmf()
+    )  # composing a dictionary a million times begins with a number of a million digits
 
 
 def delta_at(distribution: PrivacyLossDistribution, epsilon: ArrayLike, compositions: int = 1) -> Floats:

@@ -122,7 +122,7 @@ def sampled_divergence(event: Event, orders: Floats) -> Floats:
     integral = np.minimum(over_f - (j - 1) * math.log1p(-q), np.maximum(over_f, over_h))
     terms = _binomials(tuple(orders)) + np.concatenate([[0.0], j * math.log(q) + integral])
     out = logsumexp(terms, axis=1) / (orders - 1)
-    return np.minimum(out, release_divergence(event, 1.0)(orders))  # sampling never hurts
+    return np.asarray(np.minimum(out, release_divergence(event, 1.0)(orders)))  # sampling never hurts
 
 
 @lru_cache(maxsize=8)

@@ -17,11 +17,16 @@ from parley.mechanisms.gaussian import gaussian_ratio
 
 STEP = math.log1p(1e-4)  # multipliers are powers of 1.0001: machines that differ in last digits agree on one
 MARGIN = 1e-12  # relative: more than the roundings of a logarithm
+RISE = 1e-4  # relative: what the last of answers that have one bound costs more than none of them
 HALF = Fraction(1, 2)
 
 FINE, COARSE = 20.0, 3.0  # parts of a loss's deviation that a grid resolves: within 0.03 % of the limit, and 1 %
 FAR = 1e4  # deviations of all losses together that it may have in such parts
-LEAST_STEP, LARGEST_STEP, MOST_POINTS = 1e-5, 0.1, 1e5  # of a grid: below, deltas are not computed exactly enough; beyond, it takes long
+LEAST_STEP, LARGEST_STEP, MOST_POINTS = (
+    1e-5,
+    0.1,
+    1e5,
+)  # of a grid: below, deltas are not computed exactly enough; beyond, it takes long
 MOST_ROUNDS = 10**7
 LEAST_POWER = -100_000  # a ratio of 4.5e-5: no epsilon that is allowed needs so little noise
 
@@ -48,18 +53,22 @@ def base_epsilon(epsilon: Fraction, rate: float, share: Fraction = HALF) -> Frac
 
 def sampled_epsilon(event: Event, delta: float, count: int) -> float:
     """An upper bound on eps of so many such Gaussian releases at delta: by Renyi divergences, or by the loss distribution of as many as the
-    next power of two. It never falls as the count rises."""
+    next power of two. It rises with the count, by more than machines differ in last digits: a ledger goes on where another stopped."""
     by_renyi = renyi_epsilon([_times(event, count)], delta) * (1 + MARGIN)
-    return min(by_renyi, _doubled(_times(event, 1), delta, (count - 1).bit_length()))
+    doublings = (count - 1).bit_length()
+    return min(by_renyi, _doubled(_times(event, 1), delta, doublings) * (1 + RISE * count / (1 << doublings)))
 
 
 @lru_cache(maxsize=1024)
 def _doubled(event: Event, delta: float, doublings: int) -> float:
     """eps of 2^doublings releases by their loss distribution, and at least that of half of them; infinite where no grid reaches it."""
     fewer = 0.0 if doublings == 0 else _doubled(event, delta, doublings - 1)
-    count = 2**doublings
+    count = 1 << doublings
     try:
-        return max(fewer, epsilon_at(_composed(event, count, delta, _step(event, count, delta, FINE)), delta, count) * (1 + MARGIN))
+        return max(
+            fewer * (1 + RISE),
+            epsilon_at(_composed(event, count, delta, _step(event, count, delta, FINE)), delta, count) * (1 + MARGIN),
+        )
     except SettingError:
         return math.inf
 
@@ -117,11 +126,8 @@ def _least(excess: Callable[[int], float], enough: int, stride: int) -> int:
         high, above, low, below = low, below, low - stride, excess(low - stride)
     kept = 0  # which end stayed last; one that stays twice counts half, so that it moves too
     while high - low > 1:
-        if math.isfinite(below) and above < 0:
-            middle = high - round((high - low) * above / (above - below))
-        else:
-            middle = (low + high) // 2
-        middle = min(max(middle, low + 1), high - 1)
+        share = above / (above - below) if above < 0 and math.isfinite(below) else 0.5
+        middle = min(max(high - round((high - low) * share), low + 1), high - 1)
         value = excess(middle)
         if value <= 0:
             high, above, below, kept = middle, value, below / (2 if kept < 0 else 1), -1

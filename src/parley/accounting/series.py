@@ -52,8 +52,8 @@ class Series(ABC):
     @classmethod
     @abstractmethod
     def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
-        """The largest sensitivity for which noise of scale 1 makes `count` releases (epsilon, delta)-DP, half of it being what a record that
-        is drawn or not moves, roundings included."""
+        """The largest sensitivity for which noise of scale 1 makes `count` releases (epsilon, delta)-DP. Of it, roundings included, a
+        record that is drawn or not moves half."""
 
     @classmethod
     def rho(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction | None:
@@ -97,8 +97,8 @@ class PureSeries(Series):
     def calibrated(
         cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0, coordinates: int | None = None
     ) -> Mechanism:
-        """With a rate: the share of a release's cost that half the way costs depends on the grid, the grid on the noise; tried in turn, from
-        half of it on. The share 1 always holds."""
+        """With a rate: the share of a release's cost that half the way costs depends on the grid, the grid on the noise; tried in turn,
+        from half of it on. The share 1 always holds."""
         once, share = per_round(epsilon, count), Fraction(1, 2)
         for _ in range(8 if rate < 1 and coordinates is not None else 0):
             mechanism = cls.kind.calibrate(base_epsilon(once, rate, share), sensitivity)
@@ -208,7 +208,11 @@ def in_pieces(
         if pieces == 1 or needed <= wanted:
             return series
         wanted = sensitivity + 2 * (needed - sensitivity)
-    raise SettingError("noise: its scale is too extreme for this many coordinates; use fewer epochs or coordinates")
+    instead = "laplace noise" if mechanism == "geometric" else "fewer epochs or coordinates"
+    raise SettingError(
+        f"noise: a person's rows in {pieces:,} batches pay for its grid in each, which is too much; use a smaller records_per_person, or "
+        + instead
+    )
 
 
 def series_rho(mechanism: str, epsilon: Fraction, delta: Fraction, count: int, shared_records: int = 1) -> Fraction | None:

@@ -62,9 +62,10 @@ def forecast_command(
     if (delta is not None or write is not None) and not plan:
         raise SettingError("--delta, --write: expected --plan beside them")
     known = source(pilot, moments, assume)
-    with progress_bar("resampling the pilot") as progress:
-        result = forecast(terms, known, seed, progress=progress)
-    noise = compare_noise(result, known, seed).to_json()
+    with progress_bar("reading the pilot") as progress:
+        result = forecast(terms, known, seed, progress=progress, doing=progress.says)
+        progress.says("comparing kinds of noise")
+        noise = compare_noise(result, known, seed).to_json()
     proposal = None
     if plan:
         with progress_bar("planning") as progress:

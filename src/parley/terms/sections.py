@@ -237,7 +237,9 @@ def _usual_batches(kept: dict[str, Any]) -> dict[str, Any]:
     if content.get("horizon") is None:
         content.pop("horizon", None)
     seed = content.get("batch_seed")
-    if type(seed) is int and seed == 0 and content["sampling"] == "partition":  # what is meant where it is left out: one hash for both
+    if (
+        type(seed) is int and seed == 0 and content["sampling"] == "partition"
+    ):  # what is meant where it is left out: one hash for both
         del content["batch_seed"]
     batches, epochs, horizon = (kept.get(key) for key in ("batches", "epochs", "horizon"))
     if type(batches) is int and batches > 0:
