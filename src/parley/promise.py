@@ -83,15 +83,19 @@ def _steps(agreement: Agreement) -> list[str]:
     learning, part = agreement.setup.terms.learning, agreement.part
     if not learning.facts.samples:
         return []
+    privacy = agreement.setup.terms.privacy
     step, total = number(part.step_epsilon, side="above"), number(part.epsilon, side="above")
-    answers, entered = len(part.training.rounds), part.training.series.count
+    at = f" at δ = {number(privacy.delta, side='above')}" if privacy.delta > 0 else ""
+    answers, entered, rows = len(part.training.rounds), part.training.series.count, privacy.records_per_person
     if learning.poisson:
         often = f"about {answers / (learning.batches or 1):,.0f} of {answers:,} answers, and nobody else knows which"
     else:
         often = f"at most {entered:,} of {answers:,} answers, one an epoch"
+    people = f", a person with {rows:,} of them in up to {min(rows * entered, answers):,}" if rows > 1 else ""
+    scored = "" if privacy.score_epsilon is None else " and the score"
     return [
-        f"Per step and in total: one answer alone costs ε = {step}; a record is in {often}. The total over all epochs, "
-        f"ε = {total}, is what is promised and debited."
+        f"Per step and in total: one answer alone costs ε = {step}{at}; a record is in {often}{people}. The total over all epochs{scored}, "
+        f"ε = {total}{at}, is what is promised and debited."
     ]
 
 
@@ -103,7 +107,12 @@ def _costs(books: Ledger, reservation: Reservation, known: bool) -> str:
         budget += f", δ = {number(lifetime[1])}, held as zCDP: of ρ = {number(held[0], side='below')}"
         before = held[1]
     cost = reservation.epsilon if held is None else reservation.rho
-    now = "nothing more" if known else "what cannot be said" if cost is None else number(cost, side="above")
+    if cost is None and not known:
+        return (
+            f"What it costs: of the lifetime budget {budget}, {number(before, side='above')} is reserved already. What these terms cost in "
+            "zCDP is not known, so this ledger cannot take them."
+        )
+    now = "nothing more" if known else number(cost or 0, side="above")
     deltas = f" Of its δ = {number(lifetime[1])}, {number(reserved[1], side='above')} is reserved already."
     return (
         f"What it costs: of the lifetime budget {budget}, {number(before, side='above')} is reserved already and {now} would be now"

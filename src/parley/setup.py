@@ -185,7 +185,7 @@ class Setup(Context):
 
     @cached_property
     def _spans(self) -> list[Spans]:
-        return [Spans.of(_span(question) for question in questions) for questions in self._questions]
+        return [Spans.of(self._span(question) for question in questions) for questions in self._questions]
 
     @cached_property
     def _sizes(self) -> list[int]:
@@ -213,6 +213,12 @@ class Setup(Context):
         """Over how many answers of one epoch a person's rows may be spread."""
         return 1 if question.disjoint == 1 else min(self.terms.privacy.records_per_person, question.disjoint)
 
+    def _span(self, question: Question) -> Span:
+        """How far an owner's answers go."""
+        largest = max(float(np.max(np.abs(question.extent.low))), float(np.max(np.abs(question.extent.high))))
+        roundings = 2 if question.rate < 1 else self._pieces(question)
+        return Span(question.records, question.sensitivity, question.extent.size, largest, roundings)
+
     def _plans(self, name: str) -> "Iterator[_Plan]":
         """What an owner is asked, with which noise, at which cost."""
         terms, privacy = self.terms, self.terms.privacy
@@ -238,7 +244,7 @@ class Setup(Context):
         """The noise that an owner draws itself."""
         what = (plan.mechanism, plan.epsilon, plan.delta, count, question.sensitivity, self.terms.privacy.shared_records)
         pieces = self._pieces(question)
-        return make_series(*what, question.rate) if pieces == 1 else in_pieces(*what, question.size, pieces)
+        return make_series(*what, question.rate, question.size) if pieces == 1 else in_pieces(*what, question.size, pieces)
 
 
 @dataclass(frozen=True)
@@ -250,12 +256,6 @@ class _Plan:
     mechanism: str
     epsilon: Fraction
     delta: Fraction
-
-
-def _span(question: Question) -> Span:
-    """How far an owner's answers go."""
-    largest = max(float(np.max(np.abs(question.extent.low))), float(np.max(np.abs(question.extent.high))))
-    return Span(question.records, question.sensitivity, question.extent.size, largest)
 
 
 def _stage(question: Question, rounds: Sequence[int], series: Series) -> Stage:

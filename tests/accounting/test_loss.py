@@ -59,6 +59,30 @@ def test_one_release_is_reported_from_above_and_within_1e_4(interval):
         assert exact <= delta_at(laplace, epsilon) <= exact + 1e-4
 
 
+@pytest.mark.parametrize(("rate", "half"), [(0.5, 0.7), (0.1, 1.5), (0.02, 0.4)])
+def test_opposite_moves_of_full_length_are_the_worst_that_a_drawn_record_and_its_replacement_can_make(rate, half):
+    """delta by quadrature in two dimensions, for moves of any direction and length; parallel moves, the mutant, are far better hidden."""
+    x, y = np.meshgrid(np.linspace(-9, 9, 401), np.linspace(-9, 9, 401))
+    cell, rng = (18 / 400) ** 2, np.random.default_rng(2)
+
+    def law(move):
+        return np.exp(-((x - move[0]) ** 2 + (y - move[1]) ** 2) / 2) / (2 * math.pi) * cell
+
+    def deltas(u, v):
+        p, q = ((1 - rate) * law((0, 0)) + rate * law(move) for move in (u, v))
+        return np.array([np.maximum(p - math.exp(e) * q, 0).sum() for e in epsilons])
+
+    epsilons = [0.0, 0.05, 0.3, 1.0]
+    curve, _ = Pair(stable_law(2.0), half * 2**0.5, rate).curve()  # its scale is the deviation over sqrt(2)
+    worst = curve(np.array(epsilons))
+    assert deltas((half, 0), (-half, 0)) == pytest.approx(worst, abs=2e-5)
+    for _ in range(40):
+        angle, lengths = rng.uniform(0, 2 * math.pi), half * np.maximum(rng.choice([1.0, 1.0, 0.5], 2), rng.uniform(0, 1, 2))
+        found = deltas((lengths[0], 0), lengths[1] * np.array([math.cos(angle), math.sin(angle)]))
+        assert (found <= worst + 2e-5).all()
+    assert deltas((half, 0), (half / 2, 0))[0] < 0.5 * worst[0]
+
+
 @pytest.mark.parametrize(("sampling", "sigma", "steps"), [(0.01, 1.0, 1000), (0.1, 3.0, 100), (1.0, 20.0, 500)])
 def test_gaussian_releases_agree_with_dp_accounting(sampling, sigma, steps):
     """dp-accounting's replace-one pair has a sensitivity of 1 to each side; ours is the distance between the two."""

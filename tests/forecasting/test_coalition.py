@@ -130,10 +130,14 @@ def test_what_each_owner_adds_is_the_difference_it_makes():
 def test_break_even_is_where_the_gain_changes_sign():
     records = np.array([1000.0, 50_000.0])
 
+    asked = []
+
     def first(epsilon):
+        asked.append(epsilon)
         return EachOwnerNoise(records, np.array([1e3 / epsilon**2, 1e-7]))
 
     epsilon = UNBIASED.break_even(0, first)
+    assert len(asked) <= 20  # each may be a calibration: halving a range of 1e12 down to 1e-6 takes 27
 
     def gain(e):
         return 5.0 / 1000 - by_hand(UNBIASED, first(e), (0, 1))

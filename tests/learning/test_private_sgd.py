@@ -11,9 +11,10 @@ import parley
 from parley.accounting.sampled import base_epsilon, sampled_ratio
 from parley.aggregation import EachOwner
 from parley.doubts import noise_choice
-from parley.errors import TermsError, VoidRound
+from parley.errors import LedgerError, TermsError, VoidRound
 from parley.exchange.federation import Federation
 from parley.exchange.remote import LocalOwner
+from parley.forecasting import forecast
 from parley.learning.algorithm import Asker, run
 from parley.learning.algorithms import make_algorithm
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
@@ -23,6 +24,7 @@ from parley.numerals import number
 from parley.outcome.model import JointOneVsAllClassifier
 from parley.promise import promise
 from parley.queries import Answer, MinibatchQuery
+from parley.queries.minibatch import MinibatchQuestion
 from parley.setup import resolve
 from samples import IRIS, SPECIES, iris_table
 
@@ -293,9 +295,9 @@ def test_acceptance_says_the_step_and_the_total_and_which_noise_is_cheaper(flowe
     owner = releasing(flowers, terms, tmp_path)[0]
     words = " ".join(promise(owner, owner.prepare(terms)))
     step = owner.prepare(terms).part.step_epsilon
-    assert f"one answer alone costs ε = {number(step, side='above')};" in words
+    assert f"one answer alone costs ε = {number(step, side='above')} at δ = 1e-05; a record is in" in words
     assert "at most 3 of 15 answers, one an epoch" in words
-    assert "The total over all epochs, ε = 2" in words
+    assert "The total over all epochs, ε = 2 at δ = 1e-05, is what" in words
     assert "Clipped in LINF" in words
     assert "these terms use the cheaper one" in words
     drawn = sgd_terms(rows=(50,), learning={"sampling": "poisson"})
@@ -303,6 +305,64 @@ def test_acceptance_says_the_step_and_the_total_and_which_noise_is_cheaper(flowe
     other = releasing(flowers, drawn, tmp_path / "drawn")[0]
     said = " ".join(promise(other, other.prepare(drawn)))
     assert "drawn in secret, each with probability 1/5" in said
+
+
+def test_acceptance_counts_a_persons_rows_and_the_score(flowers, tmp_path):
+    table = flowers.assign(who=np.repeat(np.arange(75), 2))
+    privacy = {**PURE, "person": "who", "records_per_person": 2, "score_epsilon": 0.5}
+    terms = sgd_terms(rows=(50,), model={"holdout": 0.2}, privacy=privacy)
+    owner = parley.Owner("a", table.iloc[:50], ledger=Ledger(tmp_path / "a", lifetime=2))
+    words = " ".join(promise(owner, owner.prepare(terms)))
+    step = owner.prepare(terms).part.step_epsilon
+    assert step == Fraction(1, 2)
+    assert (
+        "one answer alone costs ε = 0.5; a record is in at most 3 of 15 answers, one an epoch, a person with 2 of them in up to 6."
+        in words
+    )
+    assert "The total over all epochs and the score, ε = 2, is what" in words
+
+
+def test_a_ledger_held_as_zcdp_says_that_it_takes_no_secret_draws_and_what_it_takes(flowers, tmp_path):
+    terms = sgd_terms(rows=(50,), learning={"sampling": "poisson"})
+    owner = parley.Owner("a", flowers.iloc[:50], ledger=Ledger(tmp_path / "a", lifetime=3, lifetime_delta="1e-5", rule="zcdp"))
+    words = promise(owner, owner.prepare(terms))[-1]
+    assert "is reserved already. What these terms cost in zCDP is not known, so this ledger cannot take them." in words
+    assert "would be now" not in words
+    with pytest.raises(LedgerError, match="sampling = 'partition'"):
+        owner.accept(terms)
+    owner.accept(sgd_terms(rows=(50,)))
+
+
+def test_one_noise_for_a_persons_rows_in_several_batches_pays_for_the_rounding_of_each():
+    setups = [
+        resolve(sgd_terms(rows=(50,), hosts=True, privacy={"person": "who", "records_per_person": k, "mechanism": "laplace"}))
+        for k in (1, 4)
+    ]
+    for setup, pieces in zip(setups, (1, 4), strict=True):
+        question, span = setup.part("a").training.question, setup._spans[0]
+        rounded = question.records * (Fraction(question.sensitivity) + pieces * Fraction(question.extent.size) / 2**52)
+        assert rounded <= span.reach < rounded * (1 + Fraction(1, 2**49))
+    drawn = resolve(sgd_terms(rows=(50,), hosts=True, learning={"sampling": "poisson"}))
+    question = drawn.part("a").training.question
+    half = question.records * (Fraction(question.sensitivity) / 2 + Fraction(question.extent.size) / 2**52)
+    assert drawn._spans[0].reach >= 2 * half
+
+
+def test_a_forecast_says_what_it_does_and_takes_each_batch_once_in_a_resample(flowers, monkeypatch):
+    """The mutant that gives eight groups of a resample's few runs batches of their own takes most of its time for them."""
+    terms, calls, said, far = sgd_terms(rows=(60, 60)), [], [], []
+    summed = MinibatchQuestion._sum
+
+    def counted(self, design, split, theta):
+        calls.append(len(theta))
+        return summed(self, design, split, theta)
+
+    monkeypatch.setattr(MinibatchQuestion, "_sum", counted)
+    forecast(terms, flowers, resamples=4, progress=lambda done, total: far.append(done / total), doing=said.append)
+    own, other, bare = 15 * 2 * 8, 15 * 2, 15 * 2
+    assert len(calls) <= own + 4 * other + bare
+    assert [words.split(",")[0] for words in said] == ["calibrating noise", "resampling the pilot", "weighing coalitions"]
+    assert all(0 <= share <= 1 for share in far)
 
 
 def test_the_cheaper_noise_for_a_linf_clip_is_named_from_both_sides(flowers):
@@ -348,6 +408,11 @@ def test_horizon_epochs_and_batches_follow_from_each_other():
     said = sgd_terms(learning={"sampling": "partition", "optimiser": "plain"}, privacy={"clip_norm": "l2"})
     assert said.hash == sgd_terms().hash
     assert sgd_terms(learning={"batch_seed": 1}).hash != sgd_terms().hash
+    assert sgd_terms(learning={"batch_seed": 0}).hash == sgd_terms().hash
+    capitals = [sgd_terms(privacy={"clip_norm": norm}) for norm in ("L2", "LInf", "linf")]
+    assert capitals[0].hash == sgd_terms().hash
+    assert capitals[1].hash == capitals[2].hash
+    assert capitals[1].privacy.clip_norm == "linf"
     for key in ("clip_norm", "batches", "optimiser", "sampling"):
         assert (
             key
@@ -378,6 +443,14 @@ REFUSED = [
         "learning.sampling: expected 'partition'",
     ),
     ({"learning": {"sampling": "sometimes"}}, "learning.sampling = 'sometimes': expected 'partition' or 'poisson'"),
+    *(({"learning": {"sampling": odd}}, "expected 'partition' or 'poisson'") for odd in ("", 0, False, [], {})),
+    *(({"learning": {"optimiser": odd}}, "expected 'plain', 'momentum' or 'adam'") for odd in ("", 0, False, [])),
+    *(({"learning": {"batch_seed": odd}}, "learning.batch_seed") for odd in (False, 0.0, "", [])),
+    ({"learning": {"sampling": "poisson", "batch_seed": 0}}, "learning.batch_seed: expected none"),
+    *(({"privacy": {"mechanism": odd}}, "privacy.mechanism") for odd in (["gaussian"], {}, 3)),
+    *(({"privacy": {"mechanism": odd, "clip_norm": "l1"}}, "privacy.mechanism") for odd in (["gaussian"], {}, 3)),
+    *(({"privacy": {"clip_norm": odd}}, "privacy.clip_norm") for odd in (["l1"], {}, 3, "l3")),
+    *(({"learning": {"algorithm": odd}}, "learning.algorithm") for odd in (["private-sgd"], {}, 3)),
     ({"learning": {"algorithm": "averaged-subgradient"}}, "learning.batches: expected only with algorithm = 'private-sgd'"),
     ({"privacy": {"clip_norm": "linf", "clip": None}}, "privacy.clip: expected a number beside clip_norm"),
 ]

@@ -43,13 +43,15 @@ def from_curve(curve: Curve, largest: float, interval: float) -> PrivacyLossDist
     if not keep.any():
         raise SettingError("pld: a release with so little noise hides nothing; use more")
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, np.arange(-steps, steps + 1)[keep], deltas[keep])
-    return PrivacyLossDistribution(pmf)
+    return PrivacyLossDistribution(
+        pmf.to_dense_pmf()
+    )  # composing a dictionary a million times begins with a number of a million digits
 
 
 def delta_at(distribution: PrivacyLossDistribution, epsilon: ArrayLike, compositions: int = 1) -> Floats:
     """An upper bound on delta at eps."""
     asked = np.asarray(epsilon, dtype=np.float64)
-    read = np.asarray(distribution.get_delta_for_epsilon(asked.reshape(-1)))
+    read = np.asarray(distribution.get_delta_for_epsilon(float(asked) if asked.ndim == 0 else asked.reshape(-1)))
     return np.minimum(read.reshape(asked.shape) + reading_error(compositions), 1.0)
 
 

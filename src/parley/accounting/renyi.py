@@ -120,12 +120,17 @@ def sampled_divergence(event: Event, orders: Floats) -> Floats:
     over_f[0] = min(over_f[0], near[0] + math.log(4 * -math.expm1(-near[0])))
     over_h[0] = min(over_h[0], far[0] + math.log(-math.expm1(-far[0])))
     integral = np.minimum(over_f - (j - 1) * math.log1p(-q), np.maximum(over_f, over_h))
-    out = np.empty(len(orders))
-    for place, a in enumerate(orders):
-        count = int(a) - 1
-        binomial = gammaln(a + 1) - gammaln(j[:count] + 1) - gammaln(a - j[:count] + 1)
-        out[place] = logsumexp(np.concatenate([[0.0], binomial + j[:count] * math.log(q) + integral[:count]])) / (a - 1)
-    return np.minimum(out, release_divergence(event, 1.0)(orders))  # sampling never hurts
+    terms = _binomials(tuple(orders)) + np.concatenate([[0.0], j * math.log(q) + integral])
+    out = logsumexp(terms, axis=1) / (orders - 1)
+    return np.asarray(np.minimum(out, release_divergence(event, 1.0)(orders)))  # sampling never hurts
+
+
+@lru_cache(maxsize=8)
+def _binomials(orders: tuple[float, ...]) -> Floats:
+    """ln of 1 and of C(a, j) for j = 2, 3, ...: a row for every whole order a; -inf beyond a."""
+    a, j = np.array(orders)[:, None], np.arange(2.0, max(orders) + 1)
+    inside = gammaln(a + 1) - gammaln(j + 1) - gammaln(np.maximum(a - j, 0) + 1)
+    return np.hstack([np.zeros_like(a), np.where(j <= a, inside, -np.inf)])
 
 
 @lru_cache(maxsize=256)

@@ -26,7 +26,8 @@ class Series(ABC):
     Formal guarantee: after k answers the owner has spent at most `spent_after(k)` at `delta`, for any k, queries chosen adaptively. With
     records shared by kappa owners each release is calibrated to (epsilon/kappa, delta/kappa), and what is spent covers all copies. With a
     `rate` below 1 each release is about records that the owner drew at that rate in secret, independently (Poisson); then the mechanism's
-    sensitivity is twice what one record, drawn or not, moves.
+    sensitivity is at least twice what one record, drawn or not, moves the value before it is rounded to a mechanism's grid. The grid moves
+    two values apart by its `rounding` w, whole or half the way: noise calibrated for S makes half the way cost (S/2 + w)/(S + w) of b.
     """
 
     mechanism: Mechanism
@@ -42,13 +43,17 @@ class Series(ABC):
 
     @classmethod
     @abstractmethod
-    def calibrated(cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0) -> Mechanism:
-        """The least noise with which `count` releases of values of this sensitivity are (epsilon, delta)-DP."""
+    def calibrated(
+        cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0, coordinates: int | None = None
+    ) -> Mechanism:
+        """The least noise with which `count` releases of values of this sensitivity are (epsilon, delta)-DP; `coordinates` they have, for
+        the grid beside a rate. Left out, nothing is assumed of it."""
 
     @classmethod
     @abstractmethod
     def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
-        """The largest sensitivity for which noise of scale 1 makes `count` releases (epsilon, delta)-DP."""
+        """The largest sensitivity for which noise of scale 1 makes `count` releases (epsilon, delta)-DP. Of it, roundings included, a
+        record that is drawn or not moves half."""
 
     @classmethod
     def rho(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction | None:
@@ -86,10 +91,23 @@ class PureSeries(Series):
     norm = Laplace.norm
     law = "laplace"
     exact = True
+    kind: ClassVar[type[Laplace] | type[GridGeometric]] = Laplace
 
     @classmethod
-    def calibrated(cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0) -> Mechanism:
-        return Laplace.calibrate(cls.covered(epsilon, delta, count, rate), sensitivity)
+    def calibrated(
+        cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0, coordinates: int | None = None
+    ) -> Mechanism:
+        """With a rate: the share of a release's cost that half the way costs depends on the grid, the grid on the noise; tried in turn,
+        from half of it on. The share 1 always holds."""
+        once, share = per_round(epsilon, count), Fraction(1, 2)
+        for _ in range(8 if rate < 1 and coordinates is not None else 0):
+            mechanism = cls.kind.calibrate(base_epsilon(once, rate, share), sensitivity)
+            grid = Fraction(mechanism.rounding(coordinates or 1)) * (1 + Fraction(1, 2**50))
+            needed = (Fraction(sensitivity) / 2 + grid) / (Fraction(sensitivity) + grid)
+            if needed <= share:
+                return mechanism
+            share = needed
+        return cls.kind.calibrate(base_epsilon(once, rate, Fraction(1)), sensitivity)
 
     @classmethod
     def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
@@ -107,9 +125,7 @@ class PureSeries(Series):
 class GeometricSeries(PureSeries):
     """Two-sided geometric noise on a grid: pure, too. What hosts draw for the sum of all is its law already."""
 
-    @classmethod
-    def calibrated(cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0) -> Mechanism:
-        return GridGeometric.calibrate(cls.covered(epsilon, delta, count, rate), sensitivity)
+    kind = GridGeometric
 
 
 class GaussianSeries(Series):
@@ -122,7 +138,9 @@ class GaussianSeries(Series):
     law = "gaussian"
 
     @classmethod
-    def calibrated(cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0) -> Gaussian:
+    def calibrated(
+        cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0, coordinates: int | None = None
+    ) -> Gaussian:
         if rate == 1:
             return Gaussian.calibrate(epsilon, float(delta), sensitivity, count=count)
         return Gaussian(audible(sampled_ratio(float(epsilon), float(delta), count, rate) * sensitivity), sensitivity)
@@ -159,13 +177,12 @@ def make_series(
     sensitivity: float,
     shared_records: int = 1,
     rate: float = 1.0,
+    coordinates: int | None = None,
 ) -> Series:
     """Calibrate the noise of all releases; with records shared by kappa owners, to (epsilon/kappa, delta/kappa)."""
     share, kind = Fraction(1, whole(shared_records, "shared_records")), SERIES[mechanism]
-    sampled = {} if rate == 1 else {"rate": rate}
-    return kind(
-        kind.calibrated(epsilon * share, delta * share, count, sensitivity, **sampled), epsilon, delta, count, shared_records, rate
-    )
+    noise = kind.calibrated(epsilon * share, delta * share, count, sensitivity, rate, coordinates)
+    return kind(noise, epsilon, delta, count, shared_records, rate)
 
 
 def in_pieces(
@@ -191,7 +208,11 @@ def in_pieces(
         if pieces == 1 or needed <= wanted:
             return series
         wanted = sensitivity + 2 * (needed - sensitivity)
-    raise SettingError("noise: its scale is too extreme for this many coordinates; use fewer epochs or coordinates")
+    instead = "laplace noise" if mechanism == "geometric" else "fewer epochs or coordinates"
+    raise SettingError(
+        f"noise: a person's rows in {pieces:,} batches pay for its grid in each, which is too much; use a smaller records_per_person, or "
+        + instead
+    )
 
 
 def series_rho(mechanism: str, epsilon: Fraction, delta: Fraction, count: int, shared_records: int = 1) -> Fraction | None:

@@ -17,17 +17,23 @@ SLACK = Fraction(1, 2**50)  # more than the roundings of units and factor
 
 @dataclass(frozen=True)
 class Span:
-    """One owner's answers: means over `records`, of this sensitivity, at most `extent` in the same norm and `largest` in a coordinate."""
+    """One owner's answers: means over `records`, of this sensitivity, at most `extent` in the same norm and `largest` in a coordinate.
+
+    `roundings`: how often a person's move pays for what rounding does to an answer. That is the number of answers over which it may be
+    spread (`pieces`); two where records are drawn in secret, since half the move is rounded like all of it.
+    """
 
     records: int
     sensitivity: float
     extent: float
     largest: float
+    roundings: int = 1
 
     @property
     def reach(self) -> Fraction:
-        """How far one person moves the owner's sum before it is rounded to the grid: the product with the factor is rounded twice."""
-        return self.records * (Fraction(self.sensitivity) + Fraction(self.extent) / 2**52) * (1 + SLACK)
+        """How far one person moves the owner's sum before it is rounded to the grid: the product with the factor is rounded in both tables,
+        by a relative 2^-53, in every answer that moves."""
+        return self.records * (Fraction(self.sensitivity) + self.roundings * Fraction(self.extent) / 2**52) * (1 + SLACK)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from parley.report import figures
 from parley.report import forecast as said
 from parley.report import noise as kinds
 from parley.report.verdict import INSIDE
-from parley.terms import load_terms, write_terms
+from parley.terms import Terms, load_terms, write_terms
 
 
 def forecast_command(
@@ -76,19 +76,12 @@ def forecast_command(
     if (inside is None) != (owner is None):
         raise SettingError("--inside TABLE, --owner NAME: expected both or neither")
     if inside is not None and owner is not None:
-        with progress_bar("own rows, judged") as progress:
-            view = inside_view(terms, Owner(owner, str(inside)), known, seed, progress=progress)
-        if as_json:
-            print_json(view.to_json() | {"terms_hash": terms.hash})
-            return
-        console.print(terminal_table(said.inside_rows(view)))
-        for sentence in said.inside_sentences(view):
-            console.print(f"\n{sentence}", soft_wrap=True)
-        console.print(INSIDE, style="dim")
+        _show_inside(terms, Owner(owner, str(inside)), known, seed, as_json)
         return
-    with progress_bar("resampling the pilot") as progress:
-        result = forecast(terms, known, seed, progress=progress)
-    noise = compare_noise(result, known, seed).to_json()
+    with progress_bar("reading the pilot") as progress:
+        result = forecast(terms, known, seed, progress=progress, doing=progress.says)
+        progress.says("comparing kinds of noise")
+        noise = compare_noise(result, known, seed).to_json()
     proposal = None
     if plan:
         with progress_bar("planning") as progress:
@@ -108,6 +101,19 @@ def forecast_command(
         show_plan(proposal)
         for sentence in kinds.plan_beside(proposal.to_json()):
             console.print(sentence)
+
+
+def _show_inside(terms: Terms, owner: Owner, known: str | Source | None, seed: int, as_json: bool) -> None:
+    """An owner's own view, for its own eyes."""
+    with progress_bar("own rows, judged") as progress:
+        view = inside_view(terms, owner, known, seed, progress=progress)
+    if as_json:
+        print_json(view.to_json() | {"terms_hash": terms.hash})
+        return
+    console.print(terminal_table(said.inside_rows(view)))
+    for sentence in said.inside_sentences(view):
+        console.print(f"\n{sentence}", soft_wrap=True)
+    console.print(INSIDE, style="dim")
 
 
 def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> str | Source | None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -11,15 +11,26 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:  # who looks at a ledger does not wait for statistics libraries
-    from parley.learning.train import Progress as Report
-
 console = Console(highlight=False)
 errors_console = Console(stderr=True, highlight=False)
 
 
+class Bar:
+    """How far the work is, and what it is."""
+
+    def __init__(self, bar: Progress, label: str) -> None:
+        self._bar, self._task = bar, bar.add_task(label, total=1)
+
+    def __call__(self, done: int, total: int) -> None:
+        self._bar.update(self._task, completed=done, total=total)
+
+    def says(self, label: str) -> None:
+        """From here on this is worked at."""
+        self._bar.update(self._task, description=label, completed=0, total=1)
+
+
 @contextmanager
-def progress_bar(label: str) -> "Iterator[Report]":
+def progress_bar(label: str) -> Iterator[Bar]:
     """A bar on stderr while the work goes on; gone afterwards, and absent where nobody watches."""
     columns = (
         TextColumn("{task.description}"),
@@ -28,8 +39,7 @@ def progress_bar(label: str) -> "Iterator[Report]":
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=errors_console, transient=True, disable=not errors_console.is_terminal) as bar:
-        task = bar.add_task(label, total=1)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield Bar(bar, label)
 
 
 def print_json(content: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
 
 from parley.aggregation import CoalitionNoise, EachOwnerNoise, Members
 from parley.errors import SettingError
@@ -20,6 +21,7 @@ from parley.validate import Floats, finite
 
 EXACT_UP_TO = 12
 PERMUTATIONS = 2000
+BREAK_EVEN = 1e-6  # relative: an epsilon from which joining pays is not more than this above the least
 
 
 @dataclass(frozen=True)
@@ -100,15 +102,18 @@ class CoalitionCost:
             together = self.together(noise, np.ones(len(noise.records), dtype=bool))
             return float(self.alone(noise.records)[owner] - together)
 
-        low, high = 1e-6, 1e6
-        if not gain(high) > 0:
+        def squeezed(log_epsilon: float) -> float:
+            """Of the gain's sign, and nearly straight where noise is loud: few steps find its zero, and each may calibrate noise."""
+            value = gain(math.exp(log_epsilon))
+            return math.copysign(min(math.log1p(abs(value) / unit), 1e3), value)
+
+        low, high = math.log(1e-6), math.log(1e6)
+        unit = self.estimation / float(noise_at(1e6).records[owner]) or 1.0
+        if not squeezed(high) > 0:
             return None
-        if gain(low) > 0:
+        if squeezed(low) > 0:
             return 0.0
-        while high / low > 1 + 1e-6:
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if gain(middle) > 0 else (middle, high)
-        return high
+        return math.exp(brentq(squeezed, low, high, xtol=BREAK_EVEN / 2) + BREAK_EVEN / 2)
 
 
 def prefix(order: NDArray[np.int64], count: int) -> Members:

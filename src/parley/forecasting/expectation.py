@@ -1,5 +1,6 @@
 """The expected relative fitness of terms: by exact moments where they apply, else by running the algorithm on the pilot."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -10,7 +11,9 @@ from parley.forecasting.binding import binding
 from parley.forecasting.error_moments import ErrorMoments, error_moments
 from parley.forecasting.pilot import Pilot, pilot_models
 from parley.forecasting.sources import Landscape, Sample
-from parley.learning.algorithm import Descent
+from parley.learning.algorithm import Descent, State
+from parley.learning.train import Progress
+from parley.queries import Answer
 from parley.validate import Floats
 
 Method = Literal["exact-moments", "curvature-moments", "pilot-run"]
@@ -58,21 +61,29 @@ class Expectation:
             return float(np.mean(self.run_excess(pilot_models(self.pilot, replicates, seed)))) / self.unit
         return float(self.excess[-1]) / self.unit
 
-    def outcome(self, seed: int, replicates: int | None = None) -> tuple[Floats, Floats]:
-        """(expected relative fitness after each round [T], models as they may come out [replicates, p]), by `method`."""
+    @property
+    def replicates(self) -> int:
+        """How many runs on the pilot are worth their time; where batches are drawn, groups of runs share them, and more say little more."""
+        passes = self.pilot.algorithm.horizon * (self.pilot.terms.learning.local_steps or 1)
+        most = 2 * REPLICATES if self.pilot.question.batched else 1000
+        return int(np.clip(WORK / (4.0 * len(self.pilot.design) * self.pilot.source.width * passes), REPLICATES, most))
+
+    def outcome(
+        self, seed: int, replicates: int | None = None, progress: Progress = lambda done, total: None
+    ) -> tuple[Floats, Floats]:
+        """(expected relative fitness after each round [T], models as they may come out [replicates, p]), by `method`. Of as many replicates
+        of a pilot run as it chose itself, some are looked at on the way, all at the end."""
+        looked = replicates or REPLICATES
         if self.method != "pilot-run":
-            return self.excess / self.unit, self.models(replicates or REPLICATES, seed)
-        if replicates is None:
-            passes = self.pilot.algorithm.horizon * (self.pilot.terms.learning.local_steps or 1)
-            once = 4.0 * len(self.pilot.design) * self.pilot.source.width * passes
-            replicates = int(np.clip(WORK / once, REPLICATES, 1000))
+            return self.excess / self.unit, self.models(looked, seed)
         means: list[float] = []
-        models = pilot_models(
-            self.pilot,
-            replicates,
-            seed,
-            after_round=lambda state, answers: means.append(float(np.mean(self.run_excess(self.pilot.algorithm.model(state))))),
-        )
+
+        def look(state: State, answers: Sequence[Answer]) -> None:
+            means.append(float(np.mean(self.run_excess(self.pilot.algorithm.model(state)[:looked]))))
+            progress(len(means), self.pilot.algorithm.horizon)
+
+        models = pilot_models(self.pilot, replicates or self.replicates, seed, after_round=look)
+        means[-1] = float(np.mean(self.run_excess(models)))
         return np.array(means) / self.unit, models
 
     def bias(self) -> float:

@@ -1,6 +1,7 @@
 """The forecast: what the joint model will be worth, and to whom, before any data moves. Exact where W has bounds."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -24,7 +25,7 @@ from parley.setup import Setup
 from parley.terms import Terms
 from parley.validate import Floats, whole
 
-RESAMPLES = 30  # of the pilot, for the interval
+RESAMPLES, FEWER = 30, 20  # of the pilot, for the interval; fewer where every one is run in batches
 SCORED = 24  # models for the task's metrics
 
 
@@ -98,27 +99,34 @@ def forecast(
     terms: Terms,
     pilot: Table | Source | None = None,
     seed: int = 0,
-    resamples: int = RESAMPLES,
+    resamples: int | None = None,
     progress: Progress = lambda done, total: None,
+    doing: Callable[[str], None] = lambda what: None,
 ) -> Forecast:
     """Forecast the joint model of these terms from public knowledge. No private record is looked at.
 
     `pilot` is a public table, released moments or stated assumptions; left out: the terms' own public sample. For a squared loss
     whose clip and box do not bind, the moments are exact given what the pilot shows. Otherwise the algorithm itself is run on the
     pilot with the noise of the real owners. "Together or alone" assumes that the owners' data follow one law; where they differ,
-    joining may be worth more, or less, than it says.
+    joining may be worth more, or less, than it says. `doing` is told what is worked at, `progress` how far that is.
     """
     whole(seed, "seed", least=0)
+    doing("calibrating noise, running the pilot")
     expected = expect(open_pilot(terms, pilot))
     known, here, method = expected.pilot, expected.here, expected.method
-    path, models = expected.outcome(seed)
+    path, models = expected.outcome(seed, progress=progress)
     mean = float(path[-1])
     fits = {method: mean}
     if method == "pilot-run" and expected.moments is not None:
         fits["curvature-moments"] = float(expected.excess[-1]) / expected.unit
+    doing("resampling the pilot")
+    if resamples is None:
+        resamples = FEWER if method == "pilot-run" and known.question.batched else RESAMPLES
     interval, failed = _interval(expected, mean, seed, whole(resamples, "resamples"), progress)
     scale = expected.unit * known.setup.preparation.target_scale**2
+    doing("weighing coalitions, looking for break-even budgets")
     cost, noise = coalition_cost(expected, mean)
+    owners = _owners(expected, cost, noise, progress)
     return Forecast(
         terms=terms,
         method=method,
@@ -130,7 +138,7 @@ def forecast(
         run_quartiles=_run_quartiles(expected, seed) if method == "exact-moments" else None,
         metrics=_metrics(known, models[:SCORED]),
         published_bounds=published_bounds(known, here, mean * expected.unit),
-        owners=_owners(expected, cost, noise),
+        owners=owners,
         best_coalition=tuple(terms.owners[place].name for place in np.flatnonzero(cost.best_coalition(noise))),
         warnings=(*expected.warnings, *failed, *_worse_than_nothing(expected, mean), *_noise_choice(known)),
         target_words=known.setup.preparation.target_words,
@@ -201,7 +209,7 @@ def coalition_cost(expected: Expectation, fitness: float) -> tuple[CoalitionCost
     return CoalitionCost(here.estimation, bias, price, here.start_cost - here.least_cost), noise
 
 
-def _owners(expected: Expectation, cost: CoalitionCost, noise: CoalitionNoise) -> tuple[OwnerForecast, ...]:
+def _owners(expected: Expectation, cost: CoalitionCost, noise: CoalitionNoise, progress: Progress) -> tuple[OwnerForecast, ...]:
     pilot, base = expected.pilot, expected.here.test_cost
     unit = pilot.setup.preparation.target_scale**2
     marginal, (shapley, error) = cost.leave_one_out(noise), cost.shapley(noise)
@@ -210,6 +218,7 @@ def _owners(expected: Expectation, cost: CoalitionCost, noise: CoalitionNoise) -
     result = []
     score = float(pilot.terms.score_epsilon)
     for place, part in enumerate(pilot.terms.owners):
+        progress(place, len(pilot.terms.owners))
         even = cost.break_even(place, partial(_noise_at, pilot, noise, place))
         alone = float(own[place])
         result.append(

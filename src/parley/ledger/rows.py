@@ -163,8 +163,8 @@ def _room_for_sums(db: sqlite3.Connection, new: Reservation) -> Fraction:
 def _room_for_rho(db: sqlite3.Connection, path: Path, new: Reservation, most: Fraction, before: Fraction) -> Fraction:
     if new.rho is None:
         raise LedgerError(
-            f"{path}: its lifetime budget is held as zCDP, and what the mechanism of these terms costs in zCDP is not known; agree on "
-            "laplace or gaussian noise that each owner draws itself"
+            f"{path}: its lifetime budget is held as zCDP, and what these terms cost in zCDP is not known; agree on laplace or gaussian "
+            "noise that each owner draws itself (noise = 'each-owner'), and on batches that nobody draws in secret (sampling = 'partition')"
         )
     after = before + new.rho
     if not (new.rho >= 0 and after <= most):

@@ -17,7 +17,7 @@ from parley.queries.query import Query
 from parley.queries.question import Context, Question, Tables, check_in_box, limited
 from parley.validate import Floats
 
-GROUPS = 8  # of a pilot's replicates that see batches of their own
+GROUPS, GROUP = 8, 24  # of a pilot's replicates that see batches of their own: at most so many, each of about so many
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,11 +126,13 @@ class MinibatchQuestion(Question):
         return Bounded(value.reshape(*worlds, self.size) * (self.batches / rows), self.sensitivity, self.norm)
 
     def rehearsed(self, query: Query, tables: Tables, worlds: tuple[int, ...], rng: np.random.Generator) -> Bounded:
-        """Batches of the owner's size, drawn from the pilot's rows; the whole pilot where it has no more. Replicates in eight groups."""
+        """Batches of the owner's size, from the pilot's rows; the whole pilot where it has no more. Replicates share them in groups."""
         rows, expected = len(tables.train), self.records / self.batches
         theta = query.arrays["theta"].reshape(-1, self.parameters)
         means = []
-        few = 1 if expected >= rows else min(GROUPS, len(theta))  # where all see the whole pilot, one group is enough
+        few = (
+            1 if expected >= rows else max(1, min(GROUPS, len(theta) // GROUP))
+        )  # where all see the whole pilot, one group is enough
         for group in np.array_split(theta, few):
             size = int(rng.binomial(self.records, self.rate)) if self.poisson else max(1, round(expected))
             places = rng.permutation(rows)[: min(size, rows)]

@@ -1,7 +1,7 @@
 """The sections of the terms: every key, its type and range, and what the keys of one section say about each other."""
 
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Literal, NoReturn, Self
+from typing import Annotated, Any, Literal, NoReturn, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -9,6 +9,8 @@ from pydantic_core import PydanticCustomError
 from parley.terms.catalogue import ALGORITHMS, MECHANISMS, MODELS, AlgorithmFacts, Task
 from parley.terms.columns import Coding, Missing, Name, Transform, domain, is_defined
 from parley.validate import LARGEST, SMALLEST, in_range
+
+Facts = TypeVar("Facts")
 
 RANGE = f"from {SMALLEST:g} to {LARGEST:g}"
 
@@ -58,6 +60,11 @@ def _one_of(known: Collection[str]) -> AfterValidator:
         return name
 
     return AfterValidator(check)
+
+
+def _looked_up(known: Mapping[str, Facts], name: Any) -> Facts | None:
+    """What the catalogue says of a name; None for what is not one, which is refused later, in words."""
+    return known.get(name) if isinstance(name, str) else None
 
 
 class Section(BaseModel):
@@ -218,7 +225,7 @@ class Learning(Section):
     def _usual(cls, content: Any) -> Any:
         if not isinstance(content, dict):
             return content
-        facts = ALGORITHMS.get(content.get("algorithm", ""), AlgorithmFacts("gradient"))
+        facts = _looked_up(ALGORITHMS, content.get("algorithm")) or AlgorithmFacts("gradient")
         kept = {key: value for key, value in content.items() if (key, value) != ("batch", "full")}  # what older files say
         if facts.solves:
             return {"horizon": 1, **kept}
@@ -262,9 +269,15 @@ class Learning(Section):
 
 def _usual_batches(kept: dict[str, Any]) -> dict[str, Any]:
     """What follows from the keys of private-sgd that are there; what is wrong with them is said later."""
-    content = {**kept, **{key: kept.get(key) or usual for key, usual in (("sampling", "partition"), ("optimiser", "plain"))}}
+    usual = {"sampling": "partition", "optimiser": "plain"}
+    content = {**kept, **{key: value for key, value in usual.items() if kept.get(key) is None}}
     if content.get("horizon") is None:
         content.pop("horizon", None)
+    seed = content.get("batch_seed")
+    if (
+        type(seed) is int and seed == 0 and content["sampling"] == "partition"
+    ):  # what is meant where it is left out: one hash for both
+        del content["batch_seed"]
     batches, epochs, horizon = (kept.get(key) for key in ("batches", "epochs", "horizon"))
     if type(batches) is int and batches > 0:
         if type(epochs) is int and horizon is None:
@@ -290,11 +303,12 @@ class Privacy(Section):
     @model_validator(mode="before")
     @classmethod
     def _usual(cls, content: Any) -> Any:
-        """The mechanism's own norm need not be said: terms that say it have the hash of those that do not."""
-        if not isinstance(content, dict):
+        """The mechanism's own norm need not be said: terms that say it have the hash of those that do not. Capitals do not count."""
+        if not isinstance(content, dict) or not isinstance(norm := content.get("clip_norm"), str):
             return content
-        facts = MECHANISMS.get(content.get("mechanism", "laplace"))
-        return {key: value for key, value in content.items() if key != "clip_norm" or facts is None or value != facts.norm}
+        facts = _looked_up(MECHANISMS, content.get("mechanism", "laplace"))
+        rest = {key: value for key, value in content.items() if key != "clip_norm"}
+        return rest if facts is not None and norm.lower() == facts.norm else {**rest, "clip_norm": norm.lower()}
 
     @model_validator(mode="after")
     def _enforceable(self) -> Self:
