@@ -81,6 +81,7 @@ def _print(result: Reproduction, out: Path) -> None:
 def _rows(table: pd.DataFrame) -> list[list[str]]:
     columns = [column for column in HEAD if column in table.columns]
     body = [
-        [f"{row[c]:.3g}" if c in ("epsilon", "step", "total") else f"{row[c]:.1f}" for c in columns] for _, row in table.iterrows()
+        [f"{row[c]:.3g}" if c in ("epsilon", "step", "total") else "" if pd.isna(row[c]) else f"{row[c]:.1f}" for c in columns]
+        for _, row in table.iterrows()
     ]
     return [[HEAD[column] for column in columns], *body]

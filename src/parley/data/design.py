@@ -120,7 +120,8 @@ class Design(Summable):
         return self._part(slice(None) if everybody else places)  # a slice copies nothing
 
     def _part(self, rows: NDArray[np.int64] | slice) -> "Design":
-        some = Design(self.X[rows], self.y[rows], self.weight[rows])
+        X = self.X[rows] if isinstance(rows, slice) else self.X.take(rows, axis=0)  # quicker than an index
+        some = Design(X, self.y[rows], self.weight[rows])
         for norm in _NORMS & vars(self).keys():  # computed once for all rows
             vars(some)[norm] = vars(self)[norm][rows]
         return some
