@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import parley
-from parley.errors import DataError, SettingError, TermsError, UnknownTerms
+from parley.errors import DataError, ParleyError, SettingError, TermsError, UnknownTerms
 from parley.learning.algorithms import make_algorithm
 from parley.ledger import Ledger
 from samples import BOUNDS, class_table, make_terms, real_data, regression_table
@@ -240,3 +240,18 @@ def test_progress_is_called_every_round():
     calls = []
     parley.train(make_terms(50), owners(50), seed=0, progress=lambda done, total: calls.append((done, total)))
     assert calls == [(k, 10) for k in range(1, 11)]
+
+
+def test_a_search_begins_where_it_is_told_to_in_every_replicate():
+    terms = make_terms(50, model__radius=5.0, learning__horizon=1, learning__step=1e-9)
+    width = parley.train(terms, owners(50), seed=0, measure=False).theta.shape[1]
+    starts = np.linspace(-4.0, 4.0, 2 * width).reshape(2, width)
+    apart = parley.train(terms, owners(50), replicates=2, seed=0, measure=False, start=starts).theta
+    np.testing.assert_allclose(apart, starts, atol=1e-4)
+    same = parley.train(terms, owners(50), replicates=2, seed=0, measure=False, start=starts[1]).theta
+    np.testing.assert_allclose(same, starts[[1, 1]], atol=1e-4)
+    with pytest.raises(SettingError, match=f"start: expected {width} numbers"):
+        parley.train(terms, owners(50), seed=0, start=starts)
+    for bad in (9.0, np.nan):
+        with pytest.raises(ParleyError):  # by the owner, who is asked there
+            parley.train(terms, owners(50), seed=0, start=np.full(width, bad))

@@ -239,3 +239,18 @@ def test_other_questions_and_places_outside_the_box_are_refused():
     with pytest.raises(OutsideBox):
         asked.check(MinibatchQuery.ask("ab12", "learner", 1, np.full(12, 21.0)), ())
     assert isinstance(asked, MinibatchQuestion)
+
+
+def test_rows_keep_their_norms_in_every_batch_and_piece_and_all_of_them_are_not_copied():
+    design = rows("softmax-regression", 9_000, np.random.default_rng(2))
+    sizes = {norm: design.row_norms(norm) for norm in ("l1", "l2", "linf")}
+    some = np.sort(np.random.default_rng(3).permutation(9_000)[:5_000])
+    for places in (some, np.arange(9_000)):
+        part = design.batch(places)
+        np.testing.assert_array_equal(part.X, design.X[places])
+        for norm, size in sizes.items():
+            np.testing.assert_array_equal(np.concatenate([piece.row_norms(norm) for piece in part.pieces]), size[places])
+            assert all(np.shares_memory(piece.row_norms(norm), part.row_norms(norm)) for piece in part.pieces)
+    assert np.shares_memory(design.batch(np.arange(9_000)).X, design.X)
+    assert not np.shares_memory(design.batch(np.arange(9_000)[::-1].copy()).X, design.X)  # the mutant that only counts
+    np.testing.assert_array_equal(design.batch(np.arange(9_000)[::-1].copy()).y, design.y[::-1])

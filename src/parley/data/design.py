@@ -116,9 +116,14 @@ class Design(Summable):
         return Design(self.X[kept], self.y[kept], self.weight[kept], self.study)
 
     def batch(self, places: NDArray[np.int64]) -> "Design":
-        some = Design(self.X[places], self.y[places], self.weight[places])
+        everybody = len(places) == len(self) and np.array_equal(places, np.arange(len(self)))
+        return self._part(slice(None) if everybody else places)  # a slice copies nothing
+
+    def _part(self, rows: NDArray[np.int64] | slice) -> "Design":
+        X = self.X[rows] if isinstance(rows, slice) else self.X.take(rows, axis=0)  # quicker than an index
+        some = Design(X, self.y[rows], self.weight[rows])
         for norm in _NORMS & vars(self).keys():  # computed once for all rows
-            vars(some)[norm] = vars(self)[norm][places]
+            vars(some)[norm] = vars(self)[norm][rows]
         return some
 
     def for_studies(self) -> "Design":
@@ -148,7 +153,7 @@ class Design(Summable):
     @cached_property
     def pieces(self) -> list["Design"]:
         """The same blocks as tables of their own."""
-        return [Design(self.X[rows], self.y[rows], self.weight[rows]) for rows in self.blocks]
+        return [self._part(rows) for rows in self.blocks]
 
     def sum(self, part: Callable[["Design"], Floats]) -> Floats:
         return sum_blocks(part, self.pieces)

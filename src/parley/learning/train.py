@@ -39,13 +39,15 @@ def train(
     progress: Progress = lambda done, total: None,
     measure: bool = True,
     whole_path: bool = True,
+    start: Floats | None = None,
 ) -> Result:
     """Train one joint model by these terms.
 
     Owners with durable ledgers release: the terms must have been accepted by each (`Owner.accept`), there is one replicate, and
     nothing computed from their tables but the noisy answers is looked at. Owners without take part in a study of `replicates`
     parallel runs; `measure` adds relative fitness and task metrics, computed from the private tables, after every round or
-    (`whole_path` false: faster) after the last alone.
+    (`whole_path` false: faster) after the last alone. `start` is where the search begins, something public: [P], or [replicates, P] in a
+    study; left out, it begins where the objective says.
 
     >>> import parley
     >>> book = parley.data.synthetic_lending(4000, seed=1)
@@ -71,9 +73,9 @@ def train(
             study.record(algorithm.model(state))
         progress(state.round - 1, terms.learning.horizon)
 
-    start = algorithm.start(setup.objective.start(setup.preparation), worlds)
+    begin = algorithm.start(_origin(setup, start, worlds), worlds)
     with _exchange(setup, parties, seed) as exchange:
-        final = run(algorithm, exchange, aggregation, Asker.of(setup), start, after_round)
+        final = run(algorithm, exchange, aggregation, Asker.of(setup), begin, after_round)
         scores = ask_scores(setup, aggregation, exchange, algorithm.model(final))
     theta = algorithm.model(final).reshape(-1, setup.parameters)
     return make_result(
@@ -88,6 +90,16 @@ def train(
         released=release,
         seconds=time.perf_counter() - began,
     )
+
+
+def _origin(setup: Setup, start: Floats | None, worlds: tuple[int, ...]) -> Floats:
+    """Where the search begins; that it lies in the box, the owners check."""
+    if start is None:
+        return setup.objective.start(setup.preparation)
+    origin = np.asarray(start, dtype=np.float64)
+    if origin.shape not in ((setup.parameters,), (*worlds, setup.parameters)):
+        raise SettingError(f"start: expected {setup.parameters} numbers, or as many for each replicate; got shape {origin.shape}")
+    return origin
 
 
 @contextmanager

@@ -5,7 +5,7 @@ have - an optimum to compare with, a curvature, statistics that say everything -
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -139,7 +139,7 @@ class Objective(ABC):
         """How much every record may measure in a batch at one parameter [P] -> [n], unclipped."""
         return self.record_norms(design, theta, norm)
 
-    def split_gradient(self, parts: Sequence[Summable], theta: Floats, bound: RecordBound) -> Floats:
+    def split_gradient(self, parts: Iterable[Summable], theta: Floats, bound: RecordBound) -> Floats:
         """The sum of clipped record gradients [..., P], part c entering block c alone."""
         raise NotImplementedError
 

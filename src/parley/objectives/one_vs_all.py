@@ -5,7 +5,7 @@ parts as there are classes, and part c is for class c. Then one record moves one
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -64,11 +64,11 @@ class OneVsAll(SoftmaxRegression):
     def parts(self, preparation: Preparation) -> int:
         return len(preparation.classes)
 
-    def split_gradient(self, parts: Sequence[Summable], theta: Floats, bound: RecordBound) -> Floats:
+    def split_gradient(self, parts: Iterable[Summable], theta: Floats, bound: RecordBound) -> Floats:
         """Formal guarantee: a record of part c adds at most Xi in `bound.norm`, to block c and to no other."""
-        blocks = theta.reshape(*theta.shape[:-1], len(parts), -1)
-        total = np.zeros_like(blocks)
+        total = np.zeros_like(theta)
         for place, rows in enumerate(parts):
+            own = slice(place * rows.width, (place + 1) * rows.width)
 
             def part(block: Design, flat: Floats, place: int = place) -> Floats:
                 sign = np.where(block.y == place, 1.0, -1.0)
@@ -79,8 +79,8 @@ class OneVsAll(SoftmaxRegression):
                 return np.asarray(slope @ block.X)
 
             if len(rows):
-                total[..., place, :] = batched(part, rows, blocks[..., place, :])
-        return total.reshape(theta.shape)
+                total[..., own] = batched(part, rows, theta[..., own])
+        return total
 
     def hessian(self, design: Summable, theta: Floats) -> Floats | None:
         width, count = design.width, len(theta)

@@ -154,10 +154,11 @@ class MinibatchQuestion(Question):
         """The sum of bounded gradients over the rows at these places [..., P]."""
         if isinstance(design, Design) and self.bound.clips:
             design.row_norms(self.bound.norm)  # once for all batches
-        some = [design.batch(np.sort(places)) for places in split]
+        some = (design.batch(np.sort(places)) for places in split)  # one at a time: their memory is used again
         if self.parts > 1:
             return self.objective.split_gradient(some, theta, self.bound)
-        return self.objective.mean_gradient(some[0], theta, self.bound) * len(some[0]) if len(some[0]) else np.zeros_like(theta)
+        rows = next(some)
+        return self.objective.mean_gradient(rows, theta, self.bound) * len(rows) if len(rows) else np.zeros_like(theta)
 
 
 @lru_cache(maxsize=4)

@@ -24,7 +24,10 @@ def curves(
         axes.plot(table["epsilon"], table["published"], "o", color=colour, markersize=5, label=f"{name}: published")
         axes.axhline(silent[who], color=colour, linewidth=1, linestyle=(0, (4, 3)))
         axes.axhline(published[who], color=colour, linewidth=1, linestyle=(0, (1, 2)))
-    axes.plot(together["epsilon"], together["own_noise"], color=LIMIT, linewidth=1.6, label="together, each its own noise")
+    own = together.dropna(subset="own_noise")
+    axes.plot(
+        own["epsilon"], own["own_noise"], "s-", color=LIMIT, linewidth=1.6, markersize=4, label="together, each its own noise"
+    )
     axes.plot([], [], color=MUTED, linewidth=1, linestyle=(0, (4, 3)), label="no noise: ours")
     axes.plot([], [], color=MUTED, linewidth=1, linestyle=(0, (1, 2)), label="no noise: published")
     axes.set_xlabel("ε as published: of one step, a record added or left out", color=INK)

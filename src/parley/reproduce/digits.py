@@ -1,6 +1,7 @@
 """Handwritten digits: MNIST where it is at hand, otherwise ten shapes with noise, and the table says so."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -27,16 +28,21 @@ class Digits:
     real: bool
 
     def owners(self, count: int) -> list[Owner]:
-        """The images to learn from, in their order, among so many owners alike."""
-        table = pd.DataFrame(self.images, columns=list(PIXELS)).assign(digit=self.labels.astype(str))
-        each = len(table) // count
-        return [Owner(f"owner-{i + 1}", part) for i, part in enumerate(split_consecutive(table, [each] * count))]
+        """The images to learn from, in their order, among so many owners alike: the same owners each time, who prepare them once."""
+        return _owners(self, count)
 
     def accuracy(self, theta: Floats) -> Floats:
         """The share of test images whose digit has the largest margin, for models [runs, 10 x 785]."""
         models = theta.reshape(len(theta), len(CLASSES), -1)
         margins = models[..., :-1] @ self.test_images.T + models[..., -1:]
         return np.asarray(np.mean(margins.argmax(axis=1) == self.test_labels, axis=-1))
+
+
+@lru_cache(maxsize=2)
+def _owners(digits: Digits, count: int) -> list[Owner]:
+    table = pd.DataFrame(digits.images, columns=list(PIXELS)).assign(digit=digits.labels.astype(str))
+    each = len(table) // count
+    return [Owner(f"owner-{i + 1}", part) for i, part in enumerate(split_consecutive(table, [each] * count))]
 
 
 def load_digits(folder: Path | None, most: int | None = None) -> Digits:
