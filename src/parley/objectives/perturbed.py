@@ -14,7 +14,7 @@ Formal guarantee: the exact minimum phi* is epsilon-DP (pure), if a person has a
 penalty rate >= C; G = 1, C = 1 for two classes, G = sqrt 2 |B|, C = 2 sqrt 2 |B| for several. Proof in docs/guarantee.md.
 """
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -26,7 +26,7 @@ from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT, summation_slack
 from parley.errors import GuaranteeError, TermsError
 from parley.mechanisms.exact_gaussian import near_normal
-from parley.mechanisms.random_words import SeededWords
+from parley.mechanisms.random_words import Draw, SeededWords
 from parley.objectives.logistic_regression import LogisticRegression
 from parley.objectives.objective import Objective, RecordBound
 from parley.objectives.softmax_regression import LARGEST_HESSIAN
@@ -84,7 +84,7 @@ class PerturbedCost:
     @property
     def numbers(self) -> int:
         """d: how many numbers phi has."""
-        return self.basis.shape[1] * self.width
+        return int(self.basis.shape[1]) * self.width
 
     @cached_property
     def size(self) -> float:
@@ -98,7 +98,8 @@ class PerturbedCost:
         Three times what rounding can do, so that a search that gets as near as rounding lets it always succeeds.
         """
         per_size = self._bend_slack / self.penalty + (self.numbers + 40) * UNIT
-        fixed = self.size * (self._sum_slack + (self.numbers + 40) * UNIT) + (self.numbers + 1) ** 0.5 * LONGEST * 2.0**-64 / self.rate
+        digits = math.sqrt(self.numbers + 1) * LONGEST * 2.0**-64 / self.rate
+        fixed = self.size * (self._sum_slack + (self.numbers + 40) * UNIT) + digits
         return 3 * (fixed / self.penalty + per_size * self.radius) + 16 * UNIT * self.radius
 
     @cached_property
@@ -141,17 +142,19 @@ class PerturbedCost:
             start = phi
         return found
 
-    def slope(self, draw: Callable[[int], np.ndarray]) -> tuple[Floats, float]:
+    def slope(self, draw: Draw) -> tuple[Floats, float]:
         """(floats near the exact random slope [d], how far from it they may be in L2 beside their last digits)."""
         numbers = near_normal(2 * self.numbers + 1, draw)
         lengths = _norm(numbers[self.numbers :]), _norm(numbers[: self.numbers])
-        return numbers[: self.numbers] * (lengths[0] / self.rate), sum(lengths) * (self.numbers + 1) ** 0.5 * 2.0**-65 / self.rate
+        return numbers[: self.numbers] * (lengths[0] / self.rate), sum(lengths) * math.sqrt(self.numbers + 1) * 2.0**-65 / self.rate
 
     def _rounding(self, phi: Floats, slope: Floats, slack: float) -> float:
         """How far the computed gradient of F is from the exact one at most, the slope's own error `slack` and last digits included."""
         length, slant = _norm(phi), _norm(slope)
         sums = self.size * self._sum_slack + self._bend_slack * length
-        return (sums + 8 * UNIT * (self.size + self.penalty * length + slant) + (self.numbers + 16) * UNIT * slant + slack) * (1 + HAIR)
+        return (sums + 8 * UNIT * (self.size + self.penalty * length + slant) + (self.numbers + 16) * UNIT * slant + slack) * (
+            1 + HAIR
+        )
 
     def _search(self, design: Summable, slope: Floats, slack: float, start: Floats) -> tuple[Floats, float]:
         """(phi, how much the computed gradient of F measures there): Newton's method, until rounding leaves no more to find.
@@ -167,8 +170,9 @@ class PerturbedCost:
             if step >= (0 if design.studied is not None else STEPS) and length <= 0.5 * self._rounding(phi, slope, slack):
                 return phi, length
             least = min(least, length)
-            towards = -np.linalg.solve(curve, gradient)
-            there, (slant, bend) = phi + towards, self._look(design, phi + towards, slope)
+            towards: Floats = -np.linalg.solve(curve, gradient).astype(np.float64)
+            there: Floats = phi + towards
+            slant, bend = self._look(design, there, slope)
             if not _norm(slant) <= max(0.5 * least, 0.5 * self._rounding(there, slope, slack)):
                 far = 2**0.5 * _norm(towards)
                 there = phi + towards * (np.log1p(far) / max(far, SMALLEST))

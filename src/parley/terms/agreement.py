@@ -179,7 +179,9 @@ class Terms(Section):
         """Refuse a perturbed cost of several owners, of models or with noise for which nothing is proved, and without a box."""
         if not MODELS[self.model.kind].perturbs:
             able = " or ".join(kind for kind, facts in MODELS.items() if facts.perturbs)
-            raise ValueError(f"learning.algorithm|expected another than objective-perturbation for {self.model.kind}: it is for {able}")
+            raise ValueError(
+                f"learning.algorithm|expected another than objective-perturbation for {self.model.kind}: it is for {able}"
+            )
         if len(self.owners) > 1:
             raise ValueError(
                 "learning.algorithm|expected another than objective-perturbation for several owners: one owner minimises its own cost"

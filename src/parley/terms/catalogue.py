@@ -27,8 +27,9 @@ class AlgorithmFacts:
     """`asks`: the kind of question, as `queries.KINDS` names it.
 
     `samples`: a round asks a batch of the records, `batches` of which make an epoch. `solves`: one answer of everybody is enough, so there
-    is one round and no step; the task must be a number, unless it `perturbs`: then a single owner minimises the cost itself. `walks`: owners take `local_steps` of their own, within a box, on a smooth
-    loss. `unit_step`: the power of T by which the step of the first round is shorter than the terms' `step`.
+    is one round and no step; the task must be a number, unless it `perturbs`: then a single owner minimises the cost itself. `walks`:
+    owners take `local_steps` of their own, within a box, on a smooth loss. `unit_step`: the power of T by which the step of the first
+    round is shorter than the terms' `step`.
     """
 
     asks: str
