@@ -155,7 +155,7 @@ def test_tables_of_real_rows_show_the_same_ratio_as_the_code_that_minimises():
 def test_minima_have_the_law_of_the_slope(kind):
     """The slope that each minimum must have had measures as a gamma variable of d, over the rate, and points nowhere in particular."""
     rng = np.random.default_rng(2)
-    cost, design, count = cost_of(kind, records=8, epsilon=2.0), rows(kind, 8, rng).for_studies(), 200
+    cost, design, count = cost_of(kind, records=8, epsilon=2.0), rows(kind, 8, rng).for_studies(), 300
     found = cost.minima(design, b"s" * 32, count)
     slopes = np.array([-cost._look(design, phi, np.zeros(cost.numbers))[0] for phi in found])
     sizes, d = cost.rate * np.linalg.norm(slopes, axis=1), cost.numbers

@@ -15,6 +15,7 @@ penalty rate >= C; G = 1, C = 1 for two classes, G = sqrt 2 |B|, C = 2 sqrt 2 |B
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -36,6 +37,13 @@ HAIR = 1e-9  # by which constants are on the safe side of their rounding
 LEAST_PENALTY = 2.0**-22  # however large epsilon and n are: what rounding can move the minimum grows with 1/penalty
 LONGEST = 2.0**20  # of |M| and |N|, but for a probability below e^(-2^38)
 STEPS, MOST_STEPS = 24, 2000  # a release takes at least so many, so that its time tells little; and nobody more
+
+
+class UnitRows(Design):
+    """One block of rows in the unit ball: it is summed over as it is."""
+
+    def sum(self, part: Callable[[Design], Floats]) -> Floats:
+        return part(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,12 +122,12 @@ class PerturbedCost:
 
     def parameter(self, phi: Floats) -> Floats:
         """theta [..., P] of phi [..., d]."""
-        return np.asarray(self._spread(phi) / self.row)
+        return np.asarray(phi @ self._wide.T / self.row)
 
-    def _spread(self, phi: Floats) -> Floats:
-        """B phi [..., P]."""
-        parts = phi.reshape(*phi.shape[:-1], -1, self.width)
-        return np.asarray((self.basis @ parts).reshape(*phi.shape[:-1], -1))
+    @cached_property
+    def _wide(self) -> Floats:
+        """B for all columns [P, d]."""
+        return np.kron(self.basis, np.eye(self.width))
 
     def minima(self, design: Summable, seed: bytes, count: int, quiet: bool = False) -> Floats:
         """`count` computed minima [count, d] in the ball, each with a slope of its own that follows from the secret seed.
@@ -182,25 +190,22 @@ class PerturbedCost:
 
     def _look(self, design: Summable, phi: Floats, slope: Floats) -> tuple[Floats, Floats]:
         """F's gradient [d] and second derivative [d, d], in one pass over the rows."""
-        theta = self._spread(phi)
+        theta = self._wide @ phi
 
         def part(block: Design) -> Floats:
             rows = self.unit_rows(block)
             bend = self.objective.hessian(rows, theta)
             return len(rows) * np.column_stack([self.objective.mean_gradient(rows, theta), np.asarray(bend)])
 
-        total = design.sum(part) / len(design)
-        wide, p = total.reshape(len(self.basis), self.width, -1), self.width
-        gradient = np.einsum("ck,cj->kj", self.basis, wide[:, :, 0]).reshape(-1)
-        curve = wide[:, :, 1:].reshape(len(self.basis), p, len(self.basis), p)
-        curve = np.einsum("ck,cidj,dl->kilj", self.basis, curve, self.basis, optimize=True).reshape(self.numbers, self.numbers)
-        return gradient + self.penalty * phi + slope, curve + self.penalty * np.eye(self.numbers)
+        total, wide = design.sum(part) / len(design), self._wide
+        gradient = wide.T @ total[:, 0] + self.penalty * phi + slope
+        return gradient, wide.T @ total[:, 1:] @ wide + self.penalty * np.eye(self.numbers)
 
-    def unit_rows(self, block: Design) -> Design:
+    def unit_rows(self, block: Design) -> "UnitRows":
         """Rows in the unit ball, a hair below so that rounding cannot lift them above, and weights up to 1."""
         hair = 1 - 2 * (self.width + 16) * UNIT
         shorter = hair / np.maximum(block.row_norms("l2"), self.row)
-        return Design(block.X * shorter[:, None], block.y, block.weight / self.weight)
+        return UnitRows(block.X * shorter[:, None], block.y, block.weight / self.weight)
 
 
 def zero_sum_basis(classes: int) -> Floats:
