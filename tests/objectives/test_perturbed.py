@@ -206,7 +206,7 @@ HOSTILE = [
     ("logistic-regression", {}, {}, 1.0),
     ("logistic-regression", {"radius": 1e-30}, {}, 1e40),
     ("logistic-regression", {"radius": 1e40, "class_weight": {"1": 1e45, "0": 1e-45}}, {"clip": 1e-30}, 1e-30),
-    ("softmax-regression", {"regularisation": 0.1}, {}, 3.0),
+    ("softmax-regression", {"regularisation": 0.1, "radius": None}, {}, 3.0),
     ("softmax-regression", {"radius": 0.5, "class_weight": {"c1": 30.0}}, {"clip": 1e30}, 1e35),
 ]
 
@@ -236,9 +236,9 @@ def test_a_minimum_that_is_further_off_is_refused():
 
     class Sloppy(PerturbedCost):
         def _search(self, design, slope, slack, start):
-            phi, _ = super()._search(design, slope, slack, start)
+            phi, _, curve = super()._search(design, slope, slack, start)
             phi = phi + np.array([2 * self.distance, 0.0])
-            return phi, float(np.linalg.norm(self._look(design, phi, slope)[0]))
+            return phi, float(np.linalg.norm(self._look(design, phi, slope)[0])), curve
 
     with pytest.raises(GuaranteeError, match="nothing was released"):
         Sloppy(**{each.name: getattr(cost, each.name) for each in fields(cost)}).minima(design, b"u" * 32, 1)
@@ -266,7 +266,6 @@ def test_the_basis_spans_scores_that_add_up_to_zero(classes):
     ("content", "word"),
     [
         ({"model": {"kind": "linear-svm"}}, "objective-perturbation for linear-svm"),
-        ({"model": {"radius": None}}, "model.radius"),
         ({"privacy": {"mechanism": "gaussian", "delta": 1e-6}}, "privacy.mechanism"),
         ({"learning": {"horizon": 2}}, "learning.horizon"),
         ({"learning": {"step": 0.1}}, "learning.step"),

@@ -63,7 +63,9 @@ class Expectation:
         if self.method != "pilot-run":
             return self.excess / self.unit, self.models(replicates or REPLICATES, seed)
         if replicates is None:
-            passes = self.pilot.algorithm.horizon * (self.pilot.terms.learning.local_steps or 1)
+            learning = self.pilot.terms.learning
+            passes = self.pilot.algorithm.horizon * (learning.local_steps or 1)
+            passes *= 4 * self.pilot.source.width if learning.facts.perturbs else 1  # second derivatives, in a few steps
             once = 4.0 * len(self.pilot.design) * self.pilot.source.width * passes
             replicates = int(np.clip(WORK / once, REPLICATES, 1000))
         means: list[float] = []

@@ -35,6 +35,7 @@ from parley.validate import SMALLEST, Floats
 
 HAIR = 1e-9  # by which constants are on the safe side of their rounding
 LEAST_PENALTY = 2.0**-22  # however large epsilon and n are: what rounding can move the minimum grows with 1/penalty
+FARTHEST = 1024.0  # |phi| at most, so that no score is larger: what rounding can move the minimum grows with it, too
 LONGEST = 2.0**20  # of |M| and |N|, but for a probability below e^(-2^38)
 STEPS, MOST_STEPS = 24, 2000  # a release takes at least so many, so that its time tells little; and nobody more
 
@@ -67,7 +68,7 @@ class PerturbedCost:
         preparation: Preparation,
         bound: RecordBound,
         heaviest: float,
-        radius: float,
+        radius: float | None,
         records: int,
         records_per_person: int,
         epsilon: Fraction,
@@ -86,8 +87,8 @@ class PerturbedCost:
         needed = (1.0 if two else 2 * size) / rate * (1 + HAIR)  # 2 sqrt 2 |B| is 2 G
         penalty = max(needed, LEAST_PENALTY) + objective.regularisation / (row**2 * heaviest)
         plain = replace(objective, regularisation=0.0)
-        ball = radius * row * (len(basis) * preparation.width) ** 0.5 * (1 + HAIR)  # holds the box |theta| <= radius
-        return cls(plain, basis, preparation.width, records, row, heaviest, penalty, rate, ball)
+        box = math.inf if radius is None else radius * row * math.sqrt(len(basis) * preparation.width) * (1 + HAIR)
+        return cls(plain, basis, preparation.width, records, row, heaviest, penalty, rate, min(box, FARTHEST))
 
     @property
     def numbers(self) -> int:
@@ -127,7 +128,7 @@ class PerturbedCost:
     @cached_property
     def _wide(self) -> Floats:
         """B for all columns [P, d]."""
-        return np.kron(self.basis, np.eye(self.width))
+        return np.kron(self.basis, np.eye(self.width)).astype(np.float64)
 
     def minima(self, design: Summable, seed: bytes, count: int, quiet: bool = False) -> Floats:
         """`count` computed minima [count, d] in the ball, each with a slope of its own that follows from the secret seed.
@@ -137,17 +138,21 @@ class PerturbedCost:
         computed one and what rounding can add to it. Bringing back to a ball drives no two points apart; and what lies beyond it
         `times` the radius is brought back that much nearer together. Otherwise a `GuaranteeError`, before anything is released.
         """
-        draw, found, start = SeededWords(seed), np.empty((count, self.numbers)), np.zeros(self.numbers)
+        draw, found = SeededWords(seed), np.empty((count, self.numbers))
+        start = before = np.zeros(self.numbers)
+        curve = np.eye(self.numbers) * (
+            1 + self.penalty
+        )  # to begin with; later ones begin where the last one says that they might be
         for place in range(count):
             slope, slack = (np.zeros(self.numbers), 0.0) if quiet else self.slope(draw)
-            phi, gradient = self._search(design, slope, slack, start)
+            phi, gradient, curve = self._search(design, slope, slack, start - np.linalg.solve(curve, slope - before))
             away = (gradient + self._rounding(phi, slope, slack)) / self.penalty * (1 + 8 * UNIT)
             length = _norm(phi)
             times = max(1.0, (length - away) / self.radius)
             if not away / times + 8 * UNIT * self.radius <= self.distance:
                 raise GuaranteeError("the minimum was not reached as nearly as the noise covers; nothing was released")
             found[place] = phi * min(1.0, self.radius / max(length, SMALLEST))
-            start = phi
+            start, before = phi, slope
         return found
 
     def slope(self, draw: Draw) -> tuple[Floats, float]:
@@ -164,8 +169,8 @@ class PerturbedCost:
             1 + HAIR
         )
 
-    def _search(self, design: Summable, slope: Floats, slack: float, start: Floats) -> tuple[Floats, float]:
-        """(phi, how much the computed gradient of F measures there): Newton's method, until rounding leaves no more to find.
+    def _search(self, design: Summable, slope: Floats, slack: float, start: Floats) -> tuple[Floats, float, Floats]:
+        """(phi, how much the computed gradient of F measures there, the second derivative): Newton's method, until only rounding is left.
 
         A whole step is taken while it at least halves the least gradient so far, which it does only so often. Else the step s is
         shortened to ln(1 + m |s|)/(m |s|), m = sqrt 2: F's third derivative is at most m times its second, so each such step lowers F
@@ -176,7 +181,7 @@ class PerturbedCost:
         for step in range(MOST_STEPS):
             length = _norm(gradient) * (1 + 2 * self.numbers * UNIT)
             if step >= (0 if design.studied is not None else STEPS) and length <= 0.5 * self._rounding(phi, slope, slack):
-                return phi, length
+                return phi, length, curve
             least = min(least, length)
             towards: Floats = -np.linalg.solve(curve, gradient).astype(np.float64)
             there: Floats = phi + towards
@@ -186,7 +191,7 @@ class PerturbedCost:
                 there = phi + towards * (np.log1p(far) / max(far, SMALLEST))
                 slant, bend = self._look(design, there, slope)
             phi, gradient, curve = there, slant, bend
-        return phi, _norm(gradient) * (1 + 2 * self.numbers * UNIT)
+        return phi, _norm(gradient) * (1 + 2 * self.numbers * UNIT), curve
 
     def _look(self, design: Summable, phi: Floats, slope: Floats) -> tuple[Floats, Floats]:
         """F's gradient [d] and second derivative [d, d], in one pass over the rows."""

@@ -43,9 +43,7 @@ class MinimumQuestion(Question):
         bound = limited(objective.record_bound(context.preparation, limits, "l2"))
         rows, epsilon, k = terms.train_rows(owner), terms.training_epsilon(owner), terms.privacy.records_per_person
         inside = (1 - SHARE) * epsilon
-        cost = PerturbedCost.make(
-            objective, context.preparation, bound, limits.largest_weight, limits.radius or 0.0, rows, k, inside
-        )
+        cost = PerturbedCost.make(objective, context.preparation, bound, limits.largest_weight, limits.radius, rows, k, inside)
         noise = Perturbed.calibrate(epsilon, cost.numbers**0.5 * cost.distance, cost.numbers, (cost.numbers + 1) / cost.rate**2)
         return cls(
             parameters=context.parameters,

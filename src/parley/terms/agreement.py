@@ -176,7 +176,7 @@ class Terms(Section):
             )
 
     def _can_perturb(self) -> None:
-        """Refuse a perturbed cost of several owners, of models or with noise for which nothing is proved, and without a box."""
+        """Refuse a perturbed cost of several owners, of models or with noise for which nothing is proved."""
         if not MODELS[self.model.kind].perturbs:
             able = " or ".join(kind for kind, facts in MODELS.items() if facts.perturbs)
             raise ValueError(
@@ -188,10 +188,6 @@ class Terms(Section):
             )
         if self.privacy.mechanism != "laplace" or self.shared:
             raise ValueError("privacy.mechanism|expected 'laplace' and no shared noise beside objective-perturbation: it is pure")
-        if self.model.radius is None:
-            raise ValueError(
-                "model.radius|expected a number beside objective-perturbation: what rounding does to a minimum is bounded within a box"
-            )
 
     @property
     def asked_a_round(self) -> int:
