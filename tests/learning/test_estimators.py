@@ -21,7 +21,9 @@ KINDS = [PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, P
 @pytest.mark.parametrize("kind", KINDS)
 def test_scikit_learns_estimator_checks_pass(kind):
     """All of them, with a budget large enough that their accuracy checks make sense."""
-    estimator = kind(epsilon=1e6, clip=100.0, radius=100.0, horizon=200, step=0.05, random_state=0)
+    estimator = kind(epsilon=1e6, random_state=0)
+    if kind is PrivateLinearSVC:
+        estimator.set_params(clip=100.0, radius=100.0, horizon=200, step=0.05)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn warns about its own skipped checks
         outcomes = check_estimator(estimator, on_fail=None, on_skip=None)
@@ -32,7 +34,7 @@ def test_scikit_learns_estimator_checks_pass(kind):
 def test_without_a_seed_the_noise_is_safe_and_fresh():
     table = class_table(200)
     X, y = table[["x0", "x1", "x2"]].to_numpy(), table["y"].to_numpy()
-    fits = [PrivateLogisticRegression(epsilon=1.0, horizon=10).fit(X, y).theta_ for _ in range(2)]
+    fits = [PrivateLogisticRegression(epsilon=1.0).fit(X, y).theta_ for _ in range(2)]
     assert (fits[0] != fits[1]).all()
 
 
@@ -44,12 +46,12 @@ def test_a_fit_without_a_seed_is_a_release_and_one_with_a_seed_a_study(monkeypat
     monkeypatch.setattr(
         estimators, "train", lambda terms, owners, **keys: seen.append((owners[0], train(terms, owners, **keys))) or seen[-1][1]
     )
-    model = PrivateLogisticRegression(epsilon=1.0, horizon=10).fit(X, y)
+    model = PrivateLogisticRegression(epsilon=1.0).fit(X, y)
     [(owner, result)] = seen
     assert (model.released_, result.safe_noise, owner.releases) == (True, True, True)
     assert result.owners[0].epsilon_spent == 1.0
     assert not owner.ledger.path.exists()  # nothing is left behind
-    assert PrivateLogisticRegression(epsilon=1.0, horizon=10, random_state=3).fit(X, y).released_ is False
+    assert PrivateLogisticRegression(epsilon=1.0, random_state=3).fit(X, y).released_ is False
     model.save(tmp_path / "model.json")
     assert parley.load_model(tmp_path / "model.json").released_ is True
 
@@ -57,7 +59,7 @@ def test_a_fit_without_a_seed_is_a_release_and_one_with_a_seed_a_study(monkeypat
 def test_a_seed_repeats_a_study():
     table = class_table(200)
     X, y = table[["x0", "x1", "x2"]].to_numpy(), table["y"].to_numpy()
-    seeded = [PrivateLogisticRegression(epsilon=1.0, horizon=10, random_state=3).fit(X, y).theta_ for _ in range(2)]
+    seeded = [PrivateLogisticRegression(epsilon=1.0, random_state=3).fit(X, y).theta_ for _ in range(2)]
     np.testing.assert_array_equal(*seeded)
 
 
