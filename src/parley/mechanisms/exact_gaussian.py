@@ -87,7 +87,7 @@ def rounded_normal(steps: float, offsets: Floats, offset: Callable[[int], Fracti
     return drawn
 
 
-def near_normal(size: int, draw: Draw = random_words) -> Floats:
+def near_normal(size: int, draw: Draw) -> Floats:
     """Floats near independent standard normal numbers N: |float - N| <= 2^-66 + 2^-51 |N|, always.
 
     Formal guarantee: the numbers N are exactly normal, drawn as above to 64 digits or more of their place in a strip; of a number that is
@@ -130,8 +130,9 @@ def _filter(first: Words, second: Words, steps: float, offsets: Floats) -> tuple
     return (sign * nearest).astype(np.int64), excess < 0, doubtful
 
 
-def _settle(first: int, second: int, steps: Fraction, offset: Fraction, draw: Draw = random_words) -> int | None:
+def _settle(first: int, second: int, steps: Fraction, offset: Fraction, draw: Draw | None = None) -> int | None:
     """The result of one proposal in exact arithmetic, None if it is not kept; further digits of x and u are drawn while they matter."""
+    draw = draw or random_words
     strip = int(_STRIP_OF[first & 0xFFFF])
     weight = Fraction(1, 2) if strip == STRIPS else Fraction(_WEIGHTS[strip])
     while strip >= STRIPS and int(draw(1)[0]) & 1:

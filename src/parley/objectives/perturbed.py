@@ -10,8 +10,8 @@ is normal; mixing over |M|^2, which is chi-squared of d + 1 degrees, gives the i
 sqrt(2 pi) exp(-s).) B is 1 for two classes; for K classes its K - 1 columns span the scores that add up to zero, since what is added to all
 scores alike changes nothing.
 
-Formal guarantee: the exact minimum phi* is epsilon-DP (pure), if a person has at most k of n rows, 2 k G rate/n <= epsilon and
-penalty rate >= C; G = 1, C = 1 for two classes, G = sqrt 2 |B|, C = 2 sqrt 2 |B| for several. Proof in docs/guarantee.md.
+Formal guarantee: the exact minimum phi* is epsilon-DP (pure), replace-one, with the rate and the penalty that `slope_law` has for epsilon
+and as many rows a person as the terms allow. Proof in docs/guarantee.md.
 """
 
 import math
@@ -30,11 +30,10 @@ from parley.mechanisms.exact_gaussian import near_normal
 from parley.mechanisms.random_words import Draw, SeededWords
 from parley.objectives.logistic_regression import LogisticRegression
 from parley.objectives.objective import Objective, RecordBound
+from parley.objectives.slope_law import HAIR, SlopeLaw
 from parley.objectives.softmax_regression import LARGEST_HESSIAN
 from parley.validate import SMALLEST, Floats
 
-HAIR = 1e-9  # by which constants are on the safe side of their rounding
-LEAST_PENALTY = 2.0**-22  # however large epsilon and n are: what rounding can move the minimum grows with 1/penalty
 FARTHEST = 1024.0  # |phi| at most, so that no score is larger: what rounding can move the minimum grows with it, too
 LONGEST = 2.0**20  # of |M| and |N|, but for a probability below e^(-2^38)
 STEPS, MOST_STEPS = 24, 2000  # a release takes at least so many, so that its time tells little; and nobody more
@@ -52,6 +51,7 @@ class PerturbedCost:
     """F without its slope, and what rounding can do to its minimum. Everything here is public."""
 
     objective: Objective  # without penalty
+    law: SlopeLaw
     basis: Floats  # B [classes, classes - 1]; 1 for two classes
     width: int  # p
     records: int  # n, of the owner: the pilot's rows may be fewer
@@ -73,7 +73,7 @@ class PerturbedCost:
         records_per_person: int,
         epsilon: Fraction,
     ) -> Self:
-        """The cost of these terms: the least penalty that epsilon needs, and the terms' own."""
+        """The cost of these terms: slope and penalty that epsilon needs, and the terms' own penalty."""
         two = isinstance(objective, LogisticRegression)
         basis = np.ones((1, 1)) if two else zero_sum_basis(len(preparation.classes))
         numbers = basis.shape[1] * preparation.width
@@ -81,24 +81,23 @@ class PerturbedCost:
             raise TermsError(
                 f"learning.algorithm: objective-perturbation is for at most {LARGEST_HESSIAN} parameters, these terms have {numbers}"
             )
-        size = gradient_size(basis)
-        rate = records * float(epsilon) / (2 * records_per_person * size) * (1 - HAIR)
-        row = bound.value / (heaviest * (1.0 if two else 2**0.5))
-        needed = (1.0 if two else 2 * size) / rate * (1 + HAIR)  # 2 sqrt 2 |B| is 2 G
-        penalty = max(needed, LEAST_PENALTY) + objective.regularisation / (row**2 * heaviest)
+        law, row = SlopeLaw(max(len(basis), 2), not two), bound.value / (heaviest * (1.0 if two else 2**0.5))
+        own = records * objective.regularisation / (row**2 * heaviest)
+        rate, penalty = law.choose(epsilon, records_per_person, records, own, numbers)
         plain = replace(objective, regularisation=0.0)
         box = math.inf if radius is None else radius * row * math.sqrt(len(basis) * preparation.width) * (1 + HAIR)
-        return cls(plain, basis, preparation.width, records, row, heaviest, penalty, rate, min(box, FARTHEST))
+        units = {"penalty": penalty / records, "rate": rate * records}  # F is a mean, not a sum
+        return cls(plain, law, basis, preparation.width, records, row, heaviest, **units, radius=min(box, FARTHEST))
 
     @property
     def numbers(self) -> int:
         """d: how many numbers phi has."""
         return int(self.basis.shape[1]) * self.width
 
-    @cached_property
+    @property
     def size(self) -> float:
         """G: how much a row's gradient measures at most."""
-        return gradient_size(self.basis)
+        return self.law.size
 
     @property
     def distance(self) -> float:
@@ -224,11 +223,6 @@ def zero_sum_basis(classes: int) -> Floats:
         basis[:column, column - 1], basis[column, column - 1] = 1.0, -float(column)
         basis[:, column - 1] /= np.sqrt(column * (column + 1.0))
     return basis
-
-
-def gradient_size(basis: Floats) -> float:
-    """G: how much the gradient of a row in the unit ball measures at most in L2."""
-    return 1.0 if basis.size == 1 else 2**0.5 * float(np.linalg.norm(basis, 2)) * (1 + HAIR)
 
 
 def _norm(vector: Floats) -> float:
