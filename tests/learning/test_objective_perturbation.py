@@ -193,8 +193,7 @@ def test_the_planner_offers_it_to_one_owner_and_forecasts_what_training_gives(tm
     foreseen = parley.forecast(proposal.terms, resamples=4)
     assert foreseen.method == "pilot-run"
     assert result.relative_fitness["mean"] == pytest.approx(foreseen.relative_fitness.mean, rel=0.4)
-    again = parley.plan(proposal.terms)
-    assert again.best.algorithm == "objective-perturbation"
+    assert parley.plan(proposal.terms).choices[0].algorithm == "objective-perturbation"  # as written, and it can be planned anew
 
 
 def test_several_owners_are_not_offered_it(tmp_path):

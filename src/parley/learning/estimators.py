@@ -36,8 +36,8 @@ class _PrivateEstimator(JointModel):
     """Training on one table.
 
     `norm` is what a row of X usually measures at most, in L2: longer rows are shortened to it. It must be known from elsewhere than the
-    rows; left out it is the root of the number of features, which suits features standardised by public means and deviations. Inside,
-    features are scaled so that `norm` becomes that root; `radius`, the size of the largest coefficient, refers to scaled features.
+    rows; left out it is the root of twice the number of features, which suits features standardised by public means and deviations.
+    Inside, features are scaled so that `norm` becomes that root; `radius`, the size of the largest coefficient, refers to scaled features.
 
     Without an `algorithm` it is the best that needs no tuning: objective perturbation for logistic and softmax regression, one release of
     second moments for linear regression, both without rounds and steps; averaged subgradients for the SVM. `clip`, `horizon` and
@@ -80,7 +80,7 @@ class _PrivateEstimator(JointModel):
     def _train(self, X: Floats, y: Any, unit: float = 1.0, **model: Any) -> Self:
         """`unit`: what a number as target is divided by."""
         columns, algorithm = [f"x{j}" for j in range(X.shape[1])], self.algorithm or self.usual
-        scale = 1.0 if self.norm is None else positive(self.norm, "norm") / math.sqrt(len(columns))
+        scale = 1.0 if self.norm is None else positive(self.norm, "norm") / math.sqrt(2 * len(columns))
         with np.errstate(over="ignore", under="ignore"):
             table = pd.DataFrame(np.clip(X / scale, -LARGEST, LARGEST), columns=columns)
         once = algorithm in ALGORITHMS and ALGORITHMS[algorithm].solves
@@ -110,7 +110,7 @@ class _PrivateEstimator(JointModel):
     def _usual_clip(self, algorithm: str, features: int) -> float:
         """What a row of the given norm and the constant behind it come to: their gradient, or their second moments."""
         if algorithm == "objective-perturbation":
-            return math.sqrt(2 * (features + 1) if self.kind == "softmax-regression" else features + 1)
+            return math.sqrt((2 * features + 1) * (2 if self.kind == "softmax-regression" else 1))
         if algorithm == "sufficient-statistics":
             numbers, square = features + 2, features + 2.0  # and the target; what z measures, squared
             return square * (2 / math.pi * numbers + 1) / 2  # of a normal vector of that length, all products z_i z_j, i <= j
