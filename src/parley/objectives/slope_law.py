@@ -11,8 +11,11 @@ from scipy.optimize import brentq, minimize_scalar
 
 HAIR = 1e-9  # by which constants are on the safe side of their rounding
 LEAST = 2.0**-22  # penalty a row, however large epsilon and n are: what rounding can move the minimum grows with 1/penalty
-USUAL_SIZE = 4.0  # |phi|, the largest score of a row, with which penalty and slope are weighed against each other
-HALVINGS = 16  # of the penalty, in steps of sqrt 2, that are looked at
+USUAL_SIZE = 8.0  # |phi| of the best model without privacy, and
+USUAL_BEND = 0.075  # what a row bends the cost, in all directions together: guesses by which slope and penalty are weighed
+STEPS = range(
+    -16, 33
+)  # powers of sqrt 2 by which the penalties that are looked at differ from that with which the bend costs nothing
 
 
 @dataclass(frozen=True)
@@ -70,18 +73,20 @@ class SlopeLaw:
         return float(found) if excess(found) <= 0 else 0.0
 
     def choose(self, epsilon: Fraction, people: int, records: int, own: float, numbers: int) -> tuple[float, float]:
-        """(rate, penalty), with the terms' own penalty in it: where the squared slope and the squared pull of the penalty add up to least.
+        """(rate, penalty), with the terms' own penalty in it: the pair that would serve a usual table best.
 
-        With a penalty of G^2/rate, for several classes twice that, the bend costs nothing; less of it pulls less and costs some of the
-        rate. Everything here is public.
+        With a penalty of G^2/rate, for several classes twice that, the bend costs nothing. Less of it pulls less and costs some of the
+        rate; more of it holds wide slopes in check. Where a table bends the cost by h in each of d directions, the excess cost is
+        about d h/2 (E b_j^2 + added^2 phi_j^2)/(h + added)^2. Everything here is public.
         """
         wanted = float(epsilon) * (1 - HAIR)
         free = 2 * people * self.size**2 * (2 if self.several else 1) / wanted * (1 + 8 * HAIR)
-        best, found = math.inf, (0.0, 0.0)
-        for halving in range(HALVINGS + 1):
-            added = max(free * 2 ** (-halving / 2), LEAST * records)
+        bend, best, found = USUAL_BEND * records / numbers, math.inf, (0.0, 0.0)
+        for step in STEPS:
+            added = max(free * 2 ** (step / 2), LEAST * records)
             rate = self.rate(wanted, people, added + own)
-            worth = numbers * (numbers + 1) / rate**2 + (USUAL_SIZE * added) ** 2 if rate > 0 else math.inf
+            share = 1 / (bend + added)  # scaled first: penalties may be huge
+            worth = numbers * (numbers + 1) * (share / rate) ** 2 + (USUAL_SIZE * added * share) ** 2 if rate > 0 else math.inf
             if worth < best:
                 best, found = worth, (rate, added + own)
         return found
