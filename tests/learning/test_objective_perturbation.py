@@ -139,11 +139,10 @@ def test_a_streamed_table_gives_what_one_in_memory_gives(tmp_path):
 def test_a_person_with_several_rows_is_counted(tmp_path):
     table = class_table(300).assign(who=np.repeat(np.arange(100), 3))
     terms = perturbed_terms(300, privacy={"person": "who", "records_per_person": 3})
-    single = resolve(perturbed_terms(300)).part("a").training.question.cost
     owner = parley.Owner("a", table, ledger=Ledger(tmp_path / "a.ledger", lifetime=1.0))
     cost = owner.accept(terms).part.training.question.cost
-    assert cost.rate == pytest.approx(single.rate / 3, rel=0.05)
-    assert cost.penalty == pytest.approx(single.penalty * 3, rel=0.05)
+    rate, penalty = cost.rate / 300, cost.penalty * 300
+    assert 0.98 < 3 * (cost.size * rate + cost.law.row_cost(rate, penalty)) <= 0.99
     assert np.isfinite(parley.train(terms, [owner]).theta).all()
 
 
@@ -169,31 +168,37 @@ def test_noise_outside_covers_the_way_there_and_back_on_its_own_grid(numbers):
         Perturbed.calibrate(Fraction(1, 10**9), away, 600, 1.0)
 
 
+def uneven_table(rows, seed):
+    """Features that hang together, so that one step along the gradient does not lead to the minimum."""
+    rng = np.random.default_rng(seed)
+    latent = rng.normal(size=(rows, 3))
+    X = np.column_stack([latent[:, 0], latent[:, 0] + 0.3 * latent[:, 1], latent[:, 2] - latent[:, 0]])
+    y = (latent @ [0.5, 1.5, -1.0] + rng.logistic(size=rows) > 0.3).astype(int)
+    return pd.DataFrame(X, columns=COLUMNS).assign(y=y)
+
+
 def public_terms(tmp_path, owners="a", **learning):
-    class_table(1500, seed=9).to_csv(tmp_path / "public.csv", index=False)
+    uneven_table(400, 9).to_csv(tmp_path / "public.csv", index=False)
     return parley.Terms.from_dict(
         {
             "model": {"kind": "logistic-regression", "target": "y", "public": str(tmp_path / "public.csv"), "radius": 20.0},
             "learning": {"horizon": 40, **learning},
             "privacy": {"clip": 4.0},
-            "owners": [{"name": name, "records": 3000, "epsilon": 0.5} for name in owners],
+            "owners": [{"name": name, "records": 3000, "epsilon": 1.0} for name in owners],
         }
     )
 
 
 def test_the_planner_offers_it_to_one_owner_and_forecasts_what_training_gives(tmp_path):
-    terms = public_terms(tmp_path)
-    proposal = parley.plan(terms)
+    proposal = parley.plan(public_terms(tmp_path))
     assert proposal.best.algorithm == "objective-perturbation"
     assert proposal.terms.learning.horizon == 1
     rounds = min(c.relative_fitness for c in proposal.choices if c.algorithm != "objective-perturbation")
-    assert proposal.best.relative_fitness < 0.95 * rounds
-    owner = parley.Owner("a", class_table(3000, seed=1))
-    result = parley.train(proposal.terms, [owner], replicates=60, seed=2)
+    assert proposal.best.relative_fitness < 0.5 * rounds
+    result = parley.train(proposal.terms, [parley.Owner("a", uneven_table(3000, 1))], replicates=60, seed=2)
     foreseen = parley.forecast(proposal.terms, resamples=4)
     assert foreseen.method == "pilot-run"
     assert result.relative_fitness["mean"] == pytest.approx(foreseen.relative_fitness.mean, rel=0.4)
-    assert parley.plan(proposal.terms).choices[0].algorithm == "objective-perturbation"  # as written, and it can be planned anew
 
 
 def test_several_owners_are_not_offered_it(tmp_path):

