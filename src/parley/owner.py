@@ -197,8 +197,8 @@ class Owner:
         return words
 
     def _seed(self, stage: Stage) -> bytes:
-        """Of a secret draw of rows, for one answer."""
-        return b"" if stage.question.rate == 1 else self.noise.seed()
+        """Of a secret draw, for one answer."""
+        return self.noise.seed() if stage.question.draws else b""
 
     def accepted(self, terms_hash: str) -> bool:
         """Whether it is ready to answer under these terms."""

@@ -242,6 +242,8 @@ class Setup(Context):
 
     def _own_series(self, plan: "_Plan", count: int, question: Question) -> Series:
         """The noise that an owner draws itself."""
+        if question.own_noise is not None:
+            return SERIES[plan.mechanism](question.own_noise, plan.epsilon, plan.delta, count)
         what = (plan.mechanism, plan.epsilon, plan.delta, count, question.sensitivity, self.terms.privacy.shared_records)
         pieces = self._pieces(question)
         return make_series(*what, question.rate, question.size) if pieces == 1 else in_pieces(*what, question.size, pieces)

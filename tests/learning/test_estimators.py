@@ -21,7 +21,9 @@ KINDS = [PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, P
 @pytest.mark.parametrize("kind", KINDS)
 def test_scikit_learns_estimator_checks_pass(kind):
     """All of them, with a budget large enough that their accuracy checks make sense."""
-    estimator = kind(epsilon=1e6, clip=100.0, radius=100.0, horizon=200, step=0.05, random_state=0)
+    estimator = kind(epsilon=1e6, random_state=0)
+    if kind is PrivateLinearSVC:
+        estimator.set_params(clip=100.0, radius=100.0, horizon=200, step=0.05)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scikit-learn warns about its own skipped checks
         outcomes = check_estimator(estimator, on_fail=None, on_skip=None)
@@ -32,7 +34,7 @@ def test_scikit_learns_estimator_checks_pass(kind):
 def test_without_a_seed_the_noise_is_safe_and_fresh():
     table = class_table(200)
     X, y = table[["x0", "x1", "x2"]].to_numpy(), table["y"].to_numpy()
-    fits = [PrivateLogisticRegression(epsilon=1.0, horizon=10).fit(X, y).theta_ for _ in range(2)]
+    fits = [PrivateLogisticRegression(epsilon=1.0).fit(X, y).theta_ for _ in range(2)]
     assert (fits[0] != fits[1]).all()
 
 
@@ -44,12 +46,12 @@ def test_a_fit_without_a_seed_is_a_release_and_one_with_a_seed_a_study(monkeypat
     monkeypatch.setattr(
         estimators, "train", lambda terms, owners, **keys: seen.append((owners[0], train(terms, owners, **keys))) or seen[-1][1]
     )
-    model = PrivateLogisticRegression(epsilon=1.0, horizon=10).fit(X, y)
+    model = PrivateLogisticRegression(epsilon=1.0).fit(X, y)
     [(owner, result)] = seen
     assert (model.released_, result.safe_noise, owner.releases) == (True, True, True)
     assert result.owners[0].epsilon_spent == 1.0
     assert not owner.ledger.path.exists()  # nothing is left behind
-    assert PrivateLogisticRegression(epsilon=1.0, horizon=10, random_state=3).fit(X, y).released_ is False
+    assert PrivateLogisticRegression(epsilon=1.0, random_state=3).fit(X, y).released_ is False
     model.save(tmp_path / "model.json")
     assert parley.load_model(tmp_path / "model.json").released_ is True
 
@@ -57,7 +59,7 @@ def test_a_fit_without_a_seed_is_a_release_and_one_with_a_seed_a_study(monkeypat
 def test_a_seed_repeats_a_study():
     table = class_table(200)
     X, y = table[["x0", "x1", "x2"]].to_numpy(), table["y"].to_numpy()
-    seeded = [PrivateLogisticRegression(epsilon=1.0, horizon=10, random_state=3).fit(X, y).theta_ for _ in range(2)]
+    seeded = [PrivateLogisticRegression(epsilon=1.0, random_state=3).fit(X, y).theta_ for _ in range(2)]
     np.testing.assert_array_equal(*seeded)
 
 
@@ -66,3 +68,42 @@ def test_impossible_settings_are_one_sentence():
 
     with pytest.raises(TermsError, match=r"PrivateLinearRegression: owners.1.epsilon = -1"):
         PrivateLinearRegression(epsilon=-1).fit(np.zeros((5, 2)), np.arange(5.0))
+
+
+def test_units_do_not_matter_where_the_norm_is_given_in_them():
+    table = class_table(500)
+    X, y = table[["x0", "x1", "x2"]].to_numpy(), table["y"].to_numpy()
+    usual = PrivateLogisticRegression(norm=6**0.5, random_state=1).fit(X, y)
+    thousand = PrivateLogisticRegression(norm=1000 * 6**0.5, random_state=1).fit(1000 * X, y)
+    np.testing.assert_allclose(thousand.predict_proba(1000 * X), usual.predict_proba(X), atol=1e-4)
+    np.testing.assert_array_equal(PrivateLogisticRegression(random_state=1).fit(X, y).theta_, usual.theta_)
+    lines = [PrivateLinearRegression(target_norm=t, random_state=1).fit(X, t * X[:, 0]).predict(X) / t for t in (1.0, 1000.0)]
+    np.testing.assert_allclose(*lines, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateSoftmaxRegression, PrivateLinearRegression])
+def test_defaults_need_no_tuning(kind, tmp_path):
+    """Against the averaged subgradients that once were the default, on the same rows at the same epsilon."""
+    table, new = class_table(4000), class_table(4000, seed=1)
+    columns = ["x0", "x1", "x2"]
+    scores = []
+    for settings in ({}, {"algorithm": "averaged-subgradient", "clip": 10.0}):
+        fits = [kind(epsilon=0.3, random_state=seed, **settings).fit(table[columns].to_numpy(), table["y"]) for seed in range(5)]
+        scores.append(np.mean([fit.score(new[columns].to_numpy(), new["y"]) for fit in fits]))
+    assert scores[0] > scores[1]
+    assert scores[0] > (0.88 if kind is not PrivateLinearRegression else 0.5)
+    released = kind(epsilon=0.3).fit(table[columns].to_numpy(), table["y"])
+    assert released.released_
+    released.save(tmp_path / "model.json")
+    again = parley.load_model(tmp_path / "model.json")
+    np.testing.assert_array_equal(again.predict(new[columns].to_numpy()), released.predict(new[columns].to_numpy()))
+
+
+def test_a_norm_or_an_algorithm_that_is_none_is_refused():
+    from parley.errors import SettingError, TermsError
+
+    X, y = np.eye(4), np.array([0, 1, 0, 1])
+    with pytest.raises(SettingError, match="norm = 0"):
+        PrivateLogisticRegression(norm=0).fit(X, y)
+    with pytest.raises(TermsError, match=r"learning.algorithm = 'magic'"):
+        PrivateLogisticRegression(algorithm="magic").fit(X, y)

@@ -21,8 +21,10 @@ from parley.mechanisms.exact_gaussian import (
     _settle,
     add_gaussian,
     exp_bounds,
+    near_normal,
     rounded_normal,
 )
+from parley.mechanisms.random_words import SeededWords
 
 
 @pytest.fixture
@@ -253,3 +255,31 @@ def test_exact_arithmetic_is_rarely_needed(seeded, monkeypatch):
     monkeypatch.setattr(exact_gaussian, "_settle", lambda *arguments: calls.append(1) or _settle(*arguments))
     draws(2.0**32 - 1, 0.2, 200_000)
     assert 0 < len(calls) < 40
+
+
+def test_floats_near_normal_numbers_follow_the_normal_law():
+    drawn = near_normal(200_000, SeededWords(b"n" * 32))
+    assert stats.kstest(drawn, "norm").pvalue > 1e-3
+    assert stats.kstest(drawn * 1.03, "norm").pvalue < 1e-3
+    assert np.array_equal(drawn, near_normal(200_000, SeededWords(b"n" * 32)))
+    assert not np.array_equal(drawn[:9], near_normal(9, SeededWords(b"m" * 32)))
+
+
+def test_floats_are_as_near_to_normal_numbers_as_said():
+    """Proposals are settled to 300 binary digits of the same words, and of further ones that a long enough look would draw."""
+    held = SeededWords(b"k" * 32)
+    words = held(2 * 4000)
+    first, second = words.reshape(2, -1)
+    fresh = SeededWords(b"l" * 32)
+    served = iter([words])
+    drawn = near_normal(4000, lambda size: next(served, None) if size == 8000 else fresh(size))
+    _, kept, doubtful = _filter(first, second, 2.0**-20, np.zeros(4000))
+    sure = kept & ~doubtful
+    assert sure.sum() > 3500
+    for i in np.flatnonzero(sure)[:500]:
+        digits = SeededWords(bytes(32))
+        exact = _settle(int(first[i]), int(second[i]), Fraction(2**300), Fraction(0), digits)
+        away = abs(Fraction(float(drawn[i])) - Fraction(exact, 2**300))
+        assert away <= Fraction(1, 2**66) + abs(Fraction(exact, 2**300)) / 2**51
+    coarse = drawn[sure][:500].astype(np.float32)  # what half the digits would be
+    assert np.abs(coarse - drawn[sure][:500]).max() > 2.0**-40

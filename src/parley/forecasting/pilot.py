@@ -171,7 +171,7 @@ class PilotExchange:
             stage = pilot.setup.part(name).stage(query.round)
             key = query.id, name if stage.question.batched else ""  # all rows answer one question alike
             if key not in values:
-                values[key] = stage.question.rehearsed(query, pilot.tables, self._worlds, self._draws).value
+                values[key] = stage.question.rehearsed(query, pilot.tables, self._worlds, self._draws, self._noiseless).value
             value, mechanism = values[key], stage.series.mechanism
             if not (pilot.terms.shared or self._noiseless):
                 value = mechanism.release(Bounded(value, mechanism.sensitivity, mechanism.norm), self._noise)

@@ -28,12 +28,13 @@ from parley.learning.train import Progress
 from parley.mechanisms.gaussian import probability
 from parley.objectives.moments import moment_norms
 from parley.terms import Terms
-from parley.terms.catalogue import MECHANISMS
+from parley.terms.catalogue import MECHANISMS, MODELS
 from parley.validate import whole
 
 HORIZONS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 100, 140, 200, 280, 400)
 FACTOR = math.sqrt(2)  # between neighbouring steps and clips
 ROUNDS = {"algorithm": "averaged-subgradient", "horizon": 100, "step": "auto", "local_steps": None}
+PERTURBED = {"algorithm": "objective-perturbation", "horizon": 1, "step": "auto", "local_steps": None}
 ONCE = {"algorithm": "sufficient-statistics", "horizon": 1, "step": "auto", "local_steps": None}
 MOST_STEPS = 2000  # rounds x local steps that a candidate may take, unless the terms as written take more
 MOST_BATCHES = 200  # rounds of private-sgd that a candidate may take, unless the terms as written take more: none has moments
@@ -161,6 +162,8 @@ def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, 
             yield f"{mechanism}, best horizon, step and clip", noisy, ("horizon", "step", "clip")
         if terms.model.task == "number":
             yield f"{mechanism}, one release of statistics", noisy.changed(learning=ONCE), ("clip",)
+        if mechanism == "laplace" and MODELS[terms.model.kind].perturbs and len(terms.owners) == 1 and not terms.shared:
+            yield "one release of a perturbed minimum", noisy.changed(learning=PERTURBED), ("clip",)
 
 
 def _with_mechanism(terms: Terms, mechanism: str, delta: float) -> Terms:
@@ -206,10 +209,14 @@ def _same_clip(known: Pilot, here: Landscape, terms: Terms) -> float | None:
 
 
 def _statistics_clips(known: Pilot, terms: Terms) -> list[float]:
-    """Bounds of one record's second moments to begin with: common sizes in the pilot."""
+    """Bounds of one record's second moments, or of its gradient, to begin with: common sizes in the pilot."""
     if not isinstance(known.source, Sample):
         return []
-    sizes = moment_norms(known.design, mechanism_norm(terms.privacy.mechanism))
+    if terms.learning.facts.perturbs:
+        question = known.under(terms).question
+        sizes = question.record_sizes(known.design, np.zeros(question.parameters))
+    else:
+        sizes = moment_norms(known.design, mechanism_norm(terms.privacy.mechanism))
     return [float(f"{q:.3g}") for q in np.quantile(sizes, [0.5, 0.9, 0.99, 1.0]) if q > 0]
 
 

@@ -128,6 +128,10 @@ def stakes(
     Where the moments are not exact, a pilot run at the terms' budgets tells bias and price of noise; a few runs cannot tell little noise
     from none, so the price is at least the curvature's, and noise is never thought free.
     """
+    if terms.learning.facts.perturbs:
+        raise TermsError(
+            "learning.algorithm: objective-perturbation is for one owner; expected an algorithm that several can agree on"
+        )
     known = open_pilot(terms, pilot)
     cost, least, warnings = _known_cost(known, seed)
     records = np.array([float(question.records) for question in known.questions])

@@ -3,7 +3,9 @@
 For people who want a private linear model of one table, and for everything in scikit-learn that takes an estimator.
 """
 
+import math
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal, Self
@@ -26,44 +28,62 @@ from parley.outcome.model import (
 from parley.outcome.result import Result
 from parley.owner import Owner
 from parley.terms import Terms
-from parley.validate import Floats
+from parley.terms.catalogue import ALGORITHMS
+from parley.validate import LARGEST, Floats, positive
 
 
 class _PrivateEstimator(JointModel):
     """Training on one table.
 
+    `norm` is what a row of X usually measures at most, in L2: longer rows are shortened to it. It must be known from elsewhere than the
+    rows; left out it is the root of twice the number of features, which suits features standardised by public means and deviations.
+    Inside, features are scaled so that `norm` becomes that root; `radius`, the size of the largest coefficient, refers to scaled features.
+
+    Without an `algorithm` it is the best that needs no tuning: objective perturbation for logistic and softmax regression, one release of
+    second moments for linear regression, both without rounds and steps; averaged subgradients for the SVM. `clip`, `horizon` and
+    `step` are for algorithms with rounds (`clip` for second moments, too); `docs/terms.md` says what they mean.
+
     Formal guarantee: if `random_state` is None, `theta_` is epsilon-DP (replace-one; the number of rows and the set of class labels are
-    public). The fit is then a release like an owner's between organisations: exact noise (`SafeNoise`), every answer debited from a
-    ledger before it is used, and `released_` is true. That ledger lasts as long as the fit: each further fit costs epsilon again, and
-    nobody counts them. Where they must be counted, use `Owner` with a `Ledger` that is kept, and `train`.
+    public), whatever norm the rows have. The fit is then a release like an owner's between organisations: exact noise (`SafeNoise`), every
+    answer debited from a ledger before it is used, and `released_` is true. That ledger lasts as long as the fit: each further fit costs
+    epsilon again, and nobody counts them. Where they must be counted, use `Owner` with a `Ledger` that is kept, and `train`.
 
     With a seed the run is a study: its noise can be drawn again by whoever knows the seed, so its model guarantees nothing, and
     `released_` is false.
     """
 
     kind: ClassVar[str]
+    usual: ClassVar[str] = "objective-perturbation"  # the algorithm where nobody names one
 
     def __init__(
         self,
         epsilon: float = 1.0,
-        clip: float = 10.0,
+        norm: float | None = None,
         radius: float = 10.0,
+        regularisation: float = 0.0,
+        algorithm: str | None = None,
+        clip: float | None = None,
         horizon: int = 100,
         step: float | Literal["auto"] = "auto",
-        regularisation: float = 0.0,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
-        self.clip = clip
+        self.norm = norm
         self.radius = radius
+        self.regularisation = regularisation
+        self.algorithm = algorithm
+        self.clip = clip
         self.horizon = horizon
         self.step = step
-        self.regularisation = regularisation
         self.random_state = random_state
 
-    def _train(self, X: Floats, y: Any, **model: Any) -> Self:
-        columns = [f"x{j}" for j in range(X.shape[1])]
-        table = pd.DataFrame(X, columns=columns).assign(y=y)
+    def _train(self, X: Floats, y: Any, unit: float = 1.0, **model: Any) -> Self:
+        """`unit`: what a number as target is divided by."""
+        columns, algorithm = [f"x{j}" for j in range(X.shape[1])], self.algorithm or self.usual
+        scale = 1.0 if self.norm is None else positive(self.norm, "norm") / math.sqrt(2 * len(columns))
+        with np.errstate(over="ignore", under="ignore"):
+            table = pd.DataFrame(np.clip(X / scale, -LARGEST, LARGEST), columns=columns)
+        once = algorithm in ALGORITHMS and ALGORITHMS[algorithm].solves
         terms = Terms.from_dict(
             {
                 "model": {
@@ -75,14 +95,26 @@ class _PrivateEstimator(JointModel):
                     "regularisation": self.regularisation,
                     **model,
                 },
-                "learning": {"horizon": self.horizon, "step": self.step},
-                "privacy": {"clip": self.clip},
+                "learning": {"algorithm": algorithm, **({} if once else {"horizon": self.horizon, "step": self.step})},
+                "privacy": {"clip": self._usual_clip(algorithm, len(columns)) if self.clip is None else self.clip},
                 "owners": [{"name": "owner", "records": len(table), "epsilon": self.epsilon}],
             },
             source=type(self).__name__,
         )
+        table = table.assign(y=y if unit == 1 else np.clip(y / unit, -LARGEST, LARGEST))
         result = _study(terms, table, self.random_state) if self.random_state is not None else _release(terms, table)
-        return self._take(result.model.preparation_, result.theta[0], result.terms_hash, result.released)
+        prepared = result.model.preparation_
+        prepared = replace(prepared, scale=prepared.scale * scale, target_scale=prepared.target_scale * unit)
+        return self._take(prepared, result.theta[0], result.terms_hash, result.released)
+
+    def _usual_clip(self, algorithm: str, features: int) -> float:
+        """What a row of the given norm and the constant behind it come to: their gradient, or their second moments."""
+        if algorithm == "objective-perturbation":
+            return math.sqrt((2 * features + 1) * (2 if self.kind == "softmax-regression" else 1))
+        if algorithm == "sufficient-statistics":
+            numbers, square = features + 2, features + 2.0  # and the target; what z measures, squared
+            return square * (2 / math.pi * numbers + 1) / 2  # of a normal vector of that length, all products z_i z_j, i <= j
+        return 10.0
 
     def _rows(self, X: Any) -> Floats:
         return self._positional_rows(X)
@@ -103,20 +135,39 @@ def _release(terms: Terms, table: pd.DataFrame) -> Result:
 class PrivateLinearRegression(_PrivateEstimator, JointRegressor):
     """Linear regression of one table under differential privacy.
 
+    `target_norm` is what a target usually measures at most, known from elsewhere than the rows; targets are divided by it inside.
+
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20000, 2)); y = X @ [1.0, -2.0] + 0.5
-    >>> model = PrivateLinearRegression(epsilon=1.0, clip=8.0, radius=3.0, random_state=0).fit(X, y)
-    >>> model.score(X, y) > 0.95
+    >>> model = PrivateLinearRegression(epsilon=1.0, target_norm=3.0, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.99
     True
     """
 
     kind = "linear-regression"
+    usual = "sufficient-statistics"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        norm: float | None = None,
+        target_norm: float = 1.0,
+        radius: float = 10.0,
+        regularisation: float = 0.0,
+        algorithm: str | None = None,
+        clip: float | None = None,
+        horizon: int = 100,
+        step: float | Literal["auto"] = "auto",
+        random_state: int | None = None,
+    ) -> None:
+        super().__init__(epsilon, norm, radius, regularisation, algorithm, clip, horizon, step, random_state)
+        self.target_norm = target_norm
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train on rows X [n, features] and numbers y [n]."""
         with discreet():
             X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        return self._train(X, y)
+        return self._train(X, y, positive(self.target_norm, "target_norm"))
 
 
 class _PrivateClassifier(_PrivateEstimator):
@@ -149,10 +200,17 @@ class PrivateLinearSVC(_PrivateClassifier, JointClassifier):
     """Linear support vector machine of one table under differential privacy."""
 
     kind = "linear-svm"
+    usual = "averaged-subgradient"
 
 
 class PrivateLogisticRegression(_PrivateClassifier, JointLogisticClassifier):
-    """Logistic regression of one table under differential privacy."""
+    """Logistic regression of one table under differential privacy.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3)); y = X @ [2.0, -1.0, 0.0] + rng.logistic(size=2000) > 0.5
+    >>> PrivateLogisticRegression(epsilon=1.0, random_state=0).fit(X, y).score(X, y) > 0.8
+    True
+    """
 
     kind = "logistic-regression"
 

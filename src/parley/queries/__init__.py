@@ -2,6 +2,7 @@
 
 from parley.queries.gradient import GradientQuery, GradientQuestion
 from parley.queries.minibatch import MinibatchQuery, MinibatchQuestion
+from parley.queries.minimum import MinimumQuery, MinimumQuestion
 from parley.queries.query import Answer, Query
 from parley.queries.question import Context, Question, Tables
 from parley.queries.score import ScoreQuery, ScoreQuestion
@@ -16,6 +17,8 @@ __all__ = [
     "GradientQuestion",
     "MinibatchQuery",
     "MinibatchQuestion",
+    "MinimumQuery",
+    "MinimumQuestion",
     "Query",
     "Question",
     "ScoreQuery",
@@ -29,5 +32,5 @@ __all__ = [
 
 KINDS: dict[str, type[Question]] = {
     question.asks.kind: question
-    for question in (GradientQuestion, MinibatchQuestion, UpdateQuestion, StatisticsQuestion, ScoreQuestion)
+    for question in (GradientQuestion, MinibatchQuestion, UpdateQuestion, StatisticsQuestion, MinimumQuestion, ScoreQuestion)
 }

@@ -125,7 +125,9 @@ class MinibatchQuestion(Question):
             value[place] = self._sum(tables.train, self._split(drawn(rows, own, self.rate), rows, epoch), theta)
         return Bounded(value.reshape(*worlds, self.size) * (self.batches / rows), self.sensitivity, self.norm)
 
-    def rehearsed(self, query: Query, tables: Tables, worlds: tuple[int, ...], rng: np.random.Generator) -> Bounded:
+    def rehearsed(
+        self, query: Query, tables: Tables, worlds: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
+    ) -> Bounded:
         """Batches of the owner's size, from the pilot's rows; the whole pilot where it has no more. Replicates share them in groups."""
         rows, expected = len(tables.train), self.records / self.batches
         theta = query.arrays["theta"].reshape(-1, self.parameters)

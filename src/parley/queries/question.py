@@ -11,7 +11,7 @@ from parley.accounting import mechanism_norm
 from parley.data import Design, Preparation, Summable
 from parley.data.design import summation_slack
 from parley.errors import Malformed, OutsideBox, TermsError
-from parley.mechanisms import Bounded, Extent, Norm
+from parley.mechanisms import Bounded, Extent, Mechanism, Norm
 from parley.objectives import Limits, Objective, RecordBound
 from parley.objectives.local_update import LocalUpdate, local_update
 from parley.queries.query import Query, check_parameter
@@ -91,6 +91,16 @@ class Question(ABC):
         """With which probability a row enters an answer, drawn in secret; 1: no draw hides anybody."""
         return 1.0
 
+    @property
+    def draws(self) -> bool:
+        """Whether `bounded` needs a secret seed."""
+        return self.rate < 1
+
+    @property
+    def own_noise(self) -> Mechanism | None:
+        """The noise that covers all of the training budget, where a question brings its own; None: the terms' mechanism does."""
+        return None
+
     @classmethod
     @abstractmethod
     def resolve(cls, context: Context, owner: str) -> Self:
@@ -124,13 +134,15 @@ class Question(ABC):
     def bounded(self, query: Query, tables: Tables, worlds: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
         """The exact answer to a checked query, with its sensitivity; the same for all replicates where the query has none of its own.
 
-        `seed`: 32 secret bytes from which draws of rows follow, where there are any.
+        `seed`: 32 secret bytes from which draws follow, where there are any.
         """
         value, shape = self.exact(query, tables), (*worlds, self.size)
         return Bounded(value if value.shape == shape else np.broadcast_to(value, shape).copy(), self.sensitivity, self.norm)
 
-    def rehearsed(self, query: Query, tables: Tables, worlds: tuple[int, ...], rng: np.random.Generator) -> Bounded:
-        """An answer as owners may give it, computed from a pilot's rows in the place of theirs."""
+    def rehearsed(
+        self, query: Query, tables: Tables, worlds: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
+    ) -> Bounded:
+        """An answer as owners may give it, computed from a pilot's rows in the place of theirs; `quiet`: without noise inside of it."""
         return self.bounded(query, tables, worlds)
 
 

@@ -70,10 +70,12 @@ class Terms(Section):
         if learning.straggler == "skip" and learning.quorum is None:
             raise ValueError("learning.quorum|expected a number beside straggler = 'skip': how many owners a round needs at least")
         if learning.straggler == "skip" and learning.facts.solves:
-            raise ValueError("learning.straggler|expected 'wait' or 'stop': second moments are asked once, of everybody")
+            raise ValueError("learning.straggler|expected 'wait' or 'stop': this algorithm asks once, everybody")
         if self.privacy.shared_records > len(names):
             raise ValueError(f"privacy.shared_records|expected at most the number of owners, {len(names)}")
-        if learning.facts.solves and self.model.classifies:
+        if learning.facts.perturbs:
+            self._can_perturb()
+        elif learning.facts.solves and self.model.classifies:
             raise ValueError("learning.algorithm|expected a gradient method: second moments say enough for linear-regression only")
         if learning.facts.walks and not MODELS[self.model.kind].walks:
             raise ValueError(
@@ -172,6 +174,20 @@ class Terms(Section):
             raise ValueError(
                 "learning.sampling|expected 'partition' beside shared_records and shared noise: several owners draw a record independently"
             )
+
+    def _can_perturb(self) -> None:
+        """Refuse a perturbed cost of several owners, of models or with noise for which nothing is proved."""
+        if not MODELS[self.model.kind].perturbs:
+            able = " or ".join(kind for kind, facts in MODELS.items() if facts.perturbs)
+            raise ValueError(
+                f"learning.algorithm|expected another than objective-perturbation for {self.model.kind}: it is for {able}"
+            )
+        if len(self.owners) > 1:
+            raise ValueError(
+                "learning.algorithm|expected another than objective-perturbation for several owners: one owner minimises its own cost"
+            )
+        if self.privacy.mechanism != "laplace" or self.shared:
+            raise ValueError("privacy.mechanism|expected 'laplace' and no shared noise beside objective-perturbation: it is pure")
 
     @property
     def asked_a_round(self) -> int:

@@ -13,12 +13,13 @@ Norm = Literal["l1", "l2"]
 @dataclass(frozen=True)
 class ModelFacts:
     """`task`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no jumps; `walks`: whether
-    it is known how far one record moves a local walk on it."""
+    it is known how far one record moves a local walk on it; `perturbs`: what a random slope in its cost hides."""
 
     task: Task
     penalty: float = 0.0
     smooth: bool = True
     walks: bool = True
+    perturbs: bool = False
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,14 @@ class AlgorithmFacts:
     """`asks`: the kind of question, as `queries.KINDS` names it.
 
     `samples`: a round asks a batch of the records, `batches` of which make an epoch. `solves`: one answer of everybody is enough, so there
-    is one round and no step, and the task must be a number. `walks`: owners take `local_steps` of their own, within a box, on a smooth
-    loss. `unit_step`: the power of T by which the step of the first round is shorter than the terms' `step`.
+    is one round and no step; the task must be a number, unless it `perturbs`: then a single owner minimises the cost itself. `walks`:
+    owners take `local_steps` of their own, within a box, on a smooth loss. `unit_step`: the power of T by which the step of the first
+    round is shorter than the terms' `step`.
     """
 
     asks: str
     solves: bool = False
+    perturbs: bool = False
     walks: bool = False
     samples: bool = False
     unit_step: int = 0
@@ -50,8 +53,8 @@ class MechanismFacts:
 MODELS = {
     "linear-regression": ModelFacts("number"),
     "linear-svm": ModelFacts("two classes", penalty=1.0, smooth=False),
-    "logistic-regression": ModelFacts("two classes"),
-    "softmax-regression": ModelFacts("classes"),
+    "logistic-regression": ModelFacts("two classes", perturbs=True),
+    "softmax-regression": ModelFacts("classes", perturbs=True),
     "one-vs-all": ModelFacts("classes", walks=False),
 }
 
@@ -61,6 +64,7 @@ ALGORITHMS = {
     "federated-averaging": AlgorithmFacts("update", walks=True),
     "sufficient-statistics": AlgorithmFacts("statistics", solves=True),
     "private-sgd": AlgorithmFacts("minibatch", samples=True),
+    "objective-perturbation": AlgorithmFacts("minimum", solves=True, perturbs=True),
 }
 
 MECHANISMS = {

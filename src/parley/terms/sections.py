@@ -236,9 +236,9 @@ class Learning(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.facts.solves and self.step != "auto":
-            raise ValueError("step|expected none: statistics are solved, not stepped towards")
+            raise ValueError("step|expected none: what is released once is solved, not stepped towards")
         if self.facts.solves and self.horizon != 1:
-            raise ValueError("horizon|expected 1: statistics are released once; repeating it under one budget is never better")
+            raise ValueError("horizon|expected 1: this algorithm releases once; repeating it under one budget is never better")
         if self.local_steps is not None and not self.facts.walks:
             raise ValueError("local_steps|expected only with algorithm = 'federated-averaging': other algorithms ask for gradients")
         self._can_batch()
