@@ -25,9 +25,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from common import books
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from common import books
 from sklearn.linear_model import RidgeCV
 
 import parley

@@ -1,13 +1,13 @@
 """Models of diffprivlib for one table, by an interpreter that has it: `python diffprivlib_models.py ROWS.npz SETTINGS.json OUT.npz`.
 
-Its logistic regression is objective perturbation (Chaudhuri et al. 2011), its linear regression the functional mechanism (Zhang et al. 2012):
-pure eps, one row replaced by another, the norm of a row or the ranges of the columns given. It leaves the intercept of a logistic regression
-as one more feature. Nothing of Parley is imported here.
+Its logistic regression is objective perturbation (Chaudhuri et al. 2011), its linear regression the functional mechanism (Zhang et al.
+2012): pure eps, one row replaced by another; the norm of a row or the ranges of the columns are given to it. No import of Parley here.
 """
 
 import json
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,8 +39,7 @@ def fitted(X: Any, y: Any, setting: dict[str, float], classes: bool, seed: int) 
 def main() -> None:
     warnings.simplefilter("ignore")
     arrays = np.load(sys.argv[1])
-    with open(sys.argv[2], encoding="utf-8") as file:
-        asked = json.load(file)
+    asked = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
     models = [
         [fitted(arrays["X"], arrays["y"], setting, asked["classes"], asked["seed"] + run) for run in range(asked["runs"])]
         for setting in asked["settings"]

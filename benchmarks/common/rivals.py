@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import numpy as np
-from common.linear import TINY, Rows, ridge
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
+from common.linear import TINY, Rows, ridge
 from parley.mechanisms.gaussian import gaussian_ratio
 from parley.validate import Floats
 
@@ -190,7 +190,7 @@ class ObjectivePerturbation:
         spent = share * privacy.epsilon
         weight = norm**2 / 4 / math.expm1(spent) / count
         pull = objective_noise(privacy.epsilon - spent, privacy.delta) * 2 * clip / count * drawn
-        steepest = np.linalg.inv(scaled.X.T @ scaled.X / (4 * count) + weight * np.eye(drawn.shape[1]))
+        steepest = np.linalg.inv(scaled.X.T @ scaled.X / (4 * len(scaled.X)) + weight * np.eye(drawn.shape[1]))
         theta = ahead = np.zeros(drawn.shape)
         clips = np.full(len(drawn), clip)
         for step in range(self.rounds):
