@@ -177,7 +177,7 @@ def main() -> None:
     parser.add_argument("--owners", type=int, choices=OWNERS, action="append")
     parser.add_argument("--epsilon", type=float, action="append")
     parser.add_argument("--runs", type=int, default=5, help="independent splits")
-    parser.add_argument("--replicates", type=int, default=8, help="draws of the noise for each split")
+    parser.add_argument("--replicates", type=int, default=4, help="draws of the noise for each split")
     parser.add_argument("--public", type=int, default=PUBLIC, help="rows of the public sample")
     parser.add_argument("--diffprivlib", metavar="PYTHON", help="an interpreter that can import diffprivlib")
     parser.add_argument("--json", type=Path, metavar="F", help="write every figure and setting to this file")
@@ -367,7 +367,7 @@ def verdict(cells: list[Cell]) -> list[str]:
     best = [min((cell.ratio(name, cell.best), name) for name in (PLANNED, ONE_NOISE) if name in cell.entries) for cell in cells]
     level = sum(not cell.behind(name, cell.best) for cell, (_, name) in zip(cells, best, strict=True))
     said.append(
-        f"the better of the two: {level} of {len(cells)} (wanted: {ENOUGH} of 27); the largest ratio is {max(best)[0]:.2f} (at most {MOST:g})"
+        f"the better of the two: {level} of {len(cells)} (wanted: {ENOUGH} of 27); largest ratio {max(best)[0]:.2f} (at most {MOST:g})"
     )
     shared = [cell for cell in cells if ONE_NOISE in cell.entries]
     for words, other, of in (
