@@ -47,7 +47,7 @@ PUBLIC, MANY = 3000, (30, 800)
 TASKS = {
     "loans": (60_000, 30_000),
     "adult": (33_000, 12_000),
-    "SBA": (30_000, 30_000),
+    "SBA": (60_000, 30_000),
 }  # rows of one owner, or three together; to test on
 EPSILONS, OWNERS = (0.3, 1.0, 3.0), (1, 3, 30)
 PLANNED, ONE_NOISE = "Parley as planned", "Parley, one noise"
@@ -98,6 +98,10 @@ class Task:
     def sample(self) -> Rows:
         return self._rows(pd.read_parquet(self.public))
 
+    @cached_property
+    def public_model(self) -> Floats:
+        return chosen_ridge(self.sample)
+
     def _rows(self, frame: pd.DataFrame) -> Rows:
         design = self.base.preparation.design(frame, self.name)
         return Rows(design.X, design.y, self.kind == "logistic-regression")
@@ -122,6 +126,11 @@ class Split:
     @cached_property
     def least(self) -> float:
         return float(self.test.cost(ridge(self.train, TINY)))
+
+    @cached_property
+    def own_alone(self) -> float:
+        """The mean over owners of what each reaches with its own rows."""
+        return float(np.mean([self.excess(chosen_ridge(self.task.prepared.take(places))) for places in self.owned]))
 
     def excess(self, theta: Floats) -> float:
         """Mean over models [..., p], times 1000."""
@@ -180,9 +189,15 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=4, help="draws of the noise for each split")
     parser.add_argument("--public", type=int, default=PUBLIC, help="rows of the public sample")
     parser.add_argument("--diffprivlib", metavar="PYTHON", help="an interpreter that can import diffprivlib")
-    parser.add_argument("--json", type=Path, metavar="F", help="write every figure and setting to this file")
+    parser.add_argument("--json", type=Path, metavar="F", help="write every figure and setting to this file, cell by cell")
+    parser.add_argument(
+        "--keep", type=Path, metavar="F", help="take all rows but Parley's from a file that --json wrote for the same splits"
+    )
+    parser.add_argument("--only-rivals", action="store_true", help="leave Parley's own rows out, for --keep later")
     asked = parser.parse_args()
     tasks, owners, epsilons = asked.task or list(TASKS), asked.owners or OWNERS, asked.epsilon or EPSILONS
+    protocol = {"runs": asked.runs, "replicates": asked.replicates, "public": asked.public}
+    known = kept(asked.keep, protocol)
     began, cells = time.perf_counter(), list[Cell]()
     with tempfile.TemporaryDirectory() as scratch:
         for name in tasks:
@@ -192,20 +207,39 @@ def main() -> None:
                 for epsilon in epsilons:
                     study = Study(task, count, epsilon, splits, asked.replicates, asked.diffprivlib, Path(scratch))
                     with progress_bar(f"{name}, {count} owners, eps {epsilon:g}") as report:
-                        cells.append(study.cell(report))
-                    console.print(summary(cells[-1]), markup=False)
+                        before = known.get((name, count, epsilon))
+                        entries = study.others(lambda done: report(done, 200)) if before is None else before
+                        if not asked.only_rivals:
+                            entries |= study.planned(lambda done: report(100 + done, 200))
+                    cells.append(Cell(name, count, epsilon, entries))
+                    console.print(summary(cells[-1]), markup=False, soft_wrap=True)
+                    if asked.json is not None:
+                        content = {**protocol, "cells": [to_json(cell) for cell in cells]}
+                        asked.json.write_text(json.dumps(content, indent=1), encoding="utf-8")
     for epsilon in epsilons:
-        console.print(
-            terminal_table(
-                table([cell for cell in cells if cell.epsilon == epsilon]), title=f"\neps = {epsilon:g}, delta = {DELTA:g}"
-            )
-        )
+        chosen = [cell for cell in cells if cell.epsilon == epsilon]
+        console.print(terminal_table(table(chosen), title=f"\neps = {epsilon:g}, delta = {DELTA:g}"), soft_wrap=True)
     console.print("excess test cost x 1000 ± standard error; *: the best private rival or the public sample", markup=False)
-    for line in verdict(cells):
-        console.print(line, markup=False)
+    for line in [] if asked.only_rivals else verdict(cells):
+        console.print(line, markup=False, soft_wrap=True)
     console.print(f"{time.perf_counter() - began:.0f} s", markup=False)
-    if asked.json is not None:
-        asked.json.write_text(json.dumps([to_json(cell) for cell in cells], indent=1), encoding="utf-8")
+
+
+def kept(path: Path | None, protocol: dict[str, int]) -> dict[tuple[str, int, float], dict[str, Entry]]:
+    """Other people's rows of cells that were filled before."""
+    if path is None:
+        return {}
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if any(content[key] != value for key, value in protocol.items()):
+        raise SystemExit(f"{path}: expected a table of {protocol}")
+    return {
+        (cell["task"], cell["owners"], cell["epsilon"]): {
+            name: Entry(tuple(entry["by_split"]), entry["settings"])
+            for name, entry in cell["entries"].items()
+            if name not in (PLANNED, ONE_NOISE)
+        }
+        for cell in content["cells"]
+    }
 
 
 def open_task(name: str, public: int, scratch: Path) -> Task:
@@ -237,31 +271,32 @@ class Study:
     library: str | None
     scratch: Path
 
-    def cell(self, report: Callable[[int, int], None]) -> Cell:
+    def others(self, report: Callable[[int], None]) -> dict[str, Entry]:
+        """All rows but Parley's."""
         entries = {ZERO: self._each(lambda split: split.excess(np.zeros(split.train.X.shape[1])))}
-        public = chosen_ridge(self.task.sample)
-        entries[PUBLIC_ALONE] = self._each(lambda split: split.excess(public))
+        entries[PUBLIC_ALONE] = self._each(lambda split: split.excess(self.task.public_model))
         if self.owners > 1:
-            entries[OWN_ALONE] = self._each(own_alone)
-        report(1, 10)
-        proposal = parley.plan(
-            self.task.terms(self.owners, self.epsilon), progress=lambda done, total: report(10 + 30 * done // total, 100)
-        )
-        entries[PLANNED] = self._trained(proposal)
-        if proposal.shared is not None and self.owners > 1:
-            entries[ONE_NOISE] = self._trained(proposal.shared)
-        report(5, 10)
+            entries[OWN_ALONE] = self._each(lambda split: split.own_alone)
+        report(20)
         privacy = Privacy(self.epsilon, DELTA, self.owners)
         entries[DESCENT] = self._rival(GradientDescent(), privacy)
-        report(8, 10)
+        report(60)
         if self.owners == 1:
             classes = self.task.kind == "logistic-regression"
             name, rival = (OBJECTIVE, ObjectivePerturbation()) if classes else (STATISTICS, Statistics())
             entries[name] = self._rival(rival, privacy)
             if self.library is not None:
                 entries[LIBRARY] = self._library()
-        report(10, 10)
-        return Cell(self.task.name, self.owners, self.epsilon, entries)
+        return entries
+
+    def planned(self, report: Callable[[int], None]) -> dict[str, Entry]:
+        """Planned and trained; for several owners with one noise for all, too."""
+        proposal = parley.plan(self.task.terms(self.owners, self.epsilon), progress=lambda done, total: report(60 * done // total))
+        entries = {PLANNED: self._trained(proposal)}
+        report(80)
+        if proposal.shared is not None and self.owners > 1:
+            entries[ONE_NOISE] = self._trained(proposal.shared)
+        return entries
 
     def _each(self, method: Callable[[Split], float]) -> Entry:
         return Entry(tuple(method(split) for split in self.splits))
@@ -314,11 +349,6 @@ class Study:
         program = Path(__file__).parent / "common" / "diffprivlib_models.py"
         subprocess.run([str(self.library), str(program), str(rows), str(wanted), str(out)], check=True)
         return np.load(out)["theta"]
-
-
-def own_alone(split: Split) -> float:
-    """The mean over owners of what each reaches with its own rows."""
-    return float(np.mean([split.excess(chosen_ridge(split.task.prepared.take(places))) for places in split.owned]))
 
 
 def table(cells: list[Cell]) -> list[list[str]]:

@@ -9,7 +9,7 @@ from scipy.special import expit
 from parley.validate import Floats
 
 BLOCK = 2048  # rows whose margins stay in the cache
-PENALTIES = np.logspace(-1, 4, 16)  # of a sum over rows, of standardised features
+PENALTIES = np.logspace(-1, 3.5, 10)  # of a sum over rows, of standardised features
 TINY = 1e-3
 
 
@@ -138,10 +138,10 @@ def ridge(rows: Rows, penalty: float, start: Floats | None = None) -> Floats:
         gradient = rows.X.T @ rows.slopes(theta) + weight * theta
         step = np.linalg.solve((rows.X.T * rows.bends(theta)) @ rows.X + np.diag(weight), gradient)
         length = 1.0
-        while (there := total(theta - length * step)) > cost + 1e-9 * abs(cost) and length > 1e-6:
+        while (there := total(theta - length * step)) > cost + 1e-7 * abs(cost) and length > 1e-6:
             length /= 2
         theta, gained, cost = theta - length * step, cost - there, there
-        if gained <= 1e-9 * abs(cost):
+        if gained <= 1e-7 * abs(cost):
             return theta
     return theta
 
