@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from parley.validate import Floats
 
-BLOCK = 2048  # rows whose margins stay in the cache
+BLOCK = 1024  # rows whose margins stay in the cache
 PENALTIES = np.logspace(-1, 3.5, 10)  # of a sum over rows, of standardised features
 TINY = 1e-3
 
@@ -78,6 +78,12 @@ class Rows:
         """Fewer rows with gradients like all of them, see `Thinned`; these if they are few."""
         return self if len(self) <= rows else Thinned(self.X[:rows], self.y[:rows], self.classes, self, centre)
 
+    def moments(self, weights: Floats) -> Floats:
+        """The weighted sum of all x x' [p, p]."""
+        starts = range(0, len(self.X), BLOCK)
+        blocks = ((self.X[start : start + BLOCK], weights[start : start + BLOCK, None]) for start in starts)
+        return sum((x.T @ (x * weight) for x, weight in blocks), np.zeros((self.X.shape[1],) * 2))
+
     def bends(self, theta: Floats) -> Floats:
         """The second derivative of each row's cost by its margin [n]."""
         if not self.classes:
@@ -136,7 +142,7 @@ def ridge(rows: Rows, penalty: float, start: Floats | None = None) -> Floats:
     cost = total(theta)
     for _ in range(50):
         gradient = rows.X.T @ rows.slopes(theta) + weight * theta
-        step = np.linalg.solve((rows.X.T * rows.bends(theta)) @ rows.X + np.diag(weight), gradient)
+        step = np.linalg.solve(rows.moments(rows.bends(theta)) + np.diag(weight), gradient)
         length = 1.0
         while (there := total(theta - length * step)) > cost + 1e-7 * abs(cost) and length > 1e-6:
             length /= 2
@@ -152,7 +158,7 @@ def chosen_ridge(rows: Rows) -> Floats:
     for penalty in PENALTIES[::-1]:
         theta = ridge(rows, penalty, theta)
         bends = rows.bends(theta)
-        curvature = (rows.X.T * bends) @ rows.X + np.diag(np.append(np.full(rows.X.shape[1] - 1, penalty), TINY))
+        curvature = rows.moments(bends) + np.diag(np.append(np.full(rows.X.shape[1] - 1, penalty), TINY))
         leverage = np.einsum("ij,ij->i", rows.X @ np.linalg.inv(curvature), rows.X)
         margins = rows.X @ theta + rows.slopes(theta) * leverage / (1 - np.minimum(bends * leverage, 0.99))
         left_out = float(losses(margins, rows.y, rows.classes).mean())
