@@ -30,7 +30,17 @@ class Part:
             alone = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False)
             alone.command()(found)
             found = alone
-        return typer.main.get_command(found)
+        return _without_environment(typer.main.get_command(found))
+
+
+def _without_environment(command: click.Command) -> click.Command:
+    """The command without a word about variables of the environment in its messages: no option here is read from one."""
+    for option in command.params:
+        if isinstance(option, click.Option):
+            option.show_envvar = False
+    for part in command.commands.values() if isinstance(command, click.Group) else ():
+        _without_environment(part)
+    return command
 
 
 PARTS = {

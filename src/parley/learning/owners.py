@@ -7,6 +7,7 @@ from parley.accounting.budget import exact
 from parley.errors import LedgerError, TermsError
 from parley.learning.algorithms import make_algorithm
 from parley.ledger import Ledger
+from parley.ledger.account import Reservation
 from parley.owner import Owner, reservation
 from parley.terms import OwnerTerms, Terms
 
@@ -23,23 +24,35 @@ def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetim
     trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
     agreements = [owner.prepare(terms) for owner in trial]
     make_algorithm(agreements[0].setup)
+    paths = {part.name: folder / f"{part.name}.ledger" for part in terms.owners}
+    promised = {part.name: reservation(terms, part.name) for part in terms.owners}
+    for name, path in paths.items():  # of all of them before one is made: a ledger's budget is for ever
+        if not path.exists():
+            _require_lifetime(path, promised[name], lifetime, lifetime_delta)
     owners = []
     for part, table in zip(terms.owners, tables, strict=True):
-        path = folder / f"{part.name}.ledger"
-        if lifetime is None and not path.exists():
-            raise LedgerError(f"{path}: no such ledger; --lifetime EPS makes it, with that budget for the table's whole life")
-        promised = reservation(terms, part.name)
-        if not path.exists() and (promised.epsilon > exact(lifetime or 0.0) or promised.delta > Fraction(str(lifetime_delta or 0))):
-            raise LedgerError(
-                f"{path}: these terms need a lifetime budget of at least ε = {float(promised.epsilon):g} and δ = "
-                f"{float(promised.delta):g}: --lifetime, --lifetime-delta. No ledger was made: its budget is for ever"
-            )
-        ledger = Ledger(path, lifetime, lifetime_delta)
+        ledger = Ledger(paths[part.name], lifetime, lifetime_delta)
         owners.append(Owner(part.name, table, ledger=ledger))
-        ledger.require_room(promised)
+        ledger.require_room(promised[part.name])
     for owner in owners:
         owner.accept(terms)
     return owners
+
+
+def _require_lifetime(path: Path, promised: Reservation, lifetime: float | None, lifetime_delta: float | None) -> None:
+    """Refuse to make a ledger that could not hold these terms, and say which of the two options falls short."""
+    epsilon, delta = float(promised.epsilon), float(promised.delta)
+    if lifetime is None:
+        more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
+        raise LedgerError(
+            f"{path}: no such ledger; --lifetime EPS{more} makes it, with that budget for the table's whole life. These terms need "
+            f"ε = {epsilon:g}" + (f", and δ = {delta:g}" if delta > 0 else "")
+        )
+    short = [] if promised.epsilon <= exact(lifetime) else [f"a lifetime ε of {epsilon:g} or more (--lifetime {epsilon:g})"]
+    if promised.delta > Fraction(str(lifetime_delta or 0)):
+        short.append(f"a lifetime δ of {delta:g} or more, for their noise has a δ (--lifetime-delta {delta:g})")
+    if short:
+        raise LedgerError(f"{path}: these terms need {' and '.join(short)}. No ledger was made: its budget is for ever")
 
 
 def owner_table(part: OwnerTerms) -> str:
