@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json, progress_bar, terminal_table
+from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
+from parley.doubts import budget_doubt
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.learning.owners import accepting_owners, open_owners
@@ -58,6 +59,9 @@ def train_command(
         require_folder(file)
     if plot is not None:
         figures.require_figure_name(plot)
+    loud = budget_doubt(terms, [part.name for part in terms.owners])
+    if loud is not None:
+        errors_console.print(f"Look twice at {loud.about}. {loud.sentence}", style="yellow", markup=False, soft_wrap=True)
     if ledgers is None:
         owners = open_owners(terms)
     else:

@@ -3,7 +3,7 @@
 import difflib
 import filecmp
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeAlias
@@ -52,6 +52,20 @@ def holds(table: Path, file: Path) -> bool:
     size = file.stat().st_size
     own = [table] if table.is_file() else [part for part in table.iterdir() if part.is_file()]
     return any(file.samefile(part) or (part.stat().st_size == size and filecmp.cmp(file, part, shallow=False)) for part in own)
+
+
+def same_table(tables: Mapping[str, Path]) -> tuple[str, str] | None:
+    """Two names of which one has the other's table: one file under two names, a copy to the byte, or one folder; None if there are none."""
+    alike: dict[object, list[tuple[str, Path]]] = {}
+    for name, table in tables.items():
+        if not table.exists():
+            continue
+        group = alike.setdefault(table.stat().st_size if table.is_file() else table.resolve(), [])
+        for other, known in group:
+            if known.is_dir() or filecmp.cmp(known, table, shallow=False):
+                return other, name
+        group.append((name, table))
+    return None
 
 
 def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:

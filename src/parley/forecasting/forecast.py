@@ -10,7 +10,7 @@ import numpy as np
 
 from parley.aggregation import CoalitionNoise, OneNoise, aggregation_of
 from parley.data.table import Table
-from parley.doubts import noise_choice
+from parley.doubts import budget_doubt, noise_choice
 from parley.errors import DataError, SettingError, TermsError
 from parley.forecasting.coalition import CoalitionCost
 from parley.forecasting.expectation import REPLICATES, Expectation, Method, expect
@@ -127,7 +127,7 @@ def forecast(
         published_bounds=published_bounds(known, here, mean * expected.unit),
         owners=_owners(expected, cost, noise),
         best_coalition=tuple(terms.owners[place].name for place in np.flatnonzero(cost.best_coalition(noise))),
-        warnings=(*expected.warnings, *failed, *_worse_than_nothing(expected, mean), *_noise_choice(known)),
+        warnings=(*expected.warnings, *failed, *_worse_than_nothing(expected, mean), *_noise_choice(known), *_loud(known)),
     )
 
 
@@ -173,6 +173,12 @@ def _noise_choice(known: Pilot) -> list[str]:
     """Which noise is cheaper for the terms' clip, where that is a question."""
     said = noise_choice(known.setup, known.terms.owners[0].name)
     return [] if said is None else [said[0].lower() + said[1:].rstrip(".")]
+
+
+def _loud(known: Pilot) -> list[str]:
+    """Budgets that promise next to nothing."""
+    doubt = budget_doubt(known.terms, [part.name for part in known.terms.owners])
+    return [] if doubt is None else [doubt.sentence[0].lower() + doubt.sentence[1:].rstrip(".")]
 
 
 def _run_quartiles(expected: Expectation, seed: int) -> tuple[float, float, float]:

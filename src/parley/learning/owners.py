@@ -1,10 +1,12 @@
 """The owners of a terms file, all on this machine: for a simulation, or with ledgers of their own for a release."""
 
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 
 from parley.accounting.budget import exact
-from parley.errors import LedgerError, TermsError
+from parley.data.table import same_table
+from parley.errors import GuaranteeError, LedgerError, TermsError
 from parley.learning.algorithms import make_algorithm
 from parley.ledger import Ledger
 from parley.ledger.account import Reservation
@@ -19,8 +21,9 @@ def open_owners(terms: Terms) -> list[Owner]:
 
 def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
     """The owners with their durable ledgers, the terms accepted by all - or by none, if anything is wrong with one of them."""
-    folder.mkdir(parents=True, exist_ok=True)
     tables = [owner_table(part) for part in terms.owners]
+    require_own_tables(terms, {part.name: Path(table) for part, table in zip(terms.owners, tables, strict=True)})
+    folder.mkdir(parents=True, exist_ok=True)
     trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
     agreements = [owner.prepare(terms) for owner in trial]
     make_algorithm(agreements[0].setup)
@@ -53,6 +56,16 @@ def _require_lifetime(path: Path, promised: Reservation, lifetime: float | None,
         short.append(f"a lifetime δ of {delta:g} or more, for their noise has a δ (--lifetime-delta {delta:g})")
     if short:
         raise LedgerError(f"{path}: these terms need {' and '.join(short)}. No ledger was made: its budget is for ever")
+
+
+def require_own_tables(terms: Terms, sources: Mapping[str, Path | None]) -> None:
+    """Refuse one table for two owners, where the terms do not say that records may be at several."""
+    twice = same_table({name: source for name, source in sources.items() if source is not None})
+    if twice is not None and terms.privacy.shared_records < 2:
+        raise GuaranteeError(
+            f"owners {twice[0]} and {twice[1]} have one and the same table: each would spend its epsilon on the same people, who were promised "
+            "one. Give each its own table, or set privacy.shared_records to how many owners may hold a person's record"
+        )
 
 
 def owner_table(part: OwnerTerms) -> str:

@@ -18,6 +18,7 @@ from parley.exchange.sums import StudiedSum
 from parley.hosting.sums import HostedSum
 from parley.learning.algorithm import Asker, State, run
 from parley.learning.algorithms import make_algorithm
+from parley.learning.owners import require_own_tables
 from parley.ledger import Ledger
 from parley.outcome.result import OwnerOutcome, Result, make_result
 from parley.outcome.scores import ask_scores
@@ -125,6 +126,7 @@ def _gather(
 ) -> tuple[list[Owner], list[Agreement], tuple[int, ...]]:
     """Who answers (rehearsing copies in a study), by which agreement, for how many parallel runs."""
     replicates = whole(replicates, "replicates")
+    require_own_tables(terms, {owner.name: owner.source for owner in owners})
     if seed is not None:
         whole(seed, "seed", least=0)
     if not any(owner.releases for owner in owners):

@@ -210,7 +210,7 @@ class Terms(Section):
         try:
             return cls.model_validate(content)
         except pydantic.ValidationError as error:
-            raise TermsError(f"{source}: " + "; ".join(dict.fromkeys(explain(e, cls) for e in error.errors()))) from None
+            raise TermsError(f"{source}: " + "; ".join(dict.fromkeys(explain(e, cls, content) for e in error.errors()))) from None
 
     def changed(
         self,

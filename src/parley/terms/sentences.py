@@ -1,9 +1,10 @@
 """What is wrong with terms, in sentences: the key, the value, and what was expected."""
 
 import difflib
+import re
 from typing import Any
 
-from parley.terms.sections import RANGE, Host, Learning, Model, OwnerTerms, Privacy, PrivacyCost, Section
+from parley.terms.sections import PARTY, RANGE, Host, Learning, Model, OwnerTerms, Privacy, PrivacyCost, Section
 
 _SECTIONS: dict[str, type[Section]] = {
     "model": Model,
@@ -15,8 +16,23 @@ _SECTIONS: dict[str, type[Section]] = {
 }
 
 
-def explain(error: Any, root: type[Section]) -> str:
-    """One pydantic error of the `root` section as: key = value: what was expected."""
+def _called(place: list[Any], depth: int, content: Any) -> str:
+    """A step on the way to a key: owners and hosts by their names, where they have one that reads as a name; else by their place, from 1."""
+    part = place[depth]
+    if not isinstance(part, int):
+        return str(part)
+    try:
+        entry = content[place[0]][part] if depth == 1 and place[0] in ("owners", "hosts") else None
+        name = entry["name"] if isinstance(entry, dict) else getattr(entry, "name", None)
+        others = [each["name"] if isinstance(each, dict) else each.name for each in content[place[0]]] if name else []
+    except (KeyError, TypeError, AttributeError):
+        return str(part + 1)
+    known = isinstance(name, str) and re.fullmatch(PARTY, name) and others.count(name) == 1 and place[depth + 1 :] != ["name"]
+    return name if known else str(part + 1)
+
+
+def explain(error: Any, root: type[Section], content: Any = None) -> str:
+    """One pydantic error of the `root` section as: key = value: what was expected. `content` is what was read, for the names in it."""
     if error["loc"][:2] == ("learning", "step"):
         return f"learning.step = {error['input']!r}: expected a number {RANGE}, or 'auto'"
     if error["loc"][:2] == ("model", "bounds") and len(error["loc"]) > 2:
@@ -26,7 +42,7 @@ def explain(error: Any, root: type[Section]) -> str:
     place = list(error["loc"])
     if len(place) > 1 and place[-1] == "[key]":
         place.pop()
-    key = ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
+    key = ".".join(_called(place, depth, content) for depth in range(len(place)))
     kind, context, value = error["type"], error.get("ctx", {}), error["input"]
     if kind == "extra_forbidden":
         named = [part for part in place[:-1] if isinstance(part, str)]
