@@ -27,6 +27,7 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True), _b
 Count = Annotated[int, Field(ge=1, le=10**15, strict=True)]
 Share = Annotated[float, Field(gt=0, le=1, strict=True)]
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
+Bearable = Annotated[Finite, _bearable(f"0, or a number {RANGE} in size")]
 Interval = tuple[Finite, Finite]
 
 
@@ -43,6 +44,7 @@ EACH_OWNER: Literal["each-owner"] = "each-owner"  # where noise is drawn: every 
 SHARED: Literal["shared"] = "shared"  # once, for the sum of all answers, by hosts of whom none knows it
 HOSTS = 3  # that draw it
 
+SURVEY_ROUNDS = 2  # of `scales`: how large values are, then how they are spread within that
 LOCAL_STEPS = 5  # of federated averaging, where the terms do not say
 BATCHES = ("batches", "epochs", "sampling", "optimiser", "batch_seed")  # keys of private-sgd alone
 
@@ -83,6 +85,8 @@ class Model(Section):
     missing: Missing = "refuse"
     transforms: dict[Name, Transform] = Field(default_factory=dict)
     positive: Name | None = None
+    centres: dict[Name, Bearable] = Field(default_factory=dict)
+    scales: dict[Name, Positive] = Field(default_factory=dict)
     public: str | None = None
     public_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     components: Count | None = None
@@ -152,7 +156,19 @@ class Model(Section):
         if self.components is not None and self.public is None:
             raise ValueError("components|expected a `public` sample beside it: PCA never touches private data")
         self._can_read()
+        self._can_scale()
         return self
+
+    def _can_scale(self) -> None:
+        """Refuse centres and scales of columns that a public sample, or nothing, is scaled by."""
+        for key, given in (("centres", self.centres), ("scales", self.scales)):
+            if given and self.public is not None:
+                raise ValueError(f"{key}|expected none beside a `public` sample: it says how columns are centred and scaled")
+            for column in given:
+                if column in self.categories and (self.coding == "one-hot" or self.classifies):
+                    raise ValueError(f"{key}.{column}|expected a column of numbers, not one of categories")
+                if column == self.target and (self.classifies or not self.has_intercept):
+                    raise ValueError(f"{key}.{column}|expected a feature, or the target of a regression with an intercept")
 
     def _can_read(self) -> None:
         """Refuse columns that cannot be read as the terms say."""
@@ -218,6 +234,8 @@ class Learning(Section):
         kept = {key: value for key, value in content.items() if (key, value) != ("batch", "full")}  # what older files say
         if facts.solves:
             return {"horizon": 1, **kept}
+        if facts.surveys:
+            return {"horizon": SURVEY_ROUNDS, **kept}
         if facts.walks:
             return {**kept, "local_steps": LOCAL_STEPS if kept.get("local_steps") is None else kept["local_steps"]}
         return _usual_batches(kept) if facts.samples else kept
@@ -228,6 +246,8 @@ class Learning(Section):
             raise ValueError("step|expected none: statistics are solved, not stepped towards")
         if self.facts.solves and self.horizon != 1:
             raise ValueError("horizon|expected 1: statistics are released once; repeating it under one budget is never better")
+        if self.facts.surveys and (self.horizon != SURVEY_ROUNDS or self.step != "auto" or self.straggler == "skip"):
+            raise ValueError(f"algorithm|expected horizon = {SURVEY_ROUNDS}, no step and nobody skipped beside 'scales'")
         if self.local_steps is not None and not self.facts.walks:
             raise ValueError("local_steps|expected only with algorithm = 'federated-averaging': other algorithms ask for gradients")
         self._can_batch()
@@ -281,6 +301,7 @@ class Privacy(Section):
     records_per_person: Count = 1
     person: Name | None = None
     score_epsilon: Positive | None = None
+    scale_epsilon: Positive | None = None
     noise: Literal["each-owner", "shared"] = EACH_OWNER
 
     @model_validator(mode="before")
@@ -299,8 +320,6 @@ class Privacy(Section):
             raise ValueError(
                 "delta|expected a number above 0 (such as 1e-6): hosts draw shared noise from finitely many random bits"
             )
-        if self.delta > 0 and not approximate and self.noise == EACH_OWNER:
-            raise ValueError(f"delta|expected 0: {noise} noise needs none; with mechanism = 'gaussian' it is needed")
         if approximate and not self.delta > 0:
             raise ValueError(f"delta|expected a number above 0 (such as 1e-6): {noise} noise has no guarantee without")
         if self.records_per_person > 1 and self.person is None:
