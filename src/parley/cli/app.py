@@ -49,6 +49,17 @@ PARTS = {
         "demo",
         "Three synthetic banks: forecast the joint model, train it, train each alone, see what privacy costs, get a report.",
     ),
+    "init": Part(
+        "init",
+        "init_command",
+        "From files as they are to planned terms: reads names, kinds and row counts of private tables, and nothing else.",
+    ),
+    "plan": Part(
+        "plan",
+        "plan_command",
+        "Choose how the same budgets are spent best: algorithm, rounds, step, clip and noise. No private record is looked at.",
+        reads_terms=True,
+    ),
     "forecast": Part(
         "forecast",
         "forecast_command",
@@ -62,6 +73,11 @@ PARTS = {
         reads_terms=True,
     ),
     "train": Part("train", "train_command", "Train one joint model by the terms, on this machine.", reads_terms=True),
+    "predict": Part(
+        "predict",
+        "predict_command",
+        "Predict with a trained model: the rows of a table, and behind their columns what the model says of each.",
+    ),
     "score": Part(
         "score",
         "score_command",
@@ -125,7 +141,8 @@ app = typer.Typer(
     Organisations that hold private tables train one joint model. Owners never hand over data: they answer queries with
     differentially private noise, within a budget that their own ledger enforces.
 
-    Start with [bold]parley demo[/bold]; it writes three tables and a terms file to play with.""",
+    Start with [bold]parley demo[/bold], which writes three tables and a terms file to play with, or with your own files: [bold]parley
+    init[/bold].""",
 )
 
 

@@ -14,6 +14,7 @@ from parley.report import figures
 from parley.report import forecast as said
 from parley.report import noise as kinds
 from parley.terms import load_terms, write_terms
+from parley.terms.notes import NOTES
 
 
 def forecast_command(
@@ -70,7 +71,7 @@ def forecast_command(
         with progress_bar("planning") as progress:
             proposal = make_plan(terms, known, delta, seed, progress=progress)
         if write is not None:
-            write_terms(proposal.terms, write)
+            write_terms(proposal.terms, write, NOTES)
     if plot is not None:
         figures.save(figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy"), plot)
     if as_json:
