@@ -3,6 +3,7 @@
 import csv
 import difflib
 import filecmp
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,10 +41,18 @@ def read_table(table: Table) -> pd.DataFrame:
     try:
         # Text cells, converted one by one later: guessing a column's type would let one cell change how all others are read.
         if path.suffix.lower() == ".csv":
-            return pd.read_csv(path, dtype=str, index_col=False, sep=_separator(path))
+            return _read_csv(path)
         return pd.read_parquet(path)
+    except pd.errors.ParserWarning:
+        raise DataError(f"{path}: some row has more cells than the line of names; expected one for every column") from None
     except Exception as error:  # pandas and pyarrow raise many kinds, and their texts may quote cells
         raise DataError(f"{path}: cannot be read as {path.suffix[1:]} ({type(error).__name__})") from None
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # cells without a column would be dropped with a shrug
+        return pd.read_csv(path, dtype=str, index_col=False, sep=_separator(path))
 
 
 def _separator(path: Path) -> str:
