@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from parley.forecasting.baselines import baselines, folds, public_sample_model
+from parley.forecasting.baselines import baselines, public_sample_model
 from parley.forecasting.pilot import open_pilot
 from parley.forecasting.sources import Stated
+from parley.learning.start import folds
 from samples import class_table, make_terms, regression_table
 
 

@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from parley.aggregation import CoalitionNoise, DistributedNoise, aggregation_of, weighted_mean
 from parley.data import Design, read_table
 from parley.data.table import Table
-from parley.errors import DataError
+from parley.errors import DataError, SettingError
 from parley.forecasting.sources import Landscape, Sample, Source
 from parley.learning.algorithm import Algorithm, Asker, State, run
 from parley.learning.algorithms import make_algorithm
+from parley.learning.start import public_fit, ridge_fit, starting_point
 from parley.mechanisms import Bounded, FastNoise, Mechanism
 from parley.mechanisms.recipe import draw_plainly
 from parley.mechanisms.shared import SharedNoise
@@ -22,6 +23,8 @@ from parley.setup import Setup, resolve
 from parley.terms import Terms
 from parley.validate import Floats
 
+DRAWN_FITS = 16  # public fits as they may come out
+
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
@@ -30,6 +33,10 @@ class Pilot:
     setup: Setup
     source: Source
     algorithm: Algorithm
+    apart: bool = False  # whether the rows are others than those of the terms' public sample
+    drawn: Floats | None = (
+        None  # how far theta[1] lies from the optimum [B, P], where that was found on another version of the source
+    )
 
     @property
     def terms(self) -> Terms:
@@ -118,15 +125,32 @@ class Pilot:
 
     def landscape(self) -> Landscape:
         """The cost around its optimum."""
-        return self.source.landscape(self.objective, self.setup.limits.radius, self.setup.objective.start(self.setup.preparation))
+        return self.source.landscape(self.objective, self.setup.limits.radius, self.starts)
+
+    @cached_property
+    def starts(self) -> Floats:
+        """theta[1] as it may come out [B, P]. The terms' public fit was made for these very rows: to judge by them how far it lies from
+        the best model, it is fitted anew to rows drawn from them with replacement, as they were drawn from the population."""
+        if self.drawn is not None:
+            return self.source.landscape(self.objective, self.setup.limits.radius).optimum + self.drawn
+        if self.terms.learning.start != "public" or self.apart:
+            return starting_point(self.setup)[None]
+        if not isinstance(self.source, Sample):
+            raise SettingError("learning.start: how far a public fit lies from the best model takes a public sample to tell")
+        objective, radius = self.objective, self.setup.limits.radius
+        return self.design.derived(("starts", objective, radius), partial(_drawn_fits, objective, self.design, radius, self.setup))
 
     def under(self, terms: Terms) -> "Pilot":
         """The same knowledge under other terms for the same columns."""
-        return _with(self.setup.under(terms), self.source)
+        return _with(self.setup.under(terms), self.source, self.apart)
 
     def others(self, rng: np.random.Generator, count: int) -> "list[Pilot]":
-        """The pilot as it might have come out."""
-        return [replace(self, source=source) for source in self.source.others(rng, count)]
+        """The pilot as it might have come out; a start at its public fit too, once for each."""
+        others = self.source.others(rng, count)
+        if self.terms.learning.start != "public" or self.apart:
+            return [replace(self, source=source) for source in others]
+        away = self.starts - self.landscape().optimum
+        return [replace(self, source=source, drawn=away[[b % len(away)]]) for b, source in enumerate(others)]
 
 
 def open_pilot(terms: Terms, known: Table | Source | None = None) -> Pilot:
@@ -148,14 +172,28 @@ def open_pilot(terms: Terms, known: Table | Source | None = None) -> Pilot:
         raise DataError(
             "a forecast needs public knowledge: model.public in the terms, a pilot table, released moments or stated assumptions"
         )
-    return _with(setup, Sample(design.for_studies()))
+    return _with(setup, Sample(design.for_studies()), apart=example is not None)
 
 
-def _with(setup: Setup, source: Source) -> Pilot:
-    pilot = Pilot(setup, source, make_algorithm(setup))
+def _with(setup: Setup, source: Source, apart: bool = False) -> Pilot:
+    pilot = Pilot(setup, source, make_algorithm(setup), apart)
     if not pilot.questions:
         raise DataError("owners: expected at least one")
     return pilot
+
+
+def _drawn_fits(objective: Objective, design: Design, radius: float | None, setup: Setup) -> Floats:
+    """Public fits [B, P] to as many rows, drawn with replacement, with the ridge of the public fit itself."""
+    fit = public_fit(objective, design, radius, objective.start(setup.preparation))
+    if fit is None:
+        raise SettingError("learning.start: the public sample has no best fit to start from (classes that separate?)")
+    rng, fits = np.random.default_rng(0), []
+    for _ in range(DRAWN_FITS):
+        drawn = ridge_fit(objective, design.where(rng.integers(len(design), size=len(design))), fit.ridge, radius, fit.theta)
+        fits += [] if drawn is None else [drawn]
+    if not fits:
+        raise SettingError("learning.start: rows drawn from the public sample have no best fit (classes that separate?)")
+    return np.array(fits)
 
 
 class PilotExchange:
@@ -197,7 +235,8 @@ def pilot_models(
     after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
 ) -> Floats:
     """The models [replicates, P] that the algorithm reaches on the pilot with the noise of the real owners."""
-    start = pilot.algorithm.start(pilot.objective.start(pilot.setup.preparation), (replicates,))
+    begin = pilot.starts[np.arange(replicates) % len(pilot.starts)]
+    start = pilot.algorithm.start(begin, (replicates,))
     exchange, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
     return pilot.algorithm.model(run(pilot.algorithm, exchange, aggregation_of(pilot.terms), asker, start, after_round))
 

@@ -95,6 +95,8 @@ class Terms(Section):
                 "privacy.clip|expected a number, or model.radius together with bounds of every column: without either "
                 "nothing limits what one record can do"
             )
+        if learning.start == "public" and self.model.public is None:
+            raise ValueError("learning.start|expected model.public beside it: the sample whose best fit training starts from")
         for owner in self.owners:
             if training_records(owner.records, self.model.holdout) < 1:
                 raise ValueError(f"model.holdout|expected a share that leaves {owner.name!r} at least one training record")
