@@ -112,16 +112,33 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame) -> Preparation:
         target_centre=target_centre,
         target_scale=target_scale,
     )
-    if model.components is None:
+    if model.components is None and model.whitening is None:
         return fitted
-    if not model.components <= min(raw.shape):
-        raise DataError(f"model.components = {model.components}: expected at most {min(raw.shape)}, the size of the public sample")
     standard = (clipped - centre) / scale
-    with np.errstate(invalid="ignore"):  # shares of a variance that is 0, which nobody reads
-        rotation = np.ascontiguousarray(PCA(model.components, svd_solver="full").fit(standard).components_.T)
+    rotation = _whitening(standard) if model.components is None else _principal(standard, model.components)
     scores = standard @ rotation
     low, high = (_capped(ends, -LARGEST, LARGEST) for ends in (scores.min(axis=0), scores.max(axis=0)))
     return replace(fitted, rotation=rotation, component_low=low, component_high=high)
+
+
+def _principal(standard: Floats, components: int) -> Floats:
+    """The directions [features, components] in which the public sample spreads most."""
+    if not components <= min(standard.shape):
+        raise DataError(f"model.components = {components}: expected at most {min(standard.shape)}, the size of the public sample")
+    with np.errstate(invalid="ignore"):  # shares of a variance that is 0, which nobody reads
+        return np.ascontiguousarray(PCA(components, svd_solver="full").fit(standard).components_.T)
+
+
+def _whitening(standard: Floats) -> Floats:
+    """A symmetric W [features, features] that gives the public sample's features z W second moments near the identity.
+
+    (M + r)^-1/2, M the moments and r their mean a feature times features/rows: directions whose spread so few rows cannot tell from
+    chance are not blown up.
+    """
+    rows, features = standard.shape
+    values, vectors = np.linalg.eigh(standard.T @ standard / rows)
+    ridge = max(features / rows * float(values.mean()), 1e-6)
+    return np.ascontiguousarray(vectors / np.sqrt(np.maximum(values, 0.0) + ridge) @ vectors.T)
 
 
 def _capped(values: Floats, low: Floats | float, high: Floats | float) -> Floats:
