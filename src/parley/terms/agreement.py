@@ -264,9 +264,13 @@ class Terms(Section):
             exclude={"model": LOCAL, "owners": {"__all__": LOCAL}},
         )
         content["learning"]["batch"] = "full"  # a key that once was, and belongs to every hash
+        # Later keys: terms that do not use them keep their hash.
         if content["privacy"]["noise"] == EACH_OWNER:
-            del content["privacy"]["noise"]  # later keys: terms that do not use them keep their hash
+            del content["privacy"]["noise"]
             del content["hosts"]
+        for key, usual in (("coding", "integer"), ("missing", "refuse"), ("transforms", {})):
+            if content["model"][key] == usual:
+                del content["model"][key]
         return json.dumps({"format": FORMAT, **content}, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     def owner(self, name: str) -> OwnerTerms:
