@@ -42,6 +42,10 @@ def run_command(
     save_own: Annotated[
         Path | None, typer.Option(metavar="FILE", help="An owner that learns: write its own refinement, which must never leave it.")
     ] = None,
+    anyway: Annotated[
+        bool,
+        typer.Option("--anyway", help="Spend budgets even on what is forecast to be worse than the zero model or the public sample's own."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Train one joint model by the terms: the same rounds as `parley train`, with each owner behind its own daemon.
@@ -62,6 +66,10 @@ def run_command(
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
     run = prepare_run(terms, kept, save)
     begin = run.begin(resume)
+    if not (resume or anyway):
+        from parley.forecasting import require_worth, worth
+
+        require_worth(worth(terms))
     peers, own = find_owners(terms, owners)
     if save_own is not None and own is None:
         raise SettingError(f"--save-own: expected an owner as the learner, with its own table in {owners}")

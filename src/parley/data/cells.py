@@ -26,7 +26,9 @@ MISSING_WORDS = frozenset(
     ["", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"]
     + ["<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
 )
-TRUTH = {word: float(value) for value, words in enumerate([("False", "false", "FALSE"), ("True", "true", "TRUE")]) for word in words}
+TRUTH = {
+    word: float(value) for value, words in enumerate([("False", "false", "FALSE"), ("True", "true", "TRUE")]) for word in words
+}
 
 _COMMON = (int, float, Decimal)
 _OTHERS = (np.number, np.bool_, complex, Fraction)

@@ -17,6 +17,7 @@ from parley.forecasting.expectation import REPLICATES, Expectation, Method, expe
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.published import PublishedBounds, published_bounds
 from parley.forecasting.sources import Sample, Source
+from parley.forecasting.worth import Worth, better_plan, worth_of
 from parley.learning.train import Progress
 from parley.outcome.metrics import Metrics, task_metrics
 from parley.setup import Setup
@@ -68,6 +69,8 @@ class Forecast:
     published_bounds: PublishedBounds
     owners: tuple[OwnerForecast, ...]
     best_coalition: tuple[str, ...]
+    worth: Worth  # beside what nobody has to be asked for
+    plan_gain: float | None  # how many times nearer to the best model a plan would come, if twice or more; None: a quick look found none
     warnings: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -84,6 +87,9 @@ class Forecast:
             "published_bounds": vars(self.published_bounds),
             "owners": [vars(owner) for owner in self.owners],
             "best_coalition": list(self.best_coalition),
+            "baselines": self.worth.to_json(),
+            "expected_cost": self.worth.together,
+            "plan_gain": self.plan_gain,
             "warnings": list(self.warnings),
             "terms_hash": self.terms.hash,
         }
@@ -127,6 +133,8 @@ def forecast(
         published_bounds=published_bounds(known, here, mean * expected.unit),
         owners=_owners(expected, cost, noise),
         best_coalition=tuple(terms.owners[place].name for place in np.flatnonzero(cost.best_coalition(noise))),
+        worth=worth_of(expected, mean),
+        plan_gain=better_plan(expected, mean, seed),
         warnings=(*expected.warnings, *failed, *_worse_than_nothing(expected, mean), *_noise_choice(known), *_loud(known)),
     )
 

@@ -1,6 +1,6 @@
 """A forecast and a plan, as tables and in words."""
 
-from parley.forecasting import Forecast, Proposal
+from parley.forecasting import Forecast, Proposal, Worth
 from parley.numerals import number
 
 METHODS = {
@@ -31,6 +31,24 @@ def details(result: Forecast) -> list[str]:
     said.append(f"excess training cost {number(result.excess_cost.mean)}; by {METHODS[result.method]}")
     expected = ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in result.metrics.items() if value is not None)
     return [*said, f"on the pilot's rows: {expected}"] if expected else said
+
+
+def baseline_line(worth: Worth) -> str:
+    """What a model costs for which nobody is asked, beside the joint one."""
+    zero, public = worth.baselines.zero, worth.baselines.public_sample
+    alone = "" if public is None else f", the public sample alone gives {number(public, 5)}"
+    return f"Expected test cost together {number(worth.together, 5)}; the zero model has {number(zero, 5)}{alone}."
+
+
+def verdict_lines(result: Forecast, file: str = "TERMS") -> list[str]:
+    """What speaks against these terms: a baseline that beats them, a plan that would be twice as good."""
+    said = []
+    below = result.worth.sentence()
+    if below is not None:
+        said.append(f"Not worth a budget: {below}. Ask parley plan for better terms, or for more owners or epsilon.")
+    if result.plan_gain is not None:
+        said.append(f"A plan would come at least {number(result.plan_gain, 2)} times as near to the best model: parley plan {file}.")
+    return said
 
 
 def owner_rows(result: Forecast) -> list[list[str]]:
