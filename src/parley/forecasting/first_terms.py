@@ -17,7 +17,7 @@ import pandas as pd
 
 from parley.accounting import mechanism_norm
 from parley.data.headers import Header, Kind, column_kinds, read_header
-from parley.data.table import holds, names, read_table, require_columns
+from parley.data.table import codes, holds, names, read_table, require_columns
 from parley.errors import DataError, SettingError
 from parley.forecasting.invented import invented_rows
 from parley.forecasting.pilot import open_pilot
@@ -212,11 +212,8 @@ class _Known:
             )
         if self.public is None:
             return listed[1]
-        place, counts = [], dict.fromkeys(listed, 0)
-        for name in listed:  # the rarer one: what people look for
-            counts[name] = int((self.public[self.wishes.target].astype(str) == name).sum())
-            place.append(counts[name])
-        return listed[int(np.argmin(place))]
+        coded = codes(self.public, self.wishes.target, listed, "public sample")
+        return listed[int(np.argmin(np.bincount(coded.astype(int), minlength=2)[:2]))]  # the rarer one: what people look for
 
     def features(self) -> tuple[str, ...]:
         """The columns to learn from: those that were named, else all but the target, people, and names without end."""
@@ -252,8 +249,8 @@ class _Known:
         bounds = {column: ends for column, ends in wishes.bounds.items() if column in used}
         content |= {"bounds": bounds} if bounds else {}
         lists = {column: self._listed(column) for column in wishes.categories if column in used}
-        if positive is not None and len(lists.get(wishes.target, (0, 0))) != 2:
-            lists.pop(wishes.target, None)
+        if positive is not None:  # both names, so that predictions have them; of several, all but this one are the other class
+            lists[wishes.target] = both if len(both := self._listed(wishes.target)) == 2 and positive in both else ()
         lists = {column: each for column, each in lists.items() if each}
         content |= {"categories": lists} if lists else {}
         if wishes.public is not None:
@@ -268,7 +265,7 @@ class _Known:
 
     def _listed(self, column: str) -> tuple[str, ...]:
         """The names of a column that was said to hold names: as listed, else the public sample's."""
-        given = self.wishes.categories[column]
+        given = self.wishes.categories.get(column, ())
         if given or self.public is None:
             return given
         return tuple(names(self.public, column, "public sample", gaps=True))
