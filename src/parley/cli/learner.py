@@ -201,7 +201,7 @@ def show(result: "Result", federation: "Federation", unheard: list[str]) -> None
     """The report of a deployed run."""
     from parley.cli.train import show_scores
     from parley.outcome.guarantee import guarantee, kind_of_run
-    from parley.report.training import remote_owner_rows
+    from parley.report.training import remote_owner_rows, void_line
 
     console.print(kind_of_run(result), style="italic")
     console.print()
@@ -210,6 +210,8 @@ def show(result: "Result", federation: "Federation", unheard: list[str]) -> None
     console.print(terminal_table(rows, result.terms.title or "Owners"))
     console.print()
     show_scores(result)
+    if (void := void_line(result)) is not None:
+        console.print(void, style="yellow")
     console.print(guarantee(result), style="dim")
     if result.terms.model.holdout > 0:
         sentence = "What the model is worth to it each owner finds out inside: parley score MODEL TERMS --owner NAME --data TABLE"

@@ -17,7 +17,7 @@ from parley.outcome.guarantee import guarantee, kind_of_run
 from parley.report import figures
 from parley.report.forecast import baseline_line
 from parley.report.run_page import run_page
-from parley.report.training import owner_rows, quality_rows, score_rows, score_title
+from parley.report.training import owner_rows, quality_rows, score_rows, score_title, void_line
 from parley.terms import Terms, load_terms
 
 
@@ -119,6 +119,8 @@ def show(result: Result, expected: Worth | None = None) -> None:
         console.print(terminal_table(quality_rows(result)))
         console.print()
     show_scores(result)
+    if (void := void_line(result)) is not None:
+        console.print(void, style="yellow")
     if expected is not None:
         console.print(f"By the public sample: {baseline_line(expected)}", markup=False)
     console.print(guarantee(result), style="dim")

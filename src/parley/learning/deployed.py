@@ -104,7 +104,11 @@ def learn(
     def store(state: State) -> None:
         Checkpoint(setup.hash, state, dict(used), last_word(), {**begin.heads, **peers.heads}).save(deployed.checkpoint)
 
+    void: list[int] = []
+
     def after_round(state: State, answers: Sequence[Answer]) -> None:
+        if not answers:
+            void.append(state.round - 1)
         used.update(name for answer in answers for name in answer.owners)
         store(state)
         progress(state)
@@ -140,6 +144,7 @@ def learn(
         safe_noise=None,
         released=True,
         by_word=True,
+        void_rounds=void,
         seconds=time.perf_counter() - began,
     )
     return result, unheard

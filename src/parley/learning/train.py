@@ -68,7 +68,11 @@ def train(
     algorithm, aggregation = make_algorithm(setup), aggregation_of(terms)
     study = Study(agreements) if measure and not release else None
 
+    void: list[int] = []
+
     def after_round(state: State, answers: Sequence[Answer]) -> None:
+        if not answers:
+            void.append(state.round - 1)
         if study is not None and (whole_path or state.round > algorithm.horizon):
             study.record(algorithm.model(state))
         progress(state.round - 1, terms.learning.horizon)
@@ -88,6 +92,7 @@ def train(
         scores=scores,
         safe_noise=all(party.noise.safe for party in parties),
         released=release,
+        void_rounds=void,
         seconds=time.perf_counter() - began,
     )
 
