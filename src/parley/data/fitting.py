@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from sklearn.decomposition import PCA
 
+from parley.data.cell_table import survey_preparation
 from parley.data.design import Design
 from parley.data.preparation import Preparation
 from parley.data.table import is_text, names, numbers, read_table, require_columns
@@ -31,6 +32,8 @@ def fit_preparation(terms: Terms, example: pd.DataFrame | None = None) -> tuple[
     model = terms.model
     public = None if model.public is None else _read_public(model)
     features = model.features or _numeric_columns(terms, example if public is None else public, public is not None)
+    if terms.learning.facts.surveys:
+        return survey_preparation(model, features), None
     categories = dict(model.categories)
     if public is not None:
         require_columns(public, [*features, model.target], PUBLIC)

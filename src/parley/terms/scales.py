@@ -47,7 +47,12 @@ def scales_agreement(terms: Terms) -> Terms:
             **({} if privacy.person is None else {"person": privacy.person}),
         },
         "owners": [
-            {"name": part.name, "records": part.records, "epsilon": privacy.scale_epsilon, **({"data": part.data} if part.data else {})}
+            {
+                "name": part.name,
+                "records": part.records,
+                "epsilon": privacy.scale_epsilon,
+                **({"data": part.data} if part.data else {}),
+            }
             for part in terms.owners
         ],
         "hosts": terms.hosts,

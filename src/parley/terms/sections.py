@@ -180,7 +180,9 @@ class Model(Section):
             if column in self.categories:
                 raise ValueError(f"transforms.{column}|expected a column of numbers, not one of categories")
             if column in self.bounds and not is_defined(transform, self.bounds[column][0]):
-                raise ValueError(f"bounds.{column}|expected a low end {domain(transform)} beside transforms.{column} = {transform!r}")
+                raise ValueError(
+                    f"bounds.{column}|expected a low end {domain(transform)} beside transforms.{column} = {transform!r}"
+                )
         for column in self.categories:
             if self.coding == "one-hot" and column in self.bounds and column != self.target:
                 raise ValueError(f"bounds.{column}|expected none beside coding = 'one-hot': each category is a column of 0 and 1")
@@ -190,7 +192,9 @@ class Model(Section):
             raise ValueError("positive|expected only with a model of two classes: it names the class that counts as 1")
         classes = self.categories.get(self.target)
         if classes is not None and (len(classes) != 2 or self.positive not in classes):
-            raise ValueError(f"categories.{self.target}|expected two names beside positive, of which it is one, or leave the key out")
+            raise ValueError(
+                f"categories.{self.target}|expected two names beside positive, of which it is one, or leave the key out"
+            )
 
 
 class Learning(Section):
