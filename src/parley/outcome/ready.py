@@ -1,23 +1,17 @@
 """From released scales to terms that can be learned by: bounds, categories, centres and scales, and what could not be said."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from parley.data.transforms import TRANSFORMS
 from parley.outcome.scales import ColumnScale, centre_and_scale
 from parley.terms import Model, Terms, ready_terms
 from parley.terms.columns import Transform
-from parley.validate import Floats
 
-TRANSFORMS: dict[Transform, Callable[[Floats], Floats]] = {
-    "log": np.log,
-    "log1p": np.log1p,
-    "sqrt": np.sqrt,
-    "signed-log1p": lambda x: np.sign(x) * np.log1p(np.abs(x)),
-}
 NARROW = 64  # no scale is below this part of the bounds: noise may make a column look narrower than it is
 
 
@@ -52,7 +46,7 @@ def _put_names(model: Model, found: ColumnScale, made: dict[str, dict[str, Any]]
         return
     shares = [max(share, 0.0) for _, share in found.names]
     others = max(1 - found.missing - sum(shares), 0.0)
-    centre, scale = centre_and_scale(np.arange(len(shares) + 1), [*shares, others])
+    centre, scale = centre_and_scale(np.arange(len(shares) + 1.0), [*shares, others])
     made["centres"][found.column], made["scales"][found.column] = centre, max(scale, 0.1)
 
 

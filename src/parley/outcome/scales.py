@@ -27,7 +27,7 @@ NOTHING = len(EDGES) // 2  # the bin around 0 of the powers of two
 
 @dataclass(frozen=True)
 class ColumnScale:
-    """How one column is spread: `shares` of the rows in bins between `edges`, or of `names`; `unclear`: nothing stands clear of the noise."""
+    """How one column is spread: `shares` of the rows in bins between `edges`, or of `names`; `unclear`: nothing stands clear of noise."""
 
     column: str
     kind: Literal["numbers", "names", "unclear"]
@@ -163,7 +163,9 @@ def outward(value: float, side: int, digits: int = 3) -> float:
     return float(whole * unit if exponent > 0 else whole / unit)
 
 
-def centre_and_scale(points: Sequence[float] | Floats, shares: Sequence[float] | Floats, within: float = 0.0) -> tuple[float, float]:
+def centre_and_scale(
+    points: Sequence[float] | Floats, shares: Sequence[float] | Floats, within: float = 0.0
+) -> tuple[float, float]:
     """Mean and standard deviation of points that so many rows hold, each spread evenly over a length of `within`; four digits."""
     x, weight = np.asarray(points, dtype=float), np.asarray(shares, dtype=float)
     mean = float(weight @ x / weight.sum())
