@@ -169,7 +169,7 @@ def names(frame: pd.DataFrame, column: str, name: str, gaps: bool = False) -> li
 
 def raw_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[float], list[str | None]]:
     """(which of the cells listed each row holds, -1 for a gap; their numbers, NaN for none; their names, None for none)."""
-    place, cells = _cells(frame, column, name)
+    place, cells = _cells(frame, column, name, gaps=True)
     return place, [cell_number(cell) for cell in cells], [cell_name(cell) for cell in cells]
 
 

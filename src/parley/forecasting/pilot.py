@@ -131,6 +131,7 @@ class Pilot:
 
 def open_pilot(terms: Terms, known: Table | Source | None = None) -> Pilot:
     """Public knowledge for these terms: the terms' own `model.public`, another public table, or another source."""
+    terms.require_learning()
     if known is not None and not isinstance(known, Table):
         setup = resolve(terms)
         if known.width != setup.parameters:

@@ -130,6 +130,7 @@ def learn(
     The state is stored, durably, after each round: only then the next is asked. A run that was interrupted before its score asks the same
     question again. `own` is the learner's own agreement if it owns a table too.
     """
+    deployed.setup.terms.require_learning()
     began = time.perf_counter()
     setup, algorithm, kept = deployed.setup, deployed.algorithm, KeptRun(deployed, peers, begin)
     final = kept.rounds(progress)

@@ -14,9 +14,11 @@ from parley.learning.checkpoint import Checkpoint
 from parley.learning.deployed import DeployedRun, KeptRun, Peers
 from parley.learning.scales import Scales
 from parley.learning.train import Progress, exchange_with, gather, in_order
+from parley.mechanisms.stability import Stability
 from parley.outcome.ready import Ready, make_ready
 from parley.outcome.scales import ColumnScale
 from parley.owner import Owner
+from parley.queries.scales import BINS
 from parley.setup import Setup
 from parley.terms import Terms, scales_agreement
 from parley.validate import upper
@@ -28,6 +30,8 @@ class ScalesResult:
 
     asked: Terms
     columns: tuple[ColumnScale, ...]
+    bin_from: float  # share of all rows from which on a bin stands clear of the noise
+    name_from: Mapping[str, float]  # share of an owner's own rows from which on a name is likelier released than not
     ready: Ready
     spent: Mapping[str, float | None]  # by the owners' ledgers; None: one elsewhere that could not be asked
     released: bool
@@ -38,6 +42,8 @@ class ScalesResult:
         return {
             "title": self.asked.title,
             "columns": [column.to_json() for column in self.columns],
+            "bin_from": self.bin_from,
+            "name_from": dict(self.name_from),
             "notes": list(self.ready.notes),
             "epsilon": self.asked.owners[0].epsilon,
             "delta": self.asked.privacy.delta,
@@ -92,5 +98,8 @@ def ask_scales_elsewhere(
 def _result(
     terms: Terms, setup: Setup, algorithm: Scales, final: State, spent: Mapping[str, float | None], released: bool, seconds: float
 ) -> ScalesResult:
-    columns = algorithm.columns(final)
-    return ScalesResult(setup.terms, columns, make_ready(terms, setup.preparation.features, columns), spent, released, seconds)
+    columns, clear = algorithm.columns(final), algorithm.survey.clear(BINS)
+    noises = {part.name: part.training.series.mechanism for part in setup.parts.values()}
+    names = {name: noise.threshold for name, noise in noises.items() if isinstance(noise, Stability)}
+    ready = make_ready(terms, setup.preparation.features, columns)
+    return ScalesResult(setup.terms, columns, clear, names, ready, spent, released, seconds)

@@ -60,6 +60,7 @@ def train(
     >>> result.owners[0].epsilon_spent, result.path.shape
     (1.0, (20, 8))
     """
+    terms.require_learning()
     began = time.perf_counter()
     parties, agreements, worlds = gather(terms, in_order(terms, owners), replicates, seed)
     release, setup = parties[0].releases, agreements[0].setup

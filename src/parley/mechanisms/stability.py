@@ -14,7 +14,7 @@ counts of at least the threshold t.
   Other releases under the same agreement are part of (1), adaptively chosen or not, as long as names are released once.
 - t is larger than the exact law of the samplers needs by a billionth: more than their grids and roundings move a count or a tail.
 
-The candidates' floor f is a noise scale, so little is lost by it, and there are few of them however many names a column holds.
+Because of the floor f there are few candidates, however many names a column holds; it is small beside the noise.
 """
 
 import math
@@ -61,8 +61,7 @@ class Stability:
         cls, base: Mechanism, epsilon: Fraction, delta: Fraction, records: int, per_person: int, columns: int, width: int
     ) -> "Stability":
         """The least threshold with which names that one person brings or takes away cost no more than `delta`, at `epsilon`."""
-        noise = base.noise_scale * records
-        floor = min(records, max(math.ceil(noise) if noise < records else records, records // MOST_CANDIDATES, per_person))
+        floor = min(records, max(records // MOST_CANDIDATES, per_person))
         places = records // (floor + 1)
         allowed = float(delta) * math.exp(-min(float(epsilon), 1e3)) / 2 / (columns * per_person)  # 1 + e^eps <= 2 e^eps
         if not places or not allowed > HOPELESS or not epsilon < 600:

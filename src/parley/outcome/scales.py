@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.aggregation import aggregation_of
 from parley.data.cell_table import CellPreparation
@@ -22,6 +23,7 @@ from parley.validate import Floats
 
 CERTAIN = 0.05  # how likely it is at most that noise alone makes a bin that is read
 TAIL = 0.01  # share of the rows that may lie beyond each bound
+WINDOWS = (1, 2, 4, 8)  # bins that are looked at together
 NOTHING = len(EDGES) // 2  # the bin around 0 of the powers of two
 
 
@@ -79,18 +81,30 @@ class Survey:
         return np.array([self._finer(column, row, tuple(grid)) for column, row, grid in rows])
 
     def _finer(self, column: str, row: Floats, grid: tuple[float, float, float]) -> tuple[float, float, float]:
-        bins, least = row[2 : len(EDGES) + 3], self.clear(len(EDGES) + 1)
         if self._names(column, row, grid[0]):
             return (NAMES, 0.0, 0.0) if self.named else grid
         if grid[0] == EQUAL:
             return grid
-        found = np.flatnonzero(bins >= least)
+        found = self._occupied(row[2 : len(EDGES) + 3])
         if not found.size:
             return grid
         ends = np.concatenate([[2 * EDGES[0]], EDGES, [2 * EDGES[-1]]])
         low = 0.0 if found[0] == NOTHING else float(ends[found[0]])
         high = 0.0 if found[-1] == NOTHING else float(ends[found[-1] + 1])
         return (EQUAL, low, high) if low < high else (EQUAL, 0.0, 1.0)
+
+    def _occupied(self, bins: Floats) -> NDArray[np.int64]:
+        """The places of bins that hold rows, from bins, pairs, fours and eights of them in a row that stand clear of the noise."""
+        held = np.zeros(len(bins), dtype=bool)
+        for length in WINDOWS:
+            sums = np.concatenate(
+                [[0.0], np.cumsum(np.where(held, 0.0, bins))]
+            )  # what is known to hold rows proves nothing of others
+            clear = math.sqrt(length) * self.clear(len(WINDOWS) * len(bins))
+            for start in np.flatnonzero(sums[length:] - sums[:-length] >= clear):
+                inside = np.arange(start, start + length)
+                held[inside[bins[inside] >= self.deviation]] = True  # ends that hold nothing do not belong to it
+        return np.flatnonzero(held)
 
     def _names(self, column: str, row: Floats, kind: float) -> bool:
         """Whether a column is one of names: the classes of a target, or text more than numbers."""
@@ -129,7 +143,7 @@ class Survey:
 
         def beyond(ordered: Floats) -> int:
             """The first bin, from outside, up to which more lies than may."""
-            allowed = np.maximum(TAIL * total, 3 * self.deviation * np.sqrt(np.arange(1, len(ordered) + 1)))
+            allowed = np.maximum(TAIL * total, 2 * self.deviation * np.sqrt(np.arange(1, len(ordered) + 1)))
             return int(np.argmax(np.append(np.cumsum(ordered) > allowed, True)))
 
         left, right = min(beyond(bins), BINS), min(beyond(bins[::-1]), BINS)

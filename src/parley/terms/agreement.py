@@ -312,6 +312,11 @@ class Terms(Section):
                 "(sha256sum FILE)"
             )
 
+    def require_learning(self) -> None:
+        """Refuse terms that only ask for scales where a model is wanted."""
+        if self.learning.facts.surveys:
+            raise TermsError("learning.algorithm: these terms ask for scales and learn nothing; parley scales runs them")
+
     def train_rows(self, name: str) -> int:
         """n_l: how many of an owner's records are learned from. Public, like `records` and `holdout`."""
         return training_records(self.owner(name).records, self.model.holdout)

@@ -2,14 +2,15 @@
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from parley.terms.agreement import Terms
 
 
-def write_terms(terms: Terms, path: Path) -> None:
-    """Write a terms file; paths inside it become relative to its folder, comments of the original are lost."""
+def write_terms(terms: Terms, path: Path, note: Sequence[str] = ()) -> None:
+    """Write a terms file; paths inside it become relative to its folder, comments of the original are lost. `note`: lines on top."""
     folder = str(path.resolve().parent)
     content = terms.model_dump(mode="json", exclude_none=True, exclude_unset=True)
     for part in (content["model"], *content["owners"]):
@@ -17,13 +18,20 @@ def write_terms(terms: Terms, path: Path) -> None:
             if key in part:
                 part[key] = os.path.relpath(part[key], folder)
     owners = content.pop("owners")
-    lines = [f"{key} = {_value(value)}" for key, value in content.items() if not isinstance(value, dict)]
+    content = {key: _said(value) if isinstance(value, dict) else value for key, value in content.items() if value != []}
+    lines = [f"# {line}" for line in note]
+    lines += [f"{key} = {_value(value)}" for key, value in content.items() if not isinstance(value, dict)]
     for name, section in content.items():
         if isinstance(section, dict):
             lines += ["", f"[{name}]", *_entries(section)]
     for owner in owners:
         lines += ["", "[[owners]]", *_entries(owner)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _said(section: dict[str, Any]) -> dict[str, Any]:
+    """A section without its empty tables: they say nothing."""
+    return {key: value for key, value in section.items() if value != {}}
 
 
 def _entries(section: dict[str, Any]) -> list[str]:
