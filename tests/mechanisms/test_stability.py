@@ -56,7 +56,9 @@ def too_low(stability):
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
-@pytest.mark.parametrize(("epsilon", "person", "columns"), [(EPSILON, PERSON, COLUMNS), (Fraction(2), 1, 1), (Fraction(1, 20), 1, 15)])
+@pytest.mark.parametrize(
+    ("epsilon", "person", "columns"), [(EPSILON, PERSON, COLUMNS), (Fraction(2), 1, 1), (Fraction(1, 20), 1, 15)]
+)
 def test_names_of_one_person_leave_with_probability_delta_at_most(kind, epsilon, person, columns):
     stability = made(kind, 20_000, person, columns, epsilon)
     added = decisive(stability, epsilon, person, columns)
@@ -112,7 +114,10 @@ def test_an_answer_is_as_long_whatever_it_holds_and_has_the_largest_names_in_alp
     counts = NamedCounts(np.zeros(2 * WIDTH), stability.sensitivity, "l2", (many, None))
     answer = stability.release(counts, SafeNoise())
     assert answer.shape == (2 * WIDTH,)
-    assert stability.release(NamedCounts(np.zeros(2 * WIDTH), stability.sensitivity, "l2", ({}, None)), SafeNoise()).shape == answer.shape
+    assert (
+        stability.release(NamedCounts(np.zeros(2 * WIDTH), stability.sensitivity, "l2", ({}, None)), SafeNoise()).shape
+        == answer.shape
+    )
     names = list(released(answer[:WIDTH]))
     assert names == sorted(names)
     assert set(names) >= {f"name {k:03}" for k in range(100, 150)}
@@ -121,7 +126,11 @@ def test_an_answer_is_as_long_whatever_it_holds_and_has_the_largest_names_in_alp
 
 
 def test_where_no_threshold_can_hold_no_name_leaves():
-    for stability in (made("laplace", records=2), made("laplace", epsilon=Fraction(2000)), made("laplace", delta=Fraction(1, 10**299))):
+    for stability in (
+        made("laplace", records=2),
+        made("laplace", epsilon=Fraction(2000)),
+        made("laplace", delta=Fraction(1, 10**299)),
+    ):
         answer = stability.release(
             NamedCounts(np.zeros(COLUMNS * WIDTH), stability.sensitivity, "l1", ({"x": stability.records},) * COLUMNS), FastNoise(0)
         )

@@ -16,7 +16,17 @@ ROWS, PERSON = 60, 3
 HOSTILE = [
     *(None, np.nan, pd.NA, pd.NaT, "", "NA", "nan", "x", "x" * 5000, "\0", "\ud800", "é" * 30, b"bytes", "1e400", "-1e400", " 7 "),
     *(0.0, -0.0, 5e-324, -5e-324, 1e-300, 1e308, -1e308, np.inf, -np.inf, 2**53, 10**400, -(10**400), True, False, "True", 0.1),
-    *(Decimal("sNaN"), Decimal("1e999"), Fraction(1, 3), complex(1, 2), pd.Timestamp("2020-01-01"), [1], {}, object(), np.float32(2.5)),
+    *(
+        Decimal("sNaN"),
+        Decimal("1e999"),
+        Fraction(1, 3),
+        complex(1, 2),
+        pd.Timestamp("2020-01-01"),
+        [1],
+        {},
+        object(),
+        np.float32(2.5),
+    ),
     *(float(edge) for edge in EDGES[:: len(EDGES) // 9]),
     *(float(np.nextafter(edge, 0)) for edge in EDGES[:: len(EDGES) // 9]),
 ]
@@ -36,7 +46,9 @@ def terms(mechanism="gaussian", delta=1e-6, records=ROWS, person=PERSON):
 
 def table(rng, rows=ROWS):
     cells = np.array(HOSTILE, dtype=object)
-    return pd.DataFrame({column: cells[rng.integers(len(cells), size=rows)] for column in "aby"}).assign(who=np.arange(rows) // PERSON)
+    return pd.DataFrame({column: cells[rng.integers(len(cells), size=rows)] for column in "aby"}).assign(
+        who=np.arange(rows) // PERSON
+    )
 
 
 def vector(agreement, grid):

@@ -4,8 +4,9 @@ Formal guarantee: a prepared row is a function of that row, the terms and the pu
 replacing one record of the table replaces one row of the design.
 
 Formal guarantee: every prepared feature and target is 0 or from `SMALLEST` to `LARGEST` in size, whatever double the cell held, and
-not above its bounds and `target_bound`; no row measures more than `feature_bound`. Subtracting the centre, dividing by the scale, clipping and rounding to a grid
-(`grid.settle`) each keep the order of numbers, in floating point too; so what holds of the ends of an interval holds of all within.
+within its bounds; no row measures more than `feature_bound`, no target more than `target_bound`. Subtracting the centre, dividing by the
+scale, clipping and rounding to a grid (`grid.settle`) each keep the order of numbers, in floating point too; so what holds of the ends
+of an interval holds of all within.
 """
 
 from collections.abc import Iterable, Mapping
@@ -51,7 +52,7 @@ class Preparation:
         """How each feature becomes columns."""
         model, one_hot = self.model, self.model.coding == "one-hot"
         return tuple(
-            Encoding(c, self.categories.get(c), one_hot, model.fills(c), self.fills.get(c), model.transforms.get(c))
+            Encoding(c, self.categories.get(c), one_hot, model.fills(c), self.fills.get(c, np.nan), model.transforms.get(c))
             for c in self.features
         )
 
@@ -109,6 +110,11 @@ class Preparation:
         """The least and the largest target any record can have after preparation."""
         low, high = settle(np.array(self._target_limits), -LARGEST, LARGEST)
         return float(low), float(high)
+
+    @property
+    def prepared_bounds(self) -> tuple[Floats, Floats]:
+        """The least and the largest value of every column after preparation, as far as it is known; before any rotation."""
+        return self._interval
 
     @cached_property
     def _interval(self) -> tuple[Floats, Floats]:

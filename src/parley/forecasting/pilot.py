@@ -10,6 +10,7 @@ from parley.aggregation import CoalitionNoise, DistributedNoise, aggregation_of,
 from parley.data import Design, read_table
 from parley.data.table import Table
 from parley.errors import DataError
+from parley.forecasting.assumed import AssumedSample
 from parley.forecasting.sources import Landscape, Sample, Source
 from parley.learning.algorithm import Algorithm, Asker, State, run
 from parley.learning.algorithms import make_algorithm
@@ -145,9 +146,12 @@ def open_pilot(terms: Terms, known: Table | Source | None = None) -> Pilot:
         design = setup.preparation.design(example, "pilot")
     elif setup.public is not None:
         design = setup.public
+    elif terms.model.scales or (terms.model.categories and terms.model.coding == "one-hot"):
+        return _with(setup, AssumedSample.of(setup))
     else:
         raise DataError(
-            "a forecast needs public knowledge: model.public in the terms, a pilot table, released moments or stated assumptions"
+            "a forecast needs public knowledge: model.public in the terms, a pilot table, released scales (parley scales), released "
+            "moments or stated assumptions"
         )
     return _with(setup, Sample(design.for_studies()))
 
