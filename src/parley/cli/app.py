@@ -72,6 +72,12 @@ PARTS = {
         "Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.",
         reads_terms=True,
     ),
+    "scales": Part(
+        "scales",
+        "scales_command",
+        "No public sample: ask the owners, with noise and debited, how their columns are spread, and write terms with it.",
+        reads_terms=True,
+    ),
     "train": Part("train", "train_command", "Train one joint model by the terms, on this machine.", reads_terms=True),
     "predict": Part(
         "predict",

@@ -71,7 +71,7 @@ def forecast_command(
         with progress_bar("planning") as progress:
             proposal = make_plan(terms, known, delta, seed, progress=progress)
         if write is not None:
-            write_terms(proposal.terms, write, NOTES)
+            write_terms(proposal.terms, write, notes=NOTES)
     if plot is not None:
         figures.save(figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy"), plot)
     if as_json:

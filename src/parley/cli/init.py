@@ -96,7 +96,7 @@ def init_command(
     )
     with progress_bar("planning") as progress:
         made = planned(draft(files, wishes), seed, progress)
-    write_terms(made.terms, write, NOTES, head_lines(made))
+    write_terms(made.terms, write, head_lines(made), NOTES)
     if as_json:
         plan = None if made.proposal is None else made.proposal.to_json()
         print_json({"written": str(write), "terms_hash": made.terms.hash, "said": list(made.said), "plan": plan})

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from parley.exchange.remote import Peer
     from parley.exchange.remote_host import RemoteHost
     from parley.learning.algorithm import State
+    from parley.learning.checkpoint import Checkpoint
+    from parley.learning.deployed import DeployedRun
     from parley.outcome import Result
     from parley.owner import Agreement
 
@@ -59,8 +61,6 @@ def run_command(
     terms.require_shared_sample()
     for file in (save, save_own, checkpoint):
         require_folder(file)
-    with extras():
-        from parley.exchange.federation import Federation
     from parley.learning.deployed import learn, prepare_run
 
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
@@ -70,17 +70,10 @@ def run_command(
         from parley.forecasting import require_worth, worth
 
         require_worth(worth(terms))
-    peers, own = find_owners(terms, owners)
+    federation, own = open_federation(run, begin, owners, deadline)
     if save_own is not None and own is None:
+        federation.close()
         raise SettingError(f"--save-own: expected an owner as the learner, with its own table in {owners}")
-    patience = positive(deadline, "--deadline")
-    if terms.shared:
-        with extras():
-            from parley.hosting.federation import SharedFederation
-        hosts = find_hosts(terms, owners)
-        federation: Federation = SharedFederation(run.setup, peers, hosts, patience, warn, begin.heads, begin.answers)
-    else:
-        federation = Federation(run.setup, peers, patience, warn, begin.heads, begin.answers)
     try:
         if not run.finished(begin):  # a finished run needs nobody
             federation.fetch_statements()
@@ -115,6 +108,22 @@ def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="W
     console.print(
         f"{folder}  the app; its settings (terms, save, report, checkpoint, deadline) are in pyproject.toml", soft_wrap=True
     )
+
+
+def open_federation(
+    run: "DeployedRun", begin: "Checkpoint", owners: Path, deadline: float
+) -> tuple["Federation", "Agreement | None"]:
+    """Lines to everybody that a run asks, and the learner's own agreement if it is an owner with its table here."""
+    with extras():
+        from parley.exchange.federation import Federation
+    terms = run.setup.terms
+    peers, own = find_owners(terms, owners)
+    patience = positive(deadline, "--deadline")
+    if not terms.shared:
+        return Federation(run.setup, peers, patience, warn, begin.heads, begin.answers), own
+    with extras():
+        from parley.hosting.federation import SharedFederation
+    return SharedFederation(run.setup, peers, find_hosts(terms, owners), patience, warn, begin.heads, begin.answers), own
 
 
 def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], "Agreement | None"]:

@@ -48,7 +48,7 @@ def plan_command(
     with progress_bar("planning") as progress:
         proposal = plan(terms, known, delta, seed, progress=progress)
     if write is not None:
-        write_terms(proposal.terms, write, NOTES)
+        write_terms(proposal.terms, write, notes=NOTES)
     if as_json:
         print_json(proposal.to_json() | {"written": None if write is None else str(write)})
         return

@@ -10,6 +10,7 @@ from parley.doubts import budget_doubt
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.forecasting import Worth, require_worth, worth
+from parley.forecasting.coding import coding_cost
 from parley.learning.owners import accepting_owners, open_owners
 from parley.learning.train import train
 from parley.outcome import Result
@@ -87,9 +88,14 @@ def train_command(
     if report is not None:
         report.write_text(run_page(result, expected), encoding="utf-8")
     if as_json:
-        print_json(result.to_json() | {"baselines": None if expected is None else expected.to_json()})
+        coding = coding_cost(terms)
+        beside = {"coding": None if coding is None else vars(coding), "baselines": None if expected is None else expected.to_json()}
+        print_json(result.to_json() | beside)
     else:
         show(result, expected)
+        coding = coding_cost(terms)
+        if coding is not None:
+            console.print(coding.words(), style="dim", markup=False)
 
 
 def _worth(terms: Terms, spends: bool) -> Worth | None:
@@ -119,12 +125,20 @@ def show(result: Result, expected: Worth | None = None) -> None:
         console.print(terminal_table(quality_rows(result)))
         console.print()
     show_scores(result)
+    show_target(result)
     if (void := void_line(result)) is not None:
         console.print(void, style="yellow")
     if expected is not None:
         console.print(f"By the public sample: {baseline_line(expected)}", markup=False)
     console.print(guarantee(result), style="dim")
     console.print(f"terms {result.terms_hash[:16]}…   {result.replicates} run(s), {result.seconds:.1f} s", style="dim")
+
+
+def show_target(result: Result) -> None:
+    """Which targets count as 1, where there are two classes."""
+    words = result.model.preparation_.target_words
+    if words is not None:
+        console.print(words, style="dim", markup=False)
 
 
 def show_scores(result: Result) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn.decomposition import PCA
 
+from parley.data.cell_table import survey_preparation
 from parley.data.cells import TRUTH
 from parley.data.design import Design
 from parley.data.encoding import Encoding
@@ -40,6 +41,8 @@ def fit_preparation(
     public = None if model.public is None else _read_public(model)
     features = model.features or _numeric_columns(terms, example if public is None else public, public is not None)
     _require_features(model, features)
+    if terms.learning.facts.surveys:
+        return survey_preparation(model, features), None
     if public is not None:
         require_columns(public, [*features, model.target], PUBLIC)
     plain = _unscaled(model, features, _listed_names(model, features, public), public)
@@ -53,7 +56,8 @@ def fit_preparation(
 def _require_features(model: Model, features: Sequence[str]) -> None:
     """Refuse keys about columns that are not learned from."""
     missing = model.missing if isinstance(model.missing, dict) else {}
-    for key, columns in (("bounds", model.bounds), ("categories", model.categories)):
+    about_columns = ("bounds", "categories", "centres", "scales")
+    for key, columns in ((key, getattr(model, key)) for key in about_columns):
         for column in columns:
             if column not in (*features, model.target):
                 raise DataError(f"model.{key}.{column}: expected a feature or the target")
@@ -97,7 +101,7 @@ def _require_familiar(model: Model, found: list[str]) -> None:
 def _unscaled(
     model: Model, features: tuple[str, ...], categories: Mapping[str, tuple[str, ...]], public: pd.DataFrame | None
 ) -> Preparation:
-    """Columns with the bounds that the terms declare, and what gaps count as."""
+    """Columns with the bounds, centres and scales that the terms declare, and what gaps count as."""
     none = np.empty(0)
     target_bounds = model.bounds.get(model.target, (-np.inf, np.inf))
     if model.target in categories:
@@ -111,11 +115,24 @@ def _unscaled(
             known = numbers(public, encoding.column, PUBLIC, encoding.fills)
         _require_domain(encoding, declared, known)
         fill = encoding.filled(known, declared)
+        if fill is not None and encoding.column in model.centres:
+            fill = encoding.range(*2 * (model.centres[encoding.column],))[0]
         if fill is not None:
             fills[encoding.column] = fill
         ends += encoding.ends(declared)
     low, high = np.array(ends).reshape(-1, 2).T
-    return replace(plain, low=low, high=high, centre=np.zeros(len(ends)), scale=np.ones(len(ends)), fills=fills)
+    centre = [model.centres.get(e.column, 0.0) if scaled else 0.0 for e in plain.encodings for scaled in e.scaled]
+    scale = [model.scales.get(e.column, 1.0) if scaled else 1.0 for e in plain.encodings for scaled in e.scaled]
+    return replace(
+        plain,
+        low=low,
+        high=high,
+        centre=np.array(centre),
+        scale=np.array(scale),
+        target_centre=model.centres.get(model.target, 0.0),
+        target_scale=model.scales.get(model.target, 1.0),
+        fills=fills,
+    )
 
 
 def _require_domain(encoding: Encoding, declared: tuple[float, float] | None, known: Floats | None) -> None:
@@ -126,8 +143,8 @@ def _require_domain(encoding: Encoding, declared: tuple[float, float] | None, kn
     present = np.empty(0) if known is None else known[~np.isnan(known)]
     if not present.size:
         raise DataError(
-            f"model.transforms.{column}: expected model.bounds.{column}, or a public sample with numbers in that column: values are clipped "
-            "to bounds first"
+            f"model.transforms.{column}: expected model.bounds.{column}, or a public sample with numbers in that column: values are "
+            "clipped to bounds first"
         )
     if not is_defined(transform, float(present.min())):
         raise DataError(

@@ -4,8 +4,9 @@ Formal guarantee: a prepared row is a function of that row, the terms and the pu
 replacing one record of the table replaces one row of the design.
 
 Formal guarantee: every prepared feature and target is 0 or from `SMALLEST` to `LARGEST` in size, whatever double the cell held, and
-not above its bounds and `target_bound`; no row measures more than `feature_bound`. Subtracting the centre, dividing by the scale, clipping and rounding to a grid
-(`grid.settle`) each keep the order of numbers, in floating point too; so what holds of the ends of an interval holds of all within.
+within its bounds; no row measures more than `feature_bound`, no target more than `target_bound`. Subtracting the centre, dividing by the
+scale, clipping and rounding to a grid (`grid.settle`) each keep the order of numbers, in floating point too; so what holds of the ends
+of an interval holds of all within.
 """
 
 from collections.abc import Iterable, Mapping
@@ -51,7 +52,7 @@ class Preparation:
         """How each feature becomes columns."""
         model, one_hot = self.model, self.model.coding == "one-hot"
         return tuple(
-            Encoding(c, self.categories.get(c), one_hot, model.fills(c), self.fills.get(c), model.transforms.get(c))
+            Encoding(c, self.categories.get(c), one_hot, model.fills(c), self.fills.get(c, np.nan), model.transforms.get(c))
             for c in self.features
         )
 
@@ -109,6 +110,11 @@ class Preparation:
         """The least and the largest target any record can have after preparation."""
         low, high = settle(np.array(self._target_limits), -LARGEST, LARGEST)
         return float(low), float(high)
+
+    @property
+    def prepared_bounds(self) -> tuple[Floats, Floats]:
+        """The least and the largest value of every column after preparation, as far as it is known; before any rotation."""
+        return self._interval
 
     @cached_property
     def _interval(self) -> tuple[Floats, Floats]:
@@ -191,7 +197,7 @@ class Preparation:
         if terms.privacy.person is not None:
             frame = keep_per_person(frame, terms.privacy.person, terms.privacy.records_per_person, name)
         note = f" ({len(table)} before keeping those that count per person)" if len(frame) != len(table) else ""
-        _require_records(terms, name, len(frame), note)
+        require_records(terms, name, len(frame), note)
         train = self._trained_on(len(frame))
         design = self.design(frame, name)
         if train.all():
@@ -213,7 +219,7 @@ class Preparation:
             raise DataError(
                 f"{name}: privacy.person: a streamed table cannot count each person's rows; give one file, or one row a person"
             )
-        _require_records(terms, name, len(folder))
+        require_records(terms, name, len(folder))
         columns = [*self.features, self.model.target]
         require_columns(folder.example(), columns, name)
         train = self._trained_on(len(folder)) if self.model.holdout else None
@@ -237,7 +243,8 @@ class Preparation:
         return numbers(frame, column, name)
 
 
-def _require_records(terms: Terms, name: str, found: int, note: str = "") -> None:
+def require_records(terms: Terms, name: str, found: int, note: str = "") -> None:
+    """Refuse a table of another size than the terms promise."""
     declared = terms.owner(name).records
     if found != declared:
         raise DataError(f"{name}: the terms promise {declared} records, the table has {found}{note}")

@@ -190,6 +190,12 @@ def names(frame: pd.DataFrame, column: str, name: str, gaps: bool = False) -> li
     return sorted({text for text in _called(frame, column, name)[1] if not (gaps and is_missing_word(text))})
 
 
+def raw_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[float], list[str | None]]:
+    """(which of the cells listed each row holds, -1 for a gap; their numbers, NaN for none; their names, None for none)."""
+    place, cells = _cells(frame, column, name, gaps=True)
+    return place, [cell_number(cell) for cell in cells], [cell_name(cell) for cell in cells]
+
+
 def keep_per_person(frame: pd.DataFrame, person: str, limit: int, name: str) -> pd.DataFrame:
     """The first `limit` rows of every person, in the table's order. A person is whoever has one name in the column `person`."""
     require_columns(frame, [person], name)

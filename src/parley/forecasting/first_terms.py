@@ -19,7 +19,6 @@ from parley.accounting import mechanism_norm
 from parley.data.headers import Header, Kind, column_kinds, read_header
 from parley.data.table import codes, holds, names, read_table, require_columns
 from parley.errors import DataError, SettingError
-from parley.forecasting.invented import invented_rows
 from parley.forecasting.pilot import open_pilot
 from parley.forecasting.planner import Proposal, plan
 from parley.learning.train import Progress
@@ -122,18 +121,17 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
     terms = made.terms
     if terms.privacy.scale_epsilon is not None:
         return made
-    pilot = None if terms.model.public is not None else invented_rows(terms, seed=seed)
-    terms = terms.changed(privacy={"clip": _fitting_clip(terms, pilot)})
-    proposal = plan(terms, pilot, None, seed, progress)
+    terms = terms.changed(privacy={"clip": _fitting_clip(terms)})
+    proposal = plan(terms, None, None, seed, progress)
     said = made.said
-    if pilot is not None:
+    if terms.model.public is None:
         said = (*said, "Planned on invented rows within the declared ranges: a public sample would tell what the model will be worth.")
     return replace(made, terms=proposal.terms, said=said, proposal=proposal)
 
 
-def _fitting_clip(terms: Terms, pilot: pd.DataFrame | None) -> float:
+def _fitting_clip(terms: Terms) -> float:
     """A clip that one record in a hundred of the pilot reaches at its best model: where the planner begins."""
-    known = open_pilot(terms.changed(privacy={"clip": LARGEST}), pilot)
+    known = open_pilot(terms.changed(privacy={"clip": LARGEST}))
     sizes = known.objective.record_norms(known.design, known.landscape().optimum, mechanism_norm(terms.privacy.mechanism))
     usual = float(np.quantile(sizes, 0.99))
     return float(f"{usual:.3g}") if usual > 0 else 1.0

@@ -12,7 +12,9 @@ from parley.aggregation import CoalitionNoise, OneNoise, aggregation_of
 from parley.data.table import Table
 from parley.doubts import budget_doubt, noise_choice
 from parley.errors import DataError, SettingError, TermsError
+from parley.forecasting.assumed import AssumedSample
 from parley.forecasting.coalition import CoalitionCost
+from parley.forecasting.coding import CodingCost, coding_cost
 from parley.forecasting.expectation import REPLICATES, Expectation, Method, expect
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.published import PublishedBounds, published_bounds
@@ -72,6 +74,8 @@ class Forecast:
     worth: Worth  # beside what nobody has to be asked for
     plan_gain: float | None  # how many times nearer to the best model a plan would come, if twice or more; None: a quick look found none
     warnings: tuple[str, ...]
+    target_words: str | None = None  # which targets count as 1 and which as 0, where there are two classes
+    coding: CodingCost | None = None  # what names in one column cost, where the terms put them there
 
     def to_json(self) -> dict[str, Any]:
         """The object that `parley forecast --json` prints."""
@@ -91,6 +95,8 @@ class Forecast:
             "expected_cost": self.worth.together,
             "plan_gain": self.plan_gain,
             "warnings": list(self.warnings),
+            "target_words": self.target_words,
+            "coding": None if self.coding is None else vars(self.coding),
             "terms_hash": self.terms.hash,
         }
 
@@ -136,12 +142,14 @@ def forecast(
         worth=worth_of(expected, mean),
         plan_gain=better_plan(expected, mean, seed),
         warnings=(*expected.warnings, *failed, *_worse_than_nothing(expected, mean), *_noise_choice(known), *_loud(known)),
+        target_words=known.setup.preparation.target_words,
+        coding=coding_cost(terms),
     )
 
 
 def _metrics(known: Pilot, models: Floats) -> Metrics:
     """The task's own metrics of models [R, P] on the pilot's rows; none without rows."""
-    if not isinstance(known.source, Sample):
+    if not isinstance(known.source, Sample) or isinstance(known.source, AssumedSample):  # whose relation to the target is made up
         return {}
     return task_metrics(known.objective, known.setup.preparation, known.design, models)
 

@@ -10,6 +10,7 @@ from parley.aggregation import CoalitionNoise, DistributedNoise, aggregation_of,
 from parley.data import Design, read_table
 from parley.data.table import Table
 from parley.errors import DataError, SettingError
+from parley.forecasting.assumed import AssumedSample
 from parley.forecasting.sources import Landscape, Sample, Source
 from parley.learning.algorithm import Algorithm, Asker, State, run
 from parley.learning.algorithms import make_algorithm
@@ -155,6 +156,7 @@ class Pilot:
 
 def open_pilot(terms: Terms, known: Table | Source | None = None) -> Pilot:
     """Public knowledge for these terms: the terms' own `model.public`, another public table, or another source."""
+    terms.require_learning()
     if known is not None and not isinstance(known, Table):
         setup = resolve(terms)
         if known.width != setup.parameters:
@@ -168,9 +170,12 @@ def open_pilot(terms: Terms, known: Table | Source | None = None) -> Pilot:
         design = setup.preparation.design(example, "pilot")
     elif setup.public is not None:
         design = setup.public
+    elif terms.model.scales or (terms.model.categories and terms.model.coding == "one-hot"):
+        return _with(setup, AssumedSample.of(setup))
     else:
         raise DataError(
-            "a forecast needs public knowledge: model.public in the terms, a pilot table, released moments or stated assumptions"
+            "a forecast needs public knowledge: model.public in the terms, a pilot table, released scales (parley scales), released "
+            "moments or stated assumptions"
         )
     return _with(setup, Sample(design.for_studies()), apart=example is not None)
 

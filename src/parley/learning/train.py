@@ -62,8 +62,9 @@ def train(
     >>> result.owners[0].epsilon_spent, result.path.shape
     (1.0, (20, 8))
     """
+    terms.require_learning()
     began = time.perf_counter()
-    parties, agreements, worlds = _gather(terms, _in_order(terms, owners), replicates, seed)
+    parties, agreements, worlds = gather(terms, in_order(terms, owners), replicates, seed)
     release, setup = parties[0].releases, agreements[0].setup
     algorithm, aggregation = make_algorithm(setup), aggregation_of(terms)
     study = Study(agreements) if measure and not release else None
@@ -78,7 +79,7 @@ def train(
         progress(state.round - 1, terms.learning.horizon)
 
     start = algorithm.start(starting_point(setup), worlds)
-    with _exchange(setup, parties, seed) as exchange:
+    with exchange_with(setup, parties, seed) as exchange:
         final = run(algorithm, exchange, aggregation, Asker.of(setup), start, after_round)
         scores = ask_scores(setup, aggregation, exchange, algorithm.model(final))
     theta = algorithm.model(final).reshape(-1, setup.parameters)
@@ -98,7 +99,7 @@ def train(
 
 
 @contextmanager
-def _exchange(setup: Setup, parties: list[Owner], seed: int | None) -> Iterator[Exchange]:
+def exchange_with(setup: Setup, parties: list[Owner], seed: int | None) -> Iterator[Exchange]:
     """How the owners are asked: each for its own noisy answer, or all for a sum to which one noise is added.
 
     Where they release, three hosts in this process draw it; their journals lie beside the first owner's ledger.
@@ -116,7 +117,7 @@ def _exchange(setup: Setup, parties: list[Owner], seed: int | None) -> Iterator[
         yield StudiedSum(parties, np.random.SeedSequence(seed).spawn(len(parties) + 1)[-1])
 
 
-def _in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:
+def in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:
     """The owners in the order of the terms; exactly those that the terms name."""
     by_name = {owner.name: owner for owner in owners}
     if len(by_name) < len(owners):
@@ -127,7 +128,7 @@ def _in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:
     return [by_name[name] for name in expected]
 
 
-def _gather(
+def gather(
     terms: Terms, owners: list[Owner], replicates: int, seed: int | None
 ) -> tuple[list[Owner], list[Agreement], tuple[int, ...]]:
     """Who answers (rehearsing copies in a study), by which agreement, for how many parallel runs."""

@@ -20,10 +20,14 @@ def head_lines(made: Draft) -> list[str]:
 def next_steps(made: Draft, file: Path) -> list[str]:
     """The commands that come next."""
     terms = made.terms
-    if terms.privacy.scale_epsilon is not None:
-        return [f"Next: ask the owners for scales, with noise, debited: parley scales {file} --help"]
     epsilon = max(part.epsilon for part in terms.owners)
     delta = f" --lifetime-delta {terms.privacy.delta:g}" if terms.privacy.delta > 0 else ""
+    if terms.privacy.scale_epsilon is not None:
+        ready = file.with_name(f"{file.stem}-ready.toml")
+        return [
+            f"Next: parley scales {file} --ledgers ledgers --lifetime {epsilon:g}{delta} --write {ready}      asks with noise, debited",
+            f"      parley plan {ready} --write {file.with_name(f'{file.stem}-planned.toml')}      how the rest is spent best",
+        ]
     return [
         f"Next: parley forecast {file}                      what the model will be worth, and to whom",
         f"      parley train {file}                         a simulation, on this machine",

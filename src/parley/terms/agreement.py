@@ -136,6 +136,8 @@ class Terms(Section):
             raise ValueError(f"privacy.delta|expected 0: {noise} noise needs none; with mechanism = 'gaussian' it is needed")
         if surveys and (privacy.score_epsilon is not None or privacy.scale_epsilon is not None or self.model.holdout > 0):
             raise ValueError("learning.algorithm|expected no score_epsilon, scale_epsilon or holdout beside 'scales'")
+        if surveys and MECHANISMS[privacy.mechanism].grid:
+            raise ValueError("privacy.mechanism|expected 'laplace' or 'gaussian' beside 'scales'")
         if surveys and (self.learning.participation is not None or any(owner.stride is not None for owner in self.owners)):
             raise ValueError("learning.algorithm|expected everybody in both rounds of 'scales': no participation and no strides")
         if privacy.scale_epsilon is None:
@@ -211,7 +213,8 @@ class Terms(Section):
                     f"privacy.score_epsilon|expected model.holdout beside it, a share that gives {owner.name!r} a held-out record"
                 )
         target = self.model.target
-        known = self.model.classifies or self.model.public is not None or self.scale_epsilon > 0 or target in {*self.model.bounds, *self.model.categories}
+        known = self.model.classifies or target in {*self.model.bounds, *self.model.categories}
+        known = known or self.model.public is not None or self.scale_epsilon > 0
         if not known:
             raise ValueError(
                 f"privacy.score_epsilon|expected bounds of the target, model.bounds.{target}, or a public sample beside it"
@@ -310,6 +313,11 @@ class Terms(Section):
                 "model.public_sha256: missing; between organisations the terms must say which public sample all parties hold "
                 "(sha256sum FILE)"
             )
+
+    def require_learning(self) -> None:
+        """Refuse terms that only ask for scales where a model is wanted."""
+        if self.learning.facts.surveys:
+            raise TermsError("learning.algorithm: these terms ask for scales and learn nothing; parley scales runs them")
 
     def train_rows(self, name: str) -> int:
         """n_l: how many of an owner's records are learned from. Public, like `records` and `holdout`."""

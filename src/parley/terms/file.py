@@ -12,7 +12,7 @@ from parley.terms.sections import Host, OwnerTerms, Section
 SHOWN = {"algorithm", "horizon", "step", "mechanism"}  # written even where they are what a file without them means
 
 
-def write_terms(terms: Terms, path: Path, notes: Mapping[str, str] | None = None, head: Sequence[str] = ()) -> None:
+def write_terms(terms: Terms, path: Path, head: Sequence[str] = (), notes: Mapping[str, str] | None = None) -> None:
     """Write a terms file; paths inside it become relative to its folder, comments of the original are lost.
 
     Keys that say what a file without them means are left out, so the hash stays. `notes` are comments by key ("privacy.clip"; of owners the

@@ -16,7 +16,7 @@ def scales_agreement(terms: Terms) -> Terms:
     """The agreement by which the scales of these terms are asked: every party derives the same one.
 
     It costs each owner `privacy.scale_epsilon`. Of delta it has all where learning needs none (Laplace noise that each owner draws), else a
-    tenth.
+    tenth; with a delta its noise is Gaussian, because a person is in many counts at once.
 
     >>> terms = Terms.from_dict({"model": {"kind": "logistic-regression", "target": "ill", "features": ["age"]},
     ...     "privacy": {"scale_epsilon": 0.2}, "owners": [{"name": "a", "records": 1000, "epsilon": 1.0}]})
@@ -28,8 +28,7 @@ def scales_agreement(terms: Terms) -> Terms:
         raise TermsError(
             "privacy.scale_epsilon: missing; it says how much of every owner's epsilon the scales may cost, such as 0.2 of 1.0"
         )
-    model, privacy, learning = terms.model, terms.privacy, terms.learning
-    exact = "laplace" if MECHANISMS[privacy.mechanism].grid else privacy.mechanism
+    model, privacy, learning, delta = terms.model, terms.privacy, terms.learning, float(_scale_delta(terms))
     content: dict[str, Any] = {
         "title": f"Scales for: {terms.title}" if terms.title else "Scales",
         "model": {
@@ -39,15 +38,20 @@ def scales_agreement(terms: Terms) -> Terms:
         },
         "learning": {"algorithm": "scales", "learner": learning.learner},
         "privacy": {
-            "mechanism": exact,
-            "delta": float(_scale_delta(terms)),
+            "mechanism": "gaussian" if delta > 0 else "laplace",
+            "delta": delta,
             "noise": privacy.noise,
             "shared_records": privacy.shared_records,
             "records_per_person": privacy.records_per_person,
             **({} if privacy.person is None else {"person": privacy.person}),
         },
         "owners": [
-            {"name": part.name, "records": part.records, "epsilon": privacy.scale_epsilon, **({"data": part.data} if part.data else {})}
+            {
+                "name": part.name,
+                "records": part.records,
+                "epsilon": privacy.scale_epsilon,
+                **({"data": part.data} if part.data else {}),
+            }
             for part in terms.owners
         ],
         "hosts": terms.hosts,
