@@ -192,8 +192,8 @@ def budget_doubt(terms: Terms, names: Sequence[str]) -> Doubt | None:
     epsilon = number(float(loud[worst]))
     return Doubt(
         f"owners.{worst}.epsilon",
-        f"An epsilon of {epsilon} promises the people of {printable(worst)}{others} next to nothing: the answers may turn even odds about a "
-        f"person into e^{epsilon} to 1. Budgets that protect lie below 10.",
+        f"An epsilon of {epsilon} promises the people of {printable(worst)}{others} next to nothing: the answers may turn even odds about "
+        f"a person into e^{epsilon} to 1. Budgets that protect lie below 10.",
     )
 
 

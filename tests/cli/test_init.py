@@ -38,7 +38,9 @@ def tables(folder):
 @pytest.fixture(scope="module")
 def written(files):
     """One command from files to terms."""
-    run = invoke("init", *tables(files), "--target", "outcome", "--public", files / "public.csv", "--write", files / "terms.toml", "--yes")
+    run = invoke(
+        "init", *tables(files), "--target", "outcome", "--public", files / "public.csv", "--write", files / "terms.toml", "--yes"
+    )
     assert run.exit_code == 0, (run.output, run.exception)
     return run
 
@@ -47,7 +49,9 @@ def test_files_become_a_released_and_scored_model_in_four_commands(files, writte
     """init, train, score, predict; no file is edited by hand, and nothing of private rows is in a file that leaves."""
     terms = parley.load_terms(files / "terms.toml")
     ledgers = ("--ledgers", files / "ledgers", "--lifetime", 1, "--lifetime-delta", 1e-6)
-    train = invoke("train", files / "terms.toml", *ledgers, "--save", files / "model.json", "--report", files / "page.html", "--json")
+    train = invoke(
+        "train", files / "terms.toml", *ledgers, "--save", files / "model.json", "--report", files / "page.html", "--json"
+    )
     assert train.exit_code == 0, (train.output, train.exception)
     content = json.loads(train.stdout)
     assert content["released"]

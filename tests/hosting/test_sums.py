@@ -11,8 +11,8 @@ from parley.errors import BrokenChainError, ContradictionError, LedgerError, Voi
 from parley.hosting.sums import HostedSum
 from parley.ledger import Ledger
 from parley.mechanisms.shared import SharedNoise
-from parley.report.training import void_line
 from parley.queries import GradientQuery
+from parley.report.training import void_line
 
 OWNERS = ("bank-a", "bank-b", "bank-c")
 

@@ -46,7 +46,9 @@ def run_command(
     ] = None,
     anyway: Annotated[
         bool,
-        typer.Option("--anyway", help="Spend budgets even on what is forecast to be worse than the zero model or the public sample's own."),
+        typer.Option(
+            "--anyway", help="Spend budgets even on what is forecast to be worse than the zero model or the public sample's own."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

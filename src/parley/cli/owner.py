@@ -58,8 +58,8 @@ def init_command(
     settings = open_books(folder, name, table, lifetime, lifetime_delta, listen, rule.value)
     if not lifetime_delta > 0:
         errors_console.print(
-            "Without --lifetime-delta this ledger holds pure noise only, for ever: terms with gaussian noise, or one noise for all, will be "
-            "refused.",
+            "Without --lifetime-delta this ledger holds pure noise only, for ever: terms with gaussian noise, or one noise for all, will "
+            "be refused.",
             style="yellow",
             soft_wrap=True,
         )

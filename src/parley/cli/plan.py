@@ -27,7 +27,9 @@ def plan_command(
     ] = None,
     delta: Annotated[
         float | None,
-        typer.Option(metavar="DELTA", help="Consider Gaussian noise at this delta too; left out: the terms' own. It weakens the promise."),
+        typer.Option(
+            metavar="DELTA", help="Consider Gaussian noise at this delta too; left out: the terms' own. It weakens the promise."
+        ),
     ] = None,
     write: Annotated[
         Path | None, typer.Option(metavar="TERMS2", help="Write terms with the best choice, ready for parley train.")

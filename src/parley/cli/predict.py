@@ -14,7 +14,9 @@ from parley.outcome.predictions import predictions, require_table_name, summary,
 
 def predict_command(
     model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="The model, as `parley train --save` wrote it.")],
-    rows: Annotated[Path, typer.Argument(metavar="ROWS", help="A table (.csv or .parquet) with the columns the model learned from.")],
+    rows: Annotated[
+        Path, typer.Argument(metavar="ROWS", help="A table (.csv or .parquet) with the columns the model learned from.")
+    ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where the rows go with their predictions (.csv or .parquet).")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the predictions.")] = False,
 ) -> None:

@@ -49,11 +49,14 @@ def train_command(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw relative fitness against rounds (.png, .svg, .pdf).")
     ] = None,
-    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page about the run (.html), with its figures.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page about the run (.html), with its figures.")
+    ] = None,
     anyway: Annotated[
         bool,
         typer.Option(
-            "--anyway", help="With --ledgers: release even what is forecast to be worse than the zero model or the public sample's own."
+            "--anyway",
+            help="With --ledgers: release even what is forecast to be worse than the zero model or the public sample's own.",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,

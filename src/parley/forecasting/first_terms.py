@@ -26,6 +26,8 @@ from parley.terms import Terms
 from parley.terms.catalogue import MODELS
 from parley.validate import LARGEST, printable
 
+NUMBER: Kind = "number"
+NAMES: Kind = "names"
 MOST_NAMES = 50  # that a column of names may have: with more it tells people apart rather than kinds of them
 RADIUS = 20.0
 SCALE_SHARE = 0.2  # of epsilon, for scales where nothing public says how columns are spread
@@ -98,8 +100,8 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
     delta = usual_delta(max(header.rows for header in headers)) if wishes.delta is None else wishes.delta
     if missing and not delta > 0:
         raise SettingError(
-            f"--delta: expected a number above 0 (such as 1e-6): nothing public says how {', '.join(missing[:3])} are spread, and scales are "
-            "released with one; or give --public, --bounds or --categories"
+            f"--delta: expected a number above 0 (such as 1e-6): nothing public says how {', '.join(missing[:3])} are spread, and scales "
+            "are released with one; or give --public, --bounds or --categories"
         )
     content: dict[str, Any] = {
         "title": wishes.title,
@@ -125,7 +127,10 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
     proposal = plan(terms, None, None, seed, progress)
     said = made.said
     if terms.model.public is None:
-        said = (*said, "Planned on invented rows within the declared ranges: a public sample would tell what the model will be worth.")
+        said = (
+            *said,
+            "Planned on invented rows within the declared ranges: a public sample would tell what the model will be worth.",
+        )
     return replace(made, terms=proposal.terms, said=said, proposal=proposal)
 
 
@@ -166,14 +171,16 @@ class _Known:
         columns = [column for column in headers[0].columns if all(column in each for each in everywhere)]
         others = {column for header in headers for column in header.columns} - set(columns)
         _require_known(wishes, columns)
-        declared: dict[str, Kind] = {column: "number" for column in wishes.bounds} | dict.fromkeys(wishes.categories, "names")
+        declared: dict[str, Kind] = {**dict.fromkeys(wishes.bounds, NUMBER), **dict.fromkeys(wishes.categories, NAMES)}
         wanted = [column for column in columns if column not in declared and column != wishes.person]
         if public is not None:
-            return cls(wishes, tuple(columns), tuple(sorted(others)), public, column_kinds(public, wanted, "public sample") | declared, ())
+            return cls(
+                wishes, tuple(columns), tuple(sorted(others)), public, column_kinds(public, wanted, "public sample") | declared, ()
+            )
         wanted = [column for column in wanted if column != wishes.target and not WHO.search(column.lower())]
         wanted = [column for column in wanted if wishes.features is None or column in wishes.features]
         found = [column_kinds(file, wanted, str(file)) for file in files]
-        kinds = {column: "names" if any(each[column] == "names" for each in found) else "number" for column in wanted}
+        kinds: dict[str, Kind] = {c: "names" if any(each[c] == "names" for each in found) else "number" for c in wanted}
         return cls(wishes, tuple(columns), tuple(sorted(others)), None, {**kinds, **declared}, tuple(wanted))
 
     def task(self) -> tuple[str, str | None]:
@@ -181,7 +188,9 @@ class _Known:
         wishes, target = self.wishes, self.wishes.target
         if wishes.kind is not None and wishes.kind not in MODELS:
             raise SettingError(f"--kind {wishes.kind}: expected one of {', '.join(MODELS)}")
-        listed = wishes.categories.get(target) or (() if self.public is None else tuple(names(self.public, target, "public sample")))
+        listed = wishes.categories.get(target) or (
+            () if self.public is None else tuple(names(self.public, target, "public sample"))
+        )
         numeric = self.kinds.get(target) == "number"
         if wishes.kind is not None:
             kind = wishes.kind
@@ -197,7 +206,9 @@ class _Known:
                 "--categories or --bounds of the target say it too"
             )
         if MODELS[kind].task == "number" and listed and not numeric:
-            raise SettingError(f"--kind {kind}: the target {target!r} holds names; expected logistic-regression or softmax-regression")
+            raise SettingError(
+                f"--kind {kind}: the target {target!r} holds names; expected logistic-regression or softmax-regression"
+            )
         return kind, self._positive(kind, listed) if MODELS[kind].task == "two classes" else None
 
     def _positive(self, kind: str, listed: Sequence[str]) -> str | None:
@@ -205,8 +216,8 @@ class _Known:
             return self.wishes.positive
         if len(listed) != 2:
             raise SettingError(
-                f"--positive: expected the name of the class that counts as 1: the target {self.wishes.target!r} has {len(listed)} of them; "
-                "or --kind softmax-regression"
+                f"--positive: expected the name of the class that counts as 1: the target {self.wishes.target!r} has {len(listed)} of "
+                "them; or --kind softmax-regression"
             )
         if self.public is None:
             return listed[1]
@@ -242,7 +253,13 @@ class _Known:
     def model(self, kind: str, positive: str | None, features: tuple[str, ...], scales: bool) -> dict[str, Any]:
         """The section of the terms."""
         wishes, used = self.wishes, {*features, self.wishes.target}
-        content: dict[str, Any] = {"kind": kind, "target": wishes.target, "features": features, "coding": "one-hot", "missing": "fill"}
+        content: dict[str, Any] = {
+            "kind": kind,
+            "target": wishes.target,
+            "features": features,
+            "coding": "one-hot",
+            "missing": "fill",
+        }
         content |= {} if positive is None else {"positive": positive}
         bounds = {column: ends for column, ends in wishes.bounds.items() if column in used}
         content |= {"bounds": bounds} if bounds else {}
@@ -274,8 +291,8 @@ class _Known:
         said = [f"Of {files} the names of columns and the number of rows were read, nothing else."]
         if self.read:
             said = [
-                f"Of {files} the names of columns, the number of rows and, for want of a public sample, whether these columns hold numbers or "
-                f"names were read: {_list(self.read)}. That much becomes public with the terms; --bounds and --categories spare it."
+                f"Of {files} the names of columns, the number of rows and, for want of a public sample, whether these columns hold numbers "
+                f"or names were read: {_list(self.read)}. That much becomes public with the terms; --bounds and --categories spare it."
             ]
         if self.public is not None:
             said.append(f"Ranges, scales and names of categories come from {self.wishes.public}, which all parties will see.")
@@ -288,7 +305,9 @@ class _Known:
             said.append("Ranges and names of categories are those that were declared.")
         unused = [c for c in self.columns if c not in (*features, self.wishes.target, self.wishes.person)]
         if unused and self.wishes.features is None:
-            said.append(f"Not learned from, since they name people, have too many names or never change: {_list(unused)} (--features).")
+            said.append(
+                f"Not learned from, since they name people, have too many names or never change: {_list(unused)} (--features)."
+            )
         if self.elsewhere and self.wishes.features is None:
             said.append(f"Not learned from, since not everybody has them: {_list(self.elsewhere)}.")
         return said
@@ -304,7 +323,9 @@ def _open_public(files: Sequence[Path], wishes: Wishes) -> pd.DataFrame | None:
         return None
     for file in files:
         if holds(file, wishes.public):
-            raise DataError(f"{wishes.public}: is the private table {file}, part of it or a copy; a public sample holds nobody's private rows")
+            raise DataError(
+                f"{wishes.public}: is the private table {file}, part of it or a copy; a public sample holds nobody's private rows"
+            )
     public = read_table(wishes.public)
     require_columns(public, [wishes.target], "public sample")
     return public

@@ -72,7 +72,9 @@ class Forecast:
     owners: tuple[OwnerForecast, ...]
     best_coalition: tuple[str, ...]
     worth: Worth  # beside what nobody has to be asked for
-    plan_gain: float | None  # how many times nearer to the best model a plan would come, if twice or more; None: a quick look found none
+    plan_gain: (
+        float | None
+    )  # how many times nearer to the best model a plan would come, if twice or more; None: a quick look found none
     warnings: tuple[str, ...]
     target_words: str | None = None  # which targets count as 1 and which as 0, where there are two classes
     coding: CodingCost | None = None  # what names in one column cost, where the terms put them there

@@ -91,7 +91,12 @@ def _candidates(expected: Expectation) -> Iterator[Pilot]:
     """A handful of other ways to spend the same budgets."""
     pilot, terms = expected.pilot, expected.pilot.terms
     learning, norm = terms.learning, mechanism_norm(terms.privacy.mechanism)
-    if not isinstance(pilot.source, Sample) or learning.facts.samples or learning.facts.walks or terms.privacy.clip_norm is not None:
+    if (
+        not isinstance(pilot.source, Sample)
+        or learning.facts.samples
+        or learning.facts.walks
+        or terms.privacy.clip_norm is not None
+    ):
         return
     bend = float(expected.here.curvature.max()) + pilot.objective.regularisation
     sizes = pilot.objective.record_norms(pilot.design, expected.here.optimum, norm)

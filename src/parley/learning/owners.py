@@ -63,8 +63,8 @@ def require_own_tables(terms: Terms, sources: Mapping[str, Path | None]) -> None
     twice = same_table({name: source for name, source in sources.items() if source is not None})
     if twice is not None and terms.privacy.shared_records < 2:
         raise GuaranteeError(
-            f"owners {twice[0]} and {twice[1]} have one and the same table: each would spend its epsilon on the same people, who were promised "
-            "one. Give each its own table, or set privacy.shared_records to how many owners may hold a person's record"
+            f"owners {twice[0]} and {twice[1]} have one and the same table: each would spend its epsilon on the same people, who were "
+            "promised one. Give each its own table, or set privacy.shared_records to how many owners may hold a person's record"
         )
 
 

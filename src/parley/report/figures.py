@@ -24,7 +24,9 @@ def fitness_path(path: Floats, title: str = "How close to the model without priv
     q25, median, q75 = np.quantile(path, [0.25, 0.5, 0.75], axis=1)
     once = len(path) == 1  # a line needs two points
     if path.shape[1] > 1 and once:
-        axes.errorbar(rounds, median, [median - q25, q75 - median], color=TOGETHER, alpha=0.5, capsize=6, label="middle half of the runs")
+        axes.errorbar(
+            rounds, median, [median - q25, q75 - median], color=TOGETHER, alpha=0.5, capsize=6, label="middle half of the runs"
+        )
     elif path.shape[1] > 1:
         axes.fill_between(rounds, q25, q75, color=TOGETHER, alpha=0.22, linewidth=0, label="middle half of the runs")
     dot = "o" if once else None

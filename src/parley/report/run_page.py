@@ -24,10 +24,14 @@ def run_page(result: Result, expected: Worth | None = None) -> str:
     if result.quality is not None:
         path = result.path
         drawn = "" if path is None else figures.svg(figures.fitness_path(np.asarray(path)))
-        text = f"Relative fitness is how far the training cost lies above the best possible one; mean of {result.replicates} run(s)."
+        text = (
+            f"Relative fitness is how far the training cost lies above the best possible one; mean of {result.replicates} run(s)."
+        )
         sections.append(Section("How good is the model?", [text], quality_rows(result), drawn))
     if result.scores is not None:
-        sections.append(Section(score_title(result), ["Figures on held-out rows, each with one standard error."], score_rows(result.scores)))
+        sections.append(
+            Section(score_title(result), ["Figures on held-out rows, each with one standard error."], score_rows(result.scores))
+        )
     if expected is not None:
         below = expected.sentence()
         verdict = "" if below is None else f"Not worth a budget: {below}."

@@ -28,7 +28,8 @@ class AlgorithmFacts:
     `samples`: a round asks a batch of the records, `batches` of which make an epoch. `solves`: one answer of everybody is enough, so there
     is one round and no step, and the task must be a number. `walks`: owners take `local_steps` of their own, within a box, on a smooth
     loss. `unit_step`: the power of T by which the step of the first round is shorter than the terms' `step`. `average`: which iterates make
-    the model where the terms do not say; None: they cannot. `surveys`: nothing is learned; two rounds ask how the columns' values are spread.
+    the model where the terms do not say; None: they cannot. `surveys`: nothing is learned; two rounds ask how the columns' values are
+    spread.
     """
 
     asks: str

@@ -17,18 +17,20 @@ _SECTIONS: dict[str, type[Section]] = {
 
 
 def _called(place: list[Any], depth: int, content: Any) -> str:
-    """A step on the way to a key: owners and hosts by their names, where they have one that reads as a name; else by their place, from 1."""
+    """A step on the way to a key: owners and hosts by their names, where those read as names and differ; else by their place, from 1."""
     part = place[depth]
     if not isinstance(part, int):
         return str(part)
-    try:
-        entry = content[place[0]][part] if depth == 1 and place[0] in ("owners", "hosts") else None
-        name = entry["name"] if isinstance(entry, dict) else getattr(entry, "name", None)
-        others = [each["name"] if isinstance(each, dict) else each.name for each in content[place[0]]] if name else []
-    except (KeyError, TypeError, AttributeError):
-        return str(part + 1)
-    known = isinstance(name, str) and re.fullmatch(PARTY, name) and others.count(name) == 1 and place[depth + 1 :] != ["name"]
+    names = [_name(each) for each in content[place[0]]] if depth == 1 and place[0] in ("owners", "hosts") and content else []
+    name = names[part] if part < len(names) else ""
+    known = re.fullmatch(PARTY, name) and names.count(name) == 1 and place[2:] != ["name"]
     return name if known else str(part + 1)
+
+
+def _name(entry: Any) -> str:
+    """What an owner or a host is called; nothing if that cannot be told."""
+    name = entry.get("name") if isinstance(entry, dict) else getattr(entry, "name", None)
+    return name if isinstance(name, str) else ""
 
 
 def explain(error: Any, root: type[Section], content: Any = None) -> str:
