@@ -60,11 +60,13 @@ def _put_numbers(model: Model, found: ColumnScale, made: dict[str, dict[str, Any
         made["bounds"][column] = (low, high)
     if column == model.target and (model.classifies or not model.has_intercept):
         return
-    points = np.clip([edges[0], *(edges[:-1] + edges[1:]) / 2, edges[-1]], low, high)
+    points, shares = np.array([edges[0], *(edges[:-1] + edges[1:]) / 2, edges[-1]]), np.array(found.shares)
     ends, within = np.array([low, high]), float(edges[1] - edges[0])
     if transform is not None:
-        points, ends, within = TRANSFORMS[transform](points), TRANSFORMS[transform](ends), 0.0
-    centre, scale = centre_and_scale(points, found.shares, within)
+        if found.powers:
+            points, shares = np.array(found.powers).T
+        points, ends, within = TRANSFORMS[transform](np.clip(points, low, high)), TRANSFORMS[transform](ends), 0.0
+    centre, scale = centre_and_scale(np.clip(points, *ends), shares, within)
     made["centres"].setdefault(column, centre)
     made["scales"].setdefault(column, max(scale, float(f"{(ends[1] - ends[0]) / NARROW:.4g}")))
 

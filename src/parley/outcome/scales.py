@@ -24,6 +24,8 @@ from parley.validate import Floats
 CERTAIN = 0.05  # how likely it is at most that noise alone makes a bin that is read
 TAIL = 0.01  # share of the rows that may lie beyond each bound
 WINDOWS = (1, 2, 4, 8)  # bins that are looked at together
+MERGED = (1, 2, 4, 8)  # bins that are read as one where they are few rows each
+MOST = 0.8  # of the rows
 NOTHING = len(EDGES) // 2  # the bin around 0 of the powers of two
 
 
@@ -38,6 +40,7 @@ class ColumnScale:
     high: float | None = None
     edges: tuple[float, ...] = ()
     shares: tuple[float, ...] = ()
+    powers: tuple[tuple[float, float], ...] = ()  # (middle, share) of the occupied bins between powers of two
     names: tuple[tuple[str, float], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -132,10 +135,29 @@ class Survey:
         edges = np.linspace(low, high, BINS + 1)
         if column not in self.model.bounds:
             low, high = self._ends(bins, edges)
-        shares = np.where(bins >= 2 * self.deviation, bins, 0.0)
+        edges, shares = self._readable(bins, edges)
         if not shares.any():
             return ColumnScale(column, "unclear", missing)
-        return ColumnScale(column, "numbers", missing, float(low), float(high), tuple(edges.tolist()), tuple(shares.tolist()))
+        powers = self._powers(first[2 : len(EDGES) + 3]) if grids[0][0] == MAGNITUDES else ()
+        spread = tuple(edges.tolist()), tuple(shares.tolist()), powers
+        return ColumnScale(column, "numbers", missing, float(low), float(high), *spread)
+
+    def _powers(self, bins: Floats) -> tuple[tuple[float, float], ...]:
+        """Where values are by their magnitude: for columns of which a logarithm will be taken."""
+        middles = np.append(EDGES, 2 * EDGES[-1]) * np.where(np.arange(len(bins)) > NOTHING, 0.75, 1.5)
+        middles[NOTHING] = 0.0
+        return tuple((float(middles[place]), float(bins[place])) for place in self._occupied(bins) if bins[place] > 0)
+
+    def _readable(self, bins: Floats, edges: Floats) -> tuple[Floats, Floats]:
+        """Bins between `edges`, and one beyond each end, as fine as they may be for most of the rows to lie in some that can be read."""
+        below, inner, above = bins[0], bins[1:-1], bins[-1]
+        for merged in MERGED:
+            sums = np.array([below, *inner.reshape(-1, merged).sum(axis=1), above])
+            noise = self.deviation * np.array([1.0, *[math.sqrt(merged)] * (len(sums) - 2), 1.0])
+            shares = np.where(sums >= 2 * noise, sums, 0.0)
+            if shares.sum() >= MOST * bins.sum():
+                break
+        return edges[::merged], shares
 
     def _ends(self, bins: Floats, edges: Floats) -> tuple[float, float]:
         """Bounds beyond which a hundredth of the rows lies, or as many as the noise hides, and a bin more; three digits, outwards."""
@@ -143,7 +165,7 @@ class Survey:
 
         def beyond(ordered: Floats) -> int:
             """The first bin, from outside, up to which more lies than may."""
-            allowed = np.maximum(TAIL * total, 2 * self.deviation * np.sqrt(np.arange(1, len(ordered) + 1)))
+            allowed = np.maximum(TAIL * total, 3 * self.deviation * np.sqrt(np.arange(1, len(ordered) + 1)))
             return int(np.argmax(np.append(np.cumsum(ordered) > allowed, True)))
 
         left, right = min(beyond(bins), BINS), min(beyond(bins[::-1]), BINS)

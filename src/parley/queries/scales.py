@@ -23,7 +23,7 @@ MAGNITUDES, EQUAL, NAMES = 0.0, 1.0, 2.0  # kinds of grids: signed powers of two
 SMALLEST_POWER, LARGEST_POWER = -144, 142
 _POWERS = np.ldexp(1.0, np.arange(SMALLEST_POWER, LARGEST_POWER + 1))
 EDGES = np.concatenate([-_POWERS[::-1], _POWERS])  # of the first kind: bin i is from EDGES[i - 1] up to, not including, EDGES[i]
-BINS = 32  # of the second kind, and one below and one above them
+BINS = 64  # of the second kind, and one below and one above them
 WIDTH = 2 + max(len(EDGES) + 1, BINS + 2, MOST_NAMES * PLACE)  # numbers of a column: missing cells, text, bins or names
 
 
