@@ -13,7 +13,7 @@ from parley.forecasting.sources import Landscape
 from parley.objectives import Objective, RecordBound
 from parley.validate import Floats
 
-STEPS = 12
+STEPS = 6
 NEAR = 0.02  # of theta's size: how far apart gradients are compared for the curvature
 
 

@@ -8,12 +8,12 @@ common random numbers - and what comes out on top once more with fresh ones.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from parley.data.table import Table
 from parley.errors import DataError, SettingError, TermsError
 from parley.forecasting.baselines import Baselines, baselines
-from parley.forecasting.expectation import expect
 from parley.forecasting.noise_kinds import shared_terms
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.responses import WALKS
@@ -25,19 +25,20 @@ from parley.forecasting.search import (
     Search,
     affordable,
     attempt,
+    expect_quickly,
     fewer_rows,
     hidden_bias,
     same_clip,
     statistics_clips,
 )
 from parley.forecasting.sources import Sample, Source
-from parley.forecasting.survey import survey
+from parley.forecasting.survey import MOST_PARAMETERS, survey
 from parley.learning.algorithm import Descent
 from parley.learning.private_sgd import PrivateSGD
 from parley.learning.step import step_unit
 from parley.learning.train import Progress
 from parley.mechanisms.gaussian import probability
-from parley.setup import resolve
+from parley.setup import Setup, resolve
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS
 from parley.validate import whole
@@ -47,7 +48,8 @@ ROUNDS = {"algorithm": "averaged-subgradient", "horizon": 100, **PLAIN}
 ONCE = {"algorithm": "sufficient-statistics", "horizon": 1, "start": None, **PLAIN}
 OPTIMISERS: dict[str, float | str] = {"plain": "auto", "momentum": "auto", "adam": 0.05}  # and the steps to begin with
 LOOKED_AT = 4  # candidates of each kind that the survey passes on to the forecast
-CLIMBED, CLIMB = 2, 20  # kinds from whose best candidate the search climbs on, and the candidates it may take for it
+HOPELESS = 4.0  # times the survey's best: kinds beyond are not looked at closer, but for one of each mechanism
+CLIMB = 16  # candidates that the climb from the best of all may take
 WORTH_SHOWING = 3.0  # times the best: what is worse is not checked
 
 
@@ -117,9 +119,9 @@ def plan(
     whole(seed, "seed", least=0)
     known = open_pilot(terms, pilot)
     allowed = terms.privacy.delta if delta is None else probability(delta)
-    asked = 1 if terms.shared else 2
+    asked = 1 if terms.shared or len(terms.owners) == 1 else 2
     found = _plan(known, allowed, seed, lambda done, total: progress(done, asked * total))
-    if terms.shared:
+    if terms.shared or len(terms.owners) == 1:
         return found
     hosted = _try_shared(known, allowed)
     if hosted is None:
@@ -174,26 +176,35 @@ def _surveys(known: Pilot) -> bool:
     """Whether moments can look at all candidates first: rounds of gradients or one release, on rows, in few parameters."""
     learning, source = known.terms.learning, known.source
     plain = not (learning.facts.walks or learning.facts.samples or known.terms.privacy.clip_norm)
-    return plain and isinstance(source, Sample) and bool(survey(known.under(known.terms.changed(learning=ROUNDS))))
+    return plain and isinstance(source, Sample) and known.setup.parameters <= MOST_PARAMETERS
 
 
 def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[_Found]:
     """The best of every kind: mechanism, start and whitening; clips that bind and clips that do not."""
-    terms, searches = known.terms, list[tuple[Search, _Found]]()
+    terms, seen, found = known.terms, list[tuple[float, str, list[Pilot]]](), list[_Found]()
     varieties = list(_varieties(known, delta))
+    steps = 2 * len(varieties) + 3
     for place, (label, pilot) in enumerate(varieties):
-        progress(place, len(varieties) + CLIMBED)
-        search, quick = Search(seed), fewer_rows(pilot)
-        candidates = [quick.under(each.terms) for each in survey(pilot)[:LOOKED_AT]]
-        at = min(candidates, key=search.judge, default=None)
-        if at is not None and math.isfinite(search.judge(at)):
-            searches.append((search, _Found(label, at, search.judge(at))))
-    searches.sort(key=lambda pair: pair[1].value)
-    found = [each for _, each in searches[CLIMBED:]]
-    for place, (search, each) in enumerate(searches[:CLIMBED]):
-        progress(len(varieties) + place, len(varieties) + CLIMBED)
-        top = search.climb(each.pilot, ("clip", "step", "horizon"), CLIMB)
-        found.append(_Found(each.label, top, search.judge(top)))
+        progress(place, steps)
+        quick = fewer_rows(pilot)
+        candidates = survey(quick)[:LOOKED_AT]
+        if candidates:
+            seen.append((min(each.excess for each in candidates), label, [quick.under(each.terms) for each in candidates]))
+    seen.sort(key=lambda row: row[0])
+    search, mechanisms = Search(seed), set[str]()
+    for place, (excess, label, pilots) in enumerate(seen):
+        progress(len(varieties) + place, steps)
+        mechanism = pilots[0].terms.privacy.mechanism
+        if excess > HOPELESS * seen[0][0] and mechanism in mechanisms:
+            continue
+        mechanisms.add(mechanism)
+        at = min(pilots, key=search.judge)
+        found += [_Found(label, at, search.judge(at))] if math.isfinite(search.judge(at)) else []
+    if found:
+        progress(steps - 3, steps)
+        best = min(found, key=lambda each: each.value)
+        top = search.climb(best.pilot, ("clip", "step", "horizon"), CLIMB)
+        found[found.index(best)] = replace(best, pilot=top, value=search.judge(top))
     if terms.model.task == "number":
         for mechanism in _mechanisms(delta):
             begin = _with_mechanism(terms, mechanism, delta).changed(learning=ONCE, model={"whitening": terms.model.whitening})
@@ -224,10 +235,11 @@ def _whitened(known: Pilot, terms: Terms, redraw: int) -> Pilot:
     """The pilot under whitening as it may come out: fitted to other rows than those that judge it."""
     if known.apart:
         raise SettingError("model.whitening: a pilot apart from the public sample is prepared by whoever opens it")
-    setup = resolve(terms, redraw=redraw)
+    setup: Setup = known.design.derived(("whitened", redraw), partial(resolve, terms, redraw=redraw))
     if setup.public is None:
         raise DataError("model.whitening: expected a public sample")
-    return Pilot(setup, Sample(setup.public.for_studies()), known.algorithm).under(terms)
+    design = known.design.derived(("whitened rows", redraw), setup.public.for_studies)
+    return replace(known, setup=setup.under(terms), source=Sample(design), drawn=None).under(terms)
 
 
 def _climbed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[_Found]:
@@ -356,7 +368,7 @@ def _judged(found: _Found, known: Pilot, seed: int) -> Choice:
 def _checked(pilot: Pilot, seed: int) -> float:
     """The expected excess cost, with what a clip hides from the rows that were learned from."""
     try:
-        expected = expect(pilot)
+        expected = expect_quickly(pilot)
         value = expected.fitness(seed, affordable(pilot, CHECK_WORK, CHECK_REPLICATES)) * expected.unit
         return value + hidden_bias(expected) if math.isfinite(value) else math.inf
     except (SettingError, TermsError):  # it diverges, or its noise cannot be drawn

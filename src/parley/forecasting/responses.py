@@ -15,6 +15,7 @@ from parley.forecasting.error_moments import error_moments
 from parley.learning.algorithm import Descent
 from parley.learning.averaged_subgradient import AveragedSubgradient
 from parley.learning.gradient_descent import GradientDescent
+from parley.learning.iterates import Average
 from parley.objectives import LinearRegression
 from parley.validate import Floats
 
@@ -49,7 +50,7 @@ class Walk:
         """The algorithm with a step of 1."""
         if self.algorithm == "averaged-subgradient":
             return AveragedSubgradient(LinearRegression(), horizon, None, 1.0)
-        which = "tail" if self.average == "tail" else "last"
+        which: Average = "tail" if self.average == "tail" else "last"
         return GradientDescent(LinearRegression(), horizon, None, 1.0, self.decay, self.momentum or 0.0, which)
 
 
@@ -63,7 +64,7 @@ WALKS = (
 
 @dataclass(frozen=True, eq=False)
 class Response:
-    """What T rounds keep of the start's error, and how much of one round's variance they leave, at `POINTS`; the gain is for a step of 1."""
+    """What T rounds keep of the start's error, and how much of one round's variance they leave, at `POINTS`, for a step of 1."""
 
     kept: Floats
     gain: Floats

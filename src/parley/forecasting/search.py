@@ -1,8 +1,8 @@
 """A closer look at candidates: the forecast itself judges them, and a climb turns one knob at a time while it improves.
 
-Exact moments cost next to nothing where the clip does not bind; otherwise the algorithm is run on public rows with the owners' noise. Such a
-run takes rounds x rows x replicates, so long ones have fewer replicates and rows: `WORK` bounds the product. Candidates share their random
-numbers.
+Exact moments cost next to nothing where the clip does not bind; otherwise the algorithm is run on public rows with the owners' noise.
+Such a run takes rounds x rows x replicates, so it has at most `SEARCH_ROWS` rows, and long ones have fewer replicates (`WORK`).
+Candidates share their random numbers.
 """
 
 import math
@@ -111,11 +111,20 @@ def attempt(pilot: Pilot, learning: dict[str, Any] | None = None, privacy: dict[
 def excess(pilot: Pilot, seed: int, work: float, replicates: int, only_exact: bool = False) -> float:
     """The expected excess cost; infinite where the run diverges or, with `only_exact`, where the clip or the box may bind."""
     try:
-        expected = expect(pilot)
+        expected = expect_quickly(pilot)
         value = expected.fitness(seed, affordable(pilot, work, replicates)) * expected.unit
     except (SettingError, TermsError):  # it diverges, or its noise cannot be drawn
         return math.inf
     return value if math.isfinite(value) and (expected.method == "exact-moments" or not only_exact) else math.inf
+
+
+def expect_quickly(pilot: Pilot) -> Expectation:
+    """The expectation without moments where a pilot run has to tell anyway."""
+    here = pilot.landscape()
+    binds = isinstance(pilot.source, Sample) and pilot.bound.clips and scaled_share(pilot, on_the_way(here)) > RARELY
+    if isinstance(pilot.source, Sample) and (binds or not pilot.objective.quadratic):
+        return Expectation(pilot, here, None, "pilot-run", ())
+    return expect(pilot, here)
 
 
 def affordable(pilot: Pilot, work: float, most: int) -> int:

@@ -1,8 +1,8 @@
 """A first look at every candidate: ways of walking, rounds, steps, clips and starts, by moments alone.
 
-Near its goal any cost is quadratic, and a clip that binds makes it another one (`clipped`); what rounds and steps make of that is looked up
-(`responses`). So tens of thousands of candidates cost a second, and horizons are raised for as long as that helps. What comes out is where to
-look closer; the figures that decide come from the forecast itself.
+Near its goal any cost is quadratic, and a clip that binds makes it another one (`clipped`); what rounds and steps make of that is looked
+up (`responses`). So tens of thousands of candidates cost a second, and horizons are raised for as long as that helps. What comes out is
+where to look closer; the figures that decide come from the forecast itself.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from parley.validate import Floats
 QUANTILES = (0.3, 0.5, 0.7, 0.85, 0.95)  # of the records' gradient norms: clips to look at, beside some that hardly bind
 STEPS = 2.0 ** -np.arange(0, 13, 0.5)  # as shares of the longest that a way of walking bears
 MOST_PARAMETERS = 200  # above, curvatures under clips are dear
-PATIENCE, WORTH_MORE_ROUNDS = 3, 0.99  # horizons without a gain after which the search ends; what counts as one
+PATIENCE, WORTH_MORE_ROUNDS = 3, 0.97  # horizons without a gain after which the search ends; what counts as one
 MOST_ROUNDS = 20_000  # each is a message to every owner; nothing ends the search before but that more rounds stop paying
 
 
@@ -76,7 +76,7 @@ class _Noise:
         return cls(few.combined_variance() / few.bound.value**2 / 16**power, power)
 
     def variance(self, horizon: int, clip: float) -> float:
-        return self.at * horizon**self.power * clip**2
+        return float(self.at * horizon**self.power * clip**2)
 
 
 def _bounds(pilot: Pilot, here: Landscape) -> list[Any]:
