@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from parley.forecasting.pilot import Pilot
 from parley.forecasting.sources import Sample
-from parley.learning.start import PublicFit, public_fit
 from parley.validate import Floats
 
 
@@ -48,14 +47,7 @@ def public_sample_model(pilot: Pilot) -> PublicSampleModel | None:
 
     None without rows, or where no ridge gives an optimum.
     """
-    fit = fit_of(pilot)
+    fit = pilot.own_fit
     if fit is None:
         return None
     return PublicSampleModel(fit.theta, fit.ridge, fit.cost, fit.cost * pilot.setup.preparation.target_scale**2)
-
-
-def fit_of(pilot: Pilot) -> PublicFit | None:
-    """The pilot's own best fit; None without rows."""
-    if not isinstance(pilot.source, Sample):
-        return None
-    return public_fit(pilot.objective, pilot.design, pilot.setup.limits.radius, pilot.objective.start(pilot.setup.preparation))

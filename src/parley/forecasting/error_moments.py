@@ -56,21 +56,21 @@ def error_moments(algorithm: Descent, curvature: Floats, start: Floats, noise: F
     names = list(begin.memory)
     size = 1 + len(names)
     basis = np.eye(size, size + 1)[:, :, None] * np.ones(p)  # [part, unit of each part or noise, p]
-    mean = np.stack([begin.theta, *begin.memory.values()])  # [part, p]
-    spread = np.zeros((size, size, p))
+    mean = np.stack([begin.theta, *begin.memory.values()], axis=1)[:, :, None]  # [p, part, 1]
+    spread = np.zeros((p, size, size))
     kept, gain, point_kept, point_gain = np.empty((4, T, p))
     steps = []
     for k in range(1, T + 1):
         state = _state(k, basis, names)
         answer = free.answer(lambda away: curvature * away, state.theta)
         answer[size] += loudness[k - 1]
-        step = _parts(free.update(state, answer), names)  # [part, unit, p]
-        model = free.model(_state(k + 1, basis, names))[:size]
-        inner, noisy = step[:, :size], step[:, size]
-        mean = np.einsum("cip,ip->cp", inner, mean)
-        spread = np.einsum("cip,ijp,djp->cdp", inner, spread, inner) + noisy[:, None] * noisy
-        kept[k - 1], point_kept[k - 1] = np.einsum("ip,ip->p", model, mean), mean[0]
-        gain[k - 1], point_gain[k - 1] = np.einsum("ip,ijp,jp->p", model, spread, model), spread[0, 0]
+        step = _parts(free.update(state, answer), names)  # [p, part, unit]
+        model = free.model(_state(k + 1, basis, names))[:size].T[:, None]  # [p, 1, part]
+        inner, noisy = step[:, :, :size], step[:, :, size:]
+        mean = inner @ mean
+        spread = inner @ spread @ inner.transpose(0, 2, 1) + noisy @ noisy.transpose(0, 2, 1)
+        kept[k - 1], point_kept[k - 1] = (model @ mean)[:, 0, 0], mean[:, 0, 0]
+        gain[k - 1], point_gain[k - 1] = (model @ spread @ model.transpose(0, 2, 1))[:, 0, 0], spread[:, 0, 0]
         if T <= TRACED:
             steps.append((inner, noisy))
     return ErrorMoments(start, kept, gain, point_kept, point_gain, _traced(steps, model) if steps else None)
@@ -81,14 +81,14 @@ def _state(number: int, parts: Floats, names: list[str]) -> State:
 
 
 def _parts(state: State, names: list[str]) -> Floats:
-    return np.stack([state.theta, *(state.memory[name] for name in names)])
+    return np.stack([state.theta, *(state.memory[name] for name in names)], axis=1).transpose(2, 1, 0)
 
 
 def _traced(steps: list[tuple[Floats, Floats]], model: Floats) -> Floats:
     """What the final model makes of each round's noise, from the last round to the first."""
-    unit = np.empty((len(steps), model.shape[-1]))
+    unit = np.empty((len(steps), len(model)))
     for k in range(len(steps) - 1, -1, -1):
         inner, noisy = steps[k]
-        unit[k] = np.einsum("ip,ip->p", model, noisy)
-        model = np.einsum("cp,cip->ip", model, inner)
+        unit[k] = (model @ noisy)[:, 0, 0]
+        model = model @ inner
     return unit

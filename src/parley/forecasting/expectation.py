@@ -85,7 +85,8 @@ class Expectation:
 
     def run_excess(self, models: Floats) -> Floats:
         """The pilot's cost of each model above its least."""
-        return self.pilot.objective.cost(self.pilot.design, models) - self.here.least_cost
+        excess = self.pilot.objective.cost(self.pilot.design, models) - self.here.least_cost
+        return excess if self.here.tilt is None else excess - (models - self.here.optimum) @ self.here.tilt
 
     def models(self, count: int, seed: int) -> Floats:
         """Models [count, p] by the moments: the algorithm's response to noise as the owners' mechanisms draw it."""

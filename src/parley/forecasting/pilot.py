@@ -14,7 +14,7 @@ from parley.forecasting.assumed import AssumedSample
 from parley.forecasting.sources import Landscape, Sample, Source
 from parley.learning.algorithm import Algorithm, Asker, State, run
 from parley.learning.algorithms import make_algorithm
-from parley.learning.start import public_fit, ridge_fit, starting_point
+from parley.learning.start import PublicFit, public_fit, ridge_fit, starting_point
 from parley.mechanisms import Bounded, FastNoise, Mechanism
 from parley.mechanisms.recipe import draw_plainly
 from parley.mechanisms.shared import SharedNoise
@@ -35,9 +35,7 @@ class Pilot:
     source: Source
     algorithm: Algorithm
     apart: bool = False  # whether the rows are others than those of the terms' public sample
-    drawn: Floats | None = (
-        None  # how far theta[1] lies from the optimum [B, P], where that was found on another version of the source
-    )
+    drawn: Floats | None = None  # how far theta[1] lies from the optimum [B, P], where that was found before
 
     @property
     def terms(self) -> Terms:
@@ -138,12 +136,33 @@ class Pilot:
             return starting_point(self.setup)[None]
         if not isinstance(self.source, Sample):
             raise SettingError("learning.start: how far a public fit lies from the best model takes a public sample to tell")
-        objective, radius = self.objective, self.setup.limits.radius
-        return self.design.derived(("starts", objective, radius), partial(_drawn_fits, objective, self.design, radius, self.setup))
+        return self.design.derived(("starts", self.objective, self.setup.limits.radius), partial(_drawn_fits, self))
+
+    @cached_property
+    def own_fit(self) -> PublicFit | None:
+        """The best fit of the pilot's rows, its ridge chosen by cross-validation; None without rows, or where there is none."""
+        if not isinstance(self.source, Sample):
+            return None
+        return public_fit(self.objective, self.design, self.setup.limits.radius, self.objective.start(self.setup.preparation))
+
+    def leaning(self) -> "Pilot":
+        """The same with its rows' cost tilted, so that its minimum lies where their best fit with a ridge does.
+
+        A small sample's own optimum lies farther out than the population's, and a ridge that helps shows by how much: seen from there, a
+        start at the public fit would look worse than it is. Only gradients can be tilted: algorithms that ask for other things stay.
+        """
+        if not isinstance(self.source, Sample) or self.own_fit is None or self.terms.learning.facts.asks != "gradient":
+            return self
+        return replace(self, source=replace(self.source, towards=self.own_fit.theta))
 
     def under(self, terms: Terms) -> "Pilot":
         """The same knowledge under other terms for the same columns."""
-        return _with(self.setup.under(terms), self.source, self.apart)
+        setup, source, drawn = self.setup.under(terms), self.source, self.drawn
+        if terms.learning.start != self.terms.learning.start:
+            return _with(setup, source, self.apart)
+        if isinstance(source, Sample) and terms.learning.facts.asks != "gradient":
+            source = Sample(source.design)
+        return Pilot(setup, source, make_algorithm(setup), self.apart, drawn)
 
     def others(self, rng: np.random.Generator, count: int) -> "list[Pilot]":
         """The pilot as it might have come out; a start at its public fit too, once for each."""
@@ -151,7 +170,15 @@ class Pilot:
         if self.terms.learning.start != "public" or self.apart:
             return [replace(self, source=source) for source in others]
         away = self.starts - self.landscape().optimum
-        return [replace(self, source=source, drawn=away[[b % len(away)]]) for b, source in enumerate(others)]
+        pilots = [replace(self, source=source, drawn=away[[b % len(away)]]) for b, source in enumerate(others)]
+        return [pilot.towards_ridge(self.own_fit) for pilot in pilots]
+
+    def towards_ridge(self, fit: PublicFit | None) -> "Pilot":
+        """These rows leaning towards their best fit with another fit's ridge."""
+        if fit is None or not isinstance(self.source, Sample):
+            return self
+        best = ridge_fit(self.objective, self.design, fit.ridge, self.setup.limits.radius, fit.theta)
+        return self if best is None else replace(self, source=replace(self.source, towards=best))
 
 
 def open_pilot(terms: Terms, known: Table | Source | None = None) -> Pilot:
@@ -181,15 +208,20 @@ def open_pilot(terms: Terms, known: Table | Source | None = None) -> Pilot:
 
 
 def _with(setup: Setup, source: Source, apart: bool = False) -> Pilot:
+    if isinstance(source, Sample):
+        source = Sample(source.design)
     pilot = Pilot(setup, source, make_algorithm(setup), apart)
     if not pilot.questions:
         raise DataError("owners: expected at least one")
-    return pilot
+    return pilot.leaning() if setup.terms.learning.start == "public" and not apart else pilot
 
 
-def _drawn_fits(objective: Objective, design: Design, radius: float | None, setup: Setup) -> Floats:
-    """Public fits [B, P] to as many rows, drawn with replacement, with the ridge of the public fit itself."""
-    fit = public_fit(objective, design, radius, objective.start(setup.preparation))
+def _drawn_fits(pilot: Pilot) -> Floats:
+    """Public fits [B, P] to as many rows, drawn with replacement, with the ridge of the public fit itself.
+
+    The rows lean towards that fit (`leaning`), and so would those drawn; a ridge pulls them from there by r (H + r)^-1 theta.
+    """
+    fit, objective, design, radius = pilot.own_fit, pilot.objective, pilot.design, pilot.setup.limits.radius
     if fit is None:
         raise SettingError("learning.start: the public sample has no best fit to start from (classes that separate?)")
     rng, fits = np.random.default_rng(0), []
@@ -198,7 +230,10 @@ def _drawn_fits(objective: Objective, design: Design, radius: float | None, setu
         fits += [] if drawn is None else [drawn]
     if not fits:
         raise SettingError("learning.start: rows drawn from the public sample have no best fit (classes that separate?)")
-    return np.array(fits)
+    hessian = objective.hessian(design, fit.theta)
+    if hessian is None or not fit.ridge > 0:
+        return np.array(fits)
+    return np.array(fits) - fit.ridge * np.linalg.solve(hessian + fit.ridge * np.eye(len(hessian)), fit.theta)
 
 
 class PilotExchange:
@@ -207,6 +242,7 @@ class PilotExchange:
     def __init__(self, pilot: Pilot, replicates: int, seed: int, noiseless: bool = False) -> None:
         self._pilot, self._worlds, self._noise, self._noiseless = pilot, (replicates,), FastNoise(seed), noiseless
         self._rng, self._draws = np.random.default_rng(seed), np.random.default_rng([seed, 1])
+        self._tilt = pilot.source.tilt(pilot.objective) if isinstance(pilot.source, Sample) else None
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         pilot, values, answers = self._pilot, dict[tuple[str, str], Floats](), []
@@ -216,6 +252,8 @@ class PilotExchange:
             if key not in values:
                 values[key] = stage.question.rehearsed(query, pilot.tables, self._worlds, self._draws).value
             value, mechanism = values[key], stage.series.mechanism
+            if self._tilt is not None:
+                value = value - self._tilt
             if not (pilot.terms.shared or self._noiseless):
                 value = mechanism.release(Bounded(value, mechanism.sensitivity, mechanism.norm), self._noise)
             answers.append(Answer(query.id, name, stage.question.records, value))

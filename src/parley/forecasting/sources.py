@@ -32,6 +32,7 @@ class Landscape:
     records: int | None  # on which theta* was found; None: on none, the costs are meant for whatever records there will be
     warnings: tuple[str, ...] = ()
     best: Floats | None = None  # theta* [p]; None: what lies opposite to a start at zero
+    tilt: Floats | None = None  # by how much the rows' own gradient at theta* is off [p]; None: not at all
 
     @property
     def start(self) -> Floats:
@@ -100,11 +101,20 @@ class Sample:
     """A public table of the same population, prepared as the owners' tables will be."""
 
     design: Design
+    towards: Floats | None = (
+        None  # theta* [p] where the rows' own optimum is thought to lie too far out: their cost is tilted to have it
+    )
     coverage: ClassVar[str] = "90%"
 
     @property
     def width(self) -> int:
         return self.design.width
+
+    def tilt(self, objective: Objective) -> Floats | None:
+        """The gradient of the rows' own cost at `towards` [p]: without it, that is where the minimum lies."""
+        if self.towards is None:
+            return None
+        return self.design.derived(("tilt", objective), partial(_gradient, objective, self.design, self.towards))
 
     def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
         # The owners' own records scatter too, as a sample of their size does.
@@ -117,16 +127,21 @@ class Sample:
         """
         design = self.design
         begin = None if origin is None else np.atleast_2d(origin)
-        found = design.derived(("landscape", objective, radius), partial(self._around, objective, radius, begin))
+        key = "landscape", objective, radius, self.towards is None
+        found = design.derived(key, partial(self._around, objective, radius, begin))
         if begin is None:
             return found
         away, first = begin - found.optimum, float(np.mean(objective.cost(design, begin)))
+        if found.tilt is not None:
+            first -= float(np.mean(away @ found.tilt))
         return replace(found, starts=found.inward(away), start_cost=first)
 
     def _around(self, objective: Objective, radius: float | None, starts: Floats | None) -> Landscape:
         """The landscape from a start at zero, searched from the first of `starts`."""
         design = self.design
-        theta = objective.optimum([design], radius, precision=1e-5, start=None if starts is None else starts[0])
+        theta = self.towards
+        if theta is None:
+            theta = objective.optimum([design], radius, precision=1e-5, start=None if starts is None else starts[0])
         if theta is None:
             raise DataError("the objective has no optimum that can be found, so there is no relative fitness to forecast")
         least, first = float(objective.cost(design, theta)), float(objective.cost(design, np.zeros_like(theta)))
@@ -149,6 +164,7 @@ class Sample:
             records=len(design),
             warnings=few,
             best=theta,
+            tilt=self.tilt(objective),
         )
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
@@ -294,6 +310,10 @@ class Stated:
         if self.distance is None:
             return [self]
         return [replace(self, distance=None, start=self.distance * unit) for unit in np.eye(self.width)]
+
+
+def _gradient(objective: Objective, design: Design, theta: Floats) -> Floats:
+    return objective.mean_gradient(design, theta) + objective.penalty_gradient(theta)
 
 
 ROWS_A_PARAMETER = 50  # of a sample, below which its interval is known to be too narrow

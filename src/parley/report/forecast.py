@@ -97,7 +97,10 @@ def plan_advice(proposal: Proposal) -> str:
     lines += [f"horizon = {best.horizon}"] if best.batches is None else [f"batches = {best.batches}", f"epochs = {best.epochs}"]
     lines += [] if best.optimiser is None else [f'optimiser = "{best.optimiser}"']
     lines += [] if best.step is None else [f"step = {best.step:g}"]
-    lines += [] if best.local_steps is None else [f"local_steps = {best.local_steps}"]
+    for key in ("local_steps", "average", "decay", "momentum", "start"):
+        value = getattr(best, key)
+        lines += [] if value is None else [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"]
+    lines += [] if best.whitening is None else ["[model]", f'whitening = "{best.whitening}"']
     lines += ["[privacy]", f'mechanism = "{best.mechanism}"']
     lines += [] if best.clip is None else [f"clip = {best.clip:g}"]
     lines += [f"delta = {best.delta:g}"] if best.delta > 0 else []
