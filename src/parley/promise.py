@@ -40,14 +40,13 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
     ]
 
 
-def _purpose(agreement: Agreement, columns: str) -> str:
+def _purpose(agreement: Agreement, columns: str) -> list[str]:
     """What the answers are for."""
     preparation, kind = agreement.setup.preparation, agreement.setup.terms.model.kind
     if isinstance(preparation, CellPreparation):
-        return (
-            f"No model yet: how the columns {', '.join(map(printable, preparation.asked))} are spread, so that one can be learned."
-        )
-    return f"Model: {kind} from the columns {columns}{_classes(agreement)}."
+        asked = ", ".join(map(printable, preparation.asked))
+        return [f"No model yet: how the columns {asked} are spread, so that one can be learned."]
+    return [f"Model: {kind} from the columns {columns}{_classes(agreement)}.", *_columns(agreement)]
 
 
 def _noisy(agreement: Agreement) -> str:

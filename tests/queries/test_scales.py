@@ -53,7 +53,7 @@ def table(rng, rows=ROWS):
 
 def vector(agreement, grid):
     """Everything that noise is added to: the shares on fixed places, and those of all names."""
-    query = ScalesQuery.ask(agreement.hash, "learner", 2, grid)
+    query = ScalesQuery.ask(agreement.hash, "learner", 2, grid.ravel())
     agreement.part.training.question.check(query, ())
     bounded = agreement.part.training.question.bounded(query, agreement.tables)
     return bounded.value, bounded.named
@@ -123,13 +123,13 @@ def test_gaps_and_text_have_places_of_their_own():
 def test_a_grid_that_is_none_is_refused(number, grid):
     agreement = parley.Owner("o", table(np.random.default_rng(1))).prepare(terms())
     with pytest.raises(Malformed):
-        agreement.part.check(ScalesQuery.ask(agreement.hash, "learner", number, np.array(grid, dtype=float)), ())
+        agreement.part.check(ScalesQuery.ask(agreement.hash, "learner", number, np.array(grid, dtype=float).ravel()), ())
 
 
 def test_names_are_refused_where_the_terms_have_no_delta_for_them():
     agreement = parley.Owner("o", table(np.random.default_rng(1))).prepare(terms("laplace", 0.0))
     with pytest.raises(Malformed, match="delta"):
-        agreement.part.check(ScalesQuery.ask(agreement.hash, "learner", 2, np.array([(NAMES, 0.0, 0.0)] * 3)), ())
+        agreement.part.check(ScalesQuery.ask(agreement.hash, "learner", 2, np.array((NAMES, 0.0, 0.0) * 3)), ())
 
 
 def test_a_streamed_table_counts_alike(tmp_path):

@@ -34,7 +34,7 @@ class Scales(Algorithm):
     def query(self, state: State, asker: Asker) -> ScalesQuery:
         survey = self.survey
         grid = survey.first_grid() if state.round == 1 else survey.second_grid(_one(state.memory["first"]))
-        return ScalesQuery.ask(asker.terms_hash, asker.learner, state.round, grid)
+        return ScalesQuery.ask(asker.terms_hash, asker.learner, state.round, grid.ravel())
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
         if state.round == 1:

@@ -29,10 +29,15 @@ WIDTH = 2 + max(len(EDGES) + 1, BINS + 2, MOST_NAMES * PLACE)  # numbers of a co
 
 @dataclass(frozen=True, eq=False)
 class ScalesQuery(Query):
-    """For every asked column a row of `grid` [C, 3]: the kind of its grid, and the ends of an interval where it has equal bins."""
+    """For every asked column three numbers of `grid` [3 C]: the kind of its grid, and the ends of an interval where it has equal bins."""
 
     kind: ClassVar[str] = "scales"
     grid: Floats
+
+    @property
+    def grids(self) -> Floats:
+        """The same column by column [C, 3]."""
+        return self.grid.reshape(-1, 3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +80,8 @@ class ScalesQuestion(Question):
     def check(self, query: Query, worlds: tuple[int, ...]) -> None:
         super().check(query, worlds)
         grid = query.arrays["grid"]
-        check_parameter(grid, (self.columns, 3), "grid")
-        for kind, low, high in grid.tolist():
+        check_parameter(grid, (3 * self.columns,), "grid")
+        for kind, low, high in grid.reshape(-1, 3).tolist():
             if kind not in (MAGNITUDES, EQUAL, NAMES) or (kind == EQUAL and not low < high):
                 raise Malformed("grid: expected for each column one of the known kinds, and low < high where there are equal bins")
             if kind == NAMES and query.round != self.names_in:
@@ -98,9 +103,9 @@ class ScalesQuestion(Question):
         if not isinstance(tables.train, CellTable):
             raise GuaranteeError("scales: expected cells as they are")
         counts = np.zeros((self.columns, WIDTH))
-        names = tuple(Counter[str]() if kind == NAMES else None for kind in query.grid[:, 0])
+        names = tuple(Counter[str]() if kind == NAMES else None for kind in query.grids[:, 0])
         for part in tables.train.parts():
-            for row, cells, found, grid in zip(counts, part, names, query.grid, strict=True):
+            for row, cells, found, grid in zip(counts, part, names, query.grids, strict=True):
                 if found is None:
                     row += placed(cells, *grid)
                 else:
