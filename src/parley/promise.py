@@ -2,6 +2,7 @@
 
 from parley.accounting.meaning import approximate_posterior, posterior_bounds
 from parley.custody import words
+from parley.data.cell_table import CellPreparation
 from parley.doubts import sentences
 from parley.errors import SettingError, UnknownTerms
 from parley.ledger import Ledger
@@ -28,7 +29,7 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
     return [
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
         f"Learner: {learner}. Who may ask: the {callers}{'; relays on this machine' if relay else ''}.",
-        f"Model: {model.kind} from the columns {columns}{_classes(agreement)}.",
+        *_purpose(agreement, columns),
         *(_shared(agreement) if terms.shared else [_noisy(agreement)]),
         *_steps(agreement),
         *sentences(agreement),
@@ -37,6 +38,15 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         f"Who believed something about a person with 50.0% ends between {percent(low, 'below')} and {percent(high, 'above')}{unless}.",
         _costs(require_books(owner), reservation, known),
     ]
+
+
+def _purpose(agreement: Agreement, columns: str) -> list[str]:
+    """What the answers are for."""
+    preparation, kind = agreement.setup.preparation, agreement.setup.terms.model.kind
+    if isinstance(preparation, CellPreparation):
+        asked = ", ".join(map(printable, preparation.asked))
+        return [f"No model yet: how the columns {asked} are spread, so that one can be learned."]
+    return [f"Model: {kind} from the columns {columns}{_classes(agreement)}.", *_columns(agreement)]
 
 
 def _noisy(agreement: Agreement) -> str:
@@ -109,6 +119,23 @@ def _costs(books: Ledger, reservation: Reservation, known: bool) -> str:
         f"{' (these terms are accepted)' if known else ''}. It never comes back, whether asked for or not."
         + (deltas if lifetime[1] > 0 and held is None else "")
     )
+
+
+def _columns(agreement: Agreement) -> list[str]:
+    """Which targets count as 1, and what is done to cells before they count."""
+    preparation, said = agreement.setup.preparation, []
+    if preparation.target_words is not None:
+        said.append(preparation.target_words)
+    filled = [printable(e.column, 40) for e in preparation.encodings if e.fills]
+    changed = [f"{e.transform} of {printable(e.column, 40)}" for e in preparation.encodings if e.transform is not None]
+    named = [printable(e.column, 40) for e in preparation.encodings if e.names is not None and e.one_hot]
+    for what, columns in (
+        ("One column of 0 and 1 for each name of", named),
+        ("Missing cells are filled in", filled),
+        ("Taken:", changed),
+    ):
+        said += [f"{what} {', '.join(columns)}."] if columns else []
+    return said
 
 
 def _classes(agreement: Agreement) -> str:

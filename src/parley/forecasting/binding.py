@@ -33,7 +33,8 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
 
 def on_the_way(here: Landscape) -> Floats:
     """The start, half-way and the optimum [3, p]."""
-    return np.array([0.0, 0.5, 1.0])[:, None] * here.optimum
+    begin = here.begin
+    return begin + np.array([0.0, 0.5, 1.0])[:, None] * (here.optimum - begin)
 
 
 def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> str | None:
@@ -43,7 +44,7 @@ def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) 
     if not isinstance(pilot.source, Sample):
         return _typical_sentence(pilot, here, moments)
     if moments is None:
-        share = scaled_share(pilot, np.zeros((1, pilot.setup.parameters)))
+        share = scaled_share(pilot, here.begin[None])
         return f"the clip scales down {share:.1%} of the pilot's records" if share > RARELY else None
     share = scaled_share(pilot, on_the_way(here))
     if share > RARELY:

@@ -5,6 +5,7 @@ from parley.learning.averaged_subgradient import AveragedSubgradient
 from parley.learning.federated_averaging import FederatedAveraging
 from parley.learning.gradient_descent import GradientDescent
 from parley.learning.private_sgd import PrivateSGD
+from parley.learning.scales import Scales
 from parley.learning.sufficient_statistics import SufficientStatistics
 from parley.setup import Setup
 
@@ -14,6 +15,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "federated-averaging": FederatedAveraging,
     "sufficient-statistics": SufficientStatistics,
     "private-sgd": PrivateSGD,
+    "scales": Scales,
 }
 
 

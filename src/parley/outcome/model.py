@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
 from parley.data import Preparation, read_table
+from parley.data.two_classes import class_names
 from parley.errors import ModelError
 from parley.objectives import make
 from parley.terms import Model
@@ -56,7 +57,8 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
 
     def _positional_rows(self, X: Any) -> Floats:
         with discreet():
-            raw = validate_data(self, X, reset=False, dtype=np.float64)
+            finite: Any = "allow-nan" if any(e.fills for e in self.preparation_.encodings) else True
+            raw = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=finite)
         return self.preparation_.transform(raw)
 
     def save(self, path: str | Path) -> None:
@@ -73,6 +75,9 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             "model": p.model.model_dump(mode="json", exclude_none=True, exclude={"public", "public_sha256", "components"}),
             "features": list(p.features),
             "categories": {k: list(v) for k, v in p.categories.items()},
+            "columns": list(p.labels),
+            "fills": dict(p.fills),
+            "target_words": p.target_words,
             "target_bounds": [_number(v) for v in p.target_bounds],
             "target_centre": p.target_centre,
             "target_scale": p.target_scale,
@@ -96,7 +101,7 @@ class JointClassifier(ClassifierMixin, JointModel):  # type: ignore[misc]
 
     def _take(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Self:
         if not hasattr(self, "classes_"):
-            self.classes_ = np.array([0, 1])
+            self.classes_ = np.array(class_names(preparation.model, preparation.categories) or (0, 1))
         return super()._take(preparation, theta, terms_hash, released)
 
     def decision_function(self, X: Any) -> Floats:
@@ -186,6 +191,7 @@ def load_model(path: str | Path) -> JointModel:
             target_bounds=(float(low), float(high)),
             target_centre=float(content["target_centre"]),
             target_scale=float(content["target_scale"]),
+            fills={k: float(v) for k, v in content.get("fills", {}).items()},  # earlier files have none
             **arrays,  # type: ignore[arg-type]
         )
         theta = _array(content["theta"])

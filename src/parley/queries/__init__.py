@@ -4,6 +4,7 @@ from parley.queries.gradient import GradientQuery, GradientQuestion
 from parley.queries.minibatch import MinibatchQuery, MinibatchQuestion
 from parley.queries.query import Answer, Query
 from parley.queries.question import Context, Question, Tables
+from parley.queries.scales import ScalesQuery, ScalesQuestion
 from parley.queries.score import ScoreQuery, ScoreQuestion
 from parley.queries.statistics import StatisticsQuery, StatisticsQuestion
 from parley.queries.update import UpdateQuery, UpdateQuestion
@@ -18,6 +19,8 @@ __all__ = [
     "MinibatchQuestion",
     "Query",
     "Question",
+    "ScalesQuery",
+    "ScalesQuestion",
     "ScoreQuery",
     "ScoreQuestion",
     "StatisticsQuery",
@@ -29,5 +32,5 @@ __all__ = [
 
 KINDS: dict[str, type[Question]] = {
     question.asks.kind: question
-    for question in (GradientQuestion, MinibatchQuestion, UpdateQuestion, StatisticsQuestion, ScoreQuestion)
+    for question in (GradientQuestion, MinibatchQuestion, UpdateQuestion, StatisticsQuestion, ScoreQuestion, ScalesQuestion)
 }

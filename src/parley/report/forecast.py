@@ -1,6 +1,6 @@
 """A forecast and a plan, as tables and in words."""
 
-from parley.forecasting import Forecast, Proposal
+from parley.forecasting import Forecast, Proposal, Worth
 from parley.numerals import number
 
 METHODS = {
@@ -30,7 +30,29 @@ def details(result: Forecast) -> list[str]:
         said.append(f"half of all runs end between {number(low)} and {number(high)}")
     said.append(f"excess training cost {number(result.excess_cost.mean)}; by {METHODS[result.method]}")
     expected = ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in result.metrics.items() if value is not None)
-    return [*said, f"on the pilot's rows: {expected}"] if expected else said
+    said += [f"on the pilot's rows: {expected}"] if expected else []
+    said += [] if result.target_words is None else [result.target_words]
+    return said if result.coding is None else [*said, result.coding.words()]
+
+
+def baseline_line(worth: Worth) -> str:
+    """What a model costs for which nobody is asked, beside the joint one."""
+    zero, public = worth.baselines.zero, worth.baselines.public_sample
+    alone = "" if public is None else f", the public sample alone gives {number(public, 5)}"
+    return f"Expected test cost together {number(worth.together, 5)}; the zero model has {number(zero, 5)}{alone}."
+
+
+def verdict_lines(result: Forecast, file: str = "TERMS") -> list[str]:
+    """What speaks against these terms: a baseline that beats them, a plan that would be twice as good."""
+    said = []
+    below = result.worth.sentence()
+    if below is not None:
+        said.append(f"Not worth a budget: {below}. Ask parley plan for better terms, or for more owners or epsilon.")
+    if result.plan_gain is not None:
+        said.append(
+            f"A plan would come at least {number(result.plan_gain, 2)} times as near to the best model: parley plan {file}."
+        )
+    return said
 
 
 def owner_rows(result: Forecast) -> list[list[str]]:
@@ -75,7 +97,10 @@ def plan_advice(proposal: Proposal) -> str:
     lines += [f"horizon = {best.horizon}"] if best.batches is None else [f"batches = {best.batches}", f"epochs = {best.epochs}"]
     lines += [] if best.optimiser is None else [f'optimiser = "{best.optimiser}"']
     lines += [] if best.step is None else [f"step = {best.step:g}"]
-    lines += [] if best.local_steps is None else [f"local_steps = {best.local_steps}"]
+    for key in ("local_steps", "average", "decay", "momentum", "start"):
+        value = getattr(best, key)
+        lines += [] if value is None else [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"]
+    lines += [] if best.whitening is None else ["[model]", f'whitening = "{best.whitening}"']
     lines += ["[privacy]", f'mechanism = "{best.mechanism}"']
     lines += [] if best.clip is None else [f"clip = {best.clip:g}"]
     lines += [f"delta = {best.delta:g}"] if best.delta > 0 else []

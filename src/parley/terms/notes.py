@@ -1,0 +1,37 @@
+"""What a key means, in a few words: comments for terms that a command writes and a person reads."""
+
+from collections.abc import Mapping
+
+NOTES: Mapping[str, str] = {
+    "model.kind": "linear-regression: a number; logistic-regression: two classes; softmax-regression: several",
+    "model.target": "what is predicted",
+    "model.features": "what it is predicted from",
+    "model.positive": "counts as 1, every other name as 0",
+    "model.coding": "each name of a category is a column of 0 and 1",
+    "model.missing": "fill: the public median and a 0/1 column that says so; in a column of names, one more name",
+    "model.bounds": "private values are cut to these; from public knowledge, never from private rows",
+    "model.categories": "names that are told apart; any other is none of them. Never from private rows",
+    "model.centres": "taken from each value before it is scaled",
+    "model.scales": "one unit of each column",
+    "model.public": "a public sample: ranges, scales, categories, and what plans are judged on. Nobody's private rows",
+    "model.public_sha256": "so that all parties use the same one",
+    "model.intercept": "a constant beside the features",
+    "model.radius": "no parameter leaves the box |theta| <= radius",
+    "model.holdout": "share of each owner's rows kept for scoring: never learned from",
+    "model.regularisation": "weight of |theta|^2 / 2",
+    "learning.algorithm": "how answers become a model; parley plan compares",
+    "learning.horizon": "rounds: how often owners are asked; their budgets are spread over all of them",
+    "learning.step": "how far the learner moves on an answer",
+    "learning.learner": "who asks",
+    "privacy.mechanism": "laplace: no delta; gaussian: less noise over many rounds, with a delta",
+    "privacy.clip": "no record's gradient counts for more than this: what one person can do, and how loud the noise is",
+    "privacy.delta": "with which probability the promise of epsilon may fail; well below 1/records",
+    "privacy.person": "the column that tells people apart",
+    "privacy.records_per_person": "of each person so many rows count, and all of them are protected together",
+    "privacy.score_epsilon": "of every epsilon, for one released score of the finished model",
+    "privacy.scale_epsilon": "of every epsilon, for ranges and category names, asked with noise before anything is learned",
+    "privacy.noise": "shared: one noise for all, drawn by three hosts of whom none knows it",
+    "owners.records": "rows in the table: public, and checked",
+    "owners.epsilon": "what all answers together may tell about a person, at most; smaller = more private",
+    "owners.data": "for runs on one machine; left out of the terms' hash",
+}
