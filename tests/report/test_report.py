@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 
 from parley.errors import SettingError
+from parley.forecasting import Choice, Proposal
+from parley.forecasting.baselines import Baselines
 from parley.numerals import number, percent
 from parley.report import figures, game_figures
+from parley.report.forecast import plan_rows
 from parley.report.page import Section, page
+from samples import make_terms
 
 
 def test_the_fitness_path_shows_median_and_quartiles():
@@ -89,3 +93,15 @@ def test_a_crowd_is_drawn_whole_and_the_legend_says_how_many_are_alike():
     drawn = [line for line in left.lines if len(line.get_xdata()) == 50]
     assert len(drawn) == 40
     assert "32 more owners" in [text.get_text() for text in left.get_legend().get_texts()]
+
+
+def test_a_choice_without_a_forecast_is_shown_as_one():
+    """As written the run diverges: nothing can be compared with it, and nothing is divided by it."""
+    spent = {"algorithm": "gradient-descent", "mechanism": "laplace", "delta": 0.0, "horizon": 5, "step": 1.0, "clip": 1.0}
+    wild, good, worse = (
+        Choice(name, **spent, relative_fitness=psi) for name, psi in (("as written", np.inf), ("b", 0.1), ("c", np.inf))
+    )
+    terms = make_terms(100)
+    rows = plan_rows(Proposal((wild, good, worse), good, 1.0, terms, 1.0, Baselines(1.0, None)))
+    assert [row[-1] for row in rows[1:]] == ["no forecast", "better", "no forecast"]
+    assert wild.to_json()["relative_fitness"] is None

@@ -5,6 +5,7 @@ Whoever has public rows can fit them without any owner and at no privacy cost. A
 
 from dataclasses import dataclass
 
+from parley.forecasting.assumed import AssumedSample
 from parley.forecasting.pilot import Pilot
 from parley.forecasting.sources import Sample
 from parley.validate import Floats
@@ -45,9 +46,9 @@ def baselines(pilot: Pilot) -> Baselines:
 def public_sample_model(pilot: Pilot) -> PublicSampleModel | None:
     """The model that the pilot's rows alone give, its ridge chosen and its cost measured on rows held back (`learning.start.public_fit`).
 
-    None without rows, or where no ridge gives an optimum.
+    None without rows, where they are invented, or where no ridge gives an optimum.
     """
     fit = pilot.own_fit
-    if fit is None:
+    if fit is None or isinstance(pilot.source, AssumedSample):
         return None
     return PublicSampleModel(fit.theta, fit.ridge, fit.cost, fit.cost * pilot.setup.preparation.target_scale**2)

@@ -29,7 +29,7 @@ from parley.validate import LARGEST, printable
 NUMBER: Kind = "number"
 NAMES: Kind = "names"
 MOST_NAMES = 50  # that a column of names may have: with more it tells people apart rather than kinds of them
-RADIUS = 20.0
+RADIUS = 20.0  # of a box, where it takes one
 SCALE_SHARE = 0.2  # of epsilon, for scales where nothing public says how columns are spread
 WHO = re.compile(r"(^|[^a-z])(id|ids|uuid|guid|ssn|email|e-mail|name|surname|phone)$")  # columns that say who somebody is
 
@@ -123,7 +123,12 @@ def planned(made: Draft, seed: int = 0, progress: Progress = lambda done, total:
     terms = made.terms
     if terms.privacy.scale_epsilon is not None:
         return made
-    terms = terms.changed(privacy={"clip": _fitting_clip(terms)})
+    try:
+        clip = _fitting_clip(terms)
+    except (DataError, SettingError):  # its rows have no optimum without a box: classes that separate
+        terms = terms.changed(model={"radius": RADIUS})
+        clip = _fitting_clip(terms)
+    terms = terms.changed(privacy={"clip": clip})
     proposal = plan(terms, None, None, seed, progress)
     said = made.said
     if terms.model.public is None:
@@ -276,7 +281,7 @@ class _Known:
             content |= {"centres": {c: (low + high) / 2 for c, (low, high) in scaled.items()}}
             content |= {"scales": {c: float(f"{(high - low) / 4:.6g}") for c, (low, high) in scaled.items()}}
         content |= {"intercept": True} if kind == "linear-regression" else {}
-        return content | {"radius": RADIUS, "holdout": wishes.holdout}
+        return content | {"holdout": wishes.holdout}
 
     def _listed(self, column: str) -> tuple[str, ...]:
         """The names of a column that was said to hold names: as listed, else the public sample's."""

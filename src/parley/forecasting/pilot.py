@@ -161,7 +161,7 @@ class Pilot:
         if terms.learning.start != self.terms.learning.start:
             return _with(setup, source, self.apart)
         if isinstance(source, Sample) and terms.learning.facts.asks != "gradient":
-            source = Sample(source.design)
+            source = replace(source, towards=None)
         return Pilot(setup, source, make_algorithm(setup), self.apart, drawn)
 
     def others(self, rng: np.random.Generator, count: int) -> "list[Pilot]":
@@ -209,7 +209,7 @@ def open_pilot(terms: Terms, known: Table | Source | None = None) -> Pilot:
 
 def _with(setup: Setup, source: Source, apart: bool = False) -> Pilot:
     if isinstance(source, Sample):
-        source = Sample(source.design)
+        source = replace(source, towards=None)
     pilot = Pilot(setup, source, make_algorithm(setup), apart)
     if not pilot.questions:
         raise DataError("owners: expected at least one")

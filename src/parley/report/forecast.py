@@ -1,5 +1,7 @@
 """A forecast and a plan, as tables and in words."""
 
+import math
+
 from parley.forecasting import Forecast, Proposal, Worth
 from parley.numerals import number
 
@@ -79,11 +81,25 @@ def plan_rows(proposal: Proposal) -> list[list[str]]:
     written = proposal.choices[0].relative_fitness
     rows = [["choice", "rounds", "step", "clip", "ψ", "against as written"]]
     for choice in proposal.choices:
-        against = written / choice.relative_fitness if choice.relative_fitness > 0 else float("inf")
-        settings = [number(choice.step), number(choice.clip), number(choice.relative_fitness)]
-        said = f"{against:.3g} x better" if against >= 1 else f"{1 / against:.3g} x worse"
-        rows.append([choice.label, str(choice.horizon), *settings, said])
+        fitness = choice.relative_fitness if math.isfinite(choice.relative_fitness) else None
+        settings = [number(choice.step), number(choice.clip), number(fitness)]
+        rows.append([choice.label, str(choice.horizon), *settings, _against(written, choice.relative_fitness)])
     return rows
+
+
+def _against(written: float, fitness: float) -> str:
+    """How one relative fitness compares with that of the terms as written; infinite where there is none to forecast."""
+    if not math.isfinite(fitness):
+        return "no forecast"
+    if not math.isfinite(written) or not fitness > 0:
+        return "better"
+    return (
+        f"{written / fitness:.3g} x better"
+        if written >= fitness
+        else f"{fitness / written:.3g} x worse"
+        if written > 0
+        else "worse"
+    )
 
 
 def plan_advice(proposal: Proposal) -> str:
