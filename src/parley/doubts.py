@@ -6,6 +6,7 @@ They hold shares and ratios, never a record's value. No doubt does not mean no a
 
 import hashlib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ CUT = 0.1  # nor was one of which this share of the rows lies beyond it
 WIDE = 1000.0  # a range that spans this many times the table
 WEIGHT = 100.0  # how often a class may count more, or less, than once
 CLIP = 1e6  # how far the clip may lie from what records measure
+MOST_EPSILON = 20.0  # beyond, an epsilon is a number and no promise
 COPIES = 0.01  # share of rows that are copies of another row
 USUAL_DELTA = 1e-6  # at which noises are compared where the terms have none
 FAMILIAR = 0.05  # share of public rows that the private table holds once
@@ -153,6 +155,8 @@ def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     found = [
         doubt for column, seen in ranges(table, wanted, owner.name).items() if (doubt := range_doubt(column, *wanted[column], seen))
     ]
+    loud = budget_doubt(terms, [owner.name])
+    found += [] if loud is None else [loud]
     found += weight_doubts(terms.model.class_weight)
     found += class_doubts(agreement)
     found += clip_doubts(agreement)
@@ -176,6 +180,21 @@ def range_doubt(column: str, low: float, high: float, seen: Range) -> Doubt | No
         rest = f"wider than your table: {_times(agreed, own)} as wide. The noise covers what nobody here has; are the units right?"
         return Doubt(about, start + rest)
     return None
+
+
+def budget_doubt(terms: Terms, names: Sequence[str]) -> Doubt | None:
+    """Budgets of these owners at which an epsilon promises next to nothing."""
+    loud = {name: terms.promised_epsilon(name) for name in names if not terms.promised_epsilon(name) <= MOST_EPSILON}
+    if not loud:
+        return None
+    worst = max(loud, key=loud.__getitem__)
+    others = f" (and of {len(loud) - 1} more)" if len(loud) > 1 else ""
+    epsilon = number(float(loud[worst]))
+    return Doubt(
+        f"owners.{worst}.epsilon",
+        f"An epsilon of {epsilon} promises the people of {printable(worst)}{others} next to nothing: the answers may turn even odds about "
+        f"a person into e^{epsilon} to 1. Budgets that protect lie below 10.",
+    )
 
 
 def weight_doubts(class_weight: Any) -> list[Doubt]:

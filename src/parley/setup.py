@@ -281,12 +281,13 @@ def _stage(question: Question, rounds: Sequence[int], series: Series) -> Stage:
     return Stage(question, rounds, series)
 
 
-def resolve(terms: Terms, example: pd.DataFrame | None = None) -> Setup:
-    """The setup of these terms. `example` is consulted for its column names and kinds alone, and only where nothing public lists them."""
+def resolve(terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None) -> Setup:
+    """The setup of these terms. `example` is consulted for its column names and kinds alone, and only where nothing public lists them;
+    `redraw` is for forecasts (`data.fitting`)."""
     if terms.privacy.scale_epsilon is not None:
         raise TermsError(
             "privacy.scale_epsilon: these terms ask for scales before they learn; parley scales TERMS --write READY writes those "
             "to learn by"
         )
-    preparation, public = fit_preparation(terms, example)
+    preparation, public = fit_preparation(terms, example, redraw)
     return Setup(terms, preparation, public, objectives.make(terms.model), make_schedule(terms))

@@ -44,6 +44,12 @@ def run_command(
     save_own: Annotated[
         Path | None, typer.Option(metavar="FILE", help="An owner that learns: write its own refinement, which must never leave it.")
     ] = None,
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway", help="Spend budgets even on what is forecast to be worse than the zero model or the public sample's own."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Train one joint model by the terms: the same rounds as `parley train`, with each owner behind its own daemon.
@@ -62,6 +68,10 @@ def run_command(
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
     run = prepare_run(terms, kept, save)
     begin = run.begin(resume)
+    if not (resume or anyway):
+        from parley.forecasting import require_worth, worth
+
+        require_worth(worth(terms))
     federation, own = open_federation(run, begin, owners, deadline)
     if save_own is not None and own is None:
         federation.close()
@@ -202,7 +212,7 @@ def show(result: "Result", federation: "Federation", unheard: list[str]) -> None
     """The report of a deployed run."""
     from parley.cli.train import show_scores
     from parley.outcome.guarantee import guarantee, kind_of_run
-    from parley.report.training import remote_owner_rows
+    from parley.report.training import remote_owner_rows, void_line
 
     console.print(kind_of_run(result), style="italic")
     console.print()
@@ -211,6 +221,8 @@ def show(result: "Result", federation: "Federation", unheard: list[str]) -> None
     console.print(terminal_table(rows, result.terms.title or "Owners"))
     console.print()
     show_scores(result)
+    if (void := void_line(result)) is not None:
+        console.print(void, style="yellow")
     console.print(guarantee(result), style="dim")
     if result.terms.model.holdout > 0:
         sentence = "What the model is worth to it each owner finds out inside: parley score MODEL TERMS --owner NAME --data TABLE"

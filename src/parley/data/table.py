@@ -1,10 +1,11 @@
 """Reading tables and checking their cells. A message names column and row (the first row of data is 1), never a cell's value."""
 
-import csv
 import difflib
 import filecmp
+import re
+import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeAlias
@@ -40,18 +41,25 @@ def read_table(table: Table) -> pd.DataFrame:
     try:
         # Text cells, converted one by one later: guessing a column's type would let one cell change how all others are read.
         if path.suffix.lower() == ".csv":
-            return pd.read_csv(path, dtype=str, index_col=False, sep=_separator(path))
+            return _read_csv(path)
         return pd.read_parquet(path)
+    except pd.errors.ParserWarning:
+        raise DataError(f"{path}: some row has more cells than the line of names; expected one for every column") from None
     except Exception as error:  # pandas and pyarrow raise many kinds, and their texts may quote cells
         raise DataError(f"{path}: cannot be read as {path.suffix[1:]} ({type(error).__name__})") from None
 
 
+def _read_csv(path: Path) -> pd.DataFrame:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # cells without a column would be dropped with a shrug
+        return pd.read_csv(path, dtype=str, index_col=False, sep=_separator(path))
+
+
 def _separator(path: Path) -> str:
-    """Comma or semicolon, whichever cuts the line of names into more: names are public, so no record decides how others are read."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        head = file.readline()
-    columns = {sep: len(next(csv.reader([head], delimiter=sep), [])) for sep in ",;"}
-    return ";" if columns[";"] > columns[","] else ","
+    """Comma or semicolon, whichever the line of names has more of: names are public, so no record decides how others are read."""
+    with path.open(encoding="utf-8") as file:
+        head = re.sub('"[^"]*"', "", file.readline())  # what is quoted separates nothing
+    return ";" if head.count(";") > head.count(",") else ","
 
 
 def holds(table: Path, file: Path) -> bool:
@@ -63,6 +71,20 @@ def holds(table: Path, file: Path) -> bool:
     size = file.stat().st_size
     own = [table] if table.is_file() else [part for part in table.iterdir() if part.is_file()]
     return any(file.samefile(part) or (part.stat().st_size == size and filecmp.cmp(file, part, shallow=False)) for part in own)
+
+
+def same_table(tables: Mapping[str, Path]) -> tuple[str, str] | None:
+    """Two names of which one has the other's table: one file under two names, a copy to the byte, or one folder; None if there are none."""
+    alike: dict[object, list[tuple[str, Path]]] = {}
+    for name, table in tables.items():
+        if not table.exists():
+            continue
+        group = alike.setdefault(table.stat().st_size if table.is_file() else table.resolve(), [])
+        for other, known in group:
+            if known.is_dir() or filecmp.cmp(known, table, shallow=False):
+                return other, name
+        group.append((name, table))
+    return None
 
 
 def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
@@ -153,13 +175,13 @@ def codes(frame: Rows, column: str, categories: Sequence[str], name: str, gaps: 
 
 
 def _numbered(categories: Sequence[str]) -> dict[str, int]:
-    """The place of every name. True is called 1 in a column of truth values and True in a text file: both find what is listed."""
+    """The place of every name. Where nothing but truth values is listed, True is also true, and 1 as columns of truth values call it."""
     number = {category: code for code, category in enumerate(categories)}
-    for word, value in TRUTH.items():
-        for one, other in ((word, str(int(value))), (str(int(value)), word)):
-            if one in categories:
-                number.setdefault(other, number[one])
-    return number
+    if not {*categories} <= TRUTH.keys():
+        return number
+    places = {TRUTH[category]: code for category, code in reversed(number.items())}
+    words = {**TRUTH, "0": 0.0, "1": 1.0}
+    return {word: places[value] for word, value in words.items() if value in places} | number
 
 
 def names(frame: pd.DataFrame, column: str, name: str, gaps: bool = False) -> list[str]:

@@ -4,7 +4,7 @@ Released scales say how each column is spread and nothing of how columns go toge
 is drawn too: from one that explains next to nothing to one that explains nearly all. The interval is the hull of them.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -32,13 +32,13 @@ SENTENCE = (
 class AssumedSample(Sample):
     """Rows of independent columns with a relation of some strength, drawn by a seed."""
 
-    preparation: Preparation
+    preparation: Preparation = field(kw_only=True)
     coverage: ClassVar[str] = "any relation to the target"
 
     @classmethod
     def of(cls, setup: Setup) -> "AssumedSample":
         """The rows that the terms' own scales suggest."""
-        return cls(_draw(setup.preparation, USUAL, 0).for_studies(), setup.preparation)
+        return cls(_draw(setup.preparation, USUAL, 0).for_studies(), preparation=setup.preparation)
 
     def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
         return min(forecast, float(others.min())), max(forecast, float(others.max()))
@@ -51,7 +51,7 @@ class AssumedSample(Sample):
         """Every strength, a few relations of each."""
         seeds = rng.integers(2**31, size=max(1, min(count // len(STRENGTHS), 4))).tolist()
         drawn = [_draw(self.preparation, strength, seed) for strength in STRENGTHS for seed in seeds]
-        return [AssumedSample(design.for_studies(), self.preparation) for design in drawn]
+        return [AssumedSample(design.for_studies(), preparation=self.preparation) for design in drawn]
 
 
 def _draw(preparation: Preparation, strength: float, seed: int) -> Design:

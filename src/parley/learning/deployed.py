@@ -17,6 +17,7 @@ from parley.exchange import Exchange
 from parley.learning.algorithm import Algorithm, Asker, State, run
 from parley.learning.algorithms import make_algorithm
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
+from parley.learning.start import starting_point
 from parley.ledger.account import Head
 from parley.outcome.model import make_model
 from parley.outcome.result import OwnerOutcome, Result, make_result
@@ -57,7 +58,7 @@ class DeployedRun:
     @property
     def start(self) -> State:
         """The state before the first round."""
-        return self.algorithm.start(self.setup.objective.start(self.setup.preparation))
+        return self.algorithm.start(starting_point(self.setup))
 
     def begin(self, resume: bool) -> Checkpoint:
         """Where to begin: at the start, or where the checkpoint stands."""
@@ -86,11 +87,13 @@ class KeptRun:
     def __init__(self, deployed: DeployedRun, peers: Peers, begin: Checkpoint) -> None:
         self._deployed, self._peers, self._begin = deployed, peers, begin
         self.used = Counter(begin.answers)  # how many answers of each owner went into the state
+        self.void: list[int] = []  # rounds that brought no step
 
     def rounds(self, progress: Callable[[State], None]) -> State:
         """All rounds from where it begins."""
 
         def after_round(state: State, answers: Sequence[Answer]) -> None:
+            self.void += [] if answers else [state.round - 1]
             self.used.update(name for answer in answers for name in answer.owners)
             self._store(state)
             progress(state)
@@ -162,6 +165,7 @@ def learn(
         safe_noise=None,
         released=True,
         by_word=True,
+        void_rounds=kept.void,
         seconds=time.perf_counter() - began,
     )
     return result, unheard

@@ -40,7 +40,7 @@ class SufficientStatistics(Algorithm):
         return cls(setup.objective, setup.terms.learning.horizon, setup.terms.model.radius, setup.norm, variance**0.5)
 
     def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        width = len(origin)
+        width = origin.shape[-1]
         return State(1, np.broadcast_to(origin, (*worlds, width)), {"moments": np.zeros((*worlds, moments_length(width)))})
 
     def query(self, state: State, asker: Asker) -> StatisticsQuery:
@@ -52,9 +52,10 @@ class SufficientStatistics(Algorithm):
         values, vectors = np.linalg.eigh(moments[..., :width, :width])
         clear = 2 * self.deviation * np.sqrt(width) / (1.0 if self.norm == "l1" else np.sqrt(2))
         lift = np.maximum(0.0, clear - values[..., :1])
-        solved = np.einsum("...ji,...j->...i", vectors, moments[..., :width, width]) / (
-            values + lift + self.objective.regularisation / 2
-        )
+        bend = values + lift + self.objective.regularisation / 2
+        along = np.einsum("...ji,...j->...i", vectors, moments[..., :width, width])
+        # Without noise a column that never varies bends nothing: no parameter of it matters.
+        solved = np.divide(along, bend, out=np.zeros_like(along), where=bend > 1e-13 * bend[..., -1:])
         theta = np.einsum("...ij,...j->...i", vectors, solved)
         return State(state.round + 1, self.project(theta), {"moments": combined})
 

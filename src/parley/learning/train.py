@@ -18,6 +18,8 @@ from parley.exchange.sums import StudiedSum
 from parley.hosting.sums import HostedSum
 from parley.learning.algorithm import Asker, State, run
 from parley.learning.algorithms import make_algorithm
+from parley.learning.owners import require_own_tables
+from parley.learning.start import starting_point
 from parley.ledger import Ledger
 from parley.outcome.result import OwnerOutcome, Result, make_result
 from parley.outcome.scores import ask_scores
@@ -67,12 +69,16 @@ def train(
     algorithm, aggregation = make_algorithm(setup), aggregation_of(terms)
     study = Study(agreements) if measure and not release else None
 
+    void: list[int] = []
+
     def after_round(state: State, answers: Sequence[Answer]) -> None:
+        if not answers:
+            void.append(state.round - 1)
         if study is not None and (whole_path or state.round > algorithm.horizon):
             study.record(algorithm.model(state))
         progress(state.round - 1, terms.learning.horizon)
 
-    start = algorithm.start(setup.objective.start(setup.preparation), worlds)
+    start = algorithm.start(starting_point(setup), worlds)
     with exchange_with(setup, parties, seed) as exchange:
         final = run(algorithm, exchange, aggregation, Asker.of(setup), start, after_round)
         scores = ask_scores(setup, aggregation, exchange, algorithm.model(final))
@@ -87,6 +93,7 @@ def train(
         scores=scores,
         safe_noise=all(party.noise.safe for party in parties),
         released=release,
+        void_rounds=void,
         seconds=time.perf_counter() - began,
     )
 
@@ -126,6 +133,7 @@ def gather(
 ) -> tuple[list[Owner], list[Agreement], tuple[int, ...]]:
     """Who answers (rehearsing copies in a study), by which agreement, for how many parallel runs."""
     replicates = whole(replicates, "replicates")
+    require_own_tables(terms, {owner.name: owner.source for owner in owners})
     if seed is not None:
         whole(seed, "seed", least=0)
     if not any(owner.releases for owner in owners):

@@ -95,6 +95,8 @@ class Terms(Section):
                 "privacy.clip|expected a number, or model.radius together with bounds of every column: without either "
                 "nothing limits what one record can do"
             )
+        if learning.start == "public" and self.model.public is None:
+            raise ValueError("learning.start|expected model.public beside it: the sample whose best fit training starts from")
         for owner in self.owners:
             if training_records(owner.records, self.model.holdout) < 1:
                 raise ValueError(f"model.holdout|expected a share that leaves {owner.name!r} at least one training record")
@@ -233,7 +235,7 @@ class Terms(Section):
         try:
             return cls.model_validate(content)
         except pydantic.ValidationError as error:
-            raise TermsError(f"{source}: " + "; ".join(dict.fromkeys(explain(e, cls) for e in error.errors()))) from None
+            raise TermsError(f"{source}: " + "; ".join(dict.fromkeys(explain(e, cls, content) for e in error.errors()))) from None
 
     def changed(
         self,

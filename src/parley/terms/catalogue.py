@@ -27,8 +27,9 @@ class AlgorithmFacts:
 
     `samples`: a round asks a batch of the records, `batches` of which make an epoch. `solves`: one answer of everybody is enough, so there
     is one round and no step, and the task must be a number. `walks`: owners take `local_steps` of their own, within a box, on a smooth
-    loss. `unit_step`: the power of T by which the step of the first round is shorter than the terms' `step`. `surveys`: nothing is learned;
-    two rounds ask how the columns' values are spread.
+    loss. `unit_step`: the power of T by which the step of the first round is shorter than the terms' `step`. `average`: which iterates make
+    the model where the terms do not say; None: they cannot. `surveys`: nothing is learned; two rounds ask how the columns' values are
+    spread.
     """
 
     asks: str
@@ -37,6 +38,7 @@ class AlgorithmFacts:
     samples: bool = False
     unit_step: int = 0
     surveys: bool = False
+    average: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,8 @@ MODELS = {
 }
 
 ALGORITHMS = {
-    "averaged-subgradient": AlgorithmFacts("gradient"),
-    "gradient-descent": AlgorithmFacts("gradient", unit_step=2),
+    "averaged-subgradient": AlgorithmFacts("gradient", average="all"),
+    "gradient-descent": AlgorithmFacts("gradient", unit_step=2, average="last"),
     "federated-averaging": AlgorithmFacts("update", walks=True),
     "sufficient-statistics": AlgorithmFacts("statistics", solves=True),
     "private-sgd": AlgorithmFacts("minibatch", samples=True),

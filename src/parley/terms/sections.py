@@ -90,6 +90,7 @@ class Model(Section):
     public: str | None = None
     public_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     components: Count | None = None
+    whitening: Literal["public"] | None = None
     holdout: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
     intercept: Annotated[bool, Field(strict=True)] | None = None
 
@@ -157,6 +158,8 @@ class Model(Section):
             raise ValueError("components|expected a `public` sample beside it: PCA never touches private data")
         self._can_read()
         self._can_scale()
+        if self.whitening is not None and (self.public is None or self.components is not None):
+            raise ValueError("whitening|expected a `public` sample beside it, whose second moments it takes, and no `components`")
         return self
 
     def _can_scale(self) -> None:
@@ -208,6 +211,10 @@ class Learning(Section):
     sampling: Literal["partition", "poisson"] | None = None
     optimiser: Literal["plain", "momentum", "adam"] | None = None
     batch_seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] | None = None
+    average: Literal["last", "tail", "all"] | None = None  # None: the algorithm's own
+    decay: Annotated[float, Field(ge=0, le=1, strict=True)] | None = None  # None: the algorithm's own
+    momentum: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = None
+    start: Literal["zero", "public"] | None = None  # None: zero
     step: Positive | Literal["auto"] = "auto"
     learner: Name = "learner"
     participation: Share | None = None
@@ -234,8 +241,9 @@ class Learning(Section):
     def _usual(cls, content: Any) -> Any:
         if not isinstance(content, dict):
             return content
-        facts = ALGORITHMS.get(content.get("algorithm", ""), AlgorithmFacts("gradient"))
-        kept = {key: value for key, value in content.items() if (key, value) != ("batch", "full")}  # what older files say
+        facts = ALGORITHMS.get(content.get("algorithm", "averaged-subgradient"), AlgorithmFacts("gradient"))
+        said = {("batch", "full"), ("start", "zero"), ("average", facts.average)}  # what older files say, and what need not be said
+        kept = {key: value for key, value in content.items() if not isinstance(value, str) or (key, value) not in said}
         if facts.solves:
             return {"horizon": 1, **kept}
         if facts.surveys:
@@ -255,6 +263,13 @@ class Learning(Section):
         if self.local_steps is not None and not self.facts.walks:
             raise ValueError("local_steps|expected only with algorithm = 'federated-averaging': other algorithms ask for gradients")
         self._can_batch()
+        if self.average is not None and self.facts.average is None:
+            raise ValueError("average|expected only with 'gradient-descent' or 'averaged-subgradient'")
+        for key in ("decay", "momentum"):
+            if getattr(self, key) is not None and self.algorithm != "gradient-descent":
+                raise ValueError(f"{key}|expected only with algorithm = 'gradient-descent'")
+        if self.start is not None and self.facts.solves:
+            raise ValueError("start|expected none: statistics are solved, not stepped towards")
         if self.participation_seed is not None and self.participation is None:
             raise ValueError("participation_seed|expected only beside participation, whose draw it decides")
         return self
