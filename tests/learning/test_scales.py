@@ -187,7 +187,9 @@ def test_one_noise_for_all_covers_the_scales(tables):
 
 
 def test_budgets_are_split_exactly_and_never_grow():
-    for epsilon, part in ((1.0, 0.1), (0.3, 0.1), (1.1, 0.7), (0.123456789012345, 0.1), (3.3, 1.1)):
+    rng = np.random.default_rng(0)
+    long = zip(rng.uniform(1, 1000, 20).tolist(), rng.uniform(0, 1e-3, 20).tolist(), strict=True)  # more digits than a float has
+    for epsilon, part in ((1.0, 0.1), (0.3, 0.1), (1.1, 0.7), (3.3, 1.1), *long):
         agreed = terms(epsilon=epsilon, scale_epsilon=part)
         ready, asked = ready_terms(agreed, {}), scales_agreement(agreed)
         left = Fraction(str(ready.owner("a").epsilon)) + Fraction(str(asked.owner("a").epsilon))

@@ -125,6 +125,15 @@ def test_an_answer_is_as_long_whatever_it_holds_and_has_the_largest_names_in_alp
     assert np.abs(answer[WIDTH + 2 :]).max() < 1e-3  # nothing but noise in a column whose names were not asked
 
 
+def test_as_many_names_as_rows_are_no_candidates():
+    stability = made("laplace", person=1, columns=2)
+    ids = {f"id {k}": 1 for k in range(RECORDS)}
+    every = dataclasses.replace(stability, threshold=-math.inf)  # which would let every candidate out
+    answer = every.release(NamedCounts(np.zeros(2 * WIDTH), stability.sensitivity, "l1", (ids, {"x": RECORDS})), FastNoise(0))
+    assert released(answer[:WIDTH]) == {}
+    assert list(released(answer[WIDTH:])) == ["x"]
+
+
 def test_where_no_threshold_can_hold_no_name_leaves():
     for stability in (
         made("laplace", records=2),

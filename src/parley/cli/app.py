@@ -75,7 +75,7 @@ PARTS = {
     "scales": Part(
         "scales",
         "scales_command",
-        "No public sample: ask the owners, with noise and debited, how their columns are spread, and write terms with it.",
+        "Ask the owners how their columns are spread, with noise, debited: for terms without a public sample.",
         reads_terms=True,
     ),
     "train": Part("train", "train_command", "Train one joint model by the terms, on this machine.", reads_terms=True),

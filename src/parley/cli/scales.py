@@ -47,7 +47,7 @@ def scales_command(
     seed: Annotated[int | None, typer.Option(help="Of a simulation's noise.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Ask the owners how their columns are spread, with noise: for terms without a public sample.
+    """Ask the owners how their columns are spread, with noise, debited: for terms without a public sample.
 
     It costs each owner privacy.scale_epsilon of its epsilon. Two rounds count rows on coarse grids; bounds, centres and scales follow from
     the noisy counts, and names that many rows hold come out where the terms have a delta. READY has them, and the rest of the budgets.

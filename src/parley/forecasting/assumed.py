@@ -90,12 +90,13 @@ def _features(preparation: Preparation, rows: int, rng: np.random.Generator) -> 
     for encoding in preparation.encodings:
         gaps = rng.random(rows) < (GAPS if encoding.fills else 0.0)
         if encoding.names is not None and encoding.one_hot:
-            place = np.where(gaps, len(encoding.names) + 1, rng.integers(len(encoding.names) + 1, size=rows))
-            columns += encoding.columns(place.astype(float))
+            held = np.where(gaps, len(encoding.names) + 1, rng.integers(len(encoding.names) + 1, size=rows))
+            columns += encoding.columns(held.astype(float))
             continue
         scaled = encoding.column in preparation.model.scales
-        ends = low[len(columns)], high[len(columns)]
-        if not scaled and not np.isfinite(ends).all():
+        place = len(columns)
+        ends = low[place], high[place]
+        if not scaled and not np.isfinite([preparation.low[place], preparation.high[place]]).all():
             raise DataError(
                 f"model.scales.{encoding.column}: without a public sample a forecast needs the scale of every column (parley scales), "
                 "or a pilot"

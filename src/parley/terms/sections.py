@@ -241,7 +241,7 @@ class Learning(Section):
     def _usual(cls, content: Any) -> Any:
         if not isinstance(content, dict):
             return content
-        facts = ALGORITHMS.get(content.get("algorithm", ""), AlgorithmFacts("gradient"))
+        facts = ALGORITHMS.get(content.get("algorithm", "averaged-subgradient"), AlgorithmFacts("gradient"))
         said = {("batch", "full"), ("start", "zero"), ("average", facts.average)}  # what older files say, and what need not be said
         kept = {key: value for key, value in content.items() if not isinstance(value, str) or (key, value) not in said}
         if facts.solves:
