@@ -17,7 +17,6 @@ Needs lendingclub.parquet, and for the second part adult.parquet and sba_loans.p
 """
 
 import argparse
-import os
 import tempfile
 import time
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from common import books
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from sklearn.linear_model import RidgeCV
@@ -39,7 +39,6 @@ from parley.outcome import alone
 from parley.report.figures import ALONE, GRID, INK, LIMIT, MUTED, TOGETHER
 from parley.validate import Floats
 
-DATA = Path(os.environ.get("PARLEY_DATA", Path(__file__).parents[2] / "shared" / "data"))
 DELTA, PUBLIC = 1e-6, 3000
 EACH, ONE = KINDS = ("each-owner", "shared")
 SHAPES = ((100, 100, 200), (60, 250, 250), (30, 500, 500))  # owners, rows to learn from, rows held out
@@ -255,13 +254,11 @@ def planner(markets: Sequence[Market], replicates: int) -> None:
 
 
 def loans(scratch: Path) -> Market:
-    """Interest rates from ten numbers that are known when a loan is asked for: neither the grade nor the instalment, which give it away."""
+    """Interest rates from ten numbers; states are known up to 2011."""
     features = (
         "loan_amnt", "term", "emp_length", "annual_inc", "dti", "inq_last_6mths", "open_acc", "revol_bal", "revol_util", "total_acc",
     )  # fmt: skip
-    book = pd.read_parquet(DATA / "lendingclub.parquet")
-    book = book[book["source"] == 0].rename(columns={"addr_state": "state"})  # the part whose states are known
-    return market("loans", book, "linear-regression", features, "int_rate", scratch, ["state"])
+    return market(books.loans(), features, scratch, ["state"])
 
 
 def adult(scratch: Path) -> Market:
@@ -270,7 +267,7 @@ def adult(scratch: Path) -> Market:
         "age", "workclass", "education_num", "marital_status", "occupation", "relationship", "race", "sex", "capital_gain",
         "capital_loss", "hours_per_week",
     )  # fmt: skip
-    return market("adult", pd.read_parquet(DATA / "adult.parquet"), "logistic-regression", features, "income", scratch)
+    return market(books.adult(), features, scratch)
 
 
 def sba(scratch: Path) -> Market:
@@ -278,24 +275,23 @@ def sba(scratch: Path) -> Market:
     features = (
         "Term", "NoEmp", "NewExist", "CreateJob", "RetainedJob", "UrbanRural", "DisbursementGross", "GrAppv", "SBA_Appv", "ApprovalFY",
     )  # fmt: skip
-    book = pd.read_parquet(DATA / "sba_loans.parquet", columns=[*features, "Default"])
-    return market("SBA", book[book["Default"].notna()], "logistic-regression", features, "Default", scratch)
+    return market(books.sba(), features, scratch)
 
 
-def market(
-    name: str, book: pd.DataFrame, kind: str, features: Sequence[str], target: str, scratch: Path, more: Sequence[str] = ()
-) -> Market:
+def market(book: books.Book, features: Sequence[str], scratch: Path, more: Sequence[str] = ()) -> Market:
     """The book shuffled and cut into a public sample and the rest; names become places in the alphabet, missing cells a constant."""
-    book = book[[*features, target, *more]].copy()
-    for column in (*features, target):
-        cells = book[column].cat.codes if isinstance(book[column].dtype, pd.CategoricalDtype) else book[column]
-        book[column] = cells.astype(np.float64).fillna(0.0)
-    book = book.iloc[np.random.default_rng(0).permutation(len(book))].reset_index(drop=True)
-    public = book.iloc[:PUBLIC]
-    public.to_parquet(scratch / f"{name}.parquet")
+    table = book.shuffled(0).integers(features, more)
+    public = table.iloc[:PUBLIC]
+    public.to_parquet(scratch / f"{book.name}.parquet")
     ends = {column: [float(q) for q in public[column].quantile([0.01, 0.99])] for column in features}
-    model = {"kind": kind, "target": target, "features": list(features), "public": str(scratch / f"{name}.parquet"), "bounds": ends}
-    return Market(name, book.iloc[PUBLIC:], {**model, "intercept": True})
+    model = {
+        "kind": book.kind,
+        "target": book.target,
+        "features": list(features),
+        "public": str(scratch / f"{book.name}.parquet"),
+        "bounds": ends,
+    }
+    return Market(book.name, table.iloc[PUBLIC:], {**model, "intercept": True})
 
 
 def picture(cells: dict[tuple[object, ...], Cell], shapes: Sequence[tuple[int, int, int]]) -> Figure:

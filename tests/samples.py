@@ -47,6 +47,20 @@ def class_table(n: int, seed: int = 0, features: int = 3) -> pd.DataFrame:
     return pd.DataFrame(X, columns=[f"x{j}" for j in range(features)]).assign(y=y)
 
 
+def patients(rows, seed, where):
+    """A table as it is exported: numbers, names, gaps, people, and a target of names."""
+    rng = np.random.default_rng(seed)
+    age, income = rng.normal(50, 12, rows).round(1), np.exp(rng.normal(10, 0.5, rows)).round()
+    job, smoker = rng.choice(["nurse", "clerk", "baker"], rows, p=[0.5, 0.3, 0.2]), rng.choice(["yes", "no"], rows)
+    score = 0.08 * (age - 50) + 1.6 * (smoker == "yes") - 1.2 + 1.2 * (job == "baker") - 0.5 * (income / 22_000 - 1)
+    outcome = np.where(rng.logistic(size=rows) < score, "diseased", "healthy")
+    people = [f"P-{where}-{place}" for place in range(rows)]
+    table = pd.DataFrame({"patient_id": people, "age": age, "income": income, "job": job, "smoker": smoker, "outcome": outcome})
+    table.loc[rng.random(rows) < 0.07, "income"] = np.nan
+    table.loc[rng.random(rows) < 0.05, "job"] = np.nan
+    return table
+
+
 IRIS = {"sepal length": [4.0, 8.0], "sepal width": [2.0, 4.5], "petal length": [1.0, 7.0], "petal width": [0.0, 2.5]}  # its bounds
 SPECIES = ["setosa", "versicolor", "virginica"]
 

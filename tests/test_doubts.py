@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.data.ranges import Range, ranges
-from parley.doubts import doubts, figures
+from parley.doubts import budget_doubt, doubts, figures
 from parley.promise import promise
 from samples import BOUNDS, class_table, make_terms, regression_table
 
@@ -161,3 +161,14 @@ def test_accept_shows_doubts_and_says_all_of_it_as_json(tmp_path):
     assert "ε = 1.001" in words  # never rounded down
     assert "98765" not in accepted.output
     assert "98,765" not in accepted.output
+
+
+def test_a_budget_that_promises_nothing_is_doubted(tmp_path):
+    owner = owner_of(tmp_path, regression_table(300))
+    assert "owners.a.epsilon" in doubted(owner, make_terms(300, epsilon=1e5))
+    assert "owners.a.epsilon" not in doubted(owner, make_terms(300, epsilon=8.0))
+    many = budget_doubt(make_terms(300, 200, epsilon=1e5), ["a", "b"])
+    assert many is not None
+    assert "(and of 1 more)" in many.sentence
+    said = parley.forecast(make_terms(300, epsilon=1e5), regression_table(500, seed=3)).warnings
+    assert any("next to nothing" in warning for warning in said)

@@ -114,10 +114,10 @@ def test_hash_depends_on_everything_agreed(old, new):
         ),
         ('mechanism = "laplace"', 'mechanism = "gaussian"', "privacy.delta: expected a number above 0"),
         ('kind = "linear-svm"', 'kind = "tree"', "model.kind = 'tree': expected 'linear-regression'"),
-        ("epsilon = 1.0", "epsilon = 0", "owners.1.epsilon = 0: expected a number > 0"),
-        ("epsilon = 1.0", "epsilom = 1.0", "owners.1.epsilom: unknown key; did you mean 'epsilon'?"),
-        ("epsilon = 1.0", "", "owners.1.epsilon: missing; this key is needed"),
-        ("epsilon = 1.0", "epsilon = true", "owners.1.epsilon = True: expected a number"),
+        ("epsilon = 1.0", "epsilon = 0", "owners.bank-a.epsilon = 0: expected a number > 0"),
+        ("epsilon = 1.0", "epsilom = 1.0", "owners.bank-a.epsilom: unknown key; did you mean 'epsilon'?"),
+        ("epsilon = 1.0", "", "owners.bank-a.epsilon: missing; this key is needed"),
+        ("epsilon = 1.0", "epsilon = true", "owners.bank-a.epsilon = True: expected a number"),
         ("loan_amnt = [0, 40000]", "loan_amnt = [5, 5]", "model.bounds.loan_amnt: expected [low, high] with low < high"),
         ('features = ["loan_amnt", "annual_inc", "dti"]', 'features = ["int_rate"]', "model.features: expected columns other than"),
         ('public = "public_loans.csv"', "", "model.components: expected a `public` sample"),
@@ -219,3 +219,13 @@ def test_a_score_takes_its_part_of_every_epsilon_exactly():
 def test_a_score_that_cannot_be_is_refused(overrides, words):
     with pytest.raises(TermsError, match=words.replace(".", r"\.")):
         scored(100, 40, **overrides)
+
+
+def test_a_mistake_in_an_owners_part_is_told_by_its_name():
+    content = make_terms(100, 50, 70).model_dump(mode="json")
+    content["owners"][2]["records"] = 0
+    with pytest.raises(TermsError, match=r"owners\.c\.records = 0"):
+        Terms.from_dict(content)
+    content["owners"][0]["name"] = "c"  # two of that name: the place tells them apart
+    with pytest.raises(TermsError, match=r"owners\.3\.records = 0"):
+        Terms.from_dict(content)

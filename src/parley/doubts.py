@@ -6,6 +6,7 @@ They hold shares and ratios, never a record's value. No doubt does not mean no a
 
 import hashlib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from numpy.typing import NDArray
 
 from parley.custody import Doubt, role_doubts
 from parley.data import Design
+from parley.data.cell_table import CellPreparation
 from parley.data.ranges import Range, ranges
 from parley.data.table import keep_per_person
+from parley.mechanisms.stability import Stability
 from parley.numerals import number, percent
 from parley.owner import Agreement, Owner
 from parley.queries.question import limited
@@ -30,6 +33,7 @@ CUT = 0.1  # nor was one of which this share of the rows lies beyond it
 WIDE = 1000.0  # a range that spans this many times the table
 WEIGHT = 100.0  # how often a class may count more, or less, than once
 CLIP = 1e6  # how far the clip may lie from what records measure
+MOST_EPSILON = 20.0  # beyond, an epsilon is a number and no promise
 COPIES = 0.01  # share of rows that are copies of another row
 USUAL_DELTA = 1e-6  # at which noises are compared where the terms have none
 FAMILIAR = 0.05  # share of public rows that the private table holds once
@@ -39,7 +43,16 @@ PEOPLE = re.compile(r"(^|_)(id|ids|ssn|person|people|customer|client|patient|mem
 def figures(agreement: Agreement) -> dict[str, Any]:
     """What limits a record, as numbers; None where nothing does."""
     terms, preparation, training = agreement.setup.terms, agreement.setup.preparation, agreement.part.training
-    mechanism, bound = training.series.mechanism, limited(training.question.bound)
+    mechanism = training.series.mechanism
+    if terms.learning.facts.surveys:
+        names_from = mechanism.threshold if isinstance(mechanism, Stability) else None
+        return {
+            "sensitivity": mechanism.sensitivity,
+            "noise_scale": mechanism.noise_scale,
+            "columns": list(_asked(agreement)),
+            "names_from": names_from if names_from is None or names_from < 1 else None,
+        }
+    bound = limited(training.question.bound)
     return {
         "clip": terms.privacy.clip,
         "record_bound": bound.value,
@@ -58,6 +71,8 @@ def figures(agreement: Agreement) -> dict[str, Any]:
 def sentences(agreement: Agreement) -> list[str]:
     """The same in words."""
     found, terms = figures(agreement), agreement.setup.terms
+    if terms.learning.facts.surveys:
+        return [_survey_words(found, terms.owner(agreement.part.name).records)]
     by = "privacy.clip" if found["clips"] else "the ranges below"
     clip = "none" if found["clip"] is None else number(found["clip"])
     weights = ", ".join(f"{number(weight)} for class {name}" for name, weight in sorted(found["class_weight"].items()))
@@ -76,6 +91,24 @@ def sentences(agreement: Agreement) -> list[str]:
             f"Public sample: {name}, SHA-256 {found['public_sha256']}. It sets ranges and scales; nobody's private rows belong in it."
         )
     return said
+
+
+def _survey_words(found: dict[str, Any], records: int) -> str:
+    """What limits a record where rows are only counted."""
+    names = (
+        "Names never leave"
+        if found["names_from"] is None
+        else f"A name leaves only if more than about {number(found['names_from'] * records, 3)} rows hold it"
+    )
+    return (
+        f"What one record counts at most: once in each of {len(found['columns'])} columns. A person moves an answer by at most "
+        f"{number(found['sensitivity'])}; the noise has scale {number(found['noise_scale'])}. {names}."
+    )
+
+
+def _asked(agreement: Agreement) -> tuple[str, ...]:
+    preparation = agreement.setup.preparation
+    return preparation.asked if isinstance(preparation, CellPreparation) else ()
 
 
 def noise_choice(setup: Setup, name: str) -> str | None:
@@ -116,10 +149,14 @@ def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     table, terms = owner.table, agreement.setup.terms
     if isinstance(table, pd.DataFrame) and terms.privacy.person is not None:
         table = keep_per_person(table, terms.privacy.person, terms.privacy.records_per_person, owner.name)
+    if terms.learning.facts.surveys:
+        return [*role_doubts(terms), *(person_doubts(table, terms) if isinstance(table, pd.DataFrame) else [])]
     wanted = {c: r for c, r in agreed_ranges(agreement).items() if c not in agreement.setup.preparation.categories}
     found = [
         doubt for column, seen in ranges(table, wanted, owner.name).items() if (doubt := range_doubt(column, *wanted[column], seen))
     ]
+    loud = budget_doubt(terms, [owner.name])
+    found += [] if loud is None else [loud]
     found += weight_doubts(terms.model.class_weight)
     found += class_doubts(agreement)
     found += clip_doubts(agreement)
@@ -143,6 +180,21 @@ def range_doubt(column: str, low: float, high: float, seen: Range) -> Doubt | No
         rest = f"wider than your table: {_times(agreed, own)} as wide. The noise covers what nobody here has; are the units right?"
         return Doubt(about, start + rest)
     return None
+
+
+def budget_doubt(terms: Terms, names: Sequence[str]) -> Doubt | None:
+    """Budgets of these owners at which an epsilon promises next to nothing."""
+    loud = {name: terms.promised_epsilon(name) for name in names if not terms.promised_epsilon(name) <= MOST_EPSILON}
+    if not loud:
+        return None
+    worst = max(loud, key=loud.__getitem__)
+    others = f" (and of {len(loud) - 1} more)" if len(loud) > 1 else ""
+    epsilon = number(float(loud[worst]))
+    return Doubt(
+        f"owners.{worst}.epsilon",
+        f"An epsilon of {epsilon} promises the people of {printable(worst)}{others} next to nothing: the answers may turn even odds about "
+        f"a person into e^{epsilon} to 1. Budgets that protect lie below 10.",
+    )
 
 
 def weight_doubts(class_weight: Any) -> list[Doubt]:

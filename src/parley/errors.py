@@ -35,6 +35,10 @@ class GuaranteeError(ParleyError):
     """The call would have made a privacy guarantee untrue, so nothing was done."""
 
 
+class BelowBaselineError(ParleyError):
+    """The joint model is forecast to be worse than one for which nobody is asked; nothing was spent."""
+
+
 class LedgerError(ParleyError):
     """The ledger cannot be opened, read or written; nothing was released."""
 

@@ -260,9 +260,10 @@ def reservation(terms: Terms, name: str, schedule: Schedule | None = None) -> Re
 
 def _rho(terms: Terms, name: str, answers: int) -> Fraction | None:
     """What training and score cost together as zCDP (`setup.Part` has their noise), with a margin; None if the mechanism has none, or hosts
-    draw the noise: of finitely many bits, so that some of its delta is the probability that it fails. It knows no secret draws either."""
+    draw the noise: of finitely many bits, so that some of its delta is the probability that it fails, as that of names is. It knows no
+    secret draws either."""
     privacy = terms.privacy
-    if terms.shared or terms.learning.poisson:
+    if terms.shared or terms.learning.poisson or (terms.learning.facts.surveys and privacy.delta > 0):
         return None
     kappa, delta = privacy.shared_records, Fraction(str(privacy.delta))
     training = series_rho(privacy.mechanism, terms.training_epsilon(name), delta, answers, kappa)

@@ -2,6 +2,7 @@
 
 from parley.accounting.meaning import approximate_posterior, posterior_bounds
 from parley.custody import words
+from parley.data.cell_table import CellPreparation
 from parley.doubts import sentences
 from parley.errors import SettingError, UnknownTerms
 from parley.ledger import Ledger
@@ -28,8 +29,7 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
     return [
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
         f"Learner: {learner}. Who may ask: the {callers}{'; relays on this machine' if relay else ''}.",
-        f"Model: {model.kind} from the columns {columns}{_classes(agreement)}.",
-        *_columns(agreement),
+        *_purpose(agreement, columns),
         *(_shared(agreement) if terms.shared else [_noisy(agreement)]),
         *_steps(agreement),
         *sentences(agreement),
@@ -38,6 +38,15 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         f"Who believed something about a person with 50.0% ends between {percent(low, 'below')} and {percent(high, 'above')}{unless}.",
         _costs(require_books(owner), reservation, known),
     ]
+
+
+def _purpose(agreement: Agreement, columns: str) -> list[str]:
+    """What the answers are for."""
+    preparation, kind = agreement.setup.preparation, agreement.setup.terms.model.kind
+    if isinstance(preparation, CellPreparation):
+        asked = ", ".join(map(printable, preparation.asked))
+        return [f"No model yet: how the columns {asked} are spread, so that one can be learned."]
+    return [f"Model: {kind} from the columns {columns}{_classes(agreement)}.", *_columns(agreement)]
 
 
 def _noisy(agreement: Agreement) -> str:

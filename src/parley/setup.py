@@ -5,7 +5,7 @@ The walk of one number begins here: terms -> setup -> an owner's stage (bound, m
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
@@ -18,9 +18,12 @@ from parley.accounting import Series, SharedLaw, Span, Spans, bits_delta, in_pie
 from parley.accounting.series import SERIES
 from parley.data import fit_preparation
 from parley.errors import Malformed, OutOfOrder, TermsError
-from parley.queries import KINDS, Context, Query, Question
+from parley.mechanisms.stability import Stability
+from parley.queries import KINDS, Context, Query, Question, ScalesQuestion
+from parley.queries.scales import WIDTH
 from parley.schedule import Schedule, make_schedule, uses
 from parley.terms import Terms
+from parley.terms.catalogue import MECHANISMS
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,9 +247,22 @@ class Setup(Context):
         """The noise that an owner draws itself."""
         if question.own_noise is not None:
             return SERIES[plan.mechanism](question.own_noise, plan.epsilon, plan.delta, count)
+        if isinstance(question, ScalesQuestion):
+            return self._survey_series(plan, count, question)
         what = (plan.mechanism, plan.epsilon, plan.delta, count, question.sensitivity, self.terms.privacy.shared_records)
         pieces = self._pieces(question)
         return make_series(*what, question.rate, question.size) if pieces == 1 else in_pieces(*what, question.size, pieces)
+
+    def _survey_series(self, plan: "_Plan", count: int, question: ScalesQuestion) -> Series:
+        """The same with a threshold below which no name leaves. Of delta the noise has half if it needs any, the names have the rest."""
+        copies = self.terms.privacy.shared_records
+        noise = plan.delta / 2 if MECHANISMS[plan.mechanism].approximate else Fraction(0)
+        series = make_series(plan.mechanism, plan.epsilon, noise, count, question.sensitivity, copies)
+        if question.names_in is None:
+            return series
+        promised = plan.epsilon / copies, (plan.delta - noise) / copies
+        sizes = question.records, question.per_person, question.columns, WIDTH
+        return replace(series, mechanism=Stability.calibrate(series.mechanism, *promised, *sizes))
 
 
 @dataclass(frozen=True)
@@ -267,7 +283,13 @@ def _stage(question: Question, rounds: Sequence[int], series: Series) -> Stage:
     return Stage(question, rounds, series)
 
 
-def resolve(terms: Terms, example: pd.DataFrame | None = None) -> Setup:
-    """The setup of these terms. `example` is consulted for its column names and kinds alone, and only where nothing public lists them."""
-    preparation, public = fit_preparation(terms, example)
+def resolve(terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None) -> Setup:
+    """The setup of these terms. `example` is consulted for its column names and kinds alone, and only where nothing public lists them;
+    `redraw` is for forecasts (`data.fitting`)."""
+    if terms.privacy.scale_epsilon is not None:
+        raise TermsError(
+            "privacy.scale_epsilon: these terms ask for scales before they learn; parley scales TERMS --write READY writes those "
+            "to learn by"
+        )
+    preparation, public = fit_preparation(terms, example, redraw)
     return Setup(terms, preparation, public, objectives.make(terms.model), make_schedule(terms))

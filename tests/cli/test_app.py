@@ -2,8 +2,9 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
-from parley.cli.app import PARTS
+from parley.cli.app import PARTS, app
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -37,3 +38,11 @@ def test_what_is_wrong_with_terms_is_said_before_libraries_are_loaded(command, t
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "TermsError []"
+
+
+@pytest.mark.parametrize("command", [["score", "model.json", "terms"], ["owner", "init", "folder"]])
+def test_a_missing_option_says_nothing_of_the_environment(command):
+    run = CliRunner().invoke(app, command)
+    assert run.exit_code == 2
+    assert "Missing option" in run.output
+    assert "env var" not in run.output

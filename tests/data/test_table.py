@@ -158,3 +158,10 @@ def outcome(read, rows):
         return read(rows)
     except DataError as error:
         return str(error)
+
+
+def test_rows_longer_than_the_line_of_names_are_refused_in_one_sentence(tmp_path):
+    """pandas drops the cells and warns with a path of its own source; nobody learns which cells were lost."""
+    (tmp_path / "long.csv").write_text("a,b\n1,2,3\n4,5,6\n")
+    with pytest.raises(DataError, match=r"long\.csv: some row has more cells than the line of names"):
+        read_table(tmp_path / "long.csv")

@@ -5,7 +5,7 @@ import parley
 from parley.errors import DataError, SettingError, TermsError
 from parley.games.crowd import crowd
 from parley.games.negotiate import negotiate
-from samples import class_table, make_terms, regression_table
+from samples import GAUSSIAN, class_table, make_terms, regression_table
 
 PILOT = regression_table(3000, seed=9)
 PILOT["y"] += 3 * np.random.default_rng(2).standard_normal(3000)  # so hard to learn that small owners need each other
@@ -156,3 +156,16 @@ def test_the_more_owners_the_more_one_noise_pays_and_the_less_each_ones_own():
     assert np.argmax(own) < len(own) - 5  # free riding: from some number on, more owners are worse for each
     assert (np.diff(many.fitness["each_owner"]) > 0).all()
     assert (np.diff(many.fitness["shared"]) < 0).all()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_target_that_more_rounds_would_reach_is_not_blamed_on_records(shared):
+    """Without any noise two short rounds end far from the optimum: no budget and no record helps, rounds do."""
+    noise = GAUSSIAN if shared else {}
+    few = priced_terms(40_000, 30_000, learning__horizon=2, learning__step=0.05, **noise)
+    pilot = regression_table(1500, seed=9)
+    with pytest.raises(SettingError, match="longer horizon"):
+        negotiate(hosted(few) if shared else few, pilot, target=1e-3)
+    many = priced_terms(300, 200, learning__horizon=100, learning__step=0.3, **noise)
+    with pytest.raises(SettingError, match="more records"):
+        negotiate(hosted(many) if shared else many, pilot, target=1.0)

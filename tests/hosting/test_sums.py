@@ -12,6 +12,7 @@ from parley.hosting.sums import HostedSum
 from parley.ledger import Ledger
 from parley.mechanisms.shared import SharedNoise
 from parley.queries import GradientQuery
+from parley.report.training import void_line
 
 OWNERS = ("bank-a", "bank-b", "bank-c")
 
@@ -99,6 +100,8 @@ def test_a_void_round_brings_no_step_and_the_run_goes_on(tmp_path, monkeypatch):
     result = parley.train(terms, owners)
     assert np.isfinite(result.theta).all()
     assert [owner.ledger.account(terms.hash).answers for owner in owners] == [3] * 3  # its debits stand
+    assert result.to_json()["void_rounds"] == [2]
+    assert "1 of 3 rounds were void: 2" in (void_line(result) or "")
 
 
 def test_a_run_of_one_round_that_is_void_ends(tmp_path, monkeypatch):

@@ -66,7 +66,7 @@ def test_a_seed_repeats_a_study():
 def test_impossible_settings_are_one_sentence():
     from parley.errors import TermsError
 
-    with pytest.raises(TermsError, match=r"PrivateLinearRegression: owners.1.epsilon = -1"):
+    with pytest.raises(TermsError, match=r"PrivateLinearRegression: owners.owner.epsilon = -1"):
         PrivateLinearRegression(epsilon=-1).fit(np.zeros((5, 2)), np.arange(5.0))
 
 

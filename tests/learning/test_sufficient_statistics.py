@@ -3,11 +3,15 @@ import pytest
 
 import parley
 from parley.aggregation import weighted_mean
+from parley.data import Design
 from parley.errors import BudgetExhausted, Malformed, TermsError
 from parley.learning.algorithms import make_algorithm
 from parley.ledger import Ledger
+from parley.objectives import RecordBound
+from parley.objectives.moments import mean_moments
 from parley.queries import GradientQuery, StatisticsQuery
-from samples import BOUNDS, make_terms, regression_table
+from parley.setup import resolve
+from samples import BOUNDS, STATISTICS, make_terms, regression_table
 
 
 def statistics_terms(*sizes, **overrides):
@@ -89,3 +93,15 @@ def test_the_clipped_share_is_that_of_the_moments():
     share = np.mean((np.abs(z).sum(axis=1) ** 2 + (z**2).sum(axis=1)) / 2 > 1.0)
     assert 0.2 < share < 0.9
     assert result.owners[0].clipped_share == pytest.approx(share)
+
+
+def test_a_column_that_never_varies_changes_nothing():
+    """Without noise its moments are zero to the last digit: the other parameters are as if it were not there, and its own is 0."""
+    table, found = regression_table(500).assign(x2=0.0), []
+    for features in (["x0", "x1", "x2"], ["x0", "x1"]):
+        terms = make_terms(500, epsilon=1e6, **STATISTICS, model__features=features, model__radius=None, privacy__clip=100.0)
+        algorithm = make_algorithm(resolve(terms)).without_noise()
+        X, y = table[features].to_numpy(), table["y"].to_numpy()
+        packed = mean_moments(Design(X, y, np.ones(500)), RecordBound(1e6, "l1", clips=False))
+        found.append(algorithm.model(algorithm.update(algorithm.start(np.zeros(len(features))), packed)))
+    np.testing.assert_allclose(found[0], [*found[1], 0.0], rtol=1e-9, atol=1e-12)

@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 
 from parley.errors import SettingError
+from parley.forecasting import Choice, Proposal
+from parley.forecasting.baselines import Baselines
 from parley.numerals import number, percent
-from parley.report import figures
+from parley.report import figures, game_figures
+from parley.report.forecast import plan_rows
 from parley.report.page import Section, page
+from samples import make_terms
 
 
 def test_the_fitness_path_shows_median_and_quartiles():
@@ -59,3 +63,45 @@ def test_a_page_escapes_what_it_is_given():
 def test_numbers_read_well():
     assert [number(v) for v in (0.1, 1 / 3, 12345.6, None)] == ["0.1", "0.3333", "12,346", "–"]
     assert [percent(v) for v in (0.1234, None)] == ["12.3%", "–"]
+
+
+def test_one_round_is_drawn_as_a_dot():
+    """A line through one point shows nothing."""
+    for path in (np.array([[0.3]]), np.array([[0.2, 0.3, 0.5]])):
+        axes = figures.fitness_path(path, forecast=np.array([0.25])).axes[0]
+        shown = [line for line in axes.lines if line.get_marker() not in ("None", "", None)]
+        assert [line.get_ydata().tolist() for line in shown if line.get_label() in ("this run", "median")] == [[0.3]]
+        low, high = axes.get_xlim()
+        assert low < 1 < high
+
+
+def payoff_panel(payoffs, chosen):
+    return game_figures.negotiation(np.geomspace(0.01, 10, 50), payoffs, chosen, {}).axes
+
+
+def test_a_negotiation_that_nobody_joins_is_drawn_at_the_scale_of_its_payoffs():
+    losses = {name: -5.0 - np.geomspace(1, 1e4, 50)[::-1] for name in ("a", "b")}
+    left, right = payoff_panel(losses, {})
+    low, high = left.get_ylim()
+    assert low < -6 < 0 < high < 100
+    assert "no payment" in right.texts[0].get_text()
+
+
+def test_a_crowd_is_drawn_whole_and_the_legend_says_how_many_are_alike():
+    payoffs = {f"owner-{place}": np.full(50, 1.0 + place) for place in range(40)}
+    left, _ = payoff_panel(payoffs, dict.fromkeys(payoffs, 1.0))
+    drawn = [line for line in left.lines if len(line.get_xdata()) == 50]
+    assert len(drawn) == 40
+    assert "32 more owners" in [text.get_text() for text in left.get_legend().get_texts()]
+
+
+def test_a_choice_without_a_forecast_is_shown_as_one():
+    """As written the run diverges: nothing can be compared with it, and nothing is divided by it."""
+    spent = {"algorithm": "gradient-descent", "mechanism": "laplace", "delta": 0.0, "horizon": 5, "step": 1.0, "clip": 1.0}
+    wild, good, worse = (
+        Choice(name, **spent, relative_fitness=psi) for name, psi in (("as written", np.inf), ("b", 0.1), ("c", np.inf))
+    )
+    terms = make_terms(100)
+    rows = plan_rows(Proposal((wild, good, worse), good, 1.0, terms, 1.0, Baselines(1.0, None)))
+    assert [row[-1] for row in rows[1:]] == ["no forecast", "better", "no forecast"]
+    assert wild.to_json()["relative_fitness"] is None

@@ -30,7 +30,17 @@ class Part:
             alone = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False)
             alone.command()(found)
             found = alone
-        return typer.main.get_command(found)
+        return _without_environment(typer.main.get_command(found))
+
+
+def _without_environment(command: click.Command) -> click.Command:
+    """The command without a word about variables of the environment in its messages: no option here is read from one."""
+    for option in command.params:
+        if isinstance(option, click.Option):
+            option.show_envvar = False
+    for part in command.commands.values() if isinstance(command, click.Group) else ():
+        _without_environment(part)
+    return command
 
 
 PARTS = {
@@ -38,6 +48,17 @@ PARTS = {
         "demo",
         "demo",
         "Three synthetic banks: forecast the joint model, train it, train each alone, see what privacy costs, get a report.",
+    ),
+    "init": Part(
+        "init",
+        "init_command",
+        "From files as they are to planned terms: reads names, kinds and row counts of private tables, and nothing else.",
+    ),
+    "plan": Part(
+        "plan",
+        "plan_command",
+        "Choose how the same budgets are spent best: algorithm, rounds, step, clip and noise. No private record is looked at.",
+        reads_terms=True,
     ),
     "forecast": Part(
         "forecast",
@@ -51,7 +72,18 @@ PARTS = {
         "Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.",
         reads_terms=True,
     ),
+    "scales": Part(
+        "scales",
+        "scales_command",
+        "Ask the owners how their columns are spread, with noise, debited: for terms without a public sample.",
+        reads_terms=True,
+    ),
     "train": Part("train", "train_command", "Train one joint model by the terms, on this machine.", reads_terms=True),
+    "predict": Part(
+        "predict",
+        "predict_command",
+        "Predict with a trained model: the rows of a table, and behind their columns what the model says of each.",
+    ),
     "score": Part(
         "score",
         "score_command",
@@ -121,7 +153,8 @@ app = typer.Typer(
     Organisations that hold private tables train one joint model. Owners never hand over data: they answer queries with
     differentially private noise, within a budget that their own ledger enforces.
 
-    Start with [bold]parley demo[/bold]; it writes three tables and a terms file to play with.""",
+    Start with [bold]parley demo[/bold], which writes three tables and a terms file to play with, or with your own files: [bold]parley
+    init[/bold].""",
 )
 
 

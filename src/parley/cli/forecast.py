@@ -17,6 +17,7 @@ from parley.report import forecast as said
 from parley.report import noise as kinds
 from parley.report.verdict import INSIDE
 from parley.terms import Terms, load_terms, write_terms
+from parley.terms.notes import NOTES
 
 
 def forecast_command(
@@ -40,7 +41,7 @@ def forecast_command(
             "distance (from the start to the optimum).",
         ),
     ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Choose horizon, step, clip and mechanism for the same budgets.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="The same as `parley plan`, below the forecast.")] = False,
     delta: Annotated[
         float | None, typer.Option(metavar="DELTA", help="With --plan: consider Gaussian noise at this delta too.")
     ] = None,
@@ -87,13 +88,13 @@ def forecast_command(
         with progress_bar("planning") as progress:
             proposal = make_plan(terms, known, delta, seed, progress=progress)
         if write is not None:
-            write_terms(proposal.terms, write)
+            write_terms(proposal.terms, write, notes=NOTES)
     if plot is not None:
         figures.save(figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy"), plot)
     if as_json:
         print_json(result.to_json() | {"noise": noise, "plan": None if proposal is None else proposal.to_json()})
         return
-    show(result)
+    show(result, str(terms_file))
     console.print()
     console.print(terminal_table(kinds.kind_rows(noise), kinds.TITLE))
     console.print(f"\n{kinds.decision(noise, terms.shared)}", markup=False)
@@ -127,11 +128,14 @@ def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> str
     return None if pilot is None else str(pilot)
 
 
-def show(result: Forecast) -> None:
+def show(result: Forecast, file: str = "TERMS") -> None:
     """The forecast as tables."""
     console.print(said.headline(result), style="bold")
     for detail in said.details(result):
         console.print(detail, style="dim")
+    console.print(said.baseline_line(result.worth))
+    for sentence in said.verdict_lines(result, file):
+        console.print(sentence, style="bold yellow", markup=False)
     console.print()
     console.print(terminal_table(said.owner_rows(result), said.OWNERS))
     without = said.better_without(result)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from parley.exchange.remote import Peer
     from parley.exchange.remote_host import RemoteHost
     from parley.learning.algorithm import State
+    from parley.learning.checkpoint import Checkpoint
+    from parley.learning.deployed import DeployedRun
     from parley.outcome import Result
     from parley.owner import Agreement
 
@@ -42,6 +44,12 @@ def run_command(
     save_own: Annotated[
         Path | None, typer.Option(metavar="FILE", help="An owner that learns: write its own refinement, which must never leave it.")
     ] = None,
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway", help="Spend budgets even on what is forecast to be worse than the zero model or the public sample's own."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Train one joint model by the terms: the same rounds as `parley train`, with each owner behind its own daemon.
@@ -55,24 +63,19 @@ def run_command(
     terms.require_shared_sample()
     for file in (save, save_own, checkpoint):
         require_folder(file)
-    with extras():
-        from parley.exchange.federation import Federation
     from parley.learning.deployed import learn, prepare_run
 
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
     run = prepare_run(terms, kept, save)
     begin = run.begin(resume)
-    peers, own = find_owners(terms, owners)
+    if not (resume or anyway):
+        from parley.forecasting import require_worth, worth
+
+        require_worth(worth(terms))
+    federation, own = open_federation(run, begin, owners, deadline)
     if save_own is not None and own is None:
+        federation.close()
         raise SettingError(f"--save-own: expected an owner as the learner, with its own table in {owners}")
-    patience = positive(deadline, "--deadline")
-    if terms.shared:
-        with extras():
-            from parley.hosting.federation import SharedFederation
-        hosts = find_hosts(terms, owners)
-        federation: Federation = SharedFederation(run.setup, peers, hosts, patience, warn, begin.heads, begin.answers)
-    else:
-        federation = Federation(run.setup, peers, patience, warn, begin.heads, begin.answers)
     try:
         if not run.finished(begin):  # a finished run needs nobody
             federation.fetch_statements()
@@ -107,6 +110,22 @@ def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="W
     console.print(
         f"{folder}  the app; its settings (terms, save, report, checkpoint, deadline) are in pyproject.toml", soft_wrap=True
     )
+
+
+def open_federation(
+    run: "DeployedRun", begin: "Checkpoint", owners: Path, deadline: float
+) -> tuple["Federation", "Agreement | None"]:
+    """Lines to everybody that a run asks, and the learner's own agreement if it is an owner with its table here."""
+    with extras():
+        from parley.exchange.federation import Federation
+    terms = run.setup.terms
+    peers, own = find_owners(terms, owners)
+    patience = positive(deadline, "--deadline")
+    if not terms.shared:
+        return Federation(run.setup, peers, patience, warn, begin.heads, begin.answers), own
+    with extras():
+        from parley.hosting.federation import SharedFederation
+    return SharedFederation(run.setup, peers, find_hosts(terms, owners), patience, warn, begin.heads, begin.answers), own
 
 
 def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], "Agreement | None"]:
@@ -193,7 +212,7 @@ def show(result: "Result", federation: "Federation", unheard: list[str]) -> None
     """The report of a deployed run."""
     from parley.cli.train import show_scores
     from parley.outcome.guarantee import guarantee, kind_of_run
-    from parley.report.training import remote_owner_rows
+    from parley.report.training import remote_owner_rows, void_line
 
     console.print(kind_of_run(result), style="italic")
     console.print()
@@ -202,6 +221,8 @@ def show(result: "Result", federation: "Federation", unheard: list[str]) -> None
     console.print(terminal_table(rows, result.terms.title or "Owners"))
     console.print()
     show_scores(result)
+    if (void := void_line(result)) is not None:
+        console.print(void, style="yellow")
     console.print(guarantee(result), style="dim")
     if result.terms.model.holdout > 0:
         sentence = "What the model is worth to it each owner finds out inside: parley score MODEL TERMS --owner NAME --data TABLE"

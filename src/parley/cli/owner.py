@@ -56,6 +56,13 @@ def init_command(
     Example:  parley owner init bank-a --name bank-a --table bank_a.parquet --lifetime 3
     """
     settings = open_books(folder, name, table, lifetime, lifetime_delta, listen, rule.value)
+    if not lifetime_delta > 0:
+        errors_console.print(
+            "Without --lifetime-delta this ledger holds pure noise only, for ever: terms with gaussian noise, or one noise for all, will "
+            "be refused.",
+            style="yellow",
+            soft_wrap=True,
+        )
     if exposed(folder):
         errors_console.print(
             f"{folder}: other accounts may look into this folder; chmod 700 {folder}", style="yellow", soft_wrap=True

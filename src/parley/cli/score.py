@@ -36,8 +36,11 @@ def score_command(
     terms, model = load_terms(terms_file), load_model(model_file)
     if owner is None:
         owners = open_owners(terms)
+        verdicts = []
         with progress_bar("owners") as progress:
-            verdicts = [score(terms, one, model) for place, one in enumerate(owners) if progress(place, len(owners)) is None]
+            for place, one in enumerate(owners):
+                progress(place, len(owners))
+                verdicts.append(score(terms, one, model))
         if as_json:
             print_json({"owners": [verdict.row_to_json() for verdict in verdicts], "terms_hash": terms.hash})
             return

@@ -57,7 +57,7 @@ def terminal_table(rows: Sequence[Sequence[str]], title: str = "", bold: int | N
         title=Text(title) if title else None, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False
     )
     for place, name in enumerate(head):
-        table.add_column(Text(name), justify="left" if place == 0 else "right")
+        table.add_column(Text(name), justify="left" if place == 0 else "right", overflow="fold")  # nothing is cut off
     for place, row in enumerate(body):
         table.add_row(*map(Text, row), style="bold" if place == bold else None)
     return table

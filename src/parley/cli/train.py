@@ -5,17 +5,21 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json, progress_bar, terminal_table
+from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
+from parley.doubts import budget_doubt
 from parley.durable import require_folder
 from parley.errors import SettingError
+from parley.forecasting import Worth, require_worth, worth
 from parley.forecasting.coding import coding_cost
 from parley.learning.owners import accepting_owners, open_owners
 from parley.learning.train import train
 from parley.outcome import Result
 from parley.outcome.guarantee import guarantee, kind_of_run
 from parley.report import figures
-from parley.report.training import owner_rows, quality_rows, score_rows, score_title
-from parley.terms import load_terms
+from parley.report.forecast import baseline_line
+from parley.report.run_page import run_page
+from parley.report.training import owner_rows, quality_rows, score_rows, score_title, void_line
+from parley.terms import Terms, load_terms
 
 
 def train_command(
@@ -45,6 +49,16 @@ def train_command(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw relative fitness against rounds (.png, .svg, .pdf).")
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page about the run (.html), with its figures.")
+    ] = None,
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway",
+            help="With --ledgers: release even what is forecast to be worse than the zero model or the public sample's own.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Train one joint model by the terms, on this machine.
@@ -55,16 +69,17 @@ def train_command(
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """
     terms = load_terms(terms_file)
-    for file in (save, plot):
+    for file in (save, plot, report):
         require_folder(file)
     if plot is not None:
         figures.require_figure_name(plot)
-    if ledgers is None:
-        owners = open_owners(terms)
-    else:
-        if plot is not None or replicates != 1 or seed is not None:
-            raise SettingError("--plot, --replicates and --seed belong to simulations; leave them out, or leave out --ledgers")
-        owners = accepting_owners(terms, ledgers, lifetime, lifetime_delta)
+    loud = budget_doubt(terms, [part.name for part in terms.owners])
+    if loud is not None:
+        errors_console.print(f"Look twice at {loud.about}. {loud.sentence}", style="yellow", markup=False, soft_wrap=True)
+    if ledgers is not None and (plot is not None or replicates != 1 or seed is not None):
+        raise SettingError("--plot, --replicates and --seed belong to simulations; leave them out, or leave out --ledgers")
+    expected = _worth(terms, spends=ledgers is not None and not anyway)
+    owners = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
     with progress_bar("training") as progress:
         result = train(terms, owners, replicates=replicates, seed=seed, progress=progress)
     if save is not None:
@@ -73,17 +88,37 @@ def train_command(
         if result.path is None:
             raise SettingError("--plot: the best cost is zero, so there is no relative fitness to draw")
         figures.save(figures.fitness_path(result.path), plot)
+    if report is not None:
+        report.write_text(run_page(result, expected), encoding="utf-8")
     if as_json:
         coding = coding_cost(terms)
-        print_json(result.to_json() | {"coding": None if coding is None else vars(coding)})
+        beside = {"coding": None if coding is None else vars(coding), "baselines": None if expected is None else expected.to_json()}
+        print_json(result.to_json() | beside)
     else:
-        show(result)
+        show(result, expected)
         coding = coding_cost(terms)
         if coding is not None:
             console.print(coding.words(), style="dim", markup=False)
 
 
-def show(result: Result) -> None:
+def _worth(terms: Terms, spends: bool) -> Worth | None:
+    """What the model is worth by public knowledge. Terms below a baseline are refused before they spend; a simulation only says so."""
+    try:
+        found = worth(terms)
+        if spends:
+            require_worth(found)
+    except SettingError as error:
+        if spends:
+            raise
+        errors_console.print(f"No forecast: {error}.", style="yellow", markup=False, soft_wrap=True)
+        return None
+    below = None if found is None else found.sentence()
+    if below is not None:
+        errors_console.print(f"Not worth a budget: {below}; see parley plan.", style="yellow", markup=False, soft_wrap=True)
+    return found
+
+
+def show(result: Result, expected: Worth | None = None) -> None:
     """The result as tables."""
     console.print(kind_of_run(result), style="italic")
     console.print()
@@ -94,6 +129,10 @@ def show(result: Result) -> None:
         console.print()
     show_scores(result)
     show_target(result)
+    if (void := void_line(result)) is not None:
+        console.print(void, style="yellow")
+    if expected is not None:
+        console.print(f"By the public sample: {baseline_line(expected)}", markup=False)
     console.print(guarantee(result), style="dim")
     console.print(f"terms {result.terms_hash[:16]}…   {result.replicates} run(s), {result.seconds:.1f} s", style="dim")
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn.decomposition import PCA
 
+from parley.data.cell_table import survey_preparation
 from parley.data.cells import TRUTH
 from parley.data.design import Design
 from parley.data.encoding import Encoding
@@ -27,22 +28,27 @@ from parley.validate import LARGEST, SMALLEST, Floats
 PUBLIC = "public sample"
 
 
-def fit_preparation(terms: Terms, example: pd.DataFrame | None = None) -> tuple[Preparation, Design | None]:
+def fit_preparation(
+    terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
+) -> tuple[Preparation, Design | None]:
     """The preparation that the terms and their public sample fix, and the public sample prepared by it.
 
     `example` is consulted for its column names and kinds alone, and only where neither the terms nor a public sample list the
-    features.
+    features. With `redraw` whitening is fitted to public rows drawn with replacement by that seed: to a forecast, owners' rows are to the
+    whitening as the sample's are to that of rows drawn from them.
     """
     model = terms.model
     public = None if model.public is None else _read_public(model)
     features = model.features or _numeric_columns(terms, example if public is None else public, public is not None)
     _require_features(model, features)
+    if terms.learning.facts.surveys:
+        return survey_preparation(model, features), None
     if public is not None:
         require_columns(public, [*features, model.target], PUBLIC)
     plain = _unscaled(model, features, _listed_names(model, features, public), public)
     if public is None:
         return plain, None
-    fitted = _fit_on_public(plain, public)
+    fitted = _fit_on_public(plain, public, redraw)
     y = fitted.target(public, PUBLIC)
     return fitted, Design(fitted.matrix(public, PUBLIC), y, fitted.weights(y))
 
@@ -50,7 +56,8 @@ def fit_preparation(terms: Terms, example: pd.DataFrame | None = None) -> tuple[
 def _require_features(model: Model, features: Sequence[str]) -> None:
     """Refuse keys about columns that are not learned from."""
     missing = model.missing if isinstance(model.missing, dict) else {}
-    for key, columns in (("bounds", model.bounds), ("categories", model.categories)):
+    about_columns = ("bounds", "categories", "centres", "scales")
+    for key, columns in ((key, getattr(model, key)) for key in about_columns):
         for column in columns:
             if column not in (*features, model.target):
                 raise DataError(f"model.{key}.{column}: expected a feature or the target")
@@ -94,7 +101,7 @@ def _require_familiar(model: Model, found: list[str]) -> None:
 def _unscaled(
     model: Model, features: tuple[str, ...], categories: Mapping[str, tuple[str, ...]], public: pd.DataFrame | None
 ) -> Preparation:
-    """Columns with the bounds that the terms declare, and what gaps count as."""
+    """Columns with the bounds, centres and scales that the terms declare, and what gaps count as."""
     none = np.empty(0)
     target_bounds = model.bounds.get(model.target, (-np.inf, np.inf))
     if model.target in categories:
@@ -108,11 +115,24 @@ def _unscaled(
             known = numbers(public, encoding.column, PUBLIC, encoding.fills)
         _require_domain(encoding, declared, known)
         fill = encoding.filled(known, declared)
+        if fill is not None and encoding.column in model.centres:
+            fill = encoding.range(*2 * (model.centres[encoding.column],))[0]
         if fill is not None:
             fills[encoding.column] = fill
         ends += encoding.ends(declared)
     low, high = np.array(ends).reshape(-1, 2).T
-    return replace(plain, low=low, high=high, centre=np.zeros(len(ends)), scale=np.ones(len(ends)), fills=fills)
+    centre = [model.centres.get(e.column, 0.0) if scaled else 0.0 for e in plain.encodings for scaled in e.scaled]
+    scale = [model.scales.get(e.column, 1.0) if scaled else 1.0 for e in plain.encodings for scaled in e.scaled]
+    return replace(
+        plain,
+        low=low,
+        high=high,
+        centre=np.array(centre),
+        scale=np.array(scale),
+        target_centre=model.centres.get(model.target, 0.0),
+        target_scale=model.scales.get(model.target, 1.0),
+        fills=fills,
+    )
 
 
 def _require_domain(encoding: Encoding, declared: tuple[float, float] | None, known: Floats | None) -> None:
@@ -153,8 +173,8 @@ def _require_classes(model: Model, categories: Mapping[str, tuple[str, ...]]) ->
             raise DataError(f"model.class_weight.{name}: expected one of the classes {', '.join(classes)}")
 
 
-def _fit_on_public(plain: Preparation, public: pd.DataFrame) -> Preparation:
-    """Fill in what only data can tell: missing bounds, centre and scale, principal components."""
+def _fit_on_public(plain: Preparation, public: pd.DataFrame, redraw: int | None) -> Preparation:
+    """Fill in what only data can tell: missing bounds, centre and scale, principal components, whitening."""
     model = plain.model
     raw = np.column_stack([column for e in plain.encodings for column in e.columns(e.read(public, PUBLIC))])
     low = np.where(np.isfinite(plain.low), plain.low, raw.min(axis=0))
@@ -162,20 +182,42 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame) -> Preparation:
     _require_bearable(plain.labels, np.array([low, high]))
     clipped = _capped(raw, low, high)
     scaled = np.array([column for e in plain.encodings for column in e.scaled])
-    centre, scale = np.where(scaled, clipped.mean(axis=0), 0.0), np.where(scaled, _spread(clipped, plain.labels), 1.0)
+    centred = scaled | (model.whitening is not None)
+    centre, scale = np.where(centred, clipped.mean(axis=0), 0.0), np.where(scaled, _spread(clipped, plain.labels), 1.0)
     fitted = replace(plain, low=low, high=high, centre=centre, scale=scale)
     if not model.classifies:
         fitted = _fit_target(fitted, fitted.target_column(public, PUBLIC))
-    if model.components is None:
+    if model.components is None and model.whitening is None:
         return fitted
-    if not model.components <= min(raw.shape):
-        raise DataError(f"model.components = {model.components}: expected at most {min(raw.shape)}, the size of the public sample")
     standard = (clipped - centre) / scale
-    with np.errstate(invalid="ignore"):  # shares of a variance that is 0, which nobody reads
-        rotation = np.ascontiguousarray(PCA(model.components, svd_solver="full").fit(standard).components_.T)
+    if model.components is not None:
+        rotation = _principal(standard, model.components)
+    else:
+        rows = slice(None) if redraw is None else np.random.default_rng(redraw).integers(len(raw), size=len(raw))
+        rotation = _whitening(standard[rows])
     scores = standard @ rotation
     low, high = (_capped(ends, -LARGEST, LARGEST) for ends in (scores.min(axis=0), scores.max(axis=0)))
     return replace(fitted, rotation=rotation, component_low=low, component_high=high)
+
+
+def _principal(standard: Floats, components: int) -> Floats:
+    """The directions [features, components] in which the public sample spreads most."""
+    if not components <= min(standard.shape):
+        raise DataError(f"model.components = {components}: expected at most {min(standard.shape)}, the size of the public sample")
+    with np.errstate(invalid="ignore"):  # shares of a variance that is 0, which nobody reads
+        return np.ascontiguousarray(PCA(components, svd_solver="full").fit(standard).components_.T)
+
+
+def _whitening(standard: Floats) -> Floats:
+    """A symmetric W [features, features] that gives the public sample's features z W second moments near the identity.
+
+    (M + r)^-1/2, M the moments and r their mean a feature times features/rows: directions whose spread so few rows cannot tell from
+    chance are not blown up.
+    """
+    rows, features = standard.shape
+    values, vectors = np.linalg.eigh(standard.T @ standard / rows)
+    ridge = max(features / rows * float(values.mean()), 1e-6)
+    return np.ascontiguousarray(vectors / np.sqrt(np.maximum(values, 0.0) + ridge) @ vectors.T)
 
 
 def _fit_target(plain: Preparation, y: Floats) -> Preparation:

@@ -118,6 +118,11 @@ class Preparation:
         low, high = settle(np.array(self._target_limits), -LARGEST, LARGEST)
         return float(low), float(high)
 
+    @property
+    def prepared_bounds(self) -> tuple[Floats, Floats]:
+        """The least and the largest value of every column after preparation, as far as it is known; before any rotation."""
+        return self._interval
+
     @cached_property
     def _interval(self) -> tuple[Floats, Floats]:
         """What centred and scaled features are clipped to: their bounds, likewise, where arithmetic can bear them."""
@@ -199,7 +204,7 @@ class Preparation:
         if terms.privacy.person is not None:
             frame = keep_per_person(frame, terms.privacy.person, terms.privacy.records_per_person, name)
         note = f" ({len(table)} before keeping those that count per person)" if len(frame) != len(table) else ""
-        _require_records(terms, name, len(frame), note)
+        require_records(terms, name, len(frame), note)
         train = self._trained_on(len(frame))
         design = self.design(frame, name)
         if train.all():
@@ -221,7 +226,7 @@ class Preparation:
             raise DataError(
                 f"{name}: privacy.person: a streamed table cannot count each person's rows; give one file, or one row a person"
             )
-        _require_records(terms, name, len(folder))
+        require_records(terms, name, len(folder))
         columns = [*self.features, self.model.target]
         require_columns(folder.example(), columns, name)
         train = self._trained_on(len(folder)) if self.model.holdout else None
@@ -245,7 +250,8 @@ class Preparation:
         return numbers(frame, column, name)
 
 
-def _require_records(terms: Terms, name: str, found: int, note: str = "") -> None:
+def require_records(terms: Terms, name: str, found: int, note: str = "") -> None:
+    """Refuse a table of another size than the terms promise."""
     declared = terms.owner(name).records
     if found != declared:
         raise DataError(f"{name}: the terms promise {declared} records, the table has {found}{note}")

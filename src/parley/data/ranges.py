@@ -29,7 +29,7 @@ def ranges(table: pd.DataFrame | ParquetFolder, agreed: Mapping[str, tuple[float
         return {}
     low, high = np.array(list(agreed.values())).T[:, :, None]
     lows, highs, beyond, rows = [], [], np.zeros(len(agreed)), 0
-    for part in _parts(table, list(agreed)):
+    for part in parts_of(table, list(agreed)):
         values: Floats = np.stack([numbers(part, column, name, gaps=True) for column in agreed])
         if values.shape[1]:
             lows.append(np.fmin.reduce(values, axis=1))  # a gap is nowhere
@@ -42,7 +42,8 @@ def ranges(table: pd.DataFrame | ParquetFolder, agreed: Mapping[str, tuple[float
     return {column: Range(*map(float, facts)) for column, facts in zip(agreed, found, strict=True)}
 
 
-def _parts(table: pd.DataFrame | ParquetFolder, columns: list[str]) -> Iterator[Rows]:
+def parts_of(table: pd.DataFrame | ParquetFolder, columns: list[str]) -> Iterator[Rows]:
+    """The rows of a table, as many at once as fit."""
     if isinstance(table, pd.DataFrame):
         yield table
         return

@@ -3,8 +3,9 @@
 import difflib
 import filecmp
 import re
+import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeAlias
@@ -40,10 +41,18 @@ def read_table(table: Table) -> pd.DataFrame:
     try:
         # Text cells, converted one by one later: guessing a column's type would let one cell change how all others are read.
         if path.suffix.lower() == ".csv":
-            return pd.read_csv(path, dtype=str, index_col=False, sep=_separator(path))
+            return _read_csv(path)
         return pd.read_parquet(path)
+    except pd.errors.ParserWarning:
+        raise DataError(f"{path}: some row has more cells than the line of names; expected one for every column") from None
     except Exception as error:  # pandas and pyarrow raise many kinds, and their texts may quote cells
         raise DataError(f"{path}: cannot be read as {path.suffix[1:]} ({type(error).__name__})") from None
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # cells without a column would be dropped with a shrug
+        return pd.read_csv(path, dtype=str, index_col=False, sep=_separator(path))
 
 
 def _separator(path: Path) -> str:
@@ -62,6 +71,20 @@ def holds(table: Path, file: Path) -> bool:
     size = file.stat().st_size
     own = [table] if table.is_file() else [part for part in table.iterdir() if part.is_file()]
     return any(file.samefile(part) or (part.stat().st_size == size and filecmp.cmp(file, part, shallow=False)) for part in own)
+
+
+def same_table(tables: Mapping[str, Path]) -> tuple[str, str] | None:
+    """Two names of which one has the other's table: one file under two names, a copy to the byte, or one folder; None if there are none."""
+    alike: dict[object, list[tuple[str, Path]]] = {}
+    for name, table in tables.items():
+        if not table.exists():
+            continue
+        group = alike.setdefault(table.stat().st_size if table.is_file() else table.resolve(), [])
+        for other, known in group:
+            if known.is_dir() or filecmp.cmp(known, table, shallow=False):
+                return other, name
+        group.append((name, table))
+    return None
 
 
 def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
@@ -164,6 +187,12 @@ def _numbered(categories: Sequence[str]) -> dict[str, int]:
 def names(frame: pd.DataFrame, column: str, name: str, gaps: bool = False) -> list[str]:
     """The different names in a column, sorted; gaps have none, nor with `gaps` words for them."""
     return sorted({text for text in _called(frame, column, name)[1] if not (gaps and is_missing_word(text))})
+
+
+def raw_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[float], list[str | None]]:
+    """(which of the cells listed each row holds, -1 for a gap; their numbers, NaN for none; their names, None for none)."""
+    place, cells = _cells(frame, column, name, gaps=True)
+    return place, [cell_number(cell) for cell in cells], [cell_name(cell) for cell in cells]
 
 
 def keep_per_person(frame: pd.DataFrame, person: str, limit: int, name: str) -> pd.DataFrame:

@@ -53,6 +53,19 @@ def counted(model: Model, categories: Categories) -> tuple[str, str]:
     return said[1] if len(names) > 1 else "every other name", said[0]
 
 
+def class_names(model: Model, categories: Categories) -> tuple[str, str] | None:
+    """(the class that counts as 0, the one that counts as 1) by their names; None where they are numbers.
+
+    >>> class_names(Model(kind="linear-svm", target="sick", positive="yes"), {})
+    ('not yes', 'yes')
+    """
+    listed = categories.get(model.target, ())
+    one = model.positive if model.positive is not None else listed[1] if len(listed) == 2 else None
+    if one is None:
+        return None
+    return next((name for name in listed if name != one), f"not {one}"), one
+
+
 def words(model: Model, categories: Categories) -> str:
     """The same as a sentence.
 

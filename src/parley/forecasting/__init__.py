@@ -5,6 +5,7 @@ from parley.forecasting.forecast import Forecast, Interval, OwnerForecast, forec
 from parley.forecasting.noise_kinds import KindForecast, NoiseComparison, compare_noise
 from parley.forecasting.planner import Choice, Proposal, plan
 from parley.forecasting.sources import ReleasedMoments, Sample, Source, Stated
+from parley.forecasting.worth import Worth, require_worth, worth
 
 __all__ = [
     "Choice",
@@ -18,8 +19,11 @@ __all__ = [
     "Sample",
     "Source",
     "Stated",
+    "Worth",
     "best_coalition",
     "compare_noise",
     "forecast",
     "plan",
+    "require_worth",
+    "worth",
 ]

@@ -11,14 +11,16 @@ import numpy as np
 
 from parley.aggregation import CoalitionNoise, OneNoise, aggregation_of
 from parley.data.table import Table
-from parley.doubts import noise_choice
+from parley.doubts import budget_doubt, noise_choice
 from parley.errors import DataError, SettingError, TermsError
+from parley.forecasting.assumed import AssumedSample
 from parley.forecasting.coalition import CoalitionCost
 from parley.forecasting.coding import CodingCost, coding_cost
 from parley.forecasting.expectation import REPLICATES, Expectation, Method, expect
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.published import PublishedBounds, published_bounds
 from parley.forecasting.sources import Sample, Source
+from parley.forecasting.worth import Worth, better_plan, worth_of
 from parley.learning.train import Progress
 from parley.outcome.metrics import Metrics, task_metrics
 from parley.setup import Setup
@@ -70,6 +72,10 @@ class Forecast:
     published_bounds: PublishedBounds
     owners: tuple[OwnerForecast, ...]
     best_coalition: tuple[str, ...]
+    worth: Worth  # beside what nobody has to be asked for
+    plan_gain: (
+        float | None
+    )  # how many times nearer to the best model a plan would come, if twice or more; None: a quick look found none
     warnings: tuple[str, ...]
     target_words: str | None = None  # which targets count as 1 and which as 0, where there are two classes
     coding: CodingCost | None = None  # what names in one column cost, where the terms put them there
@@ -88,6 +94,9 @@ class Forecast:
             "published_bounds": vars(self.published_bounds),
             "owners": [vars(owner) for owner in self.owners],
             "best_coalition": list(self.best_coalition),
+            "baselines": self.worth.to_json(),
+            "expected_cost": self.worth.together,
+            "plan_gain": self.plan_gain,
             "warnings": list(self.warnings),
             "target_words": self.target_words,
             "coding": None if self.coding is None else vars(self.coding),
@@ -140,7 +149,9 @@ def forecast(
         published_bounds=published_bounds(known, here, mean * expected.unit),
         owners=owners,
         best_coalition=tuple(terms.owners[place].name for place in np.flatnonzero(cost.best_coalition(noise))),
-        warnings=(*expected.warnings, *failed, *_worse_than_nothing(expected, mean), *_noise_choice(known)),
+        worth=worth_of(expected, mean),
+        plan_gain=better_plan(expected, mean, seed),
+        warnings=(*expected.warnings, *failed, *_worse_than_nothing(expected, mean), *_noise_choice(known), *_loud(known)),
         target_words=known.setup.preparation.target_words,
         coding=coding_cost(terms),
     )
@@ -148,7 +159,7 @@ def forecast(
 
 def _metrics(known: Pilot, models: Floats) -> Metrics:
     """The task's own metrics of models [R, P] on the pilot's rows; none without rows."""
-    if not isinstance(known.source, Sample):
+    if not isinstance(known.source, Sample) or isinstance(known.source, AssumedSample):  # whose relation to the target is made up
         return {}
     return task_metrics(known.objective, known.setup.preparation, known.design, models)
 
@@ -188,6 +199,12 @@ def _noise_choice(known: Pilot) -> list[str]:
     """Which noise is cheaper for the terms' clip, where that is a question."""
     said = noise_choice(known.setup, known.terms.owners[0].name)
     return [] if said is None else [said[0].lower() + said[1:].rstrip(".")]
+
+
+def _loud(known: Pilot) -> list[str]:
+    """Budgets that promise next to nothing."""
+    doubt = budget_doubt(known.terms, [part.name for part in known.terms.owners])
+    return [] if doubt is None else [doubt.sentence[0].lower() + doubt.sentence[1:].rstrip(".")]
 
 
 def _run_quartiles(expected: Expectation, seed: int) -> tuple[float, float, float]:

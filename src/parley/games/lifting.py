@@ -13,7 +13,7 @@ import numpy as np
 from parley.aggregation import Members
 from parley.errors import NoEquilibriumError, SettingError
 from parley.games.best_response import maximise
-from parley.games.payments import EXACT_UP_TO, Deal
+from parley.games.payments import EXACT_UP_TO, Deal, what_would_help
 from parley.games.weakest_link import Play, WeakestLink, play, stable_play, starts
 from parley.validate import Floats, positive
 
@@ -62,8 +62,7 @@ def cheapest_lift(game: WeakestLink, target: float) -> Deal:
         best = game.fitness(np.full(game.owners, game.budget_range[1]), game.everyone)
         raise SettingError(
             f"target = {target:g}: with a common budget of up to {game.budget_range[1]:.3g} these owners reach {best:.3g} at best; "
-            "ask for that or "
-            "more, or find owners with more records"
+            + what_would_help(target, game.stakes.fitness(np.zeros(1)).item())
         )
     kept = [deal for deal in deals if _outsiders_stay_out(game, deal)]
     if not kept:

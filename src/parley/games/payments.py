@@ -101,9 +101,10 @@ def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
     coalitions = _coalitions(game)
     possible = [members for members in coalitions if reachable(game, members) <= target]
     if not possible:
+        best = best_reachable(game)
         raise SettingError(
-            f"target = {target:g}: with budgets up to {game.budget_range[1]:g} these owners reach {best_reachable(game):.3g} at best; ask "
-            "for that or more, or find owners with more records"
+            f"target = {target:g}: with budgets up to {game.budget_range[1]:g} these owners reach {best:.3g} at best; "
+            + what_would_help(target, game.stakes.fitness(np.zeros(1)).item())
         )
     deals = [contracts(game, members, target) for members in possible]
     stable = [deal for deal in deals if _outsiders_stay_out(game, deal)]
@@ -112,6 +113,16 @@ def cheapest_contracts(game: BudgetGame, target: float) -> Deal:
             f"target = {target:g}: every coalition that reaches it would be joined uninvited, and all together miss it"
         )
     return min(stable, key=lambda deal: deal.spend)
+
+
+def what_would_help(target: float, without_noise: float) -> str:
+    """What to do about a relative fitness out of reach: what the rounds leave open without any noise, no record and no budget brings."""
+    if without_noise > target:
+        return (
+            f"{without_noise:.3g} of it is left by the way of training, without any noise: a longer horizon, another step or clip brings "
+            "more, budgets and records do not (parley plan TERMS)"
+        )
+    return "ask for that or more, or find owners with more records"
 
 
 def _coalitions(game: BudgetGame) -> list[Members]:

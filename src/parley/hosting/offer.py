@@ -52,6 +52,7 @@ class HostOffer:
         return {
             "host": self.settings.name,
             "terms": self.terms.hash,
+            "terms_hash": self.terms.hash,
             "title": self.terms.title,
             "learner": self.terms.learning.learner,
             "key": self.key,

@@ -6,6 +6,7 @@ from parley.learning.federated_averaging import FederatedAveraging
 from parley.learning.gradient_descent import GradientDescent
 from parley.learning.objective_perturbation import ObjectivePerturbation
 from parley.learning.private_sgd import PrivateSGD
+from parley.learning.scales import Scales
 from parley.learning.sufficient_statistics import SufficientStatistics
 from parley.setup import Setup
 
@@ -16,6 +17,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "sufficient-statistics": SufficientStatistics,
     "private-sgd": PrivateSGD,
     "objective-perturbation": ObjectivePerturbation,
+    "scales": Scales,
 }
 
 

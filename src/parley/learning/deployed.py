@@ -17,6 +17,7 @@ from parley.exchange import Exchange
 from parley.learning.algorithm import Algorithm, Asker, State, run
 from parley.learning.algorithms import make_algorithm
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
+from parley.learning.start import starting_point
 from parley.ledger.account import Head
 from parley.outcome.model import make_model
 from parley.outcome.result import OwnerOutcome, Result, make_result
@@ -57,7 +58,7 @@ class DeployedRun:
     @property
     def start(self) -> State:
         """The state before the first round."""
-        return self.algorithm.start(self.setup.objective.start(self.setup.preparation))
+        return self.algorithm.start(starting_point(self.setup))
 
     def begin(self, resume: bool) -> Checkpoint:
         """Where to begin: at the start, or where the checkpoint stands."""
@@ -80,6 +81,46 @@ def prepare_run(terms: Terms, checkpoint: Path, model: Path | None = None) -> De
     return DeployedRun(setup, make_algorithm(setup), checkpoint, model)
 
 
+class KeptRun:
+    """The rounds of a run whose state is stored, durably, after each of them: only then the next is asked."""
+
+    def __init__(self, deployed: DeployedRun, peers: Peers, begin: Checkpoint) -> None:
+        self._deployed, self._peers, self._begin = deployed, peers, begin
+        self.used = Counter(begin.answers)  # how many answers of each owner went into the state
+        self.void: list[int] = []  # rounds that brought no step
+
+    def rounds(self, progress: Callable[[State], None]) -> State:
+        """All rounds from where it begins."""
+
+        def after_round(state: State, answers: Sequence[Answer]) -> None:
+            self.void += [] if answers else [state.round - 1]
+            self.used.update(name for answer in answers for name in answer.owners)
+            self._store(state)
+            progress(state)
+
+        setup = self._deployed.setup
+        return run(
+            self._deployed.algorithm, self._peers, aggregation_of(setup.terms), Asker.of(setup), self._begin.state, after_round
+        )
+
+    def catch_up(self, final: State) -> list[str]:
+        """Hear once more from who was late, and keep what they said; who cannot be reached is named."""
+        unheard = self._peers.catch_up()
+        if not self._deployed.finished(self._begin):  # somebody was asked since the last round: for a score, or why it was late
+            self._store(final)
+        return unheard
+
+    def last_word(self) -> dict[str, float]:
+        """What every owner had spent by its own last word."""
+        names = self._deployed.setup.schedule.names
+        reported = {name: spent for name in names if (spent := self._peers.spent(name)) is not None}
+        return {**self._begin.spent, **reported}
+
+    def _store(self, state: State) -> None:
+        heads = {**self._begin.heads, **self._peers.heads}
+        Checkpoint(self._deployed.setup.hash, state, dict(self.used), self.last_word(), heads).save(self._deployed.checkpoint)
+
+
 def learn(
     deployed: DeployedRun,
     peers: Peers,
@@ -92,31 +133,16 @@ def learn(
     The state is stored, durably, after each round: only then the next is asked. A run that was interrupted before its score asks the same
     question again. `own` is the learner's own agreement if it owns a table too.
     """
+    deployed.setup.terms.require_learning()
     began = time.perf_counter()
-    setup, algorithm, used = deployed.setup, deployed.algorithm, Counter(begin.answers)
-    names, aggregation = setup.schedule.names, aggregation_of(setup.terms)
-
-    def last_word() -> dict[str, float]:
-        reported = {name: spent for name in names if (spent := peers.spent(name)) is not None}
-        return {**begin.spent, **reported}
-
-    def store(state: State) -> None:
-        Checkpoint(setup.hash, state, dict(used), last_word(), {**begin.heads, **peers.heads}).save(deployed.checkpoint)
-
-    def after_round(state: State, answers: Sequence[Answer]) -> None:
-        used.update(name for answer in answers for name in answer.owners)
-        store(state)
-        progress(state)
-
-    final = run(algorithm, peers, aggregation, Asker.of(setup), begin.state, after_round)
+    setup, algorithm, kept = deployed.setup, deployed.algorithm, KeptRun(deployed, peers, begin)
+    final = kept.rounds(progress)
     theta = algorithm.model(final)
     if deployed.model is not None:
         make_model(setup.preparation, theta, setup.hash, released=True).save(deployed.model)
-    scores = ask_scores(setup, aggregation, peers, theta)
-    unheard = peers.catch_up()
-    if not deployed.finished(begin):  # somebody was asked since the last round: for a score, or why it was late
-        store(final)
-    spent = last_word()
+    scores = ask_scores(setup, aggregation_of(setup.terms), peers, theta)
+    unheard = kept.catch_up(final)
+    spent = kept.last_word()
     result = make_result(
         setup,
         theta[None, :],
@@ -127,7 +153,7 @@ def learn(
                 upper(setup.terms.promised_epsilon(o.name)),
                 spent.get(o.name),
                 None,
-                used[o.name],
+                kept.used[o.name],
                 upper(setup.part(o.name).step_epsilon),
             )
             for o in setup.terms.owners
@@ -139,6 +165,7 @@ def learn(
         safe_noise=None,
         released=True,
         by_word=True,
+        void_rounds=kept.void,
         seconds=time.perf_counter() - began,
     )
     return result, unheard

@@ -1,12 +1,15 @@
 """The owners of a terms file, all on this machine: for a simulation, or with ledgers of their own for a release."""
 
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 
 from parley.accounting.budget import exact
-from parley.errors import LedgerError, TermsError
+from parley.data.table import same_table
+from parley.errors import GuaranteeError, LedgerError, TermsError
 from parley.learning.algorithms import make_algorithm
 from parley.ledger import Ledger
+from parley.ledger.account import Reservation
 from parley.owner import Owner, reservation
 from parley.terms import OwnerTerms, Terms
 
@@ -18,28 +21,51 @@ def open_owners(terms: Terms) -> list[Owner]:
 
 def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
     """The owners with their durable ledgers, the terms accepted by all - or by none, if anything is wrong with one of them."""
-    folder.mkdir(parents=True, exist_ok=True)
     tables = [owner_table(part) for part in terms.owners]
+    require_own_tables(terms, {part.name: Path(table) for part, table in zip(terms.owners, tables, strict=True)})
+    folder.mkdir(parents=True, exist_ok=True)
     trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
     agreements = [owner.prepare(terms) for owner in trial]
     make_algorithm(agreements[0].setup)
+    paths = {part.name: folder / f"{part.name}.ledger" for part in terms.owners}
+    promised = {part.name: reservation(terms, part.name) for part in terms.owners}
+    for name, path in paths.items():  # of all of them before one is made: a ledger's budget is for ever
+        if not path.exists():
+            _require_lifetime(path, promised[name], lifetime, lifetime_delta)
     owners = []
     for part, table in zip(terms.owners, tables, strict=True):
-        path = folder / f"{part.name}.ledger"
-        if lifetime is None and not path.exists():
-            raise LedgerError(f"{path}: no such ledger; --lifetime EPS makes it, with that budget for the table's whole life")
-        promised = reservation(terms, part.name)
-        if not path.exists() and (promised.epsilon > exact(lifetime or 0.0) or promised.delta > Fraction(str(lifetime_delta or 0))):
-            raise LedgerError(
-                f"{path}: these terms need a lifetime budget of at least ε = {float(promised.epsilon):g} and δ = "
-                f"{float(promised.delta):g}: --lifetime, --lifetime-delta. No ledger was made: its budget is for ever"
-            )
-        ledger = Ledger(path, lifetime, lifetime_delta)
+        ledger = Ledger(paths[part.name], lifetime, lifetime_delta)
         owners.append(Owner(part.name, table, ledger=ledger))
-        ledger.require_room(promised)
+        ledger.require_room(promised[part.name])
     for owner in owners:
         owner.accept(terms)
     return owners
+
+
+def _require_lifetime(path: Path, promised: Reservation, lifetime: float | None, lifetime_delta: float | None) -> None:
+    """Refuse to make a ledger that could not hold these terms, and say which of the two options falls short."""
+    epsilon, delta = float(promised.epsilon), float(promised.delta)
+    if lifetime is None:
+        more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
+        raise LedgerError(
+            f"{path}: no such ledger; --lifetime EPS{more} makes it, with that budget for the table's whole life. These terms need "
+            f"ε = {epsilon:g}" + (f", and δ = {delta:g}" if delta > 0 else "")
+        )
+    short = [] if promised.epsilon <= exact(lifetime) else [f"a lifetime ε of {epsilon:g} or more (--lifetime {epsilon:g})"]
+    if promised.delta > Fraction(str(lifetime_delta or 0)):
+        short.append(f"a lifetime δ of {delta:g} or more, for their noise has a δ (--lifetime-delta {delta:g})")
+    if short:
+        raise LedgerError(f"{path}: these terms need {' and '.join(short)}. No ledger was made: its budget is for ever")
+
+
+def require_own_tables(terms: Terms, sources: Mapping[str, Path | None]) -> None:
+    """Refuse one table for two owners, where the terms do not say that records may be at several."""
+    twice = same_table({name: source for name, source in sources.items() if source is not None})
+    if twice is not None and terms.privacy.shared_records < 2:
+        raise GuaranteeError(
+            f"owners {twice[0]} and {twice[1]} have one and the same table: each would spend its epsilon on the same people, who were "
+            "promised one. Give each its own table, or set privacy.shared_records to how many owners may hold a person's record"
+        )
 
 
 def owner_table(part: OwnerTerms) -> str:

@@ -52,9 +52,10 @@ class SufficientStatistics(Algorithm):
         values, vectors = np.linalg.eigh(moments[..., :width, :width])
         clear = 2 * self.deviation * np.sqrt(width) / (1.0 if self.norm == "l1" else np.sqrt(2))
         lift = np.maximum(0.0, clear - values[..., :1])
-        solved = np.einsum("...ji,...j->...i", vectors, moments[..., :width, width]) / (
-            values + lift + self.objective.regularisation / 2
-        )
+        bend = values + lift + self.objective.regularisation / 2
+        along = np.einsum("...ji,...j->...i", vectors, moments[..., :width, width])
+        # Without noise a column that never varies bends nothing: no parameter of it matters.
+        solved = np.divide(along, bend, out=np.zeros_like(along), where=bend > 1e-13 * bend[..., -1:])
         theta = np.einsum("...ij,...j->...i", vectors, solved)
         return State(state.round + 1, self.project(theta), {"moments": combined})
 

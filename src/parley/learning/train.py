@@ -18,6 +18,8 @@ from parley.exchange.sums import StudiedSum
 from parley.hosting.sums import HostedSum
 from parley.learning.algorithm import Asker, State, run
 from parley.learning.algorithms import make_algorithm
+from parley.learning.owners import require_own_tables
+from parley.learning.start import starting_point
 from parley.ledger import Ledger
 from parley.outcome.result import OwnerOutcome, Result, make_result
 from parley.outcome.scores import ask_scores
@@ -62,19 +64,24 @@ def train(
     >>> result.owners[0].epsilon_spent, result.path.shape
     (1.0, (20, 8))
     """
+    terms.require_learning()
     began = time.perf_counter()
-    parties, agreements, worlds = _gather(terms, _in_order(terms, owners), replicates, seed)
+    parties, agreements, worlds = gather(terms, in_order(terms, owners), replicates, seed)
     release, setup = parties[0].releases, agreements[0].setup
     algorithm, aggregation = make_algorithm(setup), aggregation_of(terms)
     study = Study(agreements) if measure and not release else None
 
+    void: list[int] = []
+
     def after_round(state: State, answers: Sequence[Answer]) -> None:
+        if not answers:
+            void.append(state.round - 1)
         if study is not None and (whole_path or state.round > algorithm.horizon):
             study.record(algorithm.model(state))
         progress(state.round - 1, terms.learning.horizon)
 
     begin = algorithm.start(_origin(setup, start, worlds), worlds)
-    with _exchange(setup, parties, seed) as exchange:
+    with exchange_with(setup, parties, seed) as exchange:
         final = run(algorithm, exchange, aggregation, Asker.of(setup), begin, after_round)
         scores = ask_scores(setup, aggregation, exchange, algorithm.model(final))
     theta = algorithm.model(final).reshape(-1, setup.parameters)
@@ -88,6 +95,7 @@ def train(
         scores=scores,
         safe_noise=all(party.noise.safe for party in parties),
         released=release,
+        void_rounds=void,
         seconds=time.perf_counter() - began,
     )
 
@@ -95,7 +103,7 @@ def train(
 def _origin(setup: Setup, start: Floats | None, worlds: tuple[int, ...]) -> Floats:
     """Where the search begins; that it lies in the box, the owners check."""
     if start is None:
-        return setup.objective.start(setup.preparation)
+        return starting_point(setup)
     origin = np.asarray(start, dtype=np.float64)
     if origin.shape not in ((setup.parameters,), (*worlds, setup.parameters)):
         raise SettingError(f"start: expected {setup.parameters} numbers, or as many for each replicate; got shape {origin.shape}")
@@ -103,7 +111,7 @@ def _origin(setup: Setup, start: Floats | None, worlds: tuple[int, ...]) -> Floa
 
 
 @contextmanager
-def _exchange(setup: Setup, parties: list[Owner], seed: int | None) -> Iterator[Exchange]:
+def exchange_with(setup: Setup, parties: list[Owner], seed: int | None) -> Iterator[Exchange]:
     """How the owners are asked: each for its own noisy answer, or all for a sum to which one noise is added.
 
     Where they release, three hosts in this process draw it; their journals lie beside the first owner's ledger.
@@ -121,7 +129,7 @@ def _exchange(setup: Setup, parties: list[Owner], seed: int | None) -> Iterator[
         yield StudiedSum(parties, np.random.SeedSequence(seed).spawn(len(parties) + 1)[-1])
 
 
-def _in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:
+def in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:
     """The owners in the order of the terms; exactly those that the terms name."""
     by_name = {owner.name: owner for owner in owners}
     if len(by_name) < len(owners):
@@ -132,11 +140,12 @@ def _in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:
     return [by_name[name] for name in expected]
 
 
-def _gather(
+def gather(
     terms: Terms, owners: list[Owner], replicates: int, seed: int | None
 ) -> tuple[list[Owner], list[Agreement], tuple[int, ...]]:
     """Who answers (rehearsing copies in a study), by which agreement, for how many parallel runs."""
     replicates = whole(replicates, "replicates")
+    require_own_tables(terms, {owner.name: owner.source for owner in owners})
     if seed is not None:
         whole(seed, "seed", least=0)
     if not any(owner.releases for owner in owners):

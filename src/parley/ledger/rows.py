@@ -146,12 +146,17 @@ def room(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | Non
         account(db, new.terms_hash).require_open()
         return None
     held = filtered(db)
-    return _room_for_sums(db, new) if held is None else _room_for_rho(db, path, new, *held)
+    return _room_for_sums(db, path, new) if held is None else _room_for_rho(db, path, new, *held)
 
 
-def _room_for_sums(db: sqlite3.Connection, new: Reservation) -> Fraction:
+def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction:
     before, most = reserved(db), lifetime(db)
     after = before[0] + new.epsilon, before[1] + new.delta
+    if new.delta > 0 and most[1] == 0:
+        raise BudgetExhausted(
+            f"{path}: this ledger has a lifetime delta of 0, set for ever when it was made, and these terms need {float(new.delta):g}: "
+            "agree on pure noise (mechanism = 'laplace', each owner's own). A ledger for terms with a delta is made with --lifetime-delta"
+        )
     if after[0] > most[0] or after[1] > most[1]:
         hint = "; a ledger's delta is set when it is made (--lifetime-delta)" if after[1] > most[1] else ""
         raise BudgetExhausted(

@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
 from parley.data import Preparation, read_table
+from parley.data.two_classes import class_names
 from parley.errors import ModelError
 from parley.objectives import make
 from parley.terms import Model
@@ -100,7 +101,7 @@ class JointClassifier(ClassifierMixin, JointModel):  # type: ignore[misc]
 
     def _take(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Self:
         if not hasattr(self, "classes_"):
-            self.classes_ = np.array([0, 1])
+            self.classes_ = np.array(class_names(preparation.model, preparation.categories) or (0, 1))
         return super()._take(preparation, theta, terms_hash, released)
 
     def decision_function(self, X: Any) -> Floats:

@@ -51,6 +51,7 @@ class Result:
     released: bool
     seconds: float
     by_word: bool = False  # whether the owners were elsewhere: what they spent, and that it was debited, is their own word
+    void_rounds: tuple[int, ...] = ()  # with one noise for all: rounds that brought no step, as far as this process saw them
 
     @property
     def terms_hash(self) -> str:
@@ -112,6 +113,7 @@ class Result:
             "safe_noise": self.safe_noise,
             "released": self.released,
             "by_word": self.by_word,
+            "void_rounds": list(self.void_rounds),
             "theta": self.theta[0].tolist(),
             "moments": self.moments,
             "terms_hash": self.terms_hash,
@@ -132,6 +134,7 @@ def make_result(
     released: bool,
     seconds: float,
     by_word: bool = False,
+    void_rounds: Iterable[int] = (),
 ) -> Result:
     """What came out of a run, here or between organisations, that ended with the models theta [replicates, P]."""
     terms, first = setup.terms, theta[0]
@@ -153,6 +156,7 @@ def make_result(
         released=released,
         seconds=seconds,
         by_word=by_word,
+        void_rounds=tuple(void_rounds),
     )
 
 

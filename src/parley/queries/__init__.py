@@ -5,6 +5,7 @@ from parley.queries.minibatch import MinibatchQuery, MinibatchQuestion
 from parley.queries.minimum import MinimumQuery, MinimumQuestion
 from parley.queries.query import Answer, Query
 from parley.queries.question import Context, Question, Tables
+from parley.queries.scales import ScalesQuery, ScalesQuestion
 from parley.queries.score import ScoreQuery, ScoreQuestion
 from parley.queries.statistics import StatisticsQuery, StatisticsQuestion
 from parley.queries.update import UpdateQuery, UpdateQuestion
@@ -21,6 +22,8 @@ __all__ = [
     "MinimumQuestion",
     "Query",
     "Question",
+    "ScalesQuery",
+    "ScalesQuestion",
     "ScoreQuery",
     "ScoreQuestion",
     "StatisticsQuery",
@@ -32,5 +35,13 @@ __all__ = [
 
 KINDS: dict[str, type[Question]] = {
     question.asks.kind: question
-    for question in (GradientQuestion, MinibatchQuestion, UpdateQuestion, StatisticsQuestion, MinimumQuestion, ScoreQuestion)
+    for question in (
+        GradientQuestion,
+        MinibatchQuestion,
+        UpdateQuestion,
+        StatisticsQuestion,
+        MinimumQuestion,
+        ScoreQuestion,
+        ScalesQuestion,
+    )
 }

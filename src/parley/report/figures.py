@@ -22,14 +22,22 @@ def fitness_path(path: Floats, title: str = "How close to the model without priv
     figure, axes = _canvas()
     rounds = np.arange(1, len(path) + 1)
     q25, median, q75 = np.quantile(path, [0.25, 0.5, 0.75], axis=1)
-    if path.shape[1] > 1:
+    once = len(path) == 1  # a line needs two points
+    if path.shape[1] > 1 and once:
+        axes.errorbar(
+            rounds, median, [median - q25, q75 - median], color=TOGETHER, alpha=0.5, capsize=6, label="middle half of the runs"
+        )
+    elif path.shape[1] > 1:
         axes.fill_between(rounds, q25, q75, color=TOGETHER, alpha=0.22, linewidth=0, label="middle half of the runs")
-    axes.plot(rounds, median, color=TOGETHER, linewidth=2, label="median" if path.shape[1] > 1 else "this run")
+    dot = "o" if once else None
+    axes.plot(rounds, median, color=TOGETHER, linewidth=2, marker=dot, label="median" if path.shape[1] > 1 else "this run")
     if forecast is not None:
-        axes.plot(rounds, forecast, color=INK, linewidth=1.2, linestyle=(0, (4, 3)), label="forecast (mean)")
+        axes.plot(rounds, forecast, color=INK, linewidth=1.2, linestyle=(0, (4, 3)), marker=dot, label="forecast (mean)")
     if (q25 > 0).all():
         axes.set_yscale("log")
-    axes.set_xlim(1, max(2, len(path)))
+    axes.set_xlim(*((0.5, 1.5) if once else (1, len(path))))
+    if once:
+        axes.set_xticks([1])
     axes.set_xlabel("round")
     axes.set_ylabel("relative fitness ψ  (0 = optimum)")
     axes.legend(frameon=False, labelcolor=INK)

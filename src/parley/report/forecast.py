@@ -1,6 +1,8 @@
 """A forecast and a plan, as tables and in words."""
 
-from parley.forecasting import Forecast, Proposal
+import math
+
+from parley.forecasting import Forecast, Proposal, Worth
 from parley.forecasting.inside import LEVEL, InsideView
 from parley.numerals import number
 
@@ -36,6 +38,26 @@ def details(result: Forecast) -> list[str]:
     return said if result.coding is None else [*said, result.coding.words()]
 
 
+def baseline_line(worth: Worth) -> str:
+    """What a model costs for which nobody is asked, beside the joint one."""
+    zero, public = worth.baselines.zero, worth.baselines.public_sample
+    alone = "" if public is None else f", the public sample alone gives {number(public, 5)}"
+    return f"Expected test cost together {number(worth.together, 5)}; the zero model has {number(zero, 5)}{alone}."
+
+
+def verdict_lines(result: Forecast, file: str = "TERMS") -> list[str]:
+    """What speaks against these terms: a baseline that beats them, a plan that would be twice as good."""
+    said = []
+    below = result.worth.sentence()
+    if below is not None:
+        said.append(f"Not worth a budget: {below}. Ask parley plan for better terms, or for more owners or epsilon.")
+    if result.plan_gain is not None:
+        said.append(
+            f"A plan would come at least {number(result.plan_gain, 2)} times as near to the best model: parley plan {file}."
+        )
+    return said
+
+
 def owner_rows(result: Forecast) -> list[list[str]]:
     """What joining means for each owner."""
     rows = [["owner", "test cost alone", "together", "gain", "worth it from ε", "worth to the others"]]
@@ -60,11 +82,25 @@ def plan_rows(proposal: Proposal) -> list[list[str]]:
     written = proposal.choices[0].relative_fitness
     rows = [["choice", "rounds", "step", "clip", "ψ", "against as written"]]
     for choice in proposal.choices:
-        against = written / choice.relative_fitness if choice.relative_fitness > 0 else float("inf")
-        settings = [number(choice.step), number(choice.clip), number(choice.relative_fitness)]
-        said = f"{against:.3g} x better" if against >= 1 else f"{1 / against:.3g} x worse"
-        rows.append([choice.label, str(choice.horizon), *settings, said])
+        fitness = choice.relative_fitness if math.isfinite(choice.relative_fitness) else None
+        settings = [number(choice.step), number(choice.clip), number(fitness)]
+        rows.append([choice.label, str(choice.horizon), *settings, _against(written, choice.relative_fitness)])
     return rows
+
+
+def _against(written: float, fitness: float) -> str:
+    """How one relative fitness compares with that of the terms as written; infinite where there is none to forecast."""
+    if not math.isfinite(fitness):
+        return "no forecast"
+    if not math.isfinite(written) or not fitness > 0:
+        return "better"
+    return (
+        f"{written / fitness:.3g} x better"
+        if written >= fitness
+        else f"{fitness / written:.3g} x worse"
+        if written > 0
+        else "worse"
+    )
 
 
 def plan_advice(proposal: Proposal) -> str:
@@ -78,7 +114,10 @@ def plan_advice(proposal: Proposal) -> str:
     lines += [f"horizon = {best.horizon}"] if best.batches is None else [f"batches = {best.batches}", f"epochs = {best.epochs}"]
     lines += [] if best.optimiser is None else [f'optimiser = "{best.optimiser}"']
     lines += [] if best.step is None else [f"step = {best.step:g}"]
-    lines += [] if best.local_steps is None else [f"local_steps = {best.local_steps}"]
+    for key in ("local_steps", "average", "decay", "momentum", "start"):
+        value = getattr(best, key)
+        lines += [] if value is None else [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"]
+    lines += [] if best.whitening is None else ["[model]", f'whitening = "{best.whitening}"']
     lines += ["[privacy]", f'mechanism = "{best.mechanism}"']
     lines += [] if best.clip is None else [f"clip = {best.clip:g}"]
     lines += [f"delta = {best.delta:g}"] if best.delta > 0 else []

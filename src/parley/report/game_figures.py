@@ -45,25 +45,36 @@ def negotiation(
     figure = Figure(figsize=(9.6, 4.2), layout="constrained", facecolor="white")
     axes = decorate(figure.add_subplot(1, 2, 1))
     lowest = 0.0
-    for (name, curve), colour in zip(list(payoffs.items())[:NAMED], OWNERS, strict=False):
-        axes.plot(epsilons, curve, color=colour, linewidth=1.8, label=name if name in chosen else f"{name} (stays out)")
+    for place, (name, curve) in enumerate(payoffs.items()):
+        colour, width, label = _look(place, name, len(payoffs), name in chosen)
+        axes.plot(epsilons, curve, color=colour, linewidth=width, label=label)
         if name in chosen:
             height = float(np.interp(np.log(chosen[name]), np.log(epsilons), curve))
-            axes.scatter([chosen[name]], [height], color=colour, s=46, zorder=3)
+            axes.scatter([chosen[name]], [height], color=colour, s=46 if width > 1 else 12, zorder=3)
             lowest = min(lowest, height)
     axes.axhline(0, color=LIMIT, linestyle="--", linewidth=1.2)
     axes.annotate(
         "stay out", (epsilons[-1], 0), ha="right", va="bottom", color=MUTED, fontsize=9, xytext=(-2, 2), textcoords="offset points"
     )
     top = max(float(curve.max()) for curve in payoffs.values())
-    reach = max(top, -lowest, 1e-12)
-    axes.set_ylim(min(lowest, 0.0) - 0.6 * reach, max(top, 0.0) + 0.25 * reach)
+    lowest = min(lowest, top)  # where nobody joins, all lies below zero
+    reach = max(top, -lowest)
+    usual = float(np.median(np.abs(list(payoffs.values()))))
+    reach = reach if reach > 1e-6 * usual else max(usual, 1e-12)
+    axes.set_ylim(lowest - 0.6 * reach, max(top, 0.0) + 0.25 * reach)
     axes.set_ylabel("payoff")
     axes.legend(frameon=False, labelcolor=INK, fontsize=8)
     _log_budgets(axes, budget)
     axes.set_title("What each budget is worth", loc="left", color=INK, fontsize=11, fontweight="bold")
     _spend_panel(decorate(figure.add_subplot(1, 2, 2)), spend)
     return figure
+
+
+def _look(place: int, name: str, owners: int, joins: bool) -> tuple[str, float, str | None]:
+    """(colour, width, label) of an owner's curve: the first ones by name, a crowd's others alike, with one label for all of them."""
+    if place < NAMED:
+        return OWNERS[place], 1.8, name if joins else f"{name} (stays out)"
+    return LIMIT, 0.7, f"{owners - NAMED} more owners" if place == NAMED else None
 
 
 KINDS = {"each_owner": ("each owner's own noise", ALONE), "shared": ("one noise for all", TOGETHER)}
@@ -107,9 +118,13 @@ def crowd(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[str, Fl
 
 def _spend_panel(axes: Axes, spend: Mapping[str, tuple[Floats, Floats]]) -> None:
     """Money on a logarithmic axis: ways to pay differ by orders of magnitude. What is free is left of it."""
+    drawn = 0
     for (label, (money, fitness)), colour in zip(spend.items(), (TOGETHER, ALONE), strict=False):
         paid = money > 1e-6 * max(float(money.max(initial=0.0)), 1e-300)
         axes.plot(money[paid], fitness[paid], color=colour, linewidth=2, marker="o", markersize=3, label=label)
+        drawn += int(paid.sum())
+    if not drawn:
+        axes.text(0.5, 0.5, "no payment brings a better model", transform=axes.transAxes, ha="center", color=MUTED)
     axes.set_xscale("log")
     axes.set_xlabel("what the learner pays, in the owners' money")
     axes.set_ylabel("relative fitness ψ  (0 = without privacy)")

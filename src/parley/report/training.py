@@ -36,6 +36,14 @@ def remote_owner_rows(result: Result, latency: Mapping[str, float | None], unhea
     return rows
 
 
+def void_line(result: Result) -> str | None:
+    """Rounds that brought no step, if any."""
+    if not result.void_rounds:
+        return None
+    shown = ", ".join(map(str, result.void_rounds[:12])) + (" …" if len(result.void_rounds) > 12 else "")
+    return f"{len(result.void_rounds)} of {result.terms.learning.horizon} rounds were void: {shown}. What they cost is spent."
+
+
 def quality_rows(result: Result) -> Rows:
     """How good the model is, beside the one without privacy."""
     rows = [["quality", "private", "without privacy"]]

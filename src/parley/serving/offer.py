@@ -49,6 +49,7 @@ class Offer:
         return {
             "owner": self.owner.name,
             "terms": terms.hash,
+            "terms_hash": terms.hash,
             "title": terms.title,
             "learner": terms.learning.learner,
             "key": self.key,

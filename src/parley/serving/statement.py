@@ -36,6 +36,7 @@ def _agreement(time: str, account: Account, acceptances: Acceptances, owner: str
     acceptance = acceptances.get(account.terms_hash)
     return {
         "terms": account.terms_hash,
+        "terms_hash": account.terms_hash,
         "title": None if acceptance is None else acceptance.terms.title,
         "learner": account.learner,
         "key": None if acceptance is None else acceptance.fingerprint,

@@ -2,6 +2,7 @@
 
 from parley.terms.agreement import FORMAT, Terms, held_out_records, load_terms, training_records
 from parley.terms.file import write_terms
+from parley.terms.scales import ready_terms, scales_agreement
 from parley.terms.sections import PARTY, Fingerprint, Host, Learning, Model, OwnerTerms, Privacy, PrivacyCost
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "Terms",
     "held_out_records",
     "load_terms",
+    "ready_terms",
+    "scales_agreement",
     "training_records",
     "write_terms",
 ]

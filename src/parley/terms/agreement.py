@@ -18,7 +18,7 @@ import pydantic
 from pydantic import Field, model_validator
 
 from parley.errors import TermsError
-from parley.terms.catalogue import MODELS
+from parley.terms.catalogue import MECHANISMS, MODELS
 from parley.terms.sections import EACH_OWNER, HOSTS, SHARED, Host, Learning, Model, OwnerTerms, Privacy, Section
 from parley.terms.sentences import explain
 
@@ -91,17 +91,20 @@ class Terms(Section):
             raise ValueError(
                 "model.radius|expected a number beside federated-averaging: the rounding of an owner's local path is bounded within a box"
             )
-        boxed = self.model.radius is not None or learning.facts.solves or self.model.classifies
+        boxed = self.model.radius is not None or learning.facts.solves or learning.facts.surveys or self.model.classifies
         if self.privacy.clip is None and not boxed:
             raise ValueError(
                 "privacy.clip|expected a number, or model.radius together with bounds of every column: without either "
                 "nothing limits what one record can do"
             )
+        if learning.start == "public" and self.model.public is None:
+            raise ValueError("learning.start|expected model.public beside it: the sample whose best fit training starts from")
         for owner in self.owners:
             if training_records(owner.records, self.model.holdout) < 1:
                 raise ValueError(f"model.holdout|expected a share that leaves {owner.name!r} at least one training record")
         if self.privacy.score_epsilon is not None:
             self._can_score(self.privacy.score_epsilon)
+        self._can_survey()
         self._can_take_turns()
         self._can_share()
         self._can_batch()
@@ -125,6 +128,27 @@ class Terms(Section):
                 f"hosts|expected {HOSTS} different names beside privacy.noise = 'shared', found {len(set(names))}: together they draw the "
                 "noise, and no single one knows it; owners may be hosts, and the learner"
             )
+
+    def _can_survey(self) -> None:
+        """Refuse a delta that nothing needs, scales that leave nothing to learn with, and what a survey has no use for."""
+        privacy, surveys = self.privacy, self.learning.facts.surveys
+        named = surveys or privacy.scale_epsilon is not None  # names that nobody listed need a delta whatever the noise
+        if privacy.delta > 0 and not MECHANISMS[privacy.mechanism].approximate and not self.shared and not named:
+            noise = privacy.mechanism.capitalize()
+            raise ValueError(f"privacy.delta|expected 0: {noise} noise needs none; with mechanism = 'gaussian' it is needed")
+        if surveys and (privacy.score_epsilon is not None or privacy.scale_epsilon is not None or self.model.holdout > 0):
+            raise ValueError("learning.algorithm|expected no score_epsilon, scale_epsilon or holdout beside 'scales'")
+        if surveys and MECHANISMS[privacy.mechanism].grid:
+            raise ValueError("privacy.mechanism|expected 'laplace' or 'gaussian' beside 'scales'")
+        if surveys and (self.learning.participation is not None or any(owner.stride is not None for owner in self.owners)):
+            raise ValueError("learning.algorithm|expected everybody in both rounds of 'scales': no participation and no strides")
+        if privacy.scale_epsilon is None:
+            return
+        if self.model.public is not None:
+            raise ValueError("privacy.scale_epsilon|expected none beside model.public: a public sample has the scales, for nothing")
+        for owner in self.owners:
+            if not self.scale_epsilon + self.score_epsilon < Fraction(str(owner.epsilon)):
+                raise ValueError(f"privacy.scale_epsilon|expected less than the epsilon of {owner.name!r}: training needs the rest")
 
     def _can_take_turns(self) -> None:
         """Refuse rounds that leave somebody out for ever, or are drawn in two ways."""
@@ -205,7 +229,8 @@ class Terms(Section):
                     f"privacy.score_epsilon|expected model.holdout beside it, a share that gives {owner.name!r} a held-out record"
                 )
         target = self.model.target
-        known = self.model.classifies or self.model.public is not None or target in {*self.model.bounds, *self.model.categories}
+        known = self.model.classifies or target in {*self.model.bounds, *self.model.categories}
+        known = known or self.model.public is not None or self.scale_epsilon > 0
         if not known:
             raise ValueError(
                 f"privacy.score_epsilon|expected bounds of the target, model.bounds.{target}, or a public sample beside it"
@@ -226,7 +251,7 @@ class Terms(Section):
         try:
             return cls.model_validate(content)
         except pydantic.ValidationError as error:
-            raise TermsError(f"{source}: " + "; ".join(dict.fromkeys(explain(e, cls) for e in error.errors()))) from None
+            raise TermsError(f"{source}: " + "; ".join(dict.fromkeys(explain(e, cls, content) for e in error.errors()))) from None
 
     def changed(
         self,
@@ -282,7 +307,7 @@ class Terms(Section):
         if content["privacy"]["noise"] == EACH_OWNER:
             del content["privacy"]["noise"]
             del content["hosts"]
-        for key, usual in (("coding", "integer"), ("missing", "refuse"), ("transforms", {})):
+        for key, usual in (("coding", "integer"), ("missing", "refuse"), ("transforms", {}), ("centres", {}), ("scales", {})):
             if content["model"][key] == usual:
                 del content["model"][key]
         return json.dumps({"format": FORMAT, **content}, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -305,6 +330,11 @@ class Terms(Section):
                 "(sha256sum FILE)"
             )
 
+    def require_learning(self) -> None:
+        """Refuse terms that only ask for scales where a model is wanted."""
+        if self.learning.facts.surveys:
+            raise TermsError("learning.algorithm: these terms ask for scales and learn nothing; parley scales runs them")
+
     def train_rows(self, name: str) -> int:
         """n_l: how many of an owner's records are learned from. Public, like `records` and `holdout`."""
         return training_records(self.owner(name).records, self.model.holdout)
@@ -317,6 +347,11 @@ class Terms(Section):
     def score_epsilon(self) -> Fraction:
         """What of every owner's epsilon is set aside for one score of the finished model; 0: none was agreed on."""
         return Fraction(0) if self.privacy.score_epsilon is None else Fraction(str(self.privacy.score_epsilon))
+
+    @property
+    def scale_epsilon(self) -> Fraction:
+        """What of every owner's epsilon is set aside for scales, to be asked before anything is learned; 0: none."""
+        return Fraction(0) if self.privacy.scale_epsilon is None else Fraction(str(self.privacy.scale_epsilon))
 
     def training_epsilon(self, name: str) -> Fraction:
         """What of an owner's epsilon its training answers may cost: all but the score's part. An exact fraction, as people wrote it."""

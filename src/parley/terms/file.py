@@ -2,32 +2,59 @@
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from parley.terms.agreement import Terms
+from parley.terms.sections import Host, OwnerTerms, Section
+
+SHOWN = {"algorithm", "horizon", "step", "mechanism"}  # written even where they are what a file without them means
 
 
-def write_terms(terms: Terms, path: Path) -> None:
-    """Write a terms file; paths inside it become relative to its folder, comments of the original are lost."""
+def write_terms(terms: Terms, path: Path, head: Sequence[str] = (), notes: Mapping[str, str] | None = None) -> None:
+    """Write a terms file; paths inside it become relative to its folder, comments of the original are lost.
+
+    Keys that say what a file without them means are left out, so the hash stays. `notes` are comments by key ("privacy.clip"; of owners the
+    first one gets them), `head` is text above everything.
+    """
     folder = str(path.resolve().parent)
     content = terms.model_dump(mode="json", exclude_none=True, exclude_unset=True)
     for part in (content["model"], *content["owners"]):
         for key in ("public", "data"):
             if key in part:
                 part[key] = os.path.relpath(part[key], folder)
-    owners = content.pop("owners")
-    lines = [f"{key} = {_value(value)}" for key, value in content.items() if not isinstance(value, dict)]
-    for name, section in content.items():
-        if isinstance(section, dict):
-            lines += ["", f"[{name}]", *_entries(section)]
-    for owner in owners:
-        lines += ["", "[[owners]]", *_entries(owner)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lines = [*(f"# {text}".rstrip() for text in head), *([""] if head else [])]
+    lines += [f"{key} = {_value(value)}" for key, value in content.items() if isinstance(value, str) and value]
+    for name in ("model", "learning", "privacy"):
+        if name in content:
+            lines += ["", f"[{name}]", *_entries(_needed(getattr(terms, name), content[name]), name, notes or {})]
+    for name, kind in (("owners", OwnerTerms), ("hosts", Host)):
+        for place, part in enumerate(content.get(name, ())):
+            told = (notes or {}) if place == 0 else {}
+            lines += ["", f"[[{name}]]", *_entries({key: part[key] for key in kind.model_fields if key in part}, name, told)]
+    path.write_text("\n".join(lines).lstrip("\n") + "\n", encoding="utf-8")
 
 
-def _entries(section: dict[str, Any]) -> list[str]:
-    return [f"{key} = {_value(value)}" for key, value in section.items()]
+def _needed(section: Section, content: dict[str, Any]) -> dict[str, Any]:
+    """The keys that do not merely say what their absence means."""
+    fields = type(section).model_fields
+    usual = {key: fields[key].get_default(call_default_factory=True) for key in content}
+    return {key: value for key, value in content.items() if key in SHOWN or getattr(section, key) != usual[key]}
+
+
+def _entries(section: dict[str, Any], name: str, notes: Mapping[str, str]) -> list[str]:
+    """A line a key, with its comment behind it, or above a line that is long."""
+    lines = []
+    for key, value in section.items():
+        line, note = f"{key} = {_value(value)}", notes.get(f"{name}.{key}")
+        if note is None:
+            lines.append(line)
+        elif len(line) + len(note) <= 126:
+            lines.append(f"{line:<36}  # {note}")
+        else:
+            lines += [f"# {note}", line]
+    return lines
 
 
 def _value(value: Any) -> str:

@@ -29,6 +29,7 @@ NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True), _b
 Count = Annotated[int, Field(ge=1, le=10**15, strict=True)]
 Share = Annotated[float, Field(gt=0, le=1, strict=True)]
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
+Bearable = Annotated[Finite, _bearable(f"0, or a number {RANGE} in size")]
 Interval = tuple[Finite, Finite]
 
 
@@ -45,6 +46,7 @@ EACH_OWNER: Literal["each-owner"] = "each-owner"  # where noise is drawn: every 
 SHARED: Literal["shared"] = "shared"  # once, for the sum of all answers, by hosts of whom none knows it
 HOSTS = 3  # that draw it
 
+SURVEY_ROUNDS = 2  # of `scales`: how large values are, then how they are spread within that
 LOCAL_STEPS = 5  # of federated averaging, where the terms do not say
 BATCHES = ("batches", "epochs", "sampling", "optimiser", "batch_seed")  # keys of private-sgd alone
 
@@ -90,9 +92,12 @@ class Model(Section):
     missing: Missing = "refuse"
     transforms: dict[Name, Transform] = Field(default_factory=dict)
     positive: Name | None = None
+    centres: dict[Name, Bearable] = Field(default_factory=dict)
+    scales: dict[Name, Positive] = Field(default_factory=dict)
     public: str | None = None
     public_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     components: Count | None = None
+    whitening: Literal["public"] | None = None
     holdout: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
     intercept: Annotated[bool, Field(strict=True)] | None = None
 
@@ -159,7 +164,21 @@ class Model(Section):
         if self.components is not None and self.public is None:
             raise ValueError("components|expected a `public` sample beside it: PCA never touches private data")
         self._can_read()
+        self._can_scale()
+        if self.whitening is not None and (self.public is None or self.components is not None):
+            raise ValueError("whitening|expected a `public` sample beside it, whose second moments it takes, and no `components`")
         return self
+
+    def _can_scale(self) -> None:
+        """Refuse centres and scales of columns that a public sample, or nothing, is scaled by."""
+        for key, given in (("centres", self.centres), ("scales", self.scales)):
+            if given and self.public is not None:
+                raise ValueError(f"{key}|expected none beside a `public` sample: it says how columns are centred and scaled")
+            for column in given:
+                if column in self.categories and (self.coding == "one-hot" or self.classifies):
+                    raise ValueError(f"{key}.{column}|expected a column of numbers, not one of categories")
+                if column == self.target and (self.classifies or not self.has_intercept):
+                    raise ValueError(f"{key}.{column}|expected a feature, or the target of a regression with an intercept")
 
     def _can_read(self) -> None:
         """Refuse columns that cannot be read as the terms say."""
@@ -199,6 +218,10 @@ class Learning(Section):
     sampling: Literal["partition", "poisson"] | None = None
     optimiser: Literal["plain", "momentum", "adam"] | None = None
     batch_seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] | None = None
+    average: Literal["last", "tail", "all"] | None = None  # None: the algorithm's own
+    decay: Annotated[float, Field(ge=0, le=1, strict=True)] | None = None  # None: the algorithm's own
+    momentum: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = None
+    start: Literal["zero", "public"] | None = None  # None: zero
     step: Positive | Literal["auto"] = "auto"
     learner: Name = "learner"
     participation: Share | None = None
@@ -225,10 +248,13 @@ class Learning(Section):
     def _usual(cls, content: Any) -> Any:
         if not isinstance(content, dict):
             return content
-        facts = _looked_up(ALGORITHMS, content.get("algorithm")) or AlgorithmFacts("gradient")
-        kept = {key: value for key, value in content.items() if (key, value) != ("batch", "full")}  # what older files say
+        facts = _looked_up(ALGORITHMS, content.get("algorithm", "averaged-subgradient")) or AlgorithmFacts("gradient")
+        said = {("batch", "full"), ("start", "zero"), ("average", facts.average)}  # what older files say, and what need not be said
+        kept = {key: value for key, value in content.items() if not isinstance(value, str) or (key, value) not in said}
         if facts.solves:
             return {"horizon": 1, **kept}
+        if facts.surveys:
+            return {"horizon": SURVEY_ROUNDS, **kept}
         if facts.walks:
             return {**kept, "local_steps": LOCAL_STEPS if kept.get("local_steps") is None else kept["local_steps"]}
         return _usual_batches(kept) if facts.samples else kept
@@ -239,9 +265,18 @@ class Learning(Section):
             raise ValueError("step|expected none: what is released once is solved, not stepped towards")
         if self.facts.solves and self.horizon != 1:
             raise ValueError("horizon|expected 1: this algorithm releases once; repeating it under one budget is never better")
+        if self.facts.surveys and (self.horizon != SURVEY_ROUNDS or self.step != "auto" or self.straggler == "skip"):
+            raise ValueError(f"algorithm|expected horizon = {SURVEY_ROUNDS}, no step and nobody skipped beside 'scales'")
         if self.local_steps is not None and not self.facts.walks:
             raise ValueError("local_steps|expected only with algorithm = 'federated-averaging': other algorithms ask for gradients")
         self._can_batch()
+        if self.average is not None and self.facts.average is None:
+            raise ValueError("average|expected only with 'gradient-descent' or 'averaged-subgradient'")
+        for key in ("decay", "momentum"):
+            if getattr(self, key) is not None and self.algorithm != "gradient-descent":
+                raise ValueError(f"{key}|expected only with algorithm = 'gradient-descent'")
+        if self.start is not None and self.facts.solves:
+            raise ValueError("start|expected none: statistics are solved, not stepped towards")
         if self.participation_seed is not None and self.participation is None:
             raise ValueError("participation_seed|expected only beside participation, whose draw it decides")
         return self
@@ -298,6 +333,7 @@ class Privacy(Section):
     records_per_person: Count = 1
     person: Name | None = None
     score_epsilon: Positive | None = None
+    scale_epsilon: Positive | None = None
     noise: Literal["each-owner", "shared"] = EACH_OWNER
 
     @model_validator(mode="before")
@@ -317,8 +353,6 @@ class Privacy(Section):
             raise ValueError(
                 "delta|expected a number above 0 (such as 1e-6): hosts draw shared noise from finitely many random bits"
             )
-        if self.delta > 0 and not approximate and self.noise == EACH_OWNER:
-            raise ValueError(f"delta|expected 0: {noise} noise needs none; with mechanism = 'gaussian' it is needed")
         if approximate and not self.delta > 0:
             raise ValueError(f"delta|expected a number above 0 (such as 1e-6): {noise} noise has no guarantee without")
         if self.records_per_person > 1 and self.person is None:

@@ -1,9 +1,10 @@
 """What is wrong with terms, in sentences: the key, the value, and what was expected."""
 
 import difflib
+import re
 from typing import Any
 
-from parley.terms.sections import RANGE, Host, Learning, Model, OwnerTerms, Privacy, PrivacyCost, Section
+from parley.terms.sections import PARTY, RANGE, Host, Learning, Model, OwnerTerms, Privacy, PrivacyCost, Section
 
 _SECTIONS: dict[str, type[Section]] = {
     "model": Model,
@@ -15,8 +16,25 @@ _SECTIONS: dict[str, type[Section]] = {
 }
 
 
-def explain(error: Any, root: type[Section]) -> str:
-    """One pydantic error of the `root` section as: key = value: what was expected."""
+def _called(place: list[Any], depth: int, content: Any) -> str:
+    """A step on the way to a key: owners and hosts by their names, where those read as names and differ; else by their place, from 1."""
+    part = place[depth]
+    if not isinstance(part, int):
+        return str(part)
+    names = [_name(each) for each in content[place[0]]] if depth == 1 and place[0] in ("owners", "hosts") and content else []
+    name = names[part] if part < len(names) else ""
+    known = re.fullmatch(PARTY, name) and names.count(name) == 1 and place[2:] != ["name"]
+    return name if known else str(part + 1)
+
+
+def _name(entry: Any) -> str:
+    """What an owner or a host is called; nothing if that cannot be told."""
+    name = entry.get("name") if isinstance(entry, dict) else getattr(entry, "name", None)
+    return name if isinstance(name, str) else ""
+
+
+def explain(error: Any, root: type[Section], content: Any = None) -> str:
+    """One pydantic error of the `root` section as: key = value: what was expected. `content` is what was read, for the names in it."""
     if error["loc"][:2] == ("learning", "step"):
         return f"learning.step = {error['input']!r}: expected a number {RANGE}, or 'auto'"
     if error["loc"][:2] == ("model", "bounds") and len(error["loc"]) > 2:
@@ -26,7 +44,7 @@ def explain(error: Any, root: type[Section]) -> str:
     place = list(error["loc"])
     if len(place) > 1 and place[-1] == "[key]":
         place.pop()
-    key = ".".join(str(part + 1) if isinstance(part, int) else part for part in place)
+    key = ".".join(_called(place, depth, content) for depth in range(len(place)))
     kind, context, value = error["type"], error.get("ctx", {}), error["input"]
     if kind == "extra_forbidden":
         named = [part for part in place[:-1] if isinstance(part, str)]

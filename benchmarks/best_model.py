@@ -1,0 +1,426 @@
+"""Is there a better model at the same eps? Parley's planned terms beside other private methods and the public sample alone.
+
+Three tasks on real tables (interest rates of Lending Club by least squares; incomes of the 1994 census and defaults of SBA loans by
+logistic regression), for one owner, three, and thirty of 800 rows, at eps 0.3, 1 and 3, delta = 1e-6, replace-one adjacency. What is
+printed is the excess of the test cost over the best model without privacy (ridge of a tiny penalty on all training rows), times 1000:
+mean and standard error over independent splits into training and test rows, each with several draws of the noise. The public sample
+and what is planned on it are the same in all.
+
+Everybody gets the same features: coded by hand (`common/books.py`), then bounded, centred and scaled by one public sample of 3,000 rows,
+none of them an owner's. It is public: Parley plans on it, and what it teaches alone is a row of the table.
+
+- Parley: `parley.plan` on the public sample, `parley.train`; each owner's noise, and one noise for all.
+- DP gradient descent, objective perturbation, AdaSSP: `common/rivals.py`, tuned by an oracle on *test* costs, which favours them.
+  With several owners each draws its own noise, as federated methods do.
+- diffprivlib, if an interpreter that has it is given: pure eps (it has no delta for these models), chosen by the same oracle.
+- own rows alone: each owner's own ridge regression without any privacy, the mean over owners.
+
+    python benchmarks/best_model.py [--task adult] [--owners 30] [--epsilon 1] [--runs 5] [--diffprivlib PYTHON] [--json F]
+
+Needs lendingclub.parquet, adult.parquet and sba_loans.parquet in PARLEY_DATA (default ../shared/data). A cell takes less than a minute.
+"""
+
+import argparse
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from common import books
+from common.linear import TINY, Rows, chosen_ridge, losses, ridge
+from common.rivals import GradientDescent, ObjectivePerturbation, Privacy, Rival, Statistics, tuned
+
+import parley
+from parley.cli.screen import console, progress_bar, terminal_table
+from parley.setup import Setup, resolve
+from parley.validate import Floats
+
+DELTA = 1e-6
+PUBLIC, MANY = 3000, (30, 800)
+TASKS = {
+    "loans": (60_000, 30_000),
+    "adult": (33_000, 12_000),
+    "SBA": (60_000, 30_000),
+}  # rows of one owner, or three together; to test on
+EPSILONS, OWNERS = (0.3, 1.0, 3.0), (1, 3, 30)
+PLANNED, ONE_NOISE = "Parley as planned", "Parley, one noise"
+PUBLIC_ALONE, OWN_ALONE, ZERO = "the public sample alone", "own rows alone, no privacy", "the zero model"
+DESCENT, OBJECTIVE, STATISTICS, LIBRARY = "DP gradient descent", "objective perturbation", "AdaSSP", "diffprivlib (pure eps)"
+ROWS = (PLANNED, ONE_NOISE, DESCENT, OBJECTIVE, STATISTICS, LIBRARY, PUBLIC_ALONE, OWN_ALONE, ZERO)
+RIVALS = (DESCENT, OBJECTIVE, STATISTICS, LIBRARY, PUBLIC_ALONE)
+ENOUGH, MOST = 24, 1.25  # cells of 27 not behind the best; the largest ratio to it
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A table coded by hand, its public sample, and the terms of learning from it but for owners and budgets."""
+
+    name: str
+    kind: str
+    target: str
+    public: Path
+    pool: pd.DataFrame
+    rows: int
+    tested: int
+
+    def shape(self, owners: int) -> tuple[int, int]:
+        """How many owners, of how many rows each."""
+        return MANY if owners == MANY[0] else (owners, self.rows // owners)
+
+    def terms(self, owners: int, epsilon: float) -> parley.Terms:
+        count, rows = self.shape(owners)
+        return parley.Terms.from_dict(
+            {
+                "model": {"kind": self.kind, "target": self.target, "public": str(self.public), "intercept": True},
+                "learning": {},
+                "privacy": {"mechanism": "gaussian", "delta": DELTA, "clip": 3.0},
+                "owners": [{"name": f"owner-{i}", "records": rows, "epsilon": epsilon} for i in range(count)],
+            }
+        )
+
+    @cached_property
+    def base(self) -> Setup:
+        """The common preparation."""
+        return resolve(self.terms(1, 1.0))
+
+    @cached_property
+    def prepared(self) -> Rows:
+        return self._rows(self.pool)
+
+    @cached_property
+    def sample(self) -> Rows:
+        return self._rows(pd.read_parquet(self.public))
+
+    @cached_property
+    def public_model(self) -> Floats:
+        return chosen_ridge(self.sample)
+
+    def _rows(self, frame: pd.DataFrame) -> Rows:
+        design = self.base.preparation.design(frame, self.name)
+        return Rows(design.X, design.y, self.kind == "logistic-regression")
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Places of the pool: each owner's rows [owners, n] and the test rows; and the best cost without privacy."""
+
+    task: Task
+    owned: Floats
+    tested: Floats
+
+    @cached_property
+    def train(self) -> Rows:
+        return self.task.prepared.take(self.owned.ravel())
+
+    @cached_property
+    def test(self) -> Rows:
+        return self.task.prepared.take(self.tested)
+
+    @cached_property
+    def least(self) -> float:
+        return float(self.test.cost(ridge(self.train, TINY)))
+
+    @cached_property
+    def own_alone(self) -> float:
+        """The mean over owners of what each reaches with its own rows."""
+        return float(np.mean([self.excess(chosen_ridge(self.task.prepared.take(places))) for places in self.owned]))
+
+    def excess(self, theta: Floats) -> float:
+        """Mean over models [..., p], times 1000."""
+        return 1000 * (float(self.test.cost(theta).mean()) - self.least)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method's excess test cost on each split, and the settings it ran with."""
+
+    by_split: tuple[float, ...]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.by_split))
+
+    @property
+    def error(self) -> float:
+        return standard_error(self.by_split)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All methods side by side."""
+
+    task: str
+    owners: int
+    epsilon: float
+    entries: dict[str, Entry]
+
+    @property
+    def best(self) -> str:
+        """The best private rival, the public sample among them."""
+        return min((name for name in RIVALS if name in self.entries), key=lambda name: self.entries[name].mean)
+
+    def ratio(self, name: str, to: str) -> float:
+        return self.entries[name].mean / self.entries[to].mean
+
+    def behind(self, name: str, to: str) -> bool:
+        """By more than two standard errors of the difference over splits, which both saw."""
+        gaps = np.subtract(self.entries[name].by_split, self.entries[to].by_split)
+        return float(gaps.mean()) > 2 * standard_error(gaps)
+
+
+def standard_error(values: Any) -> float:
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", choices=list(TASKS), action="append", help="this one alone; may be repeated, as the next two may")
+    parser.add_argument("--owners", type=int, choices=OWNERS, action="append")
+    parser.add_argument("--epsilon", type=float, action="append")
+    parser.add_argument("--runs", type=int, default=5, help="independent splits")
+    parser.add_argument("--replicates", type=int, default=4, help="draws of the noise for each split")
+    parser.add_argument("--public", type=int, default=PUBLIC, help="rows of the public sample")
+    parser.add_argument("--diffprivlib", metavar="PYTHON", help="an interpreter that can import diffprivlib")
+    parser.add_argument("--json", type=Path, metavar="F", help="write every figure and setting to this file, cell by cell")
+    parser.add_argument(
+        "--keep", type=Path, metavar="F", help="take all rows but Parley's from a file that --json wrote for the same splits"
+    )
+    parser.add_argument("--only-rivals", action="store_true", help="leave Parley's own rows out, for --keep later")
+    asked = parser.parse_args()
+    tasks, owners, epsilons = asked.task or list(TASKS), asked.owners or OWNERS, asked.epsilon or EPSILONS
+    protocol = {"runs": asked.runs, "replicates": asked.replicates, "public": asked.public}
+    known = kept(asked.keep, protocol)
+    began, cells = time.perf_counter(), list[Cell]()
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in tasks:
+            task = open_task(name, asked.public, Path(scratch))
+            for count in owners:
+                splits = list(make_splits(task, count, asked.runs))
+                for epsilon in epsilons:
+                    study = Study(task, count, epsilon, splits, asked.replicates, asked.diffprivlib, Path(scratch))
+                    with progress_bar(f"{name}, {count} owners, eps {epsilon:g}") as report:
+                        before = known.get((name, count, epsilon))
+                        entries = study.others(lambda done: report(done, 200)) if before is None else before
+                        if not asked.only_rivals:
+                            entries |= study.planned(lambda done: report(100 + done, 200))
+                    cells.append(Cell(name, count, epsilon, entries))
+                    console.print(summary(cells[-1]), markup=False, soft_wrap=True)
+                    if asked.json is not None:
+                        content = {**protocol, "cells": [to_json(cell) for cell in cells]}
+                        asked.json.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    for epsilon in epsilons:
+        chosen = [cell for cell in cells if cell.epsilon == epsilon]
+        console.print(terminal_table(table(chosen), title=f"\neps = {epsilon:g}, delta = {DELTA:g}"), soft_wrap=True)
+    console.print("excess test cost x 1000 ± standard error; *: the best private rival or the public sample", markup=False)
+    for line in [] if asked.only_rivals else verdict(cells):
+        console.print(line, markup=False, soft_wrap=True)
+    console.print(f"{time.perf_counter() - began:.0f} s", markup=False)
+
+
+def kept(path: Path | None, protocol: dict[str, int]) -> dict[tuple[str, int, float], dict[str, Entry]]:
+    """Other people's rows of cells that were filled before."""
+    if path is None:
+        return {}
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if any(content[key] != value for key, value in protocol.items()):
+        raise SystemExit(f"{path}: expected a table of {protocol}")
+    return {
+        (cell["task"], cell["owners"], cell["epsilon"]): {
+            name: Entry(tuple(entry["by_split"]), entry["settings"])
+            for name, entry in cell["entries"].items()
+            if name not in (PLANNED, ONE_NOISE)
+        }
+        for cell in content["cells"]
+    }
+
+
+def open_task(name: str, public: int, scratch: Path) -> Task:
+    """The book shuffled, the first rows public, the rest a pool to draw owners and test rows from."""
+    book = {"loans": lambda: books.loans(all_years=True), "adult": books.adult, "SBA": books.sba}[name]().shuffled(0, 130_000)
+    table, path = book.one_hot(public), scratch / f"{name}.parquet"
+    table.iloc[:public].to_parquet(path)
+    return Task(name, book.kind, book.target, path, table.iloc[public:].reset_index(drop=True), *TASKS[name])
+
+
+def make_splits(task: Task, owners: int, runs: int) -> Iterator[Split]:
+    count, rows = task.shape(owners)
+    for run in range(runs):
+        order = np.random.default_rng([1, run]).permutation(len(task.pool))
+        if len(order) < count * rows + task.tested:
+            raise SystemExit(f"{task.name}: {len(order)} rows are too few for {count} x {rows} and {task.tested} to test on")
+        yield Split(task, order[task.tested :][: count * rows].reshape(count, rows), order[: task.tested])
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """One cell to be filled."""
+
+    task: Task
+    owners: int
+    epsilon: float
+    splits: list[Split]
+    replicates: int
+    library: str | None
+    scratch: Path
+
+    def others(self, report: Callable[[int], None]) -> dict[str, Entry]:
+        """All rows but Parley's."""
+        entries = {ZERO: self._each(lambda split: split.excess(np.zeros(split.train.X.shape[1])))}
+        entries[PUBLIC_ALONE] = self._each(lambda split: split.excess(self.task.public_model))
+        if self.owners > 1:
+            entries[OWN_ALONE] = self._each(lambda split: split.own_alone)
+        report(20)
+        privacy = Privacy(self.epsilon, DELTA, self.owners)
+        entries[DESCENT] = self._rival(GradientDescent(), privacy)
+        report(60)
+        if self.owners == 1:
+            classes = self.task.kind == "logistic-regression"
+            name, rival = (OBJECTIVE, ObjectivePerturbation()) if classes else (STATISTICS, Statistics())
+            entries[name] = self._rival(rival, privacy)
+            if self.library is not None:
+                entries[LIBRARY] = self._library()
+        return entries
+
+    def planned(self, report: Callable[[int], None]) -> dict[str, Entry]:
+        """Planned and trained; for several owners with one noise for all, too."""
+        proposal = parley.plan(self.task.terms(self.owners, self.epsilon), progress=lambda done, total: report(60 * done // total))
+        entries = {PLANNED: self._trained(proposal)}
+        report(80)
+        if proposal.shared is not None and self.owners > 1:
+            entries[ONE_NOISE] = self._trained(proposal.shared)
+        return entries
+
+    def _each(self, method: Callable[[Split], float]) -> Entry:
+        return Entry(tuple(method(split) for split in self.splits))
+
+    def _trained(self, proposal: parley.Proposal) -> Entry:
+        """What the planned terms make of every split."""
+        found = []
+        for seed, split in enumerate(self.splits):
+            owners = [parley.Owner(f"owner-{i}", self.task.pool.iloc[places]) for i, places in enumerate(split.owned)]
+            result = parley.train(proposal.terms, owners, replicates=self.replicates, seed=seed, measure=False)
+            found.append(self._test_excess(split, resolve(proposal.terms), result.theta))
+        return Entry(tuple(found), asdict(proposal.best))
+
+    def _test_excess(self, split: Split, setup: Setup, theta: Floats) -> float:
+        """Predictions by the planned terms' own preparation, judged in the units of the common one."""
+        made, base = setup.preparation, self.task.base.preparation
+        margins = theta @ made.matrix(self.task.pool.iloc[split.tested], "test").T
+        margins = (margins * made.target_scale + made.target_centre - base.target_centre) / base.target_scale
+        return 1000 * (float(losses(margins, split.test.y, split.test.classes).mean()) - split.least)
+
+    def _rival(self, rival: Rival, privacy: Privacy) -> Entry:
+        first = self.splits[0]
+        setting = tuned(rival, first.train, first.test, privacy)
+        found = (
+            split.excess(rival.models(split.train, [setting], privacy, self.replicates, seed))
+            for seed, split in enumerate(self.splits)
+        )
+        return Entry(tuple(found), {"setting": setting})
+
+    def _library(self) -> Entry:
+        """diffprivlib's own model in its own interpreter; the best of some settings on the first split."""
+        first = self.splits[0]
+        sizes = [float(q) for q in np.quantile(first.train.norms, [0.5, 0.9, 1.0])]
+        if first.train.classes:
+            settings = [{"epsilon": self.epsilon, "norm": size, "C": weight} for size in sizes for weight in (0.01, 0.1, 1.0)]
+        else:
+            ends = [float(end) for end in np.abs(first.train.X[:, :-1]).max(axis=0)]
+            settings = [{"epsilon": self.epsilon, "ends": ends, "most": float(np.abs(first.train.y).max())}]
+        costs = [first.excess(theta) for theta in self._ask_library(first, settings, 2)]
+        best = settings[int(np.argmin(costs))]
+        return Entry(tuple(split.excess(self._ask_library(split, [best], self.replicates)[0]) for split in self.splits), best)
+
+    def _ask_library(self, split: Split, settings: list[dict[str, Any]], runs: int) -> Floats:
+        rows, wanted, out = (self.scratch / name for name in ("rows.npz", "settings.json", "models.npz"))
+        np.savez(rows, X=split.train.X, y=split.train.y)
+        wanted.write_text(
+            json.dumps({"classes": split.train.classes, "settings": settings, "runs": runs, "seed": int(split.tested[0])}),
+            encoding="utf-8",
+        )
+        program = Path(__file__).parent / "common" / "diffprivlib_models.py"
+        subprocess.run([str(self.library), str(program), str(rows), str(wanted), str(out)], check=True)
+        return np.load(out)["theta"]
+
+
+def table(cells: list[Cell]) -> list[list[str]]:
+    """One eps: methods down, cells across; then how Parley compares."""
+    lines = [["", *(f"{cell.task} {cell.owners}" for cell in cells)]]
+    for name in ROWS:
+        if any(name in cell.entries for cell in cells):
+            lines.append([name, *(figure(cell, name) for cell in cells)])
+    for name in (PLANNED, ONE_NOISE):
+        if any(name in cell.entries for cell in cells):
+            lines.append(
+                [f"{name} / best", *(f"{cell.ratio(name, cell.best):.2f}" if name in cell.entries else "" for cell in cells)]
+            )
+            lines.append(["  behind by 2 s.e.?", *(standing(cell, name) for cell in cells)])
+    return lines
+
+
+def figure(cell: Cell, name: str) -> str:
+    if name not in cell.entries:
+        return "-"
+    entry = cell.entries[name]
+    return f"{entry.mean:.3g} ± {entry.error:.1g}{'*' if name == cell.best else ''}"
+
+
+def standing(cell: Cell, name: str) -> str:
+    if name not in cell.entries:
+        return ""
+    return "behind" if cell.behind(name, cell.best) else "no"
+
+
+def summary(cell: Cell) -> str:
+    """A line as soon as a cell is done."""
+    figures = "; ".join(f"{name} {cell.entries[name].mean:.3g}" for name in ROWS if name in cell.entries)
+    return f"{cell.task}, {cell.owners} owners, eps {cell.epsilon:g}: {figures}"
+
+
+def verdict(cells: list[Cell]) -> list[str]:
+    """How many cells are not behind the best, the worst ratio; and what one noise is worth."""
+    said = []
+    for name in (PLANNED, ONE_NOISE):
+        there = [cell for cell in cells if name in cell.entries]
+        if there:
+            level = sum(not cell.behind(name, cell.best) for cell in there)
+            worst = max(cell.ratio(name, cell.best) for cell in there)
+            said.append(f"{name}: {level} of {len(there)} cells not behind the best; the largest ratio is {worst:.2f}")
+    best = [min((cell.ratio(name, cell.best), name) for name in (PLANNED, ONE_NOISE) if name in cell.entries) for cell in cells]
+    level = sum(not cell.behind(name, cell.best) for cell, (_, name) in zip(cells, best, strict=True))
+    said.append(
+        f"the better of the two: {level} of {len(cells)} (wanted: {ENOUGH} of 27); largest ratio {max(best)[0]:.2f} (at most {MOST:g})"
+    )
+    shared = [cell for cell in cells if ONE_NOISE in cell.entries]
+    for words, other, of in (
+        ("own rows alone at eps 1 and more", OWN_ALONE, [cell for cell in shared if cell.epsilon >= 1]),
+        ("the public sample", PUBLIC_ALONE, shared),
+        ("the public sample at eps 3", PUBLIC_ALONE, [cell for cell in shared if cell.epsilon == 3]),
+    ):
+        if of:
+            ahead = sum(cell.ratio(ONE_NOISE, other) < 1 for cell in of)
+            behind = sum(cell.behind(ONE_NOISE, other) for cell in of)
+            said.append(f"one noise against {words}: ahead in {ahead} of {len(of)}, behind by 2 s.e. in {behind}")
+    return said
+
+
+def to_json(cell: Cell) -> dict[str, Any]:
+    entries = {name: {"mean": entry.mean, "standard_error": entry.error, **asdict(entry)} for name, entry in cell.entries.items()}
+    content = {"task": cell.task, "owners": cell.owners, "epsilon": cell.epsilon, "best": cell.best, "entries": entries}
+    names = [name for name in (PLANNED, ONE_NOISE) if name in cell.entries]
+    return content | {
+        "ratios": {n: cell.ratio(n, cell.best) for n in names},
+        "behind": {n: cell.behind(n, cell.best) for n in names},
+    }
+
+
+if __name__ == "__main__":
+    main()

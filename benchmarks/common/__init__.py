@@ -1,0 +1,1 @@
+"""What several benchmarks share: real tables, and other people's private methods."""

@@ -1,0 +1,151 @@
+"""`parley init`: from files as they are to planned terms."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from parley.cli.forecast import show_plan
+from parley.cli.screen import console, errors_console, print_json, progress_bar
+from parley.data.headers import read_header
+from parley.durable import require_folder
+from parley.errors import SettingError
+from parley.forecasting.first_terms import Wishes, draft, planned, usual_delta
+from parley.report.beginning import head_lines, next_steps
+from parley.terms import write_terms
+from parley.terms.notes import NOTES
+
+
+def init_command(
+    files: Annotated[list[Path], typer.Argument(metavar="FILES...", help="Private tables (.csv or .parquet), one for each owner.")],
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="What shall be predicted.")],
+    write: Annotated[Path, typer.Option(metavar="TERMS", help="Where the terms go.")],
+    public: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A public sample of the same kind of rows: ranges, categories, and what the plan is judged on."
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(metavar="EPS", help="What every owner promises; asked for if left out (1).")
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(metavar="DELTA", help="Gaussian noise at this delta is considered; 0: pure epsilon. Asked for if left out."),
+    ] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,C", help="Three parties that draw one noise for all; asked for if left out (none: each its own)."
+        ),
+    ] = None,
+    person: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Where a person may have several rows: the column that tells people apart. Asked for."),
+    ] = None,
+    records_per_person: Annotated[int, typer.Option(metavar="K", help="With --person: so many rows of everybody count.")] = 1,
+    kind: Annotated[
+        str | None, typer.Option(metavar="KIND", help="The model's kind; left out: by the target in the public sample.")
+    ] = None,
+    positive: Annotated[str | None, typer.Option(metavar="NAME", help="Two classes: the name that counts as 1.")] = None,
+    bounds: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN=LOW,HIGH", help="The range of a column of numbers. May be repeated.")
+    ] = None,
+    categories: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=A,B,C", help="The names of a category; COLUMN alone: those of the public sample. May be repeated."
+        ),
+    ] = None,
+    features: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="Columns to learn from; left out: all that can be used.")
+    ] = None,
+    holdout: Annotated[float, typer.Option(metavar="SHARE", help="Of each owner's rows, kept for scoring.")] = 0.2,
+    score_epsilon: Annotated[
+        float | None, typer.Option(metavar="EPS", help="Of every epsilon, for one released score of the finished model.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="What this is about.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take the usual answers.")] = False,
+    seed: Annotated[int, typer.Option(help="Of the planner's pilot runs.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object; asks nothing.")] = False,
+) -> None:
+    """From files as they are to planned terms: reads names, kinds and row counts of private tables, and nothing else.
+
+    Ranges and names of categories come from --public or from what you declare, never from private rows; where nobody says them, the terms
+    set a part of epsilon aside to ask the owners with noise. What only people know is asked; --yes takes the usual answers. Then the
+    planner chooses how the budgets are spent best, and the terms are written with comments.
+
+    Example:  parley init bank_a.csv bank_b.csv --target defaulted --public public_loans.csv --write terms.toml
+    """
+    require_folder(write)
+    if write.exists() and any(write.samefile(file) for file in (*files, *([public] if public else [])) if file.exists()):
+        raise SettingError(f"{write}: is read here too; give the terms a file of their own")
+    quiet = yes or as_json
+    rows = max(read_header(file).rows for file in files)
+    epsilon = _asked(
+        "epsilon of every owner: what all answers may tell about a person (0.1 strict, 1 usual, 5 loose)", epsilon, 1.0, quiet
+    )
+    delta = _asked("delta: how likely the promise may fail; 0 forbids Gaussian noise", delta, usual_delta(rows), quiet)
+    if person is None and not quiet:
+        person = (
+            typer.prompt("May a person have several rows? The column that tells people apart (nothing: no)", "", err=True) or None
+        )
+        records_per_person = typer.prompt("How many rows of a person count?", 3, err=True) if person else 1
+    if hosts is None and not quiet:
+        hosts = typer.prompt("Who hosts one noise for all? Three names, A,B,C (nothing: each owner draws its own)", "", err=True)
+    wishes = Wishes(
+        target=target,
+        public=public,
+        epsilon=epsilon,
+        delta=delta,
+        kind=kind,
+        features=_words(features) or None,
+        bounds=dict(_ends(each) for each in bounds or ()),
+        categories=dict(_names(each) for each in categories or ()),
+        positive=positive,
+        person=person,
+        records_per_person=records_per_person,
+        hosts=_words(hosts),
+        holdout=holdout,
+        score_epsilon=score_epsilon,
+        title=title,
+    )
+    with progress_bar("planning") as progress:
+        made = planned(draft(files, wishes), seed, progress)
+    write_terms(made.terms, write, head_lines(made), NOTES)
+    if as_json:
+        plan = None if made.proposal is None else made.proposal.to_json()
+        print_json({"written": str(write), "terms_hash": made.terms.hash, "said": list(made.said), "plan": plan})
+        return
+    for sentence in made.said:
+        console.print(sentence, markup=False)
+    if made.proposal is not None:
+        show_plan(made.proposal)
+    console.print(f"\n{write}  the terms: read them before anybody agrees", soft_wrap=True)
+    for step in next_steps(made, write):
+        errors_console.print(step, style="dim", markup=False, soft_wrap=True)
+
+
+def _asked(question: str, given: float | None, usual: float, quiet: bool) -> float:
+    """What was given, else what a person says, else what is usual."""
+    if given is not None:
+        return given
+    return usual if quiet else float(typer.prompt(question, usual, type=float, err=True))
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def _names(text: str) -> tuple[str, tuple[str, ...]]:
+    column, _, listed = text.partition("=")
+    return column.strip(), _words(listed)
+
+
+def _ends(text: str) -> tuple[str, Any]:
+    column, _, ends = text.partition("=")
+    try:
+        low, high = (float(end) for end in ends.split(","))
+    except ValueError:
+        raise SettingError(f"--bounds {text}: expected COLUMN=LOW,HIGH, two numbers") from None
+    return column.strip(), (low, high)

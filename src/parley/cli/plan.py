@@ -1,0 +1,61 @@
+"""`parley plan`: the terms that spend the same budgets best, from public knowledge."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parley.cli.forecast import show_plan, source
+from parley.cli.screen import console, print_json, progress_bar
+from parley.durable import require_folder
+from parley.forecasting import plan
+from parley.report import noise as kinds
+from parley.terms import load_terms, write_terms
+from parley.terms.notes import NOTES
+
+
+def plan_command(
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file. Its owners need no `data`.")],
+    pilot: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="A public pilot sample; left out: the terms' `public`.")
+    ] = None,
+    moments: Annotated[
+        Path | None, typer.Option(metavar="JSON", help="Instead of a sample: second moments that owners released.")
+    ] = None,
+    assume: Annotated[
+        Path | None, typer.Option(metavar="TOML", help="Instead of a sample: stated assumptions, as for `parley forecast`.")
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            metavar="DELTA", help="Consider Gaussian noise at this delta too; left out: the terms' own. It weakens the promise."
+        ),
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option(metavar="TERMS2", help="Write terms with the best choice, ready for parley train.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the pilot runs.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Choose how the same budgets are spent best: algorithm, rounds, step, clip and noise. No private record is looked at.
+
+    The planner tries what the terms leave open on public rows, with the noise that the owners' budgets need, and says what each choice
+    would be worth. Who promises which epsilon stays as it is; so does where noise is drawn.
+
+    Example:  parley plan terms.toml --delta 1e-6 --write planned.toml
+    """
+    terms = load_terms(terms_file)
+    require_folder(write)
+    known = source(pilot, moments, assume)
+    with progress_bar("planning") as progress:
+        proposal = plan(terms, known, delta, seed, progress=progress)
+    if write is not None:
+        write_terms(proposal.terms, write, notes=NOTES)
+    if as_json:
+        print_json(proposal.to_json() | {"written": None if write is None else str(write)})
+        return
+    show_plan(proposal)
+    for sentence in kinds.plan_beside(proposal.to_json()):
+        console.print(sentence)
+    if write is not None:
+        console.print(f"\n{write}  the planned terms. Next: parley train {write}", style="dim", soft_wrap=True)

@@ -1,0 +1,45 @@
+"""`parley predict`: a saved model's predictions for the rows of a table."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parley.cli.screen import console, print_json
+from parley.durable import require_folder
+from parley.numerals import number
+from parley.outcome import load_model
+from parley.outcome.predictions import predictions, require_table_name, summary, write_table
+
+
+def predict_command(
+    model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="The model, as `parley train --save` wrote it.")],
+    rows: Annotated[
+        Path, typer.Argument(metavar="ROWS", help="A table (.csv or .parquet) with the columns the model learned from.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where the rows go with their predictions (.csv or .parquet).")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the predictions.")] = False,
+) -> None:
+    """Predict with a trained model: the rows of a table, and behind their columns what the model says of each.
+
+    Numbers come in the target's own units, classes by their names, with a column of probabilities for each class where the model has
+    them. Nothing leaves this machine: FILE holds the rows as they are.
+
+    Example:  parley predict model.json new_customers.csv --out predicted.csv
+    """
+    require_folder(out)
+    require_table_name(out, rows, model_file)
+    model = load_model(model_file)
+    frame = predictions(model, rows)
+    write_table(frame, out)
+    content = summary(model, frame)
+    if as_json:
+        print_json(content | {"out": str(out)})
+        return
+    if "classes" in content:
+        said = ", ".join(f"{count:,} {name}" for name, count in content["classes"].items())
+    else:
+        said = f"mean {number(content['mean'])}, from {number(content['least'])} to {number(content['largest'])}"
+    console.print(f"{out}  {len(frame):,} rows, predicted {content['target']}: {said}", markup=False, soft_wrap=True)
+    if not content["released"]:
+        console.print("The model comes from a simulation, whose noise protects nobody: keep it inside.", style="dim")

@@ -1,0 +1,60 @@
+"""What may be known of a private table before anybody agreed on anything: the names of its columns and how many rows it has.
+
+Formal guarantee: a `Header` depends on the line of names and the number of rows (of rows that count, where people have several) alone, both
+of which terms state in public. Whether a column holds numbers or names can hang on a single cell: `column_kinds` is a function of its own,
+and whoever calls it for a private table makes that much public.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from parley.data.cells import TRUTH
+from parley.data.streamed import ParquetFolder, open_table
+from parley.data.table import is_text, keep_per_person, names, numbers, require_columns
+from parley.errors import DataError
+
+Kind = Literal["number", "names"]
+
+
+@dataclass(frozen=True)
+class Header:
+    """The names of a table's columns, and how many of its rows count."""
+
+    columns: tuple[str, ...]
+    rows: int
+
+
+def read_header(path: Path, person: str | None = None, records_per_person: int = 1) -> Header:
+    """Names and rows of a table; with `person` the rows that count, the first `records_per_person` of everybody."""
+    table = open_table(path)
+    frame = table.example() if isinstance(table, ParquetFolder) else table
+    rows = len(table)
+    if person is not None:
+        if isinstance(table, ParquetFolder):
+            raise DataError(f"{path}: privacy.person: a folder of files cannot count each person's rows; give one file")
+        rows = len(keep_per_person(frame, person, records_per_person, str(path)))
+    if not rows:
+        raise DataError(f"{path}: expected at least one row below the line of names")
+    return Header(tuple(str(column) for column in frame.columns), rows)
+
+
+def column_kinds(table: Path | pd.DataFrame, columns: Sequence[str], name: str) -> dict[str, Kind]:
+    """Whether each column holds numbers or names, gaps apart. It looks at cells."""
+    found = table if isinstance(table, pd.DataFrame) else open_table(table)
+    frame = found.example() if isinstance(found, ParquetFolder) else found
+    require_columns(frame, columns, name)
+    return {column: _kind(frame, column, name) for column in columns}
+
+
+def _kind(frame: pd.DataFrame, column: str, name: str) -> Kind:
+    if not is_text(frame[column]):
+        return "number"
+    try:
+        numbers(frame, column, name, gaps=True)
+    except DataError:
+        return "names"
+    return "names" if TRUTH.keys() & {*names(frame, column, name, gaps=True)} else "number"

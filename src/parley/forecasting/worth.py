@@ -1,0 +1,132 @@
+"""Is a budget worth spending? The joint model's forecast beside what nobody has to be asked for, and beside what other terms would give.
+
+From public knowledge alone, so that it can be said before anything is spent, and quickly.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parley.accounting import mechanism_norm
+from parley.errors import BelowBaselineError, DataError, SettingError, TermsError
+from parley.forecasting.baselines import Baselines, baselines
+from parley.forecasting.expectation import Expectation, expect
+from parley.forecasting.pilot import Pilot, open_pilot
+from parley.forecasting.sources import Sample
+from parley.learning.step import step_unit
+from parley.objectives.moments import moment_norms
+from parley.terms import Terms
+
+REPLICATES = 24  # of a pilot run that only has to tell better from worse
+FEW = 6  # of one that has to tell twice as good
+QUICK = 3e8  # operations that a candidate's pilot run may take
+TWICE = 2.0
+ROUNDS = (8, 32, 128)
+
+
+@dataclass(frozen=True)
+class Worth:
+    """Expected test costs in the target's own units: of the joint model, and of models for which nobody is asked."""
+
+    together: float
+    baselines: Baselines
+
+    def sentence(self) -> str | None:
+        """What speaks against these terms; None: nothing does."""
+        zero, public = self.baselines.zero, self.baselines.public_sample
+        found = f"the joint model's expected test cost, {self.together:.5g},"
+        if not self.together < zero:
+            return f"{found} is no better than {zero:.5g}, that of the model that is zero everywhere, which takes nobody's data"
+        if public is not None and not self.together < public:
+            return f"{found} is no better than {public:.5g}, that of the model which the public sample alone gives"
+        return None
+
+    def to_json(self) -> dict[str, float | None]:
+        """The object under `baselines` in `parley forecast --json` and `parley train --json`."""
+        return self.baselines.to_json()
+
+
+def worth(terms: Terms, seed: int = 0) -> Worth | None:
+    """What these terms' model is worth, from their own public sample; None where they have none, or where it does not tell."""
+    if terms.model.public is None or terms.learning.facts.surveys:
+        return None
+    try:
+        expected = expect(open_pilot(terms))
+    except DataError:
+        return None
+    return worth_of(expected, expected.fitness(seed, REPLICATES))
+
+
+def worth_of(expected: Expectation, fitness: float) -> Worth:
+    """The same of a forecast that was made already."""
+    here, records = expected.here, float(expected.pilot.rows.sum())
+    unit = expected.pilot.setup.preparation.target_scale**2
+    together = (here.test_cost + here.estimation / records + fitness * expected.unit) * unit
+    return Worth(together, baselines(expected.pilot))
+
+
+def require_worth(found: Worth | None) -> None:
+    """Refuse terms whose model is forecast to lie below a baseline."""
+    sentence = None if found is None else found.sentence()
+    if sentence is not None:
+        raise BelowBaselineError(
+            f"not worth a budget: {sentence}; ask parley plan for better terms, or for more owners or epsilon, or spend it --anyway. "
+            "Nothing was spent"
+        )
+
+
+def better_plan(expected: Expectation, fitness: float, seed: int = 0) -> float | None:
+    """How many times nearer to the best model a plan would come at least, if that is twice or more; None if a quick look finds none.
+
+    It looks at a few rounds, steps and clips only, and only where that is cheap; the planner finds more.
+    """
+    values = [_quickly(expected, each, seed) for each in _candidates(expected)]
+    best = min((value for value in values if value is not None), default=np.inf)
+    return fitness / best if best > 0 and TWICE * best <= fitness else None
+
+
+def _candidates(expected: Expectation) -> Iterator[Pilot]:
+    """A handful of other ways to spend the same budgets."""
+    pilot, terms = expected.pilot, expected.pilot.terms
+    learning, norm = terms.learning, mechanism_norm(terms.privacy.mechanism)
+    if (
+        not isinstance(pilot.source, Sample)
+        or learning.facts.samples
+        or learning.facts.walks
+        or terms.privacy.clip_norm is not None
+    ):
+        return
+    bend = float(expected.here.curvature.max()) + pilot.objective.regularisation
+    sizes = pilot.objective.record_norms(pilot.design, expected.here.optimum, norm)
+    clip = float(f"{max(np.quantile(sizes, 0.99), 1e-6):.3g}")
+    base = terms if not learning.facts.solves else terms.changed(learning={"algorithm": "averaged-subgradient", "step": "auto"})
+    for rounds in ROUNDS:
+        step = float(f"{step_unit(base.learning, rounds) / max(bend, 1e-12):.4g}")
+        yield from _under(pilot, learning=base.learning.model_dump() | {"horizon": rounds, "step": step}, privacy={"clip": clip})
+    if terms.model.task == "number" and not learning.facts.solves and learning.participation is None:
+        size = float(f"{max(np.quantile(moment_norms(pilot.design, norm), 0.99), 1e-6):.3g}")
+        yield from _under(
+            pilot, learning={"algorithm": "sufficient-statistics", "horizon": 1, "step": "auto"}, privacy={"clip": size}
+        )
+
+
+def _under(pilot: Pilot, learning: dict[str, Any], privacy: dict[str, Any]) -> Iterator[Pilot]:
+    try:
+        yield pilot.under(pilot.terms.changed(learning=learning, privacy=privacy))
+    except (TermsError, SettingError, DataError):
+        return
+
+
+def _quickly(expected: Expectation, pilot: Pilot, seed: int) -> float | None:
+    """The forecast of a candidate; None where it has none, or a run would take long."""
+    passes = pilot.terms.learning.horizon * len(pilot.terms.owners)
+    try:
+        found = expect(pilot, expected.here)
+        if found.method == "pilot-run" and FEW * 4.0 * len(pilot.design) * pilot.source.width * passes > QUICK:
+            return None
+        value = found.fitness(seed, FEW)
+    except (SettingError, TermsError, DataError):
+        return None
+    return value if np.isfinite(value) else None

@@ -1,0 +1,105 @@
+"""Asking owners for the scales of their columns, on this machine or elsewhere: what came out, and the terms that follow."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parley.aggregation import aggregation_of
+from parley.errors import GuaranteeError
+from parley.learning.algorithm import Asker, State, run
+from parley.learning.checkpoint import Checkpoint
+from parley.learning.deployed import DeployedRun, KeptRun, Peers
+from parley.learning.scales import Scales
+from parley.learning.train import Progress, exchange_with, gather, in_order
+from parley.mechanisms.stability import Stability
+from parley.outcome.ready import Ready, make_ready
+from parley.outcome.scales import ColumnScale
+from parley.owner import Owner
+from parley.queries.scales import BINS
+from parley.setup import Setup
+from parley.terms import Terms, scales_agreement
+from parley.validate import upper
+
+
+@dataclass(frozen=True, eq=False)
+class ScalesResult:
+    """What owners released about their columns, the terms that follow, and what it cost them."""
+
+    asked: Terms
+    columns: tuple[ColumnScale, ...]
+    bin_from: float  # share of all rows from which on a bin stands clear of the noise
+    name_from: Mapping[str, float]  # share of an owner's own rows from which on a name is likelier released than not
+    ready: Ready
+    spent: Mapping[str, float | None]  # by the owners' ledgers; None: one elsewhere that could not be asked
+    released: bool
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley scales --json` prints."""
+        return {
+            "title": self.asked.title,
+            "columns": [column.to_json() for column in self.columns],
+            "bin_from": self.bin_from,
+            "name_from": dict(self.name_from),
+            "notes": list(self.ready.notes),
+            "epsilon": self.asked.owners[0].epsilon,
+            "delta": self.asked.privacy.delta,
+            "spent": dict(self.spent),
+            "left": {owner.name: owner.epsilon for owner in self.ready.terms.owners},
+            "left_delta": self.ready.terms.privacy.delta,
+            "released": self.released,
+            "terms_hash": self.asked.hash,
+            "ready_hash": self.ready.terms.hash,
+            "seconds": self.seconds,
+        }
+
+
+def ask_scales(
+    terms: Terms, owners: Sequence[Owner], seed: int | None = None, progress: Progress = lambda done, total: None
+) -> ScalesResult:
+    """Ask owners on this machine for the scales of these terms, which set `privacy.scale_epsilon` aside.
+
+    Owners with durable ledgers release: each must have accepted `scales_agreement(terms)`. Owners without take part in a study.
+    """
+    began, asked = time.perf_counter(), scales_agreement(terms)
+    parties, agreements, worlds = gather(asked, in_order(asked, owners), 1, seed)
+    setup = agreements[0].setup
+    algorithm = Scales.make(setup)
+    with exchange_with(setup, parties, seed) as exchange:
+        final = run(
+            algorithm,
+            exchange,
+            aggregation_of(asked),
+            Asker.of(setup),
+            algorithm.start(np.zeros(1), worlds),
+            lambda state, _: progress(state.round - 1, algorithm.horizon),
+        )
+    spent = {party.name: upper(party.ledger.account(setup.hash).spent) for party in parties}
+    return _result(terms, setup, algorithm, final, spent, parties[0].releases, time.perf_counter() - began)
+
+
+def ask_scales_elsewhere(
+    terms: Terms, deployed: DeployedRun, peers: Peers, begin: Checkpoint, progress: Callable[[State], None] = lambda state: None
+) -> tuple[ScalesResult, list[str]]:
+    """The same of owners behind daemons; `deployed` is prepared for `scales_agreement(terms)`."""
+    began, algorithm = time.perf_counter(), deployed.algorithm
+    if not isinstance(algorithm, Scales):
+        raise GuaranteeError("scales: expected terms that ask for them")
+    kept = KeptRun(deployed, peers, begin)
+    final = kept.rounds(progress)
+    unheard, spent = kept.catch_up(final), kept.last_word()
+    said = {name: spent.get(name) for name in deployed.setup.schedule.names}
+    return _result(terms, deployed.setup, algorithm, final, said, True, time.perf_counter() - began), unheard
+
+
+def _result(
+    terms: Terms, setup: Setup, algorithm: Scales, final: State, spent: Mapping[str, float | None], released: bool, seconds: float
+) -> ScalesResult:
+    columns, clear = algorithm.columns(final), algorithm.survey.clear(BINS)
+    noises = {part.name: part.training.series.mechanism for part in setup.parts.values()}
+    names = {name: noise.threshold for name, noise in noises.items() if isinstance(noise, Stability)}
+    ready = make_ready(terms, setup.preparation.features, columns)
+    return ScalesResult(setup.terms, columns, clear, names, ready, spent, released, seconds)

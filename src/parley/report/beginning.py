@@ -1,0 +1,36 @@
+"""The first terms in words: what stands above them in the file, and what to do next."""
+
+from pathlib import Path
+
+from parley.forecasting.first_terms import Draft
+from parley.numerals import number
+
+
+def head_lines(made: Draft) -> list[str]:
+    """Comments for the top of the file."""
+    lines = ["Terms for learning together; every key is explained in docs/terms.md.", *made.said]
+    if made.proposal is not None:
+        best = made.proposal.best
+        lines.append(
+            f"Planned: {best.label}; expected relative fitness {number(best.relative_fitness, 3)}. After a change: parley plan, once more."
+        )
+    return lines
+
+
+def next_steps(made: Draft, file: Path) -> list[str]:
+    """The commands that come next."""
+    terms = made.terms
+    epsilon = max(part.epsilon for part in terms.owners)
+    delta = f" --lifetime-delta {terms.privacy.delta:g}" if terms.privacy.delta > 0 else ""
+    if terms.privacy.scale_epsilon is not None:
+        ready = file.with_name(f"{file.stem}-ready.toml")
+        return [
+            f"Next: parley scales {file} --ledgers ledgers --lifetime {epsilon:g}{delta} --write {ready}      asks with noise, debited",
+            f"      parley plan {ready} --write {file.with_name(f'{file.stem}-planned.toml')}      how the rest is spent best",
+        ]
+    return [
+        f"Next: parley forecast {file}                      what the model will be worth, and to whom",
+        f"      parley train {file}                         a simulation, on this machine",
+        f"      parley train {file} --ledgers ledgers --lifetime {epsilon:g}{delta} --save model.json      a release, debited",
+        f"      parley score model.json {file} --owner {terms.owners[0].name}",
+    ]

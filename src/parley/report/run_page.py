@@ -1,0 +1,54 @@
+"""A user's own run as a page: what it was, who promised what, how good the model is, what was agreed on."""
+
+import numpy as np
+
+from parley.forecasting import Worth
+from parley.outcome import Result
+from parley.outcome.guarantee import SIMULATION, guarantee, kind_of_run
+from parley.report import figures
+from parley.report.forecast import baseline_line
+from parley.report.page import Section, page
+from parley.report.training import owner_rows, quality_rows, score_rows, score_title
+
+SETTINGS = (
+    ("model.kind", "model.target", "model.features", "model.public", "model.holdout"),
+    ("learning.algorithm", "learning.horizon", "learning.step"),
+    ("privacy.mechanism", "privacy.clip", "privacy.delta", "privacy.noise", "privacy.person", "privacy.records_per_person"),
+)
+
+
+def run_page(result: Result, expected: Worth | None = None) -> str:
+    """The HTML page of a run, a simulation or a release, without anything from outside."""
+    terms = result.terms
+    sections = [Section("Who promised and spent what", [guarantee(result)], owner_rows(result))]
+    if result.quality is not None:
+        path = result.path
+        drawn = "" if path is None else figures.svg(figures.fitness_path(np.asarray(path)))
+        text = (
+            f"Relative fitness is how far the training cost lies above the best possible one; mean of {result.replicates} run(s)."
+        )
+        sections.append(Section("How good is the model?", [text], quality_rows(result), drawn))
+    if result.scores is not None:
+        sections.append(
+            Section(score_title(result), ["Figures on held-out rows, each with one standard error."], score_rows(result.scores))
+        )
+    if expected is not None:
+        below = expected.sentence()
+        verdict = "" if below is None else f"Not worth a budget: {below}."
+        sections.append(Section("What would nobody's data give?", [baseline_line(expected), *([verdict] if verdict else [])]))
+    sections.append(Section("What was agreed on", ["All keys: docs/terms.md."], _settings(result)))
+    if not result.released:
+        sections.append(Section("What this is not", [SIMULATION]))
+    return page(terms.title or "A joint model", kind_of_run(result), sections, f"Parley · terms {result.terms_hash}")
+
+
+def _settings(result: Result) -> list[list[str]]:
+    """The terms' main keys."""
+    rows = [["key", "value"]]
+    for section in SETTINGS:
+        for key in section:
+            part, name = key.split(".")
+            value = getattr(getattr(result.terms, part), name)
+            if value is not None:
+                rows.append([key, ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)])
+    return rows

@@ -1,0 +1,155 @@
+"""From two CSV files that nobody here has seen to a released model with a score, in a few commands."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import parley
+from parley.cli.app import app
+from parley.errors import DataError, SettingError
+from samples import patients
+
+SECRETS = ("blacksmith", "987654", "P-north-17", "-41.375")  # planted in private rows alone: a name, a range's ends, a person
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("init")
+    north, south = patients(4000, 1, "north"), patients(3000, 2, "south")
+    north.loc[3, "job"], north.loc[4, "income"], south.loc[5, "age"] = "blacksmith", 987654.0, -41.375
+    north.to_csv(folder / "north clinic.csv", index=False)
+    south.to_csv(folder / "south.csv", index=False, sep=";")
+    patients(300, 3, "public").drop(columns="patient_id").to_csv(folder / "public.csv", index=False)
+    return folder
+
+
+def invoke(*arguments, **options):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
+
+
+def tables(folder):
+    return folder / "north clinic.csv", folder / "south.csv"
+
+
+@pytest.fixture(scope="module")
+def written(files):
+    """One command from files to terms."""
+    run = invoke(
+        "init", *tables(files), "--target", "outcome", "--public", files / "public.csv", "--write", files / "terms.toml", "--yes"
+    )
+    assert run.exit_code == 0, (run.output, run.exception)
+    return run
+
+
+def test_files_become_a_released_and_scored_model_in_four_commands(files, written):
+    """init, train, score, predict; no file is edited by hand, and nothing of private rows is in a file that leaves."""
+    terms = parley.load_terms(files / "terms.toml")
+    ledgers = ("--ledgers", files / "ledgers", "--lifetime", 1, "--lifetime-delta", 1e-6)
+    train = invoke(
+        "train", files / "terms.toml", *ledgers, "--save", files / "model.json", "--report", files / "page.html", "--json"
+    )
+    assert train.exit_code == 0, (train.output, train.exception)
+    content = json.loads(train.stdout)
+    assert content["released"]
+    assert [owner["epsilon_spent"] for owner in content["owners"]] == [1.0, 1.0]
+    assert set(content["baselines"]) == {"zero", "public_sample"}
+    score = invoke("score", files / "model.json", files / "terms.toml", "--owner", "south", "--json")
+    assert score.exit_code == 0, (score.output, score.exception)
+    assert json.loads(score.stdout)["together"]["auc"] > 0.7
+    predict = invoke("predict", files / "model.json", files / "south.csv", "--out", files / "predicted.csv", "--json")
+    assert predict.exit_code == 0, (predict.output, predict.exception)
+    assert set(json.loads(predict.stdout)["classes"]) == {"diseased", "healthy"}
+    predicted = pd.read_csv(files / "predicted.csv")
+    assert (predicted["predicted_outcome"] == predicted["outcome"]).mean() > 0.6
+    assert np.allclose(predicted["probability_diseased"] + predicted["probability_healthy"], 1.0)
+    assert {"diseased", "healthy"} == set(terms.model.categories["outcome"])
+    for leaving in ("terms.toml", "model.json", "page.html"):
+        text = (files / leaving).read_text()
+        assert not [secret for secret in SECRETS if secret in text], leaving
+    assert not [secret for secret in SECRETS if secret in written.output + train.output]
+
+
+def test_the_terms_are_planned_and_teach(files, written):
+    text = (files / "terms.toml").read_text()
+    terms = parley.load_terms(files / "terms.toml")
+    assert terms.model.kind == "logistic-regression"
+    assert terms.model.positive == "diseased"  # the rarer of the two in the public sample
+    assert terms.model.coding == "one-hot"
+    assert terms.model.missing == "fill"
+    assert terms.model.features == ("age", "income", "job", "smoker")
+    assert [(part.name, part.records) for part in terms.owners] == [("north-clinic", 4000), ("south", 3000)]
+    assert "# what all answers together may tell about a person" in text
+    assert "patient_id" in written.output
+    assert "nothing else" in " ".join(written.output.split())
+    assert "Planned:" in text
+    assert "--lifetime 1 --lifetime-delta 1e-06" in written.stderr
+
+
+DECLARED = (
+    *("--bounds", "age=18,100", "--bounds", "income=0,100000"),
+    *("--categories", "job=nurse,clerk,baker", "--categories", "smoker=yes,no", "--categories", "outcome=diseased,healthy"),
+)
+
+
+def test_without_a_public_sample_what_is_declared_suffices(files, tmp_path):
+    """Ranges and names come from flags; the kinds of columns are then not read either, and the plan rests on invented rows."""
+    options = ("--target", "outcome", "--positive", "diseased", "--features", "age,income,job,smoker", "--yes")
+    run = invoke("init", *tables(files), *options, *DECLARED, "--epsilon", 2, "--write", tmp_path / "terms.toml")
+    assert run.exit_code == 0, (run.output, run.exception)
+    terms = parley.load_terms(tmp_path / "terms.toml")
+    assert terms.model.public is None
+    assert terms.model.scales["age"] == pytest.approx(82 / 4)
+    assert terms.privacy.scale_epsilon is None
+    said = " ".join(run.output.split())
+    assert "nothing else" in said
+    assert "invented rows" in said
+    assert not [secret for secret in SECRETS if secret in (tmp_path / "terms.toml").read_text()]
+    trained = json.loads(invoke("train", tmp_path / "terms.toml", "--seed", 1, "--json").stdout)
+    assert trained["metrics"]["auc"] > 0.7
+
+
+def test_what_nobody_says_is_asked_with_noise_and_kinds_become_public(files, tmp_path):
+    options = ("--target", "outcome", "--positive", "diseased", "--bounds", "age=18,100", "--yes")
+    run = invoke("init", *tables(files), *options, "--write", tmp_path / "terms.toml")
+    assert run.exit_code == 0, (run.output, run.exception)
+    terms = parley.load_terms(tmp_path / "terms.toml")
+    assert terms.privacy.scale_epsilon == pytest.approx(0.2)
+    said = " ".join(run.output.split())
+    assert re.search(r"whether these columns hold numbers or names were read: income, job, smoker\. That much becomes public", said)
+    assert "parley scales" in run.stderr
+    assert not [secret for secret in SECRETS if secret in (tmp_path / "terms.toml").read_text() + run.output]
+
+
+def test_people_are_asked_what_only_they_know(files, tmp_path):
+    """Epsilon, delta, who is who, who hosts; here no plan is needed to see it."""
+    options = ("--target", "outcome", "--positive", "diseased", "--write", tmp_path / "terms.toml")
+    run = invoke("init", *tables(files), *options, input="0.5\n1e-7\npatient_id\n2\nnorth-clinic,south,notary\n")
+    assert run.exit_code == 0, (run.output, run.exception)
+    terms = parley.load_terms(tmp_path / "terms.toml")
+    assert {part.epsilon for part in terms.owners} == {0.5}
+    assert terms.privacy.delta == 1e-7
+    assert (terms.privacy.person, terms.privacy.records_per_person) == ("patient_id", 2)
+    assert [host.name for host in terms.hosts] == ["north-clinic", "south", "notary"]
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "match"),
+    [
+        (("--target", "outcom"), DataError, "column 'outcom' is missing; did you mean 'outcome'"),
+        (("--target", "outcome"), SettingError, "--kind: expected one of"),
+        (("--target", "outcome", "--kind", "tree"), SettingError, "--kind tree: expected one of linear-regression"),
+        (("--target", "outcome", "--bounds", "age=1"), SettingError, "expected COLUMN=LOW,HIGH"),
+        (("--target", "outcome", "--bounds", "agee=1,2"), DataError, "--bounds: column 'agee' is missing; did you mean 'age'"),
+        (("--target", "outcome", "--public", "south.csv"), DataError, "is the private table"),
+    ],
+)
+def test_mistakes_are_sentences(files, tmp_path, options, kind, match):
+    options = [files / option if option.endswith(".csv") else option for option in options]
+    run = invoke("init", *tables(files), *options, "--write", tmp_path / "terms.toml", "--yes")
+    assert isinstance(run.exception, kind)
+    assert match in str(run.exception)
+    assert not (tmp_path / "terms.toml").exists()

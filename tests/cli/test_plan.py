@@ -1,0 +1,77 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from parley.cli.app import app
+from parley.errors import BelowBaselineError
+from parley.terms import load_terms
+from samples import regression_table
+
+TERMS = """
+[model]
+kind = "linear-regression"
+target = "y"
+features = ["x0", "x1", "x2"]
+public = "public.csv"
+intercept = true
+radius = 20.0
+[learning]
+horizon = 100
+step = 0.3
+[privacy]
+clip = 12.0
+[[owners]]
+name = "a"
+records = 1000
+epsilon = 0.1
+data = "a.csv"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    regression_table(500, seed=9).to_csv(tmp_path / "public.csv", index=False)
+    regression_table(1000, seed=1).to_csv(tmp_path / "a.csv", index=False)
+    (tmp_path / "terms.toml").write_text(TERMS)
+    return tmp_path
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_a_plan_is_written_with_comments_and_is_the_forecasts(folder):
+    made = invoke("plan", folder / "terms.toml", "--write", folder / "planned.toml", "--json")
+    assert made.exit_code == 0, made.exception
+    content = json.loads(made.stdout)
+    planned = load_terms(folder / "planned.toml")
+    assert planned.hash == content["terms_hash"]
+    assert content["written"] == str(folder / "planned.toml")
+    text = (folder / "planned.toml").read_text()
+    assert "# rounds: how often owners are asked" in text or "horizon" in text
+    assert "straggler" not in text  # what a file without it means
+    alias = json.loads(invoke("forecast", folder / "terms.toml", "--plan", "--json").stdout)
+    assert alias["plan"]["best"] == content["best"]
+
+
+def test_terms_below_a_baseline_are_refused_before_anything_is_spent_unless_told(folder):
+    """A tenth of an epsilon over 100 rounds: the public sample alone gives a better model."""
+    forecast = invoke("forecast", folder / "terms.toml")
+    said = " ".join(forecast.output.split())
+    assert "Not worth a budget" in said
+    assert "the public sample alone gives" in said
+    release = ("train", folder / "terms.toml", "--ledgers", folder / "ledgers", "--lifetime", 1)
+    refused = invoke(*release)
+    assert isinstance(refused.exception, BelowBaselineError)
+    assert not (folder / "ledgers").exists()
+    spent = invoke(*release, "--anyway", "--json")
+    assert spent.exit_code == 0, spent.exception
+    assert json.loads(spent.stdout)["owners"][0]["epsilon_spent"] == 0.1
+    study = invoke("train", folder / "terms.toml", "--seed", 1, "--report", folder / "page.html")
+    assert study.exit_code == 0, study.exception
+    assert "Not worth a budget" in study.stderr
+    page = (folder / "page.html").read_text()
+    assert "What would nobody's data give?" in page.replace("&#x27;", "'")
+    assert "<svg" in page
+    assert "Simulation, not a release" in page

@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+
+import parley
+from parley.errors import BelowBaselineError
+from parley.forecasting import require_worth, worth
+from parley.forecasting.worth import REPLICATES
+from samples import make_terms, regression_table
+
+
+@pytest.fixture
+def public(tmp_path):
+    regression_table(400, seed=9).to_csv(tmp_path / "public.csv", index=False)
+    return str(tmp_path / "public.csv")
+
+
+def terms_of(public, records, horizon=30, **more):
+    return make_terms(
+        records, records, model__public=public, learning__horizon=horizon, learning__step=0.4, privacy__clip=12.0, **more
+    )
+
+
+def test_costs_stand_beside_those_of_nobody_in_the_targets_own_units(tmp_path):
+    """A target in other units scales all three alike, with the square of the unit."""
+    found = []
+    for scale in (1.0, 10.0):
+        table = regression_table(400, seed=9)
+        table.assign(y=scale * table["y"]).to_csv(tmp_path / "public.csv", index=False)
+        made = worth(terms_of(str(tmp_path / "public.csv"), 4000, model__intercept=True))
+        found.append(np.array([made.together, made.baselines.zero, made.baselines.public_sample]))
+    assert found[1] == pytest.approx(100 * found[0], rel=1e-6)
+    zero = regression_table(400, seed=9)["y"].to_numpy()
+    assert found[0][1] == pytest.approx(zero.var(), rel=1e-6)  # the model that always predicts the mean
+    assert found[0][2] == pytest.approx(0.2**2 / 3, rel=0.2)  # the noise that is in the table
+
+
+def test_terms_are_refused_below_either_baseline_and_only_then(public):
+    good = worth(terms_of(public, 100_000, horizon=200, model__intercept=True))
+    assert good.sentence() is None
+    require_worth(good)
+    poor = worth(terms_of(public, 2000, model__intercept=True))
+    assert poor.baselines.public_sample < poor.together < poor.baselines.zero
+    with pytest.raises(BelowBaselineError, match="the public sample alone gives"):
+        require_worth(poor)
+    hopeless = worth(terms_of(public, 40, model__intercept=True))
+    with pytest.raises(BelowBaselineError, match=r"zero everywhere.*Nothing was spent"):
+        require_worth(hopeless)
+
+
+def test_the_forecast_says_the_same_and_what_a_plan_would_bring(public):
+    terms = terms_of(public, 2000, model__intercept=True)
+    result = parley.forecast(terms, resamples=2)
+    quick = worth(terms)
+    assert result.to_json()["baselines"] == quick.to_json()
+    assert result.worth.together == pytest.approx(quick.together, rel=3 / np.sqrt(REPLICATES))
+    assert result.worth.together == pytest.approx(result.owners[0].together, rel=0.02)
+    assert result.plan_gain is None or result.plan_gain > 2
+
+
+def test_it_is_said_when_a_plan_would_be_twice_as_good(public):
+    """Rounds without end drown in noise; one release of statistics does not, and then there is nothing to say."""
+    slow = terms_of(public, 20_000, horizon=600, model__intercept=True)
+    result = parley.forecast(slow, resamples=2)
+    assert result.plan_gain is not None
+    assert result.plan_gain > 2
+    once = slow.changed(learning={"algorithm": "sufficient-statistics", "horizon": 1, "step": "auto"}, privacy={"clip": 8.0})
+    better = parley.forecast(once, resamples=2)
+    assert better.relative_fitness.mean < result.relative_fitness.mean / 2
+    assert better.plan_gain is None
+
+
+def test_without_a_public_sample_nobody_can_tell():
+    assert worth(make_terms(100)) is None
+    require_worth(None)

@@ -1,0 +1,63 @@
+import pytest
+
+import parley
+from parley.errors import BudgetExhausted, GuaranteeError, LedgerError
+from parley.learning.owners import accepting_owners, open_owners
+from samples import GAUSSIAN, make_terms, regression_table
+
+
+@pytest.fixture
+def tables(tmp_path):
+    files = {name: str(tmp_path / f"{name}.csv") for name in "ab"}
+    for place, (name, size) in enumerate({"a": 60, "b": 40}.items()):
+        regression_table(size, seed=place).to_csv(files[name], index=False)
+    return files
+
+
+def terms_of(tables, epsilon=(1.0, 1.0), **overrides):
+    terms = make_terms(60, 40, **overrides)
+    return terms.changed(
+        owners={name: {"data": file, "epsilon": e} for (name, file), e in zip(tables.items(), epsilon, strict=True)}
+    )
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "lifetime", "delta", "said", "unsaid"),
+    [
+        ((1.0, 1.0), 3.0, None, "a.ledger: these terms need a lifetime δ of 1e-06 or more", "--lifetime 1"),
+        ((0.2, 0.5), 0.3, 1e-5, "b.ledger: these terms need a lifetime ε of 0.5 or more", "--lifetime-delta"),
+        ((1.0, 1.0), None, None, "--lifetime EPS --lifetime-delta 1e-06", "of 0"),
+    ],
+)
+def test_no_ledger_is_made_that_could_not_hold_the_terms_and_the_cause_is_named(
+    tmp_path, tables, epsilon, lifetime, delta, said, unsaid
+):
+    """All are looked at before the first one is made: its budget is for ever."""
+    folder = tmp_path / "ledgers"
+    with pytest.raises(LedgerError, match="ledger") as error:
+        accepting_owners(terms_of(tables, epsilon, **GAUSSIAN), folder, lifetime, delta)
+    assert said in str(error.value)
+    assert unsaid not in str(error.value)
+    assert not list(folder.glob("*"))
+    owners = accepting_owners(terms_of(tables, epsilon, **GAUSSIAN), folder, 3.0, 1e-5)
+    assert len(owners) == 2
+
+
+def test_a_ledger_without_a_delta_says_that_this_is_the_cause(tmp_path, tables):
+    accepting_owners(terms_of(tables), tmp_path / "ledgers", 3.0, None)
+    with pytest.raises(BudgetExhausted, match=r"lifetime delta of 0, set for ever.*need 1e-06"):
+        accepting_owners(terms_of(tables, **GAUSSIAN), tmp_path / "ledgers", None, None)
+
+
+def test_one_table_for_two_owners_is_refused_unless_the_terms_say_that_records_are_shared(tmp_path, tables):
+    """Under another name, or as a copy: the same people would pay twice."""
+    regression_table(60).to_csv(tmp_path / "copy.csv", index=False)
+    for other in (tables["a"], str(tmp_path / "copy.csv")):
+        terms = make_terms(60, 60).changed(owners={"a": {"data": tables["a"]}, "b": {"data": other}})
+        with pytest.raises(GuaranteeError, match="owners a and b have one and the same table"):
+            parley.train(terms, open_owners(terms), seed=1)
+        with pytest.raises(GuaranteeError, match="one and the same table"):
+            accepting_owners(terms, tmp_path / "ledgers", 3.0, None)
+        assert not (tmp_path / "ledgers").exists()
+        shared = terms.changed(privacy={"shared_records": 2})
+        assert parley.train(shared, open_owners(shared), seed=1).owners[0].epsilon_spent == 1.0
