@@ -203,7 +203,7 @@ def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list
     if found:
         progress(steps - 3, steps)
         best = min(found, key=lambda each: each.value)
-        top = search.climb(best.pilot, ("clip", "step", "horizon"), CLIMB)
+        top = search.climb(best.pilot, ("horizon", "clip", "step"), CLIMB)
         found[found.index(best)] = replace(best, pilot=top, value=search.judge(top))
     if terms.model.task == "number":
         for mechanism in _mechanisms(delta):

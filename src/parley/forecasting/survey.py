@@ -55,8 +55,10 @@ def survey(pilot: Pilot) -> list[Candidate]:
         return []
     seen = [clipped_landscape(pilot.objective, pilot.design, here, bound) for bound in _bounds(pilot, here)]
     known = [each for each in seen if each is not None]
-    free, noise = [each for each in known if each.share <= RARELY], _Noise.of(pilot)
-    binding = [_best([each], here, pilot, noise) for each in known if each.share > RARELY]
+    noise, sizes = _Noise.of(pilot), [pilot.objective.record_norms(pilot.design, t, pilot.bound.norm) for t in on_the_way(here)]
+    binds = [max(float(np.mean(size > each.bound.value)) for size in sizes) > RARELY for each in known]  # at the goal, or before
+    free = [each for each, does in zip(known, binds, strict=True) if not (does and each.bound.clips)]
+    binding = [_best([each], here, pilot, noise) for each, does in zip(known, binds, strict=True) if does and each.bound.clips]
     best = _best(free, here, pilot, noise)
     ranked = sorted((each for each in binding if each is not None), key=lambda each: each.excess)
     return ([] if best is None else [best]) + [replace(each, binds=True) for each in ranked]
