@@ -208,7 +208,7 @@ def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list
     if found:
         progress(steps - 3, steps)
         best = min(found, key=lambda each: each.value)
-        top = search.climb(best.pilot, ("clip", "step", "horizon"), CLIMB)
+        top = search.climb(best.pilot, ("horizon", "clip", "step"), CLIMB)
         found[found.index(best)] = replace(best, pilot=top, value=search.judge(top))
     if terms.model.task == "number":
         for mechanism in _mechanisms(delta):
@@ -356,7 +356,7 @@ def _judged(found: _Found, known: Pilot, seed: int) -> Choice:
     here, records = known.landscape(), float(known.rows.sum())
     least = here.least_at(records)
     value = _checked(pilot, seed + 1)
-    cost = (_best_cost(known) + here.estimation / records + value) * known.setup.preparation.target_scale**2
+    cost = (_best_cost(known) + _moved(pilot) * here.estimation / records + value) * known.setup.preparation.target_scale**2
     learning = terms.learning
     return Choice(
         label=found.label,
@@ -378,6 +378,15 @@ def _judged(found: _Found, known: Pilot, seed: int) -> Choice:
         whitening=terms.model.whitening,
         expected_cost=cost,
     )
+
+
+def _moved(pilot: Pilot) -> float:
+    """How much of the owners' own estimation error the model takes over: all of it, but for one that hardly leaves its public start."""
+    if pilot.terms.learning.start != "public":
+        return 1.0
+    expected = expect_quickly(pilot)
+    begun = expected.here.start_cost - expected.here.least_cost
+    return float((1 - min(1.0, expected.bias() / begun) ** 0.5) ** 2) if begun > 0 else 1.0
 
 
 def _best_cost(known: Pilot) -> float:
