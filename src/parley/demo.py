@@ -17,7 +17,7 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 SEED = 7
-BUDGETS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+BUDGETS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 TERMS = """\
 title = "Interest rates of three banks"
@@ -27,18 +27,23 @@ kind = "linear-regression"
 target = "int_rate"
 features = ["loan_amnt", "term", "annual_inc", "dti", "fico", "revol_util", "delinq_2yrs", "open_acc", "emp_length",
             "home_ownership", "purpose"]
-public = "public.parquet"       # a public sample: scales, bounds, categories, step size
+coding = "one-hot"              # each name of a category is a column of 0 and 1
+public = "public.parquet"       # a public sample: scales, bounds, categories, and what plans are judged on
+whitening = "public"            # features are turned so that on the public sample they are uncorrelated
 intercept = true
-radius = 20.0
 holdout = 0.2
 
+# How the budgets are spent: as `parley plan` chose it.
 [learning]
 algorithm = "averaged-subgradient"
-horizon = 100
+horizon = 16
+step = 0.9682
+start = "public"                # training begins at the best fit of the public sample
 
 [privacy]
-mechanism = "laplace"
-clip = 20.0                     # no record's gradient counts for more than this
+mechanism = "gaussian"
+delta = 1e-6
+clip = 12.02                    # no record's gradient counts for more than this
 
 [[owners]]
 name = "prime-bank"             # lends to people with excellent scores

@@ -129,13 +129,12 @@ def _columns(agreement: Agreement) -> list[str]:
     filled = [printable(e.column, 40) for e in preparation.encodings if e.fills]
     changed = [f"{e.transform} of {printable(e.column, 40)}" for e in preparation.encodings if e.transform is not None]
     named = [printable(e.column, 40) for e in preparation.encodings if e.names is not None and e.one_hot]
-    for what, columns in (
-        ("One column of 0 and 1 for each name of", named),
-        ("Missing cells are filled in", filled),
-        ("Taken:", changed),
-    ):
-        said += [f"{what} {', '.join(columns)}."] if columns else []
-    return said
+    sentences = (
+        ("A column of 0 and 1 for each name of", named),
+        ("Missing cells are filled with public numbers and marked in", filled),
+        ("Transformed first:", changed),
+    )
+    return said + [f"{what} {', '.join(columns)}." for what, columns in sentences if columns]
 
 
 def _classes(agreement: Agreement) -> str:

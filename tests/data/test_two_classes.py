@@ -9,6 +9,7 @@ from parley.data import fit_preparation
 from parley.doubts import doubts
 from parley.errors import DataError
 from parley.outcome import load_model
+from parley.promise import promise
 from samples import make_terms
 
 BOTH = ["sick", "well", "well", "sick"]
@@ -83,6 +84,21 @@ def test_a_name_that_nobody_has_is_doubted_and_a_near_one_refused(tmp_path):
     assert len(found) == 1
     assert "Every record of your table counts as 0" in found[0].sentence
     assert not [d for d in doubts(owner, owner.prepare(preparation(positive="sick")[1])) if d.about == "model.positive"]
+
+
+def test_an_owner_reads_what_is_done_to_its_columns_before_it_accepts(tmp_path):
+    keys = {"coding": "one-hot", "categories": {"x1": ["a", "b"]}, "missing": {"x0": "fill"}, "transforms": {"x2": "sqrt"}}
+    _, terms = preparation(positive="sick", bounds={"x0": [0, 1], "x2": [0, 9]}, **keys)
+    owner = parley.Owner("a", frame(BOTH).assign(x1="a"), ledger=parley.Ledger(tmp_path / "a.ledger", 5))
+    said = promise(owner, owner.prepare(terms))
+    for sentence in (
+        "Target 'y': 'sick' counts as 1, every other name as 0.",
+        "A column of 0 and 1 for each name of x1.",
+        "Missing cells are filled with public numbers and marked in x0.",
+        "Transformed first: sqrt of x2.",
+    ):
+        assert sentence in said
+    assert "x0 0 to 1; x1 0 to 1 (2 names and others); x2 0 to 9." in " ".join(said)  # in their own units
 
 
 def test_a_saved_model_carries_columns_gaps_transforms_and_the_mapping(tmp_path):

@@ -5,7 +5,7 @@ from parley.cli.screen import console
 from parley.games.negotiate import negotiate
 from parley.terms import Terms
 
-TARGET = 0.01
+TARGET = 0.0002
 
 
 def show_negotiation(terms: Terms) -> None:

@@ -227,8 +227,10 @@ def _called(frame: Rows, column: str, name: str, gaps: bool = False) -> tuple[ND
 def _cells(frame: Rows, column: str, name: str, gaps: bool = False) -> tuple[NDArray[np.int64], list[Any]]:
     """`_listed_cells`; with `gaps`, words that stand for a missing cell are one."""
     place, cells = _listed_cells(frame, column, name)
-    words = np.array([*(gaps and is_missing_word(cell) for cell in cells), False])  # the last one is for gaps, place -1
-    return (np.where(words[place], -1, place), cells) if words.any() else (place, cells)
+    if not gaps:
+        return place, cells
+    words = np.array([*map(is_missing_word, cells), False])  # the last one is for gaps, place -1
+    return np.where(words[place], -1, place), cells
 
 
 def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[Any]]:

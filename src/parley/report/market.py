@@ -11,6 +11,7 @@ from parley.outcome import Result
 from parley.outcome.guarantee import SIMULATION, guarantee
 from parley.outcome.verdict import Verdict
 from parley.report import figures
+from parley.report.forecast import baseline_line
 from parley.report.page import Section, page
 from parley.report.training import owner_rows
 from parley.validate import Floats
@@ -46,11 +47,11 @@ def opening(expected: Forecast) -> str:
     """What the forecast says, in words, from the public sample alone."""
     fitness = expected.relative_fitness
     winners = [owner.name for owner in expected.owners if owner.gain > 0]
-    alike = f"{', '.join(winners)} would gain from joining" if winners else "none of them would gain from joining"
+    gain = f"{', '.join(winners)} would gain a little from joining" if winners else "none of them would gain from joining"
     return (
-        f"From the public sample: the joint model's training cost should end {fitness.mean:.1%} above the best possible one (90%: "
-        f"{fitness.low:.1%} to {fitness.high:.1%}), with R² {number(expected.metrics['r2'])} on the market. If the banks' customers were "
-        f"alike, {alike}: each has data enough. They are not alike; what that is worth only the trained model shows."
+        f"From the public sample: the joint model's training cost should end {fitness.mean:.2%} above the best possible one (90%: "
+        f"{fitness.low:.2%} to {fitness.high:.2%}), with R² {number(expected.metrics['r2'])} on the market. {baseline_line(expected.worth)} If "
+        f"the banks' customers were alike, {gain}. They are not alike; what that is worth only the trained model shows."
     )
 
 
@@ -112,7 +113,7 @@ def market_page(market: Market) -> str:
         Section(
             "What came out of it?",
             [
-                f"After {result.terms.learning.horizon} rounds the joint model's training cost is {path[-1].mean():.1%} above the "
+                f"After {result.terms.learning.horizon} rounds the joint model's training cost is {path[-1].mean():.2%} above the "
                 f"best possible one (relative fitness; mean of {result.replicates} runs). Every bank spent exactly what it "
                 "promised.",
             ],
