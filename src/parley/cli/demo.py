@@ -56,4 +56,6 @@ def demo(
     console.print(f"\nThe report: [bold]{report}[/bold]", soft_wrap=True)
     console.print()
     show_negotiation(terms)
-    errors_console.print(f"Next: parley forecast {folder / 'terms.toml'}; with files of your own: parley init", style="dim", soft_wrap=True)
+    errors_console.print(
+        f"Next: parley forecast {folder / 'terms.toml'}; with files of your own: parley init", style="dim", soft_wrap=True
+    )

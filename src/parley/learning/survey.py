@@ -118,5 +118,5 @@ def _result(
     columns, clear = algorithm.columns(final), algorithm.survey.clear(BINS)
     noises = {part.name: part.training.series.mechanism for part in setup.parts.values()}
     names = {name: noise.threshold for name, noise in noises.items() if isinstance(noise, Stability)}
-    ready = make_ready(terms, setup.preparation.features, columns)
+    ready = make_ready(terms, setup.preparation.features, columns, algorithm.survey.named)
     return ScalesResult(setup.terms, columns, clear, names, ready, spent, released, seconds)
