@@ -9,7 +9,7 @@ and what is planned on it are the same in all.
 Everybody gets the same features: coded by hand (`common/books.py`), then bounded, centred and scaled by one public sample of 3,000 rows,
 none of them an owner's. It is public: Parley plans on it, and what it teaches alone is a row of the table.
 
-- Parley: `parley.plan` on the public sample, `parley.train`; each owner's noise, and one noise for all.
+- Parley: planned on the public sample as `parley init` does it, then `parley.train`; each owner's noise, and one noise for all.
 - DP gradient descent, objective perturbation, AdaSSP: `common/rivals.py`, tuned by an oracle on *test* costs, which favours them.
   With several owners each draws its own noise, as federated methods do.
 - diffprivlib, if an interpreter that has it is given: pure eps (it has no delta for these models), chosen by the same oracle.
@@ -26,7 +26,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,30 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from common import books
+from common.cells import (
+    DESCENT,
+    LIBRARY,
+    OBJECTIVE,
+    ONE_NOISE,
+    OWN_ALONE,
+    PLANNED,
+    PUBLIC_ALONE,
+    STATISTICS,
+    ZERO,
+    Cell,
+    Entry,
+    kept,
+    summary,
+    table,
+    to_json,
+    verdict,
+)
 from common.linear import TINY, Rows, chosen_ridge, losses, ridge
 from common.rivals import GradientDescent, ObjectivePerturbation, Privacy, Rival, Statistics, tuned
 
 import parley
 from parley.cli.screen import console, progress_bar, terminal_table
+from parley.forecasting.first_terms import RADIUS, Draft, planned
 from parley.setup import Setup, resolve
 from parley.validate import Floats
 
@@ -50,12 +69,6 @@ TASKS = {
     "SBA": (60_000, 30_000),
 }  # rows of one owner, or three together; to test on
 EPSILONS, OWNERS = (0.3, 1.0, 3.0), (1, 3, 30)
-PLANNED, ONE_NOISE = "Parley as planned", "Parley, one noise"
-PUBLIC_ALONE, OWN_ALONE, ZERO = "the public sample alone", "own rows alone, no privacy", "the zero model"
-DESCENT, OBJECTIVE, STATISTICS, LIBRARY = "DP gradient descent", "objective perturbation", "AdaSSP", "diffprivlib (pure eps)"
-ROWS = (PLANNED, ONE_NOISE, DESCENT, OBJECTIVE, STATISTICS, LIBRARY, PUBLIC_ALONE, OWN_ALONE, ZERO)
-RIVALS = (DESCENT, OBJECTIVE, STATISTICS, LIBRARY, PUBLIC_ALONE)
-ENOUGH, MOST = 24, 1.25  # cells of 27 not behind the best; the largest ratio to it
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +91,15 @@ class Task:
         count, rows = self.shape(owners)
         return parley.Terms.from_dict(
             {
-                "model": {"kind": self.kind, "target": self.target, "public": str(self.public), "intercept": True},
+                "model": {
+                    "kind": self.kind,
+                    "target": self.target,
+                    "public": str(self.public),
+                    "intercept": True,
+                    "radius": RADIUS,
+                },
                 "learning": {},
-                "privacy": {"mechanism": "gaussian", "delta": DELTA, "clip": 3.0},
+                "privacy": {"mechanism": "gaussian", "delta": DELTA, "clip": 1.0},
                 "owners": [{"name": f"owner-{i}", "records": rows, "epsilon": epsilon} for i in range(count)],
             }
         )
@@ -137,49 +156,6 @@ class Split:
         return 1000 * (float(self.test.cost(theta).mean()) - self.least)
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A method's excess test cost on each split, and the settings it ran with."""
-
-    by_split: tuple[float, ...]
-    settings: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def mean(self) -> float:
-        return float(np.mean(self.by_split))
-
-    @property
-    def error(self) -> float:
-        return standard_error(self.by_split)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """All methods side by side."""
-
-    task: str
-    owners: int
-    epsilon: float
-    entries: dict[str, Entry]
-
-    @property
-    def best(self) -> str:
-        """The best private rival, the public sample among them."""
-        return min((name for name in RIVALS if name in self.entries), key=lambda name: self.entries[name].mean)
-
-    def ratio(self, name: str, to: str) -> float:
-        return self.entries[name].mean / self.entries[to].mean
-
-    def behind(self, name: str, to: str) -> bool:
-        """By more than two standard errors of the difference over splits, which both saw."""
-        gaps = np.subtract(self.entries[name].by_split, self.entries[to].by_split)
-        return float(gaps.mean()) > 2 * standard_error(gaps)
-
-
-def standard_error(values: Any) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", choices=list(TASKS), action="append", help="this one alone; may be repeated, as the next two may")
@@ -223,23 +199,6 @@ def main() -> None:
     for line in [] if asked.only_rivals else verdict(cells):
         console.print(line, markup=False, soft_wrap=True)
     console.print(f"{time.perf_counter() - began:.0f} s", markup=False)
-
-
-def kept(path: Path | None, protocol: dict[str, int]) -> dict[tuple[str, int, float], dict[str, Entry]]:
-    """Other people's rows of cells that were filled before."""
-    if path is None:
-        return {}
-    content = json.loads(path.read_text(encoding="utf-8"))
-    if any(content[key] != value for key, value in protocol.items()):
-        raise SystemExit(f"{path}: expected a table of {protocol}")
-    return {
-        (cell["task"], cell["owners"], cell["epsilon"]): {
-            name: Entry(tuple(entry["by_split"]), entry["settings"])
-            for name, entry in cell["entries"].items()
-            if name not in (PLANNED, ONE_NOISE)
-        }
-        for cell in content["cells"]
-    }
 
 
 def open_task(name: str, public: int, scratch: Path) -> Task:
@@ -290,8 +249,11 @@ class Study:
         return entries
 
     def planned(self, report: Callable[[int], None]) -> dict[str, Entry]:
-        """Planned and trained; for several owners with one noise for all, too."""
-        proposal = parley.plan(self.task.terms(self.owners, self.epsilon), progress=lambda done, total: report(60 * done // total))
+        """Planned as `parley init` does it, and trained; for several owners with one noise for all, too."""
+        drafted = Draft(self.task.terms(self.owners, self.epsilon), ())
+        proposal = planned(drafted, progress=lambda done, total: report(60 * done // total)).proposal
+        if proposal is None:
+            raise SystemExit(f"{self.task.name}: these terms cannot be planned")
         entries = {PLANNED: self._trained(proposal)}
         report(80)
         if proposal.shared is not None and self.owners > 1:
@@ -349,77 +311,6 @@ class Study:
         program = Path(__file__).parent / "common" / "diffprivlib_models.py"
         subprocess.run([str(self.library), str(program), str(rows), str(wanted), str(out)], check=True)
         return np.load(out)["theta"]
-
-
-def table(cells: list[Cell]) -> list[list[str]]:
-    """One eps: methods down, cells across; then how Parley compares."""
-    lines = [["", *(f"{cell.task} {cell.owners}" for cell in cells)]]
-    for name in ROWS:
-        if any(name in cell.entries for cell in cells):
-            lines.append([name, *(figure(cell, name) for cell in cells)])
-    for name in (PLANNED, ONE_NOISE):
-        if any(name in cell.entries for cell in cells):
-            lines.append(
-                [f"{name} / best", *(f"{cell.ratio(name, cell.best):.2f}" if name in cell.entries else "" for cell in cells)]
-            )
-            lines.append(["  behind by 2 s.e.?", *(standing(cell, name) for cell in cells)])
-    return lines
-
-
-def figure(cell: Cell, name: str) -> str:
-    if name not in cell.entries:
-        return "-"
-    entry = cell.entries[name]
-    return f"{entry.mean:.3g} ± {entry.error:.1g}{'*' if name == cell.best else ''}"
-
-
-def standing(cell: Cell, name: str) -> str:
-    if name not in cell.entries:
-        return ""
-    return "behind" if cell.behind(name, cell.best) else "no"
-
-
-def summary(cell: Cell) -> str:
-    """A line as soon as a cell is done."""
-    figures = "; ".join(f"{name} {cell.entries[name].mean:.3g}" for name in ROWS if name in cell.entries)
-    return f"{cell.task}, {cell.owners} owners, eps {cell.epsilon:g}: {figures}"
-
-
-def verdict(cells: list[Cell]) -> list[str]:
-    """How many cells are not behind the best, the worst ratio; and what one noise is worth."""
-    said = []
-    for name in (PLANNED, ONE_NOISE):
-        there = [cell for cell in cells if name in cell.entries]
-        if there:
-            level = sum(not cell.behind(name, cell.best) for cell in there)
-            worst = max(cell.ratio(name, cell.best) for cell in there)
-            said.append(f"{name}: {level} of {len(there)} cells not behind the best; the largest ratio is {worst:.2f}")
-    best = [min((cell.ratio(name, cell.best), name) for name in (PLANNED, ONE_NOISE) if name in cell.entries) for cell in cells]
-    level = sum(not cell.behind(name, cell.best) for cell, (_, name) in zip(cells, best, strict=True))
-    said.append(
-        f"the better of the two: {level} of {len(cells)} (wanted: {ENOUGH} of 27); largest ratio {max(best)[0]:.2f} (at most {MOST:g})"
-    )
-    shared = [cell for cell in cells if ONE_NOISE in cell.entries]
-    for words, other, of in (
-        ("own rows alone at eps 1 and more", OWN_ALONE, [cell for cell in shared if cell.epsilon >= 1]),
-        ("the public sample", PUBLIC_ALONE, shared),
-        ("the public sample at eps 3", PUBLIC_ALONE, [cell for cell in shared if cell.epsilon == 3]),
-    ):
-        if of:
-            ahead = sum(cell.ratio(ONE_NOISE, other) < 1 for cell in of)
-            behind = sum(cell.behind(ONE_NOISE, other) for cell in of)
-            said.append(f"one noise against {words}: ahead in {ahead} of {len(of)}, behind by 2 s.e. in {behind}")
-    return said
-
-
-def to_json(cell: Cell) -> dict[str, Any]:
-    entries = {name: {"mean": entry.mean, "standard_error": entry.error, **asdict(entry)} for name, entry in cell.entries.items()}
-    content = {"task": cell.task, "owners": cell.owners, "epsilon": cell.epsilon, "best": cell.best, "entries": entries}
-    names = [name for name in (PLANNED, ONE_NOISE) if name in cell.entries]
-    return content | {
-        "ratios": {n: cell.ratio(n, cell.best) for n in names},
-        "behind": {n: cell.behind(n, cell.best) for n in names},
-    }
 
 
 if __name__ == "__main__":
