@@ -12,12 +12,21 @@ from parley.forecasting.coalition import CoalitionCost
 from parley.forecasting.expectation import expect
 from parley.forecasting.noise_kinds import HOSTS, each_owner_terms, shared_terms
 from parley.forecasting.pilot import open_pilot
+from parley.forecasting.sources import Stated
+from parley.setup import resolve
 from samples import class_table, make_terms, regression_table
 
 PILOT = regression_table(3000, seed=9)
 PILOT["y"] += 3 * np.random.default_rng(2).standard_normal(3000)  # so hard to learn that small owners need each other
 QUIET = {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}
 WAY = {"privacy__clip": 60.0, "learning__horizon": 20, "learning__step": 1.0, "model__radius": 60.0}
+
+
+def test_stated_assumptions_are_enough_for_every_kind():
+    terms = make_terms(500, 700)
+    stated = Stated(np.array([0.7, 0.7, 0.6])[: resolve(terms, PILOT).parameters], 0.02, distance=1.0)
+    compared = compare_noise(forecast(terms, stated, resamples=2), stated)
+    assert {*compared.kinds} == {"each_owner", "shared", "distributed"}
 
 
 def quadratic_case(seed, mechanism):

@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import parley
 from parley.data import Design
 from parley.data.batches import batch, drawn, largest_batch, shuffled
 from parley.errors import GuaranteeError, Malformed, OutsideBox
+from parley.objectives import RecordBound
 from parley.queries import GradientQuery, MinibatchQuery, Tables
 from parley.queries.minibatch import MinibatchQuestion
 from parley.setup import resolve
@@ -127,6 +129,15 @@ def test_a_linf_clip_is_reached_in_every_coordinate_so_that_less_noise_would_not
     assert moved == pytest.approx(2 * 4 * 0.5 * 5 / 40, rel=1e-9)
     assert moved <= asked.sensitivity < 1.0000001 * moved
     assert moved > 2 * 0.5 * 5 / 40 * 1.5  # the mutant that forgets d
+
+
+def test_bounds_in_another_norm_are_rounded_up():
+    down = [(v, d) for v in (0.1, 0.7, 1e-40 / 3) for d in range(1, 200) if Fraction(v * d) < Fraction(v) * d]
+    assert down  # products that floats round down
+    assert all(Fraction(RecordBound(v, "linf", clips=True).within("l1", d)) >= Fraction(v) * d for v, d in down)
+    for norms in (("linf", "l2"), ("l2", "l1")):
+        for v, d in down:
+            assert Fraction(RecordBound(v, norms[0], clips=True).within(norms[1], d)) ** 2 >= Fraction(v) ** 2 * d
 
 
 def _filled(design, place, x):

@@ -55,10 +55,10 @@ class Expectation:
         here = pilot.landscape()
         return Expectation(pilot, here, _error_moments(pilot, here), self.method, self.warnings)
 
-    def fitness(self, seed: int, replicates: int = REPLICATES) -> float:
-        """Expected relative fitness, by `method`."""
+    def fitness(self, seed: int, replicates: int | None = REPLICATES) -> float:
+        """Expected relative fitness, by `method`; None: of as many replicates as `outcome` takes."""
         if self.method == "pilot-run":
-            return float(np.mean(self.run_excess(pilot_models(self.pilot, replicates, seed)))) / self.unit
+            return float(np.mean(self.run_excess(pilot_models(self.pilot, replicates or self.replicates, seed)))) / self.unit
         return float(self.excess[-1]) / self.unit
 
     @property

@@ -94,7 +94,7 @@ def compare_noise(result: Forecast, pilot: Table | Source | None = None, seed: i
         try:
             there = known if own else _under(known, kind)
             expected = expect(there)
-            mean = result.relative_fitness.mean if own else expected.fitness(seed, expected.replicates)
+            mean = result.relative_fitness.mean if own else expected.fitness(seed, None)
         except (TermsError, SettingError, DataError) as error:
             missing[kind] = str(error)
             continue

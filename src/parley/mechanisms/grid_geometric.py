@@ -73,8 +73,8 @@ class GridGeometric:
 
     @property
     def variance(self) -> float:
-        """Variance of the noise in one coordinate, but for the grid: it widens the scale by up to a part in 2^FINE, and to a whole
-        number of units, so this by twice as much."""
+        """Variance of the noise in one coordinate, but for the grid: it widens the scale by up to a part in 2^FINE, and to a whole number
+        of units, so this by twice as much."""
         return 2 * self.scale**2
 
     def tail(self, probability: float, coordinates: int) -> float:
