@@ -169,7 +169,7 @@ class _Bench:
         kind = "MNIST" if self.digits.real else "SYNTHETIC digits: mnist.npz is not at hand"
         count = len(self.digits.images)
         lines = [
-            f"{kind}, {count:,} images; {self.epochs} epochs of {count // BATCHES:,} images a batch; {self.runs} runs a place",
+            f"{kind}, {count:,} images; {self.epochs} epochs of {count // BATCHES:,} images a batch; runs a place: {self.runs}",
             f"by the letter: steps of {RATE} times the sum of gradients, from standard normal weights; pixels from 0 to 1, and a constant",
             "figures 7 to 9: weights less where they started; the report's figure 7 shows digits, so it may have begun nearer to zero",
         ]
