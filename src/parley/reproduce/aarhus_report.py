@@ -49,7 +49,7 @@ SILENT_RUNS, LAW_RUNS = 5, 10
 OWN = slice(None, None, 3)  # places where owners with their own noise stand beside
 FAR = 6  # points
 
-Outcome = tuple[Floats, Floats]  # accuracies of all runs, the first run's model
+Outcome = tuple[Floats, Floats]  # accuracies of all runs, what the first one learned
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,15 +162,16 @@ class _Bench:
         return (who, norm, None) in self._wanted
 
     def weights(self, who: Who, norm: Norm, epsilon: float | None) -> Floats:
-        """The first run's pixels' weights [10, 784]."""
+        """Of the pixels [10, 784], as the first run learned them."""
         return self._outcomes[self.cell(who, norm, epsilon)][1][:, :-1]
 
     def notes(self) -> list[str]:
         kind = "MNIST" if self.digits.real else "SYNTHETIC digits: mnist.npz is not at hand"
         count = len(self.digits.images)
         lines = [
-            f"{kind}, {count:,} images; {self.epochs} epochs of {count // BATCHES:,} images a batch; {self.runs} runs a place",
+            f"{kind}, {count:,} images; {self.epochs} epochs of {count // BATCHES:,} images a batch; runs a place: {self.runs}",
             f"by the letter: steps of {RATE} times the sum of gradients, from standard normal weights; pixels from 0 to 1, and a constant",
+            "figures 7 to 9: weights less where they started; the report's figure 7 shows digits, so it may have begun nearer to zero",
         ]
         for norm, clip in sorted(self.clips.items()):
             how = "the nearest tried to" if clip in (CLIPS[norm][0], CLIPS[norm][-1]) else "fitted to"
@@ -213,12 +214,12 @@ def _draw(bench: _Bench, figure: int, tables: dict[str, pd.DataFrame]) -> Figure
         return digit_figures.curves(alone, together, silent, NO_NOISE, f"Digits told apart, {norm.upper()} clip")
     if figure == 9:
         rows = [(f"ε = {e:g}", bench.weights("one noise", "l1", e)[0]) for e in EPSILONS["l1"]]
-        return digit_figures.pictures(rows, "The weights of digit 0 as ε rises")
+        return digit_figures.pictures(rows, "Learned of digit 0 as ε rises (weights less the start)")
     epsilon = None if figure == 7 else 0.2
     accuracy = bench.accuracies("one noise", "l1", epsilon)[0]
     how = "no noise" if epsilon is None else f"ε = {epsilon:g} a step, {total_epsilon('l1', epsilon, bench.epochs):.3g} in all"
     pictures = [(str(digit), weights) for digit, weights in enumerate(bench.weights("one noise", "l1", epsilon))]
-    return digit_figures.pictures(pictures, f"Weights of the ten digits, three owners together: {how}, {accuracy:.1f} % right")
+    return digit_figures.pictures(pictures, f"Learned together (weights less the start): {how}, {accuracy:.1f} % right")
 
 
 def _find(result: Reproduction, bench: _Bench) -> None:
