@@ -194,7 +194,7 @@ class Learning(Section):
         if self.facts.solves and self.step != "auto":
             raise ValueError("step|expected none: what is released once is solved, not stepped towards")
         if self.facts.solves and self.horizon != 1:
-            raise ValueError("horizon|expected 1: this algorithm releases once; repeating it under one budget is never better")
+            raise ValueError("horizon|expected 1: what it asks for is released once; repeating it under one budget is never better")
         if self.local_steps is not None and not self.facts.walks:
             raise ValueError("local_steps|expected only with algorithm = 'federated-averaging': other algorithms ask for gradients")
         self._can_batch()
