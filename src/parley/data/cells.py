@@ -23,12 +23,10 @@ LARGEST_WHOLE = 10**100  # whole numbers have names below
 
 # What pandas takes for a gap when it reads a CSV file.
 MISSING_WORDS = frozenset(
-    ["", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"]
-    + ["<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"]
+    {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL"}
+    | {"NaN", "None", "n/a", "nan", "null"}
 )
-TRUTH = {
-    word: float(value) for value, words in enumerate([("False", "false", "FALSE"), ("True", "true", "TRUE")]) for word in words
-}
+TRUTH = {"False": 0.0, "false": 0.0, "FALSE": 0.0, "True": 1.0, "true": 1.0, "TRUE": 1.0}
 
 _COMMON = (int, float, Decimal)
 _OTHERS = (np.number, np.bool_, complex, Fraction)

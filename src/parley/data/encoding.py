@@ -26,7 +26,7 @@ class Encoding:
     names: tuple[str, ...] | None  # that are told apart; None: the column holds numbers
     one_hot: bool
     fills: bool  # whether gaps are filled, else refused
-    fill: float | None  # what a gap counts as, among numbers
+    fill: float  # what a gap counts as, among numbers; NaN where none is filled
     transform: Transform | None
 
     @property

@@ -126,8 +126,8 @@ def _require_domain(encoding: Encoding, declared: tuple[float, float] | None, kn
     present = np.empty(0) if known is None else known[~np.isnan(known)]
     if not present.size:
         raise DataError(
-            f"model.transforms.{column}: expected model.bounds.{column}, or a public sample with numbers in that column: values are clipped "
-            "to bounds first"
+            f"model.transforms.{column}: expected model.bounds.{column}, or a public sample with numbers in that column: values are "
+            "clipped to bounds first"
         )
     if not is_defined(transform, float(present.min())):
         raise DataError(

@@ -4,8 +4,9 @@ Formal guarantee: a prepared row is a function of that row, the terms and the pu
 replacing one record of the table replaces one row of the design.
 
 Formal guarantee: every prepared feature and target is 0 or from `SMALLEST` to `LARGEST` in size, whatever double the cell held, and
-not above its bounds and `target_bound`; no row measures more than `feature_bound`. Subtracting the centre, dividing by the scale, clipping and rounding to a grid
-(`grid.settle`) each keep the order of numbers, in floating point too; so what holds of the ends of an interval holds of all within.
+within its bounds; no row measures more than `feature_bound`, no target more than `target_bound`. Subtracting the centre, dividing by the
+scale, clipping and rounding to a grid (`grid.settle`) each keep the order of numbers, in floating point too; so what holds of the ends
+of an interval holds of all within.
 """
 
 from collections.abc import Iterable, Mapping
@@ -51,7 +52,7 @@ class Preparation:
         """How each feature becomes columns."""
         model, one_hot = self.model, self.model.coding == "one-hot"
         return tuple(
-            Encoding(c, self.categories.get(c), one_hot, model.fills(c), self.fills.get(c), model.transforms.get(c))
+            Encoding(c, self.categories.get(c), one_hot, model.fills(c), self.fills.get(c, np.nan), model.transforms.get(c))
             for c in self.features
         )
 
@@ -75,19 +76,26 @@ class Preparation:
     def feature_bound(self) -> Floats | None:
         """What no prepared record measures more than, in L1, L2 or Linf: its largest |x_j|; None if some feature is unbounded.
 
-        Formal guarantee: one number for each column, but for columns of which at most one differs from 0 (`Encoding.groups`): such a
-        group measures what that one does, in every norm, so it has one number, its largest.
+        Formal guarantee: one number for each column, but for columns of which at most one differs from 0 (`_groups`): such a group
+        measures what that one does, in every norm, so it has one number, its largest.
         """
         if self.component_low is not None and self.component_high is not None:
             bound = _sizes(self.component_low, self.component_high)
         elif np.isfinite([self.low, self.high]).all():
-            groups = [size for encoding in self.encodings for size in encoding.groups]
-            starts = np.cumsum([0, *groups[:-1]])
-            bound = np.maximum.reduceat(_sizes(*self._interval), starts)
+            bound = np.maximum.reduceat(_sizes(*self._interval), np.cumsum([0, *self._groups[:-1]]))
         else:
             return None
         # A hair larger: sums and products of bounds are rounded too.
         return np.append(bound, [1.0] * self.model.has_intercept) * (1 + 1e-12)
+
+    @cached_property
+    def _groups(self) -> list[int]:
+        """The prepared columns in groups, by their sizes, of which at most one differs from 0: one-hot columns whose 0 remains 0."""
+        sizes: list[int] = []
+        for size in (size for encoding in self.encodings for size in encoding.groups):
+            begun = sum(sizes)
+            sizes += [1] * size if self.centre[begun : begun + size].any() else [size]
+        return sizes
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:

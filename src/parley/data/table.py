@@ -1,8 +1,8 @@
 """Reading tables and checking their cells. A message names column and row (the first row of data is 1), never a cell's value."""
 
-import csv
 import difflib
 import filecmp
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,11 +47,10 @@ def read_table(table: Table) -> pd.DataFrame:
 
 
 def _separator(path: Path) -> str:
-    """Comma or semicolon, whichever cuts the line of names into more: names are public, so no record decides how others are read."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        head = file.readline()
-    columns = {sep: len(next(csv.reader([head], delimiter=sep), [])) for sep in ",;"}
-    return ";" if columns[";"] > columns[","] else ","
+    """Comma or semicolon, whichever the line of names has more of: names are public, so no record decides how others are read."""
+    with path.open(encoding="utf-8") as file:
+        head = re.sub('"[^"]*"', "", file.readline())  # what is quoted separates nothing
+    return ";" if head.count(";") > head.count(",") else ","
 
 
 def holds(table: Path, file: Path) -> bool:
@@ -153,13 +152,13 @@ def codes(frame: Rows, column: str, categories: Sequence[str], name: str, gaps: 
 
 
 def _numbered(categories: Sequence[str]) -> dict[str, int]:
-    """The place of every name. True is called 1 in a column of truth values and True in a text file: both find what is listed."""
+    """The place of every name. Where nothing but truth values is listed, True is also true, and 1 as columns of truth values call it."""
     number = {category: code for code, category in enumerate(categories)}
-    for word, value in TRUTH.items():
-        for one, other in ((word, str(int(value))), (str(int(value)), word)):
-            if one in categories:
-                number.setdefault(other, number[one])
-    return number
+    if not {*categories} <= TRUTH.keys():
+        return number
+    places = {TRUTH[category]: code for category, code in reversed(number.items())}
+    words = {**TRUTH, "0": 0.0, "1": 1.0}
+    return {word: places[value] for word, value in words.items() if value in places} | number
 
 
 def names(frame: pd.DataFrame, column: str, name: str, gaps: bool = False) -> list[str]:
@@ -199,8 +198,10 @@ def _called(frame: Rows, column: str, name: str, gaps: bool = False) -> tuple[ND
 def _cells(frame: Rows, column: str, name: str, gaps: bool = False) -> tuple[NDArray[np.int64], list[Any]]:
     """`_listed_cells`; with `gaps`, words that stand for a missing cell are one."""
     place, cells = _listed_cells(frame, column, name)
-    words = np.array([*(gaps and is_missing_word(cell) for cell in cells), False])  # the last one is for gaps, place -1
-    return (np.where(words[place], -1, place), cells) if words.any() else (place, cells)
+    if not gaps:
+        return place, cells
+    words = np.array([*map(is_missing_word, cells), False])  # the last one is for gaps, place -1
+    return np.where(words[place], -1, place), cells
 
 
 def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[Any]]:

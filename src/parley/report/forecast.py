@@ -30,7 +30,9 @@ def details(result: Forecast) -> list[str]:
         said.append(f"half of all runs end between {number(low)} and {number(high)}")
     said.append(f"excess training cost {number(result.excess_cost.mean)}; by {METHODS[result.method]}")
     expected = ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in result.metrics.items() if value is not None)
-    return [*said, f"on the pilot's rows: {expected}"] if expected else said
+    said += [f"on the pilot's rows: {expected}"] if expected else []
+    said += [] if result.target_words is None else [result.target_words]
+    return said if result.coding is None else [*said, result.coding.words()]
 
 
 def owner_rows(result: Forecast) -> list[list[str]]:
