@@ -12,7 +12,7 @@ Distances are taken in extended precision.
 import argparse
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 import parley
-from parley.data import Design
+from parley.data import Design, Preparation
 from parley.errors import ParleyError
 from parley.mechanisms import SafeNoise
 from parley.mechanisms.bounded import LOUDEST, Bounded
@@ -133,14 +133,30 @@ def draw_terms(numbers: Magnitudes, asked: str, kind: str, folder: Path) -> dict
     if asked == "score":
         model["holdout"], privacy["score_epsilon"], rows = 0.5, 0.5, 2 * rows
     if rng.random() < 0.5:
-        model["public"] = str(draw_public(numbers, columns, regression, folder))
+        draw_columns(rng, model, columns)
+    if rng.random() < 0.5:
+        model["public"] = str(draw_public(numbers, columns, regression, folder, model.get("categories", {})))
         if rng.random() < 0.4:
             model["components"] = int(rng.integers(1, p + 1))
     owners = [{"name": "a", "records": rows, "epsilon": float(10 ** rng.uniform(-2, 2)) + (asked == "score")}]
     return {"model": model, "learning": learning, "privacy": privacy, "owners": owners}
 
 
-def draw_public(numbers: Magnitudes, columns: list[str], regression: bool, folder: Path) -> Path:
+def draw_columns(rng: np.random.Generator, model: dict[str, Any], columns: list[str]) -> None:
+    """Names in some columns, one-hot or not; transforms, and gaps that are filled, in others."""
+    model["coding"] = str(rng.choice(["integer", "one-hot", "one-hot"]))
+    named = [c for c in columns if rng.random() < 0.4]
+    model["categories"] = model.get("categories", {}) | {c: ["0", "1", "2"][: rng.integers(1, 4)] for c in named}
+    model["bounds"] = {c: ends for c, ends in model["bounds"].items() if c not in named}
+    least = {c: (model["bounds"][c][0] if c in model["bounds"] else -1.0) for c in columns if c not in named}
+    takes = {c: ["signed-log1p"] + ["log1p"] * (low > -1) + ["sqrt"] * (low >= 0) + ["log"] * (low > 0) for c, low in least.items()}
+    model["transforms"] = {c: str(rng.choice(known)) for c, known in takes.items() if rng.random() < 0.4}
+    model["missing"] = {c: "fill" for c in columns if rng.random() < 0.4} or "refuse"
+
+
+def draw_public(
+    numbers: Magnitudes, columns: list[str], regression: bool, folder: Path, named: Collection[str] = frozenset()
+) -> Path:
     """A public sample: each column around its own centre with its own spread, or of any doubles at all."""
     rng = numbers.rng
     rows = int(rng.integers(12, 20))
@@ -149,7 +165,7 @@ def draw_public(numbers: Magnitudes, columns: list[str], regression: bool, folde
         centre, spread = numbers.signed(()), numbers.size()
         with np.errstate(over="ignore"):
             values = centre + spread * rng.normal(size=rows) if rng.random() < 0.8 else numbers.signed(rows)
-        table[column] = np.nan_to_num(values)
+        table[column] = rng.integers(0, 4, rows) if column in named else np.nan_to_num(values)
     if not regression:
         table["y"] = rng.integers(0, 2, rows)
     path = folder / f"{rng.integers(1 << 62)}.parquet"
@@ -163,7 +179,8 @@ def draw_rows(numbers: Magnitudes, agreement: Agreement, rows: int) -> pd.DataFr
     numbers = replace(numbers, wild=numbers.wild or bool(rng.random() < 0.4))
     p = agreement.setup.preparation
     table = {}
-    ends = zip(p.features, p.low, p.high, p.centre, p.scale, strict=True)
+    first = np.cumsum([0, *(len(e.labels) for e in p.encodings)])[:-1]
+    ends = [(c, *p.ranges[c], p.centre[i], p.scale[i]) for c, i in zip(p.features, first, strict=True)]
     target = (p.model.target, *p.target_bounds, p.target_centre, p.target_scale)
     for column, low, high, centre, scale in [*ends, *([] if p.model.classifies else [target])]:
         far = numbers.signed(rows)
@@ -178,11 +195,21 @@ def draw_rows(numbers: Magnitudes, agreement: Agreement, rows: int) -> pd.DataFr
         table[column] = np.where((lone >= 0) & (lone != j), 0.0, table[column] * whole)
     if p.model.classifies:
         table[p.model.target] = rng.integers(0, 3 if p.model.task == "classes" else 2, rows)
-    return pd.DataFrame(table)
+    return with_names_and_gaps(rng, pd.DataFrame(table), p, 1.0)
 
 
-def changed_rows(rng: np.random.Generator, frame: pd.DataFrame, classes: int) -> pd.DataFrame:
-    """Rows a step away: another exponent, mantissa or sign in some cells, or a zero."""
+def with_names_and_gaps(rng: np.random.Generator, frame: pd.DataFrame, preparation: Preparation, share: float) -> pd.DataFrame:
+    """Some cells of columns of names drawn anew, listed or not; gaps in columns where they are filled."""
+    for e in preparation.encodings:
+        if e.names is not None:
+            frame[e.column] = np.where(rng.random(len(frame)) < share, rng.integers(0, 5, len(frame)), frame[e.column])
+        if e.fills:
+            frame[e.column] = np.where(rng.random(len(frame)) < 0.3 * share, np.nan, frame[e.column])
+    return frame
+
+
+def changed_rows(rng: np.random.Generator, frame: pd.DataFrame, classes: int, preparation: Preparation) -> pd.DataFrame:
+    """Rows a step away: another exponent, mantissa or sign in some cells, another name, a gap, or a zero."""
     values = frame.to_numpy(dtype=np.float64)
     with np.errstate(over="ignore"):
         moved = np.select(
@@ -200,6 +227,10 @@ def changed_rows(rng: np.random.Generator, frame: pd.DataFrame, classes: int) ->
         moved[:, :-1] *= whole[:, None]  # all features, not the target
     moved = np.nan_to_num(moved)
     other = pd.DataFrame(moved, columns=frame.columns)
+    for e in preparation.encodings:
+        if e.names is not None:
+            other[e.column] = frame[e.column].to_numpy()
+    other = with_names_and_gaps(rng, other, preparation, 0.4)
     if classes:
         other["y"] = np.where(rng.random(len(frame)) < 0.3, (frame["y"] + 1) % classes, frame["y"]).astype(int)
     return other
@@ -260,7 +291,8 @@ def explore(rng: np.random.Generator, folder: Path, asked: str, kind: str) -> Fi
         mechanism.event  # noqa: B018 - refuses noise of an impossible size
     except ParleyError:
         return Findings(refused=1)
-    name = f"{asked} {kind} {mechanism.norm}{' public' if terms.model.public else ''}"
+    hot = " one-hot" if any(e.names is not None and e.one_hot for e in agreement.setup.preparation.encodings) else ""
+    name = f"{asked} {kind} {mechanism.norm}{' public' if terms.model.public else ''}{hot}"
     part = "held_out" if asked == "score" else "train"
     place = int(rng.integers(len(getattr(agreement.tables, part))))
     variants, parameters = draw_rows(numbers, agreement, VARIANTS), draw_parameters(numbers, agreement)
@@ -282,10 +314,10 @@ def explore(rng: np.random.Generator, folder: Path, asked: str, kind: str) -> Fi
         best, first, second = max(pairs)
         worst = max(worst, best)
         kept = variants.iloc[[first, second]]
-        children = changed_rows(rng, kept.iloc[rng.integers(0, 2, VARIANTS - 2)], classes)
+        children = changed_rows(rng, kept.iloc[rng.integers(0, 2, VARIANTS - 2)], classes, agreement.setup.preparation)
         variants = pd.concat([kept, children], ignore_index=True)
         if rng.random() < 0.3:
-            table = changed_rows(rng, table, classes)
+            table = changed_rows(rng, table, classes, agreement.setup.preparation)
             others = agreement.setup.preparation.designs(table, terms, "a")[part == "held_out"]
             agreement = replace(agreement, tables=replace(agreement.tables, **{part: others}))
         if rng.random() < 0.5:

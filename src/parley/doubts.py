@@ -102,11 +102,8 @@ def noise_choice(setup: Setup, name: str) -> str | None:
 def agreed_ranges(agreement: Agreement) -> dict[str, tuple[float, float]]:
     """The range of every feature and of the target, declared, of names, or from the public sample."""
     preparation = agreement.setup.preparation
-    pairs = zip(preparation.features, preparation.low, preparation.high, strict=True)
-    found = {column: (float(low), float(high)) for column, low, high in pairs}
-    return (
-        found if agreement.setup.terms.model.classifies else found | {agreement.setup.terms.model.target: preparation.target_bounds}
-    )
+    found, model = preparation.ranges, agreement.setup.terms.model
+    return found if model.classifies else found | {model.target: preparation.target_bounds}
 
 
 def public_digest(terms: Terms) -> str | None:
@@ -124,6 +121,7 @@ def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
         doubt for column, seen in ranges(table, wanted, owner.name).items() if (doubt := range_doubt(column, *wanted[column], seen))
     ]
     found += weight_doubts(terms.model.class_weight)
+    found += class_doubts(agreement)
     found += clip_doubts(agreement)
     found += role_doubts(terms)
     if isinstance(table, pd.DataFrame):
@@ -157,6 +155,18 @@ def weight_doubts(class_weight: Any) -> list[Doubt]:
         for name, weight in sorted(class_weight.items())
         if not 1 / WEIGHT <= weight <= WEIGHT
     ]
+
+
+def class_doubts(agreement: Agreement) -> list[Doubt]:
+    """A class that nobody in the table is of: a name may be written otherwise here."""
+    preparation, rows = agreement.setup.preparation, agreement.tables.train
+    if preparation.target_words is None or not len(rows):
+        return []
+    positive = float(rows.sum(lambda block: np.array([np.count_nonzero(block.y > 0)]))[0])
+    if 0 < positive < len(rows):
+        return []
+    said = f"Every record of your table counts as {int(positive > 0)}. {preparation.target_words} Is the name written so in your table?"
+    return [Doubt("model.positive", said)]
 
 
 def clip_doubts(agreement: Agreement) -> list[Doubt]:

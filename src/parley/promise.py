@@ -29,6 +29,7 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
         f"Learner: {learner}. Who may ask: the {callers}{'; relays on this machine' if relay else ''}.",
         f"Model: {model.kind} from the columns {columns}{_classes(agreement)}.",
+        *_columns(agreement),
         *(_shared(agreement) if terms.shared else [_noisy(agreement)]),
         *_steps(agreement),
         *sentences(agreement),
@@ -109,6 +110,22 @@ def _costs(books: Ledger, reservation: Reservation, known: bool) -> str:
         f"{' (these terms are accepted)' if known else ''}. It never comes back, whether asked for or not."
         + (deltas if lifetime[1] > 0 and held is None else "")
     )
+
+
+def _columns(agreement: Agreement) -> list[str]:
+    """Which targets count as 1, and what is done to cells before they count."""
+    preparation, said = agreement.setup.preparation, []
+    if preparation.target_words is not None:
+        said.append(preparation.target_words)
+    filled = [printable(e.column, 40) for e in preparation.encodings if e.fills]
+    changed = [f"{e.transform} of {printable(e.column, 40)}" for e in preparation.encodings if e.transform is not None]
+    named = [printable(e.column, 40) for e in preparation.encodings if e.names is not None and e.one_hot]
+    sentences = (
+        ("A column of 0 and 1 for each name of", named),
+        ("Missing cells are filled with public numbers and marked in", filled),
+        ("Transformed first:", changed),
+    )
+    return said + [f"{what} {', '.join(columns)}." for what, columns in sentences if columns]
 
 
 def _classes(agreement: Agreement) -> str:

@@ -267,7 +267,8 @@ def _stage(question: Question, rounds: Sequence[int], series: Series) -> Stage:
     return Stage(question, rounds, series)
 
 
-def resolve(terms: Terms, example: pd.DataFrame | None = None) -> Setup:
-    """The setup of these terms. `example` is consulted for its column names and kinds alone, and only where nothing public lists them."""
-    preparation, public = fit_preparation(terms, example)
+def resolve(terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None) -> Setup:
+    """The setup of these terms. `example` is consulted for its column names and kinds alone, and only where nothing public lists them;
+    `redraw` is for forecasts (`data.fitting`)."""
+    preparation, public = fit_preparation(terms, example, redraw)
     return Setup(terms, preparation, public, objectives.make(terms.model), make_schedule(terms))

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parley.data.cells import LONGEST, cell_name, cell_number
+from parley.data.cells import LONGEST, MISSING_WORDS, cell_name, cell_number
 from parley.data.table import codes, keep_per_person, names, numbers
 from parley.errors import DataError
 
@@ -56,6 +56,7 @@ CELLS = [
     *(NOON, NOON.astimezone(timezone(timedelta(hours=1))), pd.Timestamp(NOON), pd.Timestamp(NOON).tz_convert("Europe/Paris")),
     *(timedelta(1), pd.Timedelta(1, "D"), np.timedelta64(1, "D"), np.timedelta64(5, "ns")),
     *("OWN", Home.OWN, Shout("OWN"), Shout("RENT"), np.str_("OWN"), "OWN\0", "RENT", "printed", "", " 1 ", "nan", "None", "inf"),
+    *(" ", " n/a", "True"),
     *(b"OWN", Grade.A, uuid.UUID(int=1), pd.Interval(0, 1), pd.Interval(0.0, 1.0), pd.Interval(0.5, 1), pd.Period("2020-01")),
     *("x" * LONGEST, "x" * LONGEST + "y", ("a", 1), object(), [1], {"a": 1}),
 ]  # fmt: skip
@@ -63,6 +64,8 @@ LISTED = ["1", "OWN", "0", "0.1", "9007199254740993", "2020-01-01 00:00:00", "1 
 READINGS = {
     "codes": lambda frame: codes(frame, "a", LISTED, "t"),
     "numbers": lambda frame: numbers(frame, "a", "t"),
+    "codes with gaps": lambda frame: codes(frame, "a", LISTED, "t", gaps=True),
+    "numbers with gaps": lambda frame: np.nan_to_num(numbers(frame, "a", "t", gaps=True), nan=-7.0),
 }
 
 
@@ -233,3 +236,34 @@ def test_bytes_that_are_no_text_are_not_quoted():
         with pytest.raises(DataError, match="column 'a': its text cannot be read; expected UTF-8") as caught:
             codes(rows, "a", ["Jane"], "t")
         assert "Jane" not in str(caught.value)
+
+
+def test_words_for_gaps_are_those_of_pandas(tmp_path):
+    """A cell is a gap in a data frame where it would be one in a CSV file."""
+    words = sorted(MISSING_WORDS)
+    (tmp_path / "t.csv").write_text("a,b\n" + "".join(f'"{word}",1\n' for word in words))
+    assert pd.read_csv(tmp_path / "t.csv", dtype=str)["a"].isna().all()
+    frame = pd.DataFrame({"a": [*words, "no", "0"]})
+    assert codes(frame, "a", ["no"], "t", gaps=True).tolist() == [2.0] * len(words) + [0.0, 1.0]
+    assert names(frame, "a", "t", gaps=True) == ["0", "no"]
+    read = numbers(pd.DataFrame({"a": [*words, "7"]}), "a", "t", gaps=True)
+    assert np.isnan(read[:-1]).all()
+    assert read[-1] == 7.0
+
+
+def test_what_is_no_gap_is_refused_even_where_gaps_are_filled():
+    for cells in (["?"], ["1.0", "inf"], [float("inf")], ["-"]):
+        with pytest.raises(DataError, match="expected"):
+            numbers(whole_column(cells), "a", "t", gaps=True)
+
+
+def test_truth_is_one_thing_in_text_and_in_columns_of_truth_values():
+    for listed in (["False", "True"], ["false", "true"]):
+        for cells in ([True, False], ["True", "False"], ["TRUE", "false"], [1, 0]):
+            assert codes(whole_column(cells), "a", listed, "t").tolist() == [1.0, 0.0]
+    assert numbers(whole_column(["true", "False", True]), "a", "t").tolist() == [1.0, 0.0, 1.0]
+    assert codes(whole_column([True, "True", "true"]), "a", ["True", "1"], "t").tolist() == [
+        1.0,
+        0.0,
+        2.0,
+    ]  # names, if there are others

@@ -34,4 +34,6 @@ def score_command(
         return
     console.print(terminal_table(verdict_rows(verdict)))
     console.print(f"\n[bold]{headline(verdict)}[/bold]")
+    if verdict.target_words is not None:
+        console.print(verdict.target_words, style="dim", markup=False)
     console.print(INSIDE, style="dim")

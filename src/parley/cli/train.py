@@ -8,6 +8,7 @@ import typer
 from parley.cli.screen import console, print_json, progress_bar, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
+from parley.forecasting.coding import coding_cost
 from parley.learning.owners import accepting_owners, open_owners
 from parley.learning.train import train
 from parley.outcome import Result
@@ -73,9 +74,13 @@ def train_command(
             raise SettingError("--plot: the best cost is zero, so there is no relative fitness to draw")
         figures.save(figures.fitness_path(result.path), plot)
     if as_json:
-        print_json(result.to_json())
+        coding = coding_cost(terms)
+        print_json(result.to_json() | {"coding": None if coding is None else vars(coding)})
     else:
         show(result)
+        coding = coding_cost(terms)
+        if coding is not None:
+            console.print(coding.words(), style="dim", markup=False)
 
 
 def show(result: Result) -> None:
@@ -88,8 +93,16 @@ def show(result: Result) -> None:
         console.print(terminal_table(quality_rows(result)))
         console.print()
     show_scores(result)
+    show_target(result)
     console.print(guarantee(result), style="dim")
     console.print(f"terms {result.terms_hash[:16]}…   {result.replicates} run(s), {result.seconds:.1f} s", style="dim")
+
+
+def show_target(result: Result) -> None:
+    """Which targets count as 1, where there are two classes."""
+    words = result.model.preparation_.target_words
+    if words is not None:
+        console.print(words, style="dim", markup=False)
 
 
 def show_scores(result: Result) -> None:

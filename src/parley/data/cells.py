@@ -21,6 +21,13 @@ LONGEST = 1000  # characters of a cell that are looked at: a longer one is cut, 
 EXACT = 2**53  # from here on floats skip whole numbers
 LARGEST_WHOLE = 10**100  # whole numbers have names below
 
+# What pandas takes for a gap when it reads a CSV file.
+MISSING_WORDS = frozenset(
+    {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL"}
+    | {"NaN", "None", "n/a", "nan", "null"}
+)
+TRUTH = {"False": 0.0, "false": 0.0, "FALSE": 0.0, "True": 1.0, "true": 1.0, "TRUE": 1.0}
+
 _COMMON = (int, float, Decimal)
 _OTHERS = (np.number, np.bool_, complex, Fraction)
 
@@ -49,12 +56,13 @@ def cell_name(cell: Any) -> str | None:
 
 
 def cell_number(cell: Any) -> float:
-    """The number that a cell stands for; NaN if none."""
+    """The number that a cell stands for, 1 for True and 0 for False; NaN if none."""
     try:
         if isinstance(cell, _COMMON):
             return float(cell)
         if isinstance(cell, str):
-            return float(str.__str__(cell)[:LONGEST])
+            text = str.__str__(cell)[:LONGEST]
+            return TRUTH[text] if text in TRUTH else float(text)
         if isinstance(cell, complex | np.complexfloating):
             return float(cell.real) if cell.imag == 0 else math.nan
         if isinstance(cell, bytes):
@@ -76,6 +84,15 @@ def missing_cells(cells: NDArray[np.object_]) -> NDArray[np.bool_]:
             if isinstance(cell, Decimal) and cell.is_nan():
                 quiet[place] = None
         return np.asarray(pd.isna(quiet))
+
+
+def is_missing_word(cell: Any) -> bool:
+    """Whether a cell is text that stands for a gap, blanks around it or not.
+
+    >>> is_missing_word(" n/a "), is_missing_word("no"), is_missing_word(0)
+    (True, False, False)
+    """
+    return isinstance(cell, str) and str.__str__(cell)[:LONGEST].strip() in MISSING_WORDS
 
 
 def _number_name(cell: Any) -> str | None:

@@ -3,6 +3,7 @@
 From the terms and the public sample alone; no private row is looked at.
 """
 
+import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,56 +13,127 @@ import numpy as np
 import pandas as pd
 from sklearn.decomposition import PCA
 
+from parley.data.cells import TRUTH
 from parley.data.design import Design
+from parley.data.encoding import Encoding
 from parley.data.preparation import Preparation
 from parley.data.table import is_text, names, numbers, read_table, require_columns
+from parley.data.two_classes import HELP
 from parley.errors import DataError
 from parley.terms import Model, Terms
+from parley.terms.columns import domain, is_defined
 from parley.validate import LARGEST, SMALLEST, Floats
 
 PUBLIC = "public sample"
 
 
-def fit_preparation(terms: Terms, example: pd.DataFrame | None = None) -> tuple[Preparation, Design | None]:
+def fit_preparation(
+    terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
+) -> tuple[Preparation, Design | None]:
     """The preparation that the terms and their public sample fix, and the public sample prepared by it.
 
     `example` is consulted for its column names and kinds alone, and only where neither the terms nor a public sample list the
-    features.
+    features. With `redraw` whitening is fitted to public rows drawn with replacement by that seed: to a forecast, owners' rows are to the
+    whitening as the sample's are to that of rows drawn from them.
     """
     model = terms.model
     public = None if model.public is None else _read_public(model)
     features = model.features or _numeric_columns(terms, example if public is None else public, public is not None)
-    categories = dict(model.categories)
+    _require_features(model, features)
     if public is not None:
         require_columns(public, [*features, model.target], PUBLIC)
-        for column in (*features, model.target):
-            named = model.task == "classes" and column == model.target
-            if column not in categories and (named or not _numeric(public, column)):
-                categories[column] = tuple(names(public, column, PUBLIC))
-    for key in ("bounds", "categories"):
-        for column in getattr(model, key):
-            if column not in (*features, model.target):
-                raise DataError(f"model.{key}.{column}: expected a feature or the target")
-    if model.task == "classes":
-        _require_classes(model, categories)
-    declared = {column: (0.0, float(len(names))) for column, names in categories.items()} | model.bounds
-    unbounded = (-np.inf, np.inf)
-    low, high = np.array([declared.get(column, unbounded) for column in features]).T
-    plain = Preparation(
-        model=model,
-        features=features,
-        categories=categories,
-        low=low,
-        high=high,
-        target_bounds=declared.get(model.target, unbounded),
-        centre=np.zeros(len(features)),
-        scale=np.ones(len(features)),
-    )
+    plain = _unscaled(model, features, _listed_names(model, features, public), public)
     if public is None:
         return plain, None
-    fitted = _fit_on_public(plain, public)
+    fitted = _fit_on_public(plain, public, redraw)
     y = fitted.target(public, PUBLIC)
     return fitted, Design(fitted.matrix(public, PUBLIC), y, fitted.weights(y))
+
+
+def _require_features(model: Model, features: Sequence[str]) -> None:
+    """Refuse keys about columns that are not learned from."""
+    missing = model.missing if isinstance(model.missing, dict) else {}
+    for key, columns in (("bounds", model.bounds), ("categories", model.categories)):
+        for column in columns:
+            if column not in (*features, model.target):
+                raise DataError(f"model.{key}.{column}: expected a feature or the target")
+    for key, about in (("transforms", model.transforms), ("missing", missing)):
+        for column in about:
+            if column not in features:
+                raise DataError(f"model.{key}.{column}: expected a feature")
+
+
+def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | None) -> dict[str, tuple[str, ...]]:
+    """The names that are told apart in columns that have some: the terms' list, else those of the public sample."""
+    categories = dict(model.categories)
+    for column in features if public is None else (*features, model.target):
+        if public is None or column in categories:
+            continue
+        is_target = column == model.target
+        if is_target and model.positive is not None:
+            _require_familiar(model, names(public, column, PUBLIC))
+        elif (is_target and model.task == "classes") or not _numeric(public, column, model.fills(column)):
+            categories[column] = tuple(names(public, column, PUBLIC, model.fills(column)))
+    if model.task == "classes":
+        _require_classes(model, categories)
+    if model.task == "two classes" and model.target not in model.categories and len(found := categories.get(model.target, ())) > 2:
+        raise DataError(f"{PUBLIC}: column {model.target!r} has {len(found)} different values, expected two classes: {HELP}")
+    for column in categories.keys() & model.bounds.keys() - {model.target}:
+        if model.coding == "one-hot":
+            raise DataError(f"model.bounds.{column}: expected none beside coding = 'one-hot': the public sample has names there")
+    for column in model.transforms:
+        if column in categories:
+            raise DataError(f"model.transforms.{column}: expected a column of numbers; the public sample has names there")
+    return categories
+
+
+def _require_familiar(model: Model, found: list[str]) -> None:
+    """Refuse a name that is nearly one of the public sample's."""
+    near = difflib.get_close_matches(str(model.positive), found, n=1)
+    if near and near[0] != model.positive and model.positive not in found:
+        raise DataError(f"model.positive = {model.positive!r}: the public sample does not have it; did you mean {near[0]!r}?")
+
+
+def _unscaled(
+    model: Model, features: tuple[str, ...], categories: Mapping[str, tuple[str, ...]], public: pd.DataFrame | None
+) -> Preparation:
+    """Columns with the bounds that the terms declare, and what gaps count as."""
+    none = np.empty(0)
+    target_bounds = model.bounds.get(model.target, (-np.inf, np.inf))
+    if model.target in categories:
+        target_bounds = model.bounds.get(model.target, (0.0, float(len(categories[model.target]))))
+    plain = Preparation(model, features, categories, none, none, target_bounds, none, none)
+    fills, ends = {}, []
+    for encoding in plain.encodings:
+        declared = model.bounds.get(encoding.column)
+        known = None
+        if public is not None and encoding.names is None and (encoding.fills or encoding.transform is not None):
+            known = numbers(public, encoding.column, PUBLIC, encoding.fills)
+        _require_domain(encoding, declared, known)
+        fill = encoding.filled(known, declared)
+        if fill is not None:
+            fills[encoding.column] = fill
+        ends += encoding.ends(declared)
+    low, high = np.array(ends).reshape(-1, 2).T
+    return replace(plain, low=low, high=high, centre=np.zeros(len(ends)), scale=np.ones(len(ends)), fills=fills)
+
+
+def _require_domain(encoding: Encoding, declared: tuple[float, float] | None, known: Floats | None) -> None:
+    """Refuse a transform of numbers without public bounds, or whose public bounds it does not take."""
+    transform, column = encoding.transform, encoding.column
+    if transform is None or declared is not None:
+        return
+    present = np.empty(0) if known is None else known[~np.isnan(known)]
+    if not present.size:
+        raise DataError(
+            f"model.transforms.{column}: expected model.bounds.{column}, or a public sample with numbers in that column: values are "
+            "clipped to bounds first"
+        )
+    if not is_defined(transform, float(present.min())):
+        raise DataError(
+            f"model.transforms.{column} = {transform!r}: takes numbers {domain(transform)}, and the public sample has others; declare "
+            f"model.bounds.{column}, or take 'signed-log1p'"
+        )
 
 
 def listed_features(terms: Terms, table: pd.DataFrame) -> tuple[str, ...] | None:
@@ -84,44 +156,65 @@ def _require_classes(model: Model, categories: Mapping[str, tuple[str, ...]]) ->
             raise DataError(f"model.class_weight.{name}: expected one of the classes {', '.join(classes)}")
 
 
-def _fit_on_public(plain: Preparation, public: pd.DataFrame) -> Preparation:
-    """Fill in what only data can tell: missing bounds, centre and scale, principal components."""
+def _fit_on_public(plain: Preparation, public: pd.DataFrame, redraw: int | None) -> Preparation:
+    """Fill in what only data can tell: missing bounds, centre and scale, principal components, whitening."""
     model = plain.model
-    raw = np.column_stack([plain.column(public, column, PUBLIC) for column in plain.features])
+    raw = np.column_stack([column for e in plain.encodings for column in e.columns(e.read(public, PUBLIC))])
     low = np.where(np.isfinite(plain.low), plain.low, raw.min(axis=0))
     high = np.where(np.isfinite(plain.high), plain.high, raw.max(axis=0))
-    y = plain.column(public, model.target, PUBLIC)
-    target_bounds, target_centre, target_scale = plain.target_bounds, 0.0, 1.0
-    if not model.classifies and not np.isfinite(target_bounds).all():
-        target_bounds = (float(y.min()), float(y.max()))
-        _require_bearable([model.target], np.array([target_bounds]).T)
-    if not model.classifies and model.has_intercept:
-        # With a constant among the features this only moves the origin: gradients start small, so a small clip will do.
-        bounded = _capped(y, *target_bounds)
-        target_centre, target_scale = float(bounded.mean()), float(_spread(bounded[:, None], [model.target])[0])
-    _require_bearable(plain.features, np.array([low, high]))
+    _require_bearable(plain.labels, np.array([low, high]))
     clipped = _capped(raw, low, high)
-    centre, scale = clipped.mean(axis=0), _spread(clipped, plain.features)
-    fitted = replace(
-        plain,
-        low=low,
-        high=high,
-        centre=centre,
-        scale=scale,
-        target_bounds=target_bounds,
-        target_centre=target_centre,
-        target_scale=target_scale,
-    )
-    if model.components is None:
+    scaled = np.array([column for e in plain.encodings for column in e.scaled])
+    centred = scaled | (model.whitening is not None)
+    centre, scale = np.where(centred, clipped.mean(axis=0), 0.0), np.where(scaled, _spread(clipped, plain.labels), 1.0)
+    fitted = replace(plain, low=low, high=high, centre=centre, scale=scale)
+    if not model.classifies:
+        fitted = _fit_target(fitted, fitted.target_column(public, PUBLIC))
+    if model.components is None and model.whitening is None:
         return fitted
-    if not model.components <= min(raw.shape):
-        raise DataError(f"model.components = {model.components}: expected at most {min(raw.shape)}, the size of the public sample")
     standard = (clipped - centre) / scale
-    with np.errstate(invalid="ignore"):  # shares of a variance that is 0, which nobody reads
-        rotation = np.ascontiguousarray(PCA(model.components, svd_solver="full").fit(standard).components_.T)
+    if model.components is not None:
+        rotation = _principal(standard, model.components)
+    else:
+        rows = slice(None) if redraw is None else np.random.default_rng(redraw).integers(len(raw), size=len(raw))
+        rotation = _whitening(standard[rows])
     scores = standard @ rotation
     low, high = (_capped(ends, -LARGEST, LARGEST) for ends in (scores.min(axis=0), scores.max(axis=0)))
     return replace(fitted, rotation=rotation, component_low=low, component_high=high)
+
+
+def _principal(standard: Floats, components: int) -> Floats:
+    """The directions [features, components] in which the public sample spreads most."""
+    if not components <= min(standard.shape):
+        raise DataError(f"model.components = {components}: expected at most {min(standard.shape)}, the size of the public sample")
+    with np.errstate(invalid="ignore"):  # shares of a variance that is 0, which nobody reads
+        return np.ascontiguousarray(PCA(components, svd_solver="full").fit(standard).components_.T)
+
+
+def _whitening(standard: Floats) -> Floats:
+    """A symmetric W [features, features] that gives the public sample's features z W second moments near the identity.
+
+    (M + r)^-1/2, M the moments and r their mean a feature times features/rows: directions whose spread so few rows cannot tell from
+    chance are not blown up.
+    """
+    rows, features = standard.shape
+    values, vectors = np.linalg.eigh(standard.T @ standard / rows)
+    ridge = max(features / rows * float(values.mean()), 1e-6)
+    return np.ascontiguousarray(vectors / np.sqrt(np.maximum(values, 0.0) + ridge) @ vectors.T)
+
+
+def _fit_target(plain: Preparation, y: Floats) -> Preparation:
+    """Bounds, centre and scale of the target of a regression, where the terms leave them open."""
+    model, bounds = plain.model, plain.target_bounds
+    if not np.isfinite(bounds).all():
+        bounds = (float(y.min()), float(y.max()))
+        _require_bearable([model.target], np.array([bounds]).T)
+    if not model.has_intercept:
+        return replace(plain, target_bounds=bounds)
+    # With a constant among the features this only moves the origin: gradients start small, so a small clip will do.
+    bounded = _capped(y, *bounds)
+    centre, scale = float(bounded.mean()), float(_spread(bounded[:, None], [model.target])[0])
+    return replace(plain, target_bounds=bounds, target_centre=centre, target_scale=scale)
 
 
 def _capped(values: Floats, low: Floats | float, high: Floats | float) -> Floats:
@@ -171,7 +264,7 @@ def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) ->
     excluded = {terms.model.target, terms.privacy.person}
     columns = [str(c) for c in schema.columns if str(c) not in excluded]
     if public:
-        columns = [c for c in columns if _numeric(schema, c)]
+        columns = [c for c in columns if _numeric(schema, c, terms.model.fills(c))]
     else:
         columns = [c for c in columns if not isinstance(schema[c].dtype, pd.CategoricalDtype)]
     if not columns:
@@ -179,12 +272,12 @@ def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) ->
     return tuple(columns)
 
 
-def _numeric(public: pd.DataFrame, column: str) -> bool:
-    """Whether every cell of a public column reads as a number."""
+def _numeric(public: pd.DataFrame, column: str, gaps: bool) -> bool:
+    """Whether every cell of a public column reads as a number; True and False in a text file are names."""
     if not is_text(public[column]):
         return True
     try:
-        numbers(public, column, PUBLIC)
+        numbers(public, column, PUBLIC, gaps)
     except DataError:
         return False
-    return True
+    return not TRUTH.keys() & {*names(public, column, PUBLIC, gaps)}

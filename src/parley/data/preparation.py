@@ -1,22 +1,25 @@
-"""From a raw table to a design: coding, clipping to bounds, scaling, PCA - each from the terms or from public data only.
+"""From a raw table to a design: coding, filling gaps, transforms, clipping to bounds, scaling, PCA - from the terms or public data only.
 
 Formal guarantee: a prepared row is a function of that row, the terms and the public sample. No other private row touches it, so
 replacing one record of the table replaces one row of the design.
 
 Formal guarantee: every prepared feature and target is 0 or from `SMALLEST` to `LARGEST` in size, whatever double the cell held, and
-not above `feature_bound` and `target_bound`. Subtracting the centre, dividing by the scale, clipping and rounding to a grid
-(`grid.settle`) each keep the order of numbers, in floating point too; so what holds of the ends of an interval holds of all within.
+within its bounds; no row measures more than `feature_bound`, no target more than `target_bound`. Subtracting the centre, dividing by the
+scale, clipping and rounding to a grid (`grid.settle`) each keep the order of numbers, in floating point too; so what holds of the ends
+of an interval holds of all within.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from parley.data import two_classes
 from parley.data.design import Design, Summable
+from parley.data.encoding import Encoding
 from parley.data.grid import settle
 from parley.data.streamed import ParquetFolder, StreamedDesign
 from parley.data.table import Rows, codes, keep_per_person, numbers, require_columns
@@ -32,21 +35,36 @@ class Preparation:
     model: Model
     features: tuple[str, ...]
     categories: Mapping[str, tuple[str, ...]]
-    low: Floats  # bounds of the raw features, -inf where none is known
+    low: Floats  # bounds of the columns that features become, -inf where none is known
     high: Floats
     target_bounds: tuple[float, float]
     centre: Floats
     scale: Floats
     target_centre: float = 0.0
     target_scale: float = 1.0
-    rotation: Floats | None = None  # [features, components] of the public sample's PCA
+    rotation: Floats | None = None  # [columns, components] of the public sample's PCA
     component_low: Floats | None = None
     component_high: Floats | None = None
+    fills: Mapping[str, float] = field(default_factory=dict)  # what a missing number counts as
+
+    @cached_property
+    def encodings(self) -> tuple[Encoding, ...]:
+        """How each feature becomes columns."""
+        model, one_hot = self.model, self.model.coding == "one-hot"
+        return tuple(
+            Encoding(c, self.categories.get(c), one_hot, model.fills(c), self.fills.get(c, np.nan), model.transforms.get(c))
+            for c in self.features
+        )
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """What the columns are called that features become."""
+        return tuple(label for encoding in self.encodings for label in encoding.labels)
+
+    @cached_property
     def width(self) -> int:
-        """p: features or components, plus the constant if there is one."""
-        columns = len(self.features) if self.rotation is None else self.rotation.shape[1]
+        """p: columns or components, plus the constant if there is one."""
+        columns = len(self.labels) if self.rotation is None else self.rotation.shape[1]
         return columns + self.model.has_intercept
 
     @property
@@ -56,16 +74,34 @@ class Preparation:
 
     @property
     def feature_bound(self) -> Floats | None:
-        """The largest |x_j| any record can have after preparation [p]; None if some feature is unbounded."""
+        """What no prepared record measures more than, in L1, L2 or Linf: its largest |x_j|; None if some feature is unbounded.
+
+        Formal guarantee: one number for each column, but for columns of which at most one differs from 0 (`_groups`): such a group
+        measures what that one does, in every norm, so it has one number, its largest.
+        """
         if self.component_low is not None and self.component_high is not None:
-            ends = np.array([self.component_low, self.component_high])
+            bound = _sizes(self.component_low, self.component_high)
         elif np.isfinite([self.low, self.high]).all():
-            ends = np.array(self._interval)
+            bound = np.maximum.reduceat(_sizes(*self._interval), np.cumsum([0, *self._groups[:-1]]))
         else:
             return None
-        bound = np.abs(settle(ends, -LARGEST, LARGEST)).max(axis=0)
         # A hair larger: sums and products of bounds are rounded too.
-        return np.append(bound, 1.0)[: self.width] * (1 + 1e-12)
+        return np.append(bound, [1.0] * self.model.has_intercept) * (1 + 1e-12)
+
+    @cached_property
+    def _groups(self) -> list[int]:
+        """The prepared columns in groups, by their sizes, of which at most one differs from 0: one-hot columns whose 0 remains 0."""
+        sizes: list[int] = []
+        for size in (size for encoding in self.encodings for size in encoding.groups):
+            begun = sum(sizes)
+            sizes += [1] * size if self.centre[begun : begun + size].any() else [size]
+        return sizes
+
+    @property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """The bounds of every feature in its own units; of names, those of the numbers that they become."""
+        first = np.cumsum([0, *(len(encoding.labels) for encoding in self.encodings)])[:-1]
+        return {e.column: e.range(float(self.low[i]), float(self.high[i])) for e, i in zip(self.encodings, first, strict=True)}
 
     @property
     def target_bound(self) -> float:
@@ -100,15 +136,17 @@ class Preparation:
     def columns(self, frame: Rows, name: str) -> Floats:
         """The same by columns [p, n]: as files hold them, and in one stretch for every step on the way."""
         require_columns(frame, self.features, name)
-        return self._prepared((self.column(frame, column, name) for column in self.features), len(frame))
+        return self._prepared((encoding.read(frame, name) for encoding in self.encodings), len(frame))
 
     def transform(self, raw: Floats) -> Floats:
-        """The design matrix of coded raw features [n, features]."""
-        return np.ascontiguousarray(self._prepared(raw.T, len(raw)).T)
+        """The design matrix of raw features [n, features]: numbers, names as their places, NaN for gaps that are filled."""
+        coded = (encoding.coded(values) for encoding, values in zip(self.encodings, raw.T, strict=True))
+        return np.ascontiguousarray(self._prepared(coded, len(raw)).T)
 
-    def _prepared(self, columns: Iterable[Floats], rows: int) -> Floats:
-        """Prepared columns [p, n] of coded raw ones [n], each in one go while it is in the cache."""
-        made = np.empty((len(self.features) + 1, rows))  # and one for the constant
+    def _prepared(self, features: Iterable[Floats], rows: int) -> Floats:
+        """Prepared columns [p, n] of coded raw features [n], each in one go while it is in the cache."""
+        made = np.empty((len(self.low) + 1, rows))  # and one for the constant
+        columns = (column for e, coded in zip(self.encodings, features, strict=True) for column in e.columns(coded))
         with np.errstate(over="ignore"):  # clipped next
             for x, column, centre, scale, low, high in zip(made, columns, self.centre, self.scale, *self._interval, strict=False):
                 if centre != 0 or scale != 1:
@@ -125,19 +163,21 @@ class Preparation:
         """The targets [n]: clipped to their bounds, centred and scaled; two classes as -1 and 1; several as their places, 0, 1, 2, ..."""
         column = self.model.target
         require_columns(frame, [column], name)
-        y = self.column(frame, column, name)
+        if self.model.task == "two classes":
+            return two_classes.signs(self.model, self.categories, frame, name)
+        y = self.target_column(frame, name)
         if self.model.task == "classes":
             unknown = np.flatnonzero(~(y < len(self.classes)))
             if unknown.size:
                 raise DataError(f"{name}: column {column!r}, row {unknown[0] + 1}: expected one of the agreed classes")
             return y
-        if not self.model.classifies:
-            with np.errstate(over="ignore"):  # clipped next
-                return settle((y - self.target_centre) / self.target_scale, *self._target_limits)
-        wrong = np.flatnonzero(~np.isin(y, (-1.0, 0.0, 1.0)))
-        if wrong.size:
-            raise DataError(f"{name}: column {column!r}, row {wrong[0] + 1}: expected a class, 1 or 0 (or -1)")
-        return np.where(y > 0, 1.0, -1.0)
+        with np.errstate(over="ignore"):  # clipped next
+            return settle((y - self.target_centre) / self.target_scale, *self._target_limits)
+
+    @property
+    def target_words(self) -> str | None:
+        """Which targets count as 1 and which as 0, in a sentence; None where there are not two classes."""
+        return two_classes.words(self.model, self.categories) if self.model.task == "two classes" else None
 
     def weights(self, y: Floats) -> Floats:
         """The weight of each record's loss: that of its class in the terms, else 1."""
@@ -197,8 +237,9 @@ class Preparation:
         train[np.random.default_rng(0).permutation(rows)[training_records(rows, self.model.holdout) :]] = False
         return train
 
-    def column(self, frame: Rows, column: str, name: str) -> Floats:
-        """A raw column [n]: numbers, or names as their places in the agreed list."""
+    def target_column(self, frame: Rows, name: str) -> Floats:
+        """The raw target [n]: numbers, or names as their places in the agreed list."""
+        column = self.model.target
         if column in self.categories:
             return codes(frame, column, self.categories[column], name)
         return numbers(frame, column, name)
@@ -208,6 +249,12 @@ def _require_records(terms: Terms, name: str, found: int, note: str = "") -> Non
     declared = terms.owner(name).records
     if found != declared:
         raise DataError(f"{name}: the terms promise {declared} records, the table has {found}{note}")
+
+
+def _sizes(low: Floats, high: Floats) -> Floats:
+    """The largest size within each pair of ends."""
+    sizes: Floats = np.abs(settle(np.array([low, high]), -LARGEST, LARGEST)).max(axis=0)
+    return sizes
 
 
 def _standard(ends: Floats, centre: Floats | float, scale: Floats | float) -> Floats:

@@ -30,15 +30,15 @@ def ranges(table: pd.DataFrame | ParquetFolder, agreed: Mapping[str, tuple[float
     low, high = np.array(list(agreed.values())).T[:, :, None]
     lows, highs, beyond, rows = [], [], np.zeros(len(agreed)), 0
     for part in _parts(table, list(agreed)):
-        values: Floats = np.stack([numbers(part, column, name) for column in agreed])
+        values: Floats = np.stack([numbers(part, column, name, gaps=True) for column in agreed])
         if values.shape[1]:
-            lows.append(values.min(axis=1))
-            highs.append(values.max(axis=1))
+            lows.append(np.fmin.reduce(values, axis=1))  # a gap is nowhere
+            highs.append(np.fmax.reduce(values, axis=1))
             beyond += ((values < low) | (values > high)).sum(axis=1)
             rows += values.shape[1]
     if not rows:
         return {}
-    found = zip(np.min(lows, axis=0), np.max(highs, axis=0), beyond / rows, strict=True)
+    found = zip(np.fmin.reduce(lows, axis=0), np.fmax.reduce(highs, axis=0), beyond / rows, strict=True)
     return {column: Range(*map(float, facts)) for column, facts in zip(agreed, found, strict=True)}
 
 

@@ -2,6 +2,7 @@
 
 import difflib
 import filecmp
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from parley.data.cells import LONGEST, cell_name, cell_number, missing_cells
+from parley.data.cells import LONGEST, TRUTH, cell_name, cell_number, is_missing_word, missing_cells
 from parley.errors import DataError
 from parley.validate import Floats
 
@@ -38,9 +39,18 @@ def read_table(table: Table) -> pd.DataFrame:
         raise DataError(f"{path}: no such file")
     try:
         # Text cells, converted one by one later: guessing a column's type would let one cell change how all others are read.
-        return pd.read_csv(path, dtype=str, index_col=False) if path.suffix.lower() == ".csv" else pd.read_parquet(path)
+        if path.suffix.lower() == ".csv":
+            return pd.read_csv(path, dtype=str, index_col=False, sep=_separator(path))
+        return pd.read_parquet(path)
     except Exception as error:  # pandas and pyarrow raise many kinds, and their texts may quote cells
         raise DataError(f"{path}: cannot be read as {path.suffix[1:]} ({type(error).__name__})") from None
+
+
+def _separator(path: Path) -> str:
+    """Comma or semicolon, whichever the line of names has more of: names are public, so no record decides how others are read."""
+    with path.open(encoding="utf-8") as file:
+        head = re.sub('"[^"]*"', "", file.readline())  # what is quoted separates nothing
+    return ";" if head.count(";") > head.count(",") else ","
 
 
 def holds(table: Path, file: Path) -> bool:
@@ -71,16 +81,19 @@ def is_text(column: "pd.Series[Any]") -> bool:
     return not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column))
 
 
-def numbers(frame: Rows, column: str, name: str) -> Floats:
-    """A numeric column as float64; text, missing cells and infinities are refused with their row."""
+def numbers(frame: Rows, column: str, name: str, gaps: bool = False, hint: str | None = None) -> Floats:
+    """A numeric column as float64; text and infinities are refused with their row, and so are missing cells but for `gaps`: then NaN.
+
+    `hint` says what to do where the column holds names.
+    """
     values = _plain_numbers(frame, column)
     if values is None:
         series = _series(frame, column, name)
         plain = series.dtype.kind in "biuf"  # each cell's float, as `cell_number` gives it too
-        values = series.to_numpy(dtype=np.float64, na_value=np.nan) if plain else _parsed(frame, column, name)
-    finite = np.isfinite(values)
-    if not finite.all():
-        bad = np.flatnonzero(~finite)
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan) if plain else _parsed(frame, column, name, gaps, hint)
+    fine = ~np.isinf(values) if gaps else np.isfinite(values)
+    if not fine.all():
+        bad = np.flatnonzero(~fine)
         what = "a missing value" if np.isnan(values[bad[0]]) else "an infinity"
         more = f" (and {bad.size - 1} more)" if bad.size > 1 else ""
         raise DataError(f"{name}: column {column!r}, row {bad[0] + 1}: {what}{more}; expected finite numbers")
@@ -112,35 +125,45 @@ def _series(frame: Rows, column: str, name: str) -> "pd.Series[Any]":
     return found
 
 
-def _parsed(frame: Rows, column: str, name: str) -> Floats:
+def _parsed(frame: Rows, column: str, name: str, gaps: bool, hint: str | None) -> Floats:
     """Cells as numbers one by one, missing ones as NaN."""
-    place, cells = _cells(frame, column, name)
+    place, cells = _cells(frame, column, name, gaps)
     parsed = np.array([*map(cell_number, cells), np.nan])  # the last one is for missing cells, place -1
     values: Floats = parsed[place]
     wrong = np.flatnonzero(np.isnan(values) & (place >= 0))
     if wrong.size:
-        raise DataError(
-            f"{name}: column {column!r}, row {wrong[0] + 1}: expected a number; for a column of names declare "
-            f"model.categories.{column} or give a public sample"
-        )
+        otherwise = hint or f"for a column of names declare model.categories.{column} or give a public sample"
+        raise DataError(f"{name}: column {column!r}, row {wrong[0] + 1}: expected a number; {otherwise}")
     return values
 
 
-def codes(frame: Rows, column: str, categories: Sequence[str], name: str) -> Floats:
+def codes(frame: Rows, column: str, categories: Sequence[str], name: str, gaps: bool = False) -> Floats:
     """A column of names as integers 0, 1, ...: their place in `categories`; any other name gets the number after the last.
 
-    The list comes from the terms or from public data, so a code never depends on the private table.
+    A missing cell is refused with its row, but for `gaps`: then it gets the number after that. The list comes from the terms or from
+    public data, so a code never depends on the private table.
     """
-    place, called = _called(frame, column, name)
-    _require_all(place, column, name, "a name")
-    number = {category: code for code, category in enumerate(categories)}
-    lookup = np.array([number.get(text, len(categories)) for text in called], dtype=np.float64)
+    place, called = _called(frame, column, name, gaps)
+    if not gaps:
+        _require_all(place, column, name, "a name")
+    number = _numbered(categories)
+    lookup = np.array([*(number.get(text, len(categories)) for text in called), len(categories) + 1], dtype=np.float64)
     return np.asarray(lookup[place])
 
 
-def names(frame: pd.DataFrame, column: str, name: str) -> list[str]:
-    """The different names in a column, sorted; gaps have none."""
-    return sorted(set(_called(frame, column, name)[1]))
+def _numbered(categories: Sequence[str]) -> dict[str, int]:
+    """The place of every name. Where nothing but truth values is listed, True is also true, and 1 as columns of truth values call it."""
+    number = {category: code for code, category in enumerate(categories)}
+    if not {*categories} <= TRUTH.keys():
+        return number
+    places = {TRUTH[category]: code for category, code in reversed(number.items())}
+    words = {**TRUTH, "0": 0.0, "1": 1.0}
+    return {word: places[value] for word, value in words.items() if value in places} | number
+
+
+def names(frame: pd.DataFrame, column: str, name: str, gaps: bool = False) -> list[str]:
+    """The different names in a column, sorted; gaps have none, nor with `gaps` words for them."""
+    return sorted({text for text in _called(frame, column, name)[1] if not (gaps and is_missing_word(text))})
 
 
 def keep_per_person(frame: pd.DataFrame, person: str, limit: int, name: str) -> pd.DataFrame:
@@ -160,9 +183,9 @@ def _require_all(place: NDArray[np.int64], column: str, name: str, what: str) ->
         raise DataError(f"{name}: column {column!r}, row {missing[0] + 1}: a missing value; every row needs {what}")
 
 
-def _called(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[str]]:
+def _called(frame: Rows, column: str, name: str, gaps: bool = False) -> tuple[NDArray[np.int64], list[str]]:
     """(which of the names listed each row has, -1 for a gap; the list, in which a name may come twice)."""
-    place, cells = _cells(frame, column, name)
+    place, cells = _cells(frame, column, name, gaps)
     called = [cell_name(cell) for cell in cells]
     known = [text for text in called if text is not None]
     if len(known) < len(called):
@@ -172,7 +195,16 @@ def _called(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], lis
     return place, known
 
 
-def _cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[Any]]:
+def _cells(frame: Rows, column: str, name: str, gaps: bool = False) -> tuple[NDArray[np.int64], list[Any]]:
+    """`_listed_cells`; with `gaps`, words that stand for a missing cell are one."""
+    place, cells = _listed_cells(frame, column, name)
+    if not gaps:
+        return place, cells
+    words = np.array([*map(is_missing_word, cells), False])  # the last one is for gaps, place -1
+    return np.where(words[place], -1, place), cells
+
+
+def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[Any]]:
     """(which of the listed cells each row holds, -1 for a missing one; the list).
 
     Rows share an entry only where the column's type leaves no doubt that their cells have one name and one number: cells of mixed

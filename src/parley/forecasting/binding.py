@@ -33,7 +33,8 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
 
 def on_the_way(here: Landscape) -> Floats:
     """The start, half-way and the optimum [3, p]."""
-    return np.array([0.0, 0.5, 1.0])[:, None] * here.optimum
+    begin = here.begin
+    return begin + np.array([0.0, 0.5, 1.0])[:, None] * (here.optimum - begin)
 
 
 def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> str | None:
@@ -43,15 +44,17 @@ def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) 
     if not isinstance(pilot.source, Sample):
         return _typical_sentence(pilot, here, moments)
     if moments is None:
-        share = scaled_share(pilot, np.zeros((1, pilot.setup.parameters)))
+        share = scaled_share(pilot, here.begin[None])
         return f"the clip scales down {share:.1%} of the pilot's records" if share > RARELY else None
     share = scaled_share(pilot, on_the_way(here))
     if share > RARELY:
-        return f"the clip binds for {share:.1%} of the pilot's records on the way: a larger one may serve better"
+        return (
+            f"the clip binds for {share:.1%} of the pilot's records on the way: the forecast counts its bias, and a plan weighs it"
+        )
     if scaled_share(pilot, _wandering(pilot, here, moments)) > RARELY:
-        return "the noise drives the model to where the clip binds: fewer rounds or smaller steps may serve better"
+        return "the noise drives the model to where the clip binds: the forecast counts its bias, and a plan weighs it"
     if share > 0 and pilot.objective.quadratic and _clip_shifts(pilot, here, moments):
-        return f"the clip binds for few records ({share:.2%}) that matter much: a larger one may serve better"
+        return f"the clip binds for few records ({share:.2%}) that matter much: the forecast counts its bias, and a plan weighs it"
     return None
 
 

@@ -1,9 +1,9 @@
 """How an algorithm turns noise into error, exactly, for a quadratic cost.
 
 In each eigen-direction of the Hessian the error theta - theta* obeys the algorithm's own update with gradient h (theta - theta*) + noise: a
-linear recursion. So its law is known once we know what the algorithm makes of a start without noise and of one unit of noise in one
-round. Both are found by running the algorithm itself; no update rule is written a second time, and any algorithm that is linear in its
-answers can be forecast.
+linear recursion of theta and what the algorithm remembers. What one round makes of a unit of each, and of one unit of noise, is found by
+running the algorithm itself for that round; mean and covariance follow. No update rule is written a second time, any algorithm that is
+linear in its answers can be forecast, and T rounds cost O(T).
 """
 
 from dataclasses import dataclass, replace
@@ -13,19 +13,30 @@ import numpy as np
 from parley.learning.algorithm import Descent, State
 from parley.validate import Floats
 
+TRACED = 64  # rounds up to which the response to each round's noise is kept
+
 
 @dataclass(frozen=True, eq=False)
 class ErrorMoments:
-    """After round k the model's error in direction j has mean `bias`[k, j] and variance `gain`[k, j] times that of one round's noise.
+    """After round k the model's error in direction j has mean `kept`[k, j] times the start's and variance `gain`[k, j] times that of one
+    round's noise. `point_kept` and `point_gain` say the same of the parameter at which the next round asks."""
 
-    `point_bias` and `point_gain` say the same of the parameter at which the next round asks.
-    """
-
-    bias: Floats  # [T, p]
+    start: Floats  # [p]
+    kept: Floats  # [T, p]
     gain: Floats  # [T, p]
-    point_bias: Floats  # [T, p]
+    point_kept: Floats  # [T, p]
     point_gain: Floats  # [T, p]
-    unit: Floats  # what one unit of noise in each round makes of the final model [T, p]
+    unit: Floats | None  # what one unit of noise in each round makes of the final model [T, p]; None: too many rounds
+
+    @property
+    def bias(self) -> Floats:
+        """[T, p]"""
+        return self.kept * self.start
+
+    @property
+    def point_bias(self) -> Floats:
+        """[T, p]"""
+        return self.point_kept * self.start
 
 
 def error_moments(algorithm: Descent, curvature: Floats, start: Floats, noise: Floats | None = None) -> ErrorMoments:
@@ -40,18 +51,44 @@ def error_moments(algorithm: Descent, curvature: Floats, start: Floats, noise: F
     """
     free = replace(algorithm, radius=None)
     T, p = algorithm.horizon, len(curvature)
-    theta = np.zeros((T + 1, p))
-    theta[0] = start  # row 0: the start without noise; row i: one unit of noise in round i, from zero
     loudness = np.ones(T) if noise is None else np.sqrt(noise)
-    state = State(1, theta, dict.fromkeys(free.start(start).memory, theta))
-    bias, gain, point_bias, point_gain = np.empty((4, T, p))
-    model = theta
+    begin = free.start(np.ones(p))
+    names = list(begin.memory)
+    size = 1 + len(names)
+    basis = np.eye(size, size + 1)[:, :, None] * np.ones(p)  # [part, unit of each part or noise, p]
+    mean = np.stack([begin.theta, *begin.memory.values()], axis=1)[:, :, None]  # [p, part, 1]
+    spread = np.zeros((p, size, size))
+    kept, gain, point_kept, point_gain = np.empty((4, T, p))
+    steps = []
     for k in range(1, T + 1):
+        state = _state(k, basis, names)
         answer = free.answer(lambda away: curvature * away, state.theta)
-        answer[k] += loudness[k - 1]
-        state = free.update(state, answer)
-        model = free.model(state)
-        bias[k - 1], point_bias[k - 1] = model[0], state.theta[0]
-        gain[k - 1] = np.einsum("ij,ij->j", model[1:], model[1:])
-        point_gain[k - 1] = np.einsum("ij,ij->j", state.theta[1:], state.theta[1:])
-    return ErrorMoments(bias, gain, point_bias, point_gain, model[1:])
+        answer[size] += loudness[k - 1]
+        step = _parts(free.update(state, answer), names)  # [p, part, unit]
+        model = free.model(_state(k + 1, basis, names))[:size].T[:, None]  # [p, 1, part]
+        inner, noisy = step[:, :, :size], step[:, :, size:]
+        mean = inner @ mean
+        spread = inner @ spread @ inner.transpose(0, 2, 1) + noisy @ noisy.transpose(0, 2, 1)
+        kept[k - 1], point_kept[k - 1] = (model @ mean)[:, 0, 0], mean[:, 0, 0]
+        gain[k - 1], point_gain[k - 1] = (model @ spread @ model.transpose(0, 2, 1))[:, 0, 0], spread[:, 0, 0]
+        if T <= TRACED:
+            steps.append((inner, noisy))
+    return ErrorMoments(start, kept, gain, point_kept, point_gain, _traced(steps, model) if steps else None)
+
+
+def _state(number: int, parts: Floats, names: list[str]) -> State:
+    return State(number, parts[0], dict(zip(names, parts[1:], strict=True)))
+
+
+def _parts(state: State, names: list[str]) -> Floats:
+    return np.stack([state.theta, *(state.memory[name] for name in names)], axis=1).transpose(2, 1, 0)
+
+
+def _traced(steps: list[tuple[Floats, Floats]], model: Floats) -> Floats:
+    """What the final model makes of each round's noise, from the last round to the first."""
+    unit = np.empty((len(steps), len(model)))
+    for k in range(len(steps) - 1, -1, -1):
+        inner, noisy = steps[k]
+        unit[k] = (model @ noisy)[:, 0, 0]
+        model = model @ inner
+    return unit

@@ -82,24 +82,27 @@ class Expectation:
         if self.method != "pilot-run":
             return float(self.excess_at(0.0)[-1])
         pilot = replace(self.pilot, algorithm=self.pilot.algorithm.without_noise())
-        return max(0.0, float(self.run_excess(pilot_models(pilot, 1, 0, noiseless=True))[0]))
+        quiet = pilot_models(pilot, len(pilot.starts), 0, noiseless=True)
+        return max(0.0, float(np.mean(self.run_excess(quiet))))
 
     def run_excess(self, models: Floats) -> Floats:
         """The pilot's cost of each model above its least."""
-        return self.pilot.objective.cost(self.pilot.design, models) - self.here.least_cost
+        excess = self.pilot.objective.cost(self.pilot.design, models) - self.here.least_cost
+        return excess if self.here.tilt is None else excess - (models - self.here.optimum) @ self.here.tilt
 
     def models(self, count: int, seed: int) -> Floats:
         """Models [count, p] by the moments: the algorithm's response to noise as the owners' mechanisms draw it."""
         if self.moments is None:
             raise ValueError("an algorithm that does not descend has no moments")
         pilot, here, rounds = self.pilot, self.here, self.pilot.algorithm.horizon
-        if pilot.draws > FEW_ANSWERS or not pilot.setup.schedule.everybody:
+        if pilot.draws > FEW_ANSWERS or self.moments.unit is None or not pilot.setup.schedule.everybody:
             deviation = np.sqrt(pilot.combined_variance() * self.moments.gain[-1])
             error = deviation * np.random.default_rng(seed).standard_normal((count, len(here.curvature)))
         else:
             drawn = pilot.drawn_together((count, rounds, len(here.curvature)), seed)
             error = np.einsum("ckj,kj->cj", here.inward(drawn), self.moments.unit)
-        return np.asarray(here.optimum + here.outward(self.moments.bias[-1] + error))
+        begin = here.starts[np.arange(count) % len(here.starts)]
+        return np.asarray(here.optimum + here.outward(self.moments.kept[-1] * begin + error))
 
 
 def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:

@@ -13,6 +13,7 @@ from parley.data.table import Table
 from parley.doubts import noise_choice
 from parley.errors import DataError, SettingError, TermsError
 from parley.forecasting.coalition import CoalitionCost
+from parley.forecasting.coding import CodingCost, coding_cost
 from parley.forecasting.expectation import REPLICATES, Expectation, Method, expect
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.published import PublishedBounds, published_bounds
@@ -69,6 +70,8 @@ class Forecast:
     owners: tuple[OwnerForecast, ...]
     best_coalition: tuple[str, ...]
     warnings: tuple[str, ...]
+    target_words: str | None = None  # which targets count as 1 and which as 0, where there are two classes
+    coding: CodingCost | None = None  # what names in one column cost, where the terms put them there
 
     def to_json(self) -> dict[str, Any]:
         """The object that `parley forecast --json` prints."""
@@ -85,6 +88,8 @@ class Forecast:
             "owners": [vars(owner) for owner in self.owners],
             "best_coalition": list(self.best_coalition),
             "warnings": list(self.warnings),
+            "target_words": self.target_words,
+            "coding": None if self.coding is None else vars(self.coding),
             "terms_hash": self.terms.hash,
         }
 
@@ -128,6 +133,8 @@ def forecast(
         owners=_owners(expected, cost, noise),
         best_coalition=tuple(terms.owners[place].name for place in np.flatnonzero(cost.best_coalition(noise))),
         warnings=(*expected.warnings, *failed, *_worse_than_nothing(expected, mean), *_noise_choice(known)),
+        target_words=known.setup.preparation.target_words,
+        coding=coding_cost(terms),
     )
 
 

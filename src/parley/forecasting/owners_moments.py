@@ -16,6 +16,7 @@ from parley.data import Summable
 from parley.errors import SettingError
 from parley.learning.algorithm import Descent, State
 from parley.learning.algorithms import make_algorithm
+from parley.learning.start import starting_point
 from parley.setup import Setup
 from parley.validate import Floats
 
@@ -49,13 +50,16 @@ def expected_path(setup: Setup, owners: Mapping[str, Moments]) -> Floats:
     best = np.linalg.solve(hessian, 2 * shares @ b)
     least = float(shares @ np.array([owners[name].c for name in names])) - 0.5 * float(best @ hessian @ best)
     T, p = free.horizon, len(best)
-    origin = setup.objective.start(setup.preparation)
+    origin = starting_point(setup)
     # Row 0: the path without noise. The others, from zero and without b: one unit of noise in one coordinate of one round.
     theta = np.zeros((1 + T * p, p))
     theta[0] = origin
     only = np.zeros((len(theta), 1))
     only[0] = 1.0
-    state = State(1, theta, dict.fromkeys(free.start(origin).memory, theta))
+    memory = {name: np.zeros_like(theta) for name in free.start(origin).memory}
+    for name, begin in free.start(origin).memory.items():
+        memory[name][0] = begin
+    state = State(1, theta, memory)
     path = np.empty(T)
     for k in range(1, T + 1):
         asked = frozenset(setup.schedule.at(k))

@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from parley.aggregation import CoalitionNoise, DistributedNoise, aggregation_of, weighted_mean
 from parley.data import Design, read_table
 from parley.data.table import Table
-from parley.errors import DataError
+from parley.errors import DataError, SettingError
 from parley.forecasting.sources import Landscape, Sample, Source
 from parley.learning.algorithm import Algorithm, Asker, State, run
 from parley.learning.algorithms import make_algorithm
+from parley.learning.start import PublicFit, public_fit, ridge_fit, starting_point
 from parley.mechanisms import Bounded, FastNoise, Mechanism
 from parley.mechanisms.recipe import draw_plainly
 from parley.mechanisms.shared import SharedNoise
@@ -22,6 +23,8 @@ from parley.setup import Setup, resolve
 from parley.terms import Terms
 from parley.validate import Floats
 
+DRAWN_FITS = 16  # public fits as they may come out
+
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
@@ -30,6 +33,8 @@ class Pilot:
     setup: Setup
     source: Source
     algorithm: Algorithm
+    apart: bool = False  # whether the rows are others than those of the terms' public sample
+    drawn: Floats | None = None  # how far theta[1] lies from the optimum [B, P], where that was found before
 
     @property
     def terms(self) -> Terms:
@@ -118,15 +123,61 @@ class Pilot:
 
     def landscape(self) -> Landscape:
         """The cost around its optimum."""
-        return self.source.landscape(self.objective, self.setup.limits.radius, self.setup.objective.start(self.setup.preparation))
+        return self.source.landscape(self.objective, self.setup.limits.radius, self.starts)
+
+    @cached_property
+    def starts(self) -> Floats:
+        """theta[1] as it may come out [B, P]. The terms' public fit was made for these very rows: to judge by them how far it lies from
+        the best model, it is fitted anew to rows drawn from them with replacement, as they were drawn from the population."""
+        if self.drawn is not None:
+            return self.source.landscape(self.objective, self.setup.limits.radius).optimum + self.drawn
+        if self.terms.learning.start != "public" or self.apart:
+            return starting_point(self.setup)[None]
+        if not isinstance(self.source, Sample):
+            raise SettingError("learning.start: how far a public fit lies from the best model takes a public sample to tell")
+        return self.design.derived(("starts", self.objective, self.setup.limits.radius), partial(_drawn_fits, self))
+
+    @cached_property
+    def own_fit(self) -> PublicFit | None:
+        """The best fit of the pilot's rows, its ridge chosen by cross-validation; None without rows, or where there is none."""
+        if not isinstance(self.source, Sample):
+            return None
+        return public_fit(self.objective, self.design, self.setup.limits.radius, self.objective.start(self.setup.preparation))
+
+    def leaning(self) -> "Pilot":
+        """The same with its rows' cost tilted, so that its minimum lies where their best fit with a ridge does.
+
+        A small sample's own optimum lies farther out than the population's, and a ridge that helps shows by how much: seen from there, a
+        start at the public fit would look worse than it is. Only gradients can be tilted: algorithms that ask for other things stay.
+        """
+        if not isinstance(self.source, Sample) or self.own_fit is None or self.terms.learning.facts.asks != "gradient":
+            return self
+        return replace(self, source=replace(self.source, towards=self.own_fit.theta))
 
     def under(self, terms: Terms) -> "Pilot":
         """The same knowledge under other terms for the same columns."""
-        return _with(self.setup.under(terms), self.source)
+        setup, source, drawn = self.setup.under(terms), self.source, self.drawn
+        if terms.learning.start != self.terms.learning.start:
+            return _with(setup, source, self.apart)
+        if isinstance(source, Sample) and terms.learning.facts.asks != "gradient":
+            source = Sample(source.design)
+        return Pilot(setup, source, make_algorithm(setup), self.apart, drawn)
 
     def others(self, rng: np.random.Generator, count: int) -> "list[Pilot]":
-        """The pilot as it might have come out."""
-        return [replace(self, source=source) for source in self.source.others(rng, count)]
+        """The pilot as it might have come out; a start at its public fit too, once for each."""
+        others = self.source.others(rng, count)
+        if self.terms.learning.start != "public" or self.apart:
+            return [replace(self, source=source) for source in others]
+        away = self.starts - self.landscape().optimum
+        pilots = [replace(self, source=source, drawn=away[[b % len(away)]]) for b, source in enumerate(others)]
+        return [pilot.towards_ridge(self.own_fit) for pilot in pilots]
+
+    def towards_ridge(self, fit: PublicFit | None) -> "Pilot":
+        """These rows leaning towards their best fit with another fit's ridge."""
+        if fit is None or not isinstance(self.source, Sample):
+            return self
+        best = ridge_fit(self.objective, self.design, fit.ridge, self.setup.limits.radius, fit.theta)
+        return self if best is None else replace(self, source=replace(self.source, towards=best))
 
 
 def open_pilot(terms: Terms, known: Table | Source | None = None) -> Pilot:
@@ -148,14 +199,36 @@ def open_pilot(terms: Terms, known: Table | Source | None = None) -> Pilot:
         raise DataError(
             "a forecast needs public knowledge: model.public in the terms, a pilot table, released moments or stated assumptions"
         )
-    return _with(setup, Sample(design.for_studies()))
+    return _with(setup, Sample(design.for_studies()), apart=example is not None)
 
 
-def _with(setup: Setup, source: Source) -> Pilot:
-    pilot = Pilot(setup, source, make_algorithm(setup))
+def _with(setup: Setup, source: Source, apart: bool = False) -> Pilot:
+    if isinstance(source, Sample):
+        source = Sample(source.design)
+    pilot = Pilot(setup, source, make_algorithm(setup), apart)
     if not pilot.questions:
         raise DataError("owners: expected at least one")
-    return pilot
+    return pilot.leaning() if setup.terms.learning.start == "public" and not apart else pilot
+
+
+def _drawn_fits(pilot: Pilot) -> Floats:
+    """Public fits [B, P] to as many rows, drawn with replacement, with the ridge of the public fit itself.
+
+    The rows lean towards that fit (`leaning`), and so would those drawn; a ridge pulls them from there by r (H + r)^-1 theta.
+    """
+    fit, objective, design, radius = pilot.own_fit, pilot.objective, pilot.design, pilot.setup.limits.radius
+    if fit is None:
+        raise SettingError("learning.start: the public sample has no best fit to start from (classes that separate?)")
+    rng, fits = np.random.default_rng(0), []
+    for _ in range(DRAWN_FITS):
+        drawn = ridge_fit(objective, design.where(rng.integers(len(design), size=len(design))), fit.ridge, radius, fit.theta)
+        fits += [] if drawn is None else [drawn]
+    if not fits:
+        raise SettingError("learning.start: rows drawn from the public sample have no best fit (classes that separate?)")
+    hessian = objective.hessian(design, fit.theta)
+    if hessian is None or not fit.ridge > 0:
+        return np.array(fits)
+    return np.array(fits) - fit.ridge * np.linalg.solve(hessian + fit.ridge * np.eye(len(hessian)), fit.theta)
 
 
 class PilotExchange:
@@ -164,6 +237,7 @@ class PilotExchange:
     def __init__(self, pilot: Pilot, replicates: int, seed: int, noiseless: bool = False) -> None:
         self._pilot, self._worlds, self._noise, self._noiseless = pilot, (replicates,), FastNoise(seed), noiseless
         self._rng, self._draws = np.random.default_rng(seed), np.random.default_rng([seed, 1])
+        self._tilt = pilot.source.tilt(pilot.objective) if isinstance(pilot.source, Sample) else None
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         pilot, values, answers = self._pilot, dict[tuple[str, str], Floats](), []
@@ -173,6 +247,8 @@ class PilotExchange:
             if key not in values:
                 values[key] = stage.question.rehearsed(query, pilot.tables, self._worlds, self._draws, self._noiseless).value
             value, mechanism = values[key], stage.series.mechanism
+            if self._tilt is not None:
+                value = value - self._tilt
             if not (pilot.terms.shared or self._noiseless):
                 value = mechanism.release(Bounded(value, mechanism.sensitivity, mechanism.norm), self._noise)
             answers.append(Answer(query.id, name, stage.question.records, value))
@@ -197,7 +273,8 @@ def pilot_models(
     after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
 ) -> Floats:
     """The models [replicates, P] that the algorithm reaches on the pilot with the noise of the real owners."""
-    start = pilot.algorithm.start(pilot.objective.start(pilot.setup.preparation), (replicates,))
+    begin = pilot.starts[np.arange(replicates) % len(pilot.starts)]
+    start = pilot.algorithm.start(begin, (replicates,))
     exchange, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
     return pilot.algorithm.model(run(pilot.algorithm, exchange, aggregation_of(pilot.terms), asker, start, after_round))
 

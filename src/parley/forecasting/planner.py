@@ -1,46 +1,57 @@
-"""The planner: which horizon, step, clip and mechanism give the best forecast for the budgets that owners agreed on.
+"""The planner: which way of training gives the best forecast for the budgets that owners agreed on.
 
-Everything it looks at is public: the terms and the pilot. So whatever it picks costs no privacy, and every owner can repeat it. The
-search climbs a grid from several starts; each candidate is judged by the forecast itself - exact moments where they apply, else a pilot
-run with common random numbers - and the best of each kind once more with fresh ones.
+Everything it looks at is public: the terms and the pilot. So whatever it picks costs no privacy, and every owner can repeat it. A survey by
+moments (`survey`) finds where to look; there the forecast itself judges (`search`) - exact moments where they apply, else a pilot run with
+common random numbers - and what comes out on top once more with fresh ones.
 """
 
-import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-import numpy as np
-
-from parley.accounting import mechanism_norm
 from parley.data.table import Table
 from parley.errors import DataError, SettingError, TermsError
-from parley.forecasting.binding import RARELY, on_the_way
-from parley.forecasting.expectation import expect
+from parley.forecasting.baselines import Baselines, baselines
 from parley.forecasting.noise_kinds import shared_terms
-from parley.forecasting.pilot import Pilot, open_pilot, scaled_share
-from parley.forecasting.sources import Landscape, Sample, Source
+from parley.forecasting.pilot import Pilot, open_pilot
+from parley.forecasting.responses import WALKS
+from parley.forecasting.search import (
+    CHECK_REPLICATES,
+    CHECK_WORK,
+    MOST_BATCHES,
+    MOST_STEPS,
+    Search,
+    affordable,
+    attempt,
+    expect_quickly,
+    fewer_rows,
+    hidden_bias,
+    same_clip,
+    statistics_clips,
+)
+from parley.forecasting.sources import Sample, Source
+from parley.forecasting.survey import MOST_PARAMETERS, survey
 from parley.learning.algorithm import Descent
 from parley.learning.private_sgd import PrivateSGD
 from parley.learning.step import step_unit
 from parley.learning.train import Progress
 from parley.mechanisms.gaussian import probability
-from parley.objectives.moments import moment_norms
+from parley.setup import Setup, resolve
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS, MODELS
 from parley.validate import whole
 
-HORIZONS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 100, 140, 200, 280, 400)
-FACTOR = math.sqrt(2)  # between neighbouring steps and clips
-ROUNDS = {"algorithm": "averaged-subgradient", "horizon": 100, "step": "auto", "local_steps": None}
-PERTURBED = {"algorithm": "objective-perturbation", "horizon": 1, "step": "auto", "local_steps": None}
-ONCE = {"algorithm": "sufficient-statistics", "horizon": 1, "step": "auto", "local_steps": None}
-MOST_STEPS = 2000  # rounds x local steps that a candidate may take, unless the terms as written take more
-MOST_BATCHES = 200  # rounds of private-sgd that a candidate may take, unless the terms as written take more: none has moments
+PLAIN = {"average": None, "decay": None, "momentum": None, "local_steps": None, "step": "auto"}
+ROUNDS = {"algorithm": "averaged-subgradient", "horizon": 100, **PLAIN}
+PERTURBED = {"algorithm": "objective-perturbation", "horizon": 1, "start": None, **PLAIN}
+ONCE = {"algorithm": "sufficient-statistics", "horizon": 1, "start": None, **PLAIN}
 OPTIMISERS: dict[str, float | str] = {"plain": "auto", "momentum": "auto", "adam": 0.05}  # and the steps to begin with
-SEARCH_REPLICATES = 12
-CHECK_REPLICATES = 48
+LOOKED_AT = 4  # candidates of each kind that the survey passes on to the forecast
+HOPELESS = 4.0  # times the survey's best: kinds beyond are not looked at closer, but for one of each mechanism
+CLIMB = 16  # candidates that the climb from the best of all may take
+WORTH_SHOWING = 3.0  # times the best: what is worse is not checked
 
 
 @dataclass(frozen=True)
@@ -59,6 +70,12 @@ class Choice:
     batches: int | None = None
     epochs: int | None = None
     optimiser: str | None = None
+    average: str | None = None
+    decay: float | None = None
+    momentum: float | None = None
+    start: str | None = None
+    whitening: str | None = None
+    expected_cost: float | None = None  # of the joint model on new rows, in the target's own units
 
 
 @dataclass(frozen=True)
@@ -70,6 +87,7 @@ class Proposal:
     nobody: float  # relative fitness of the model that asks nobody
     terms: Terms
     expected_cost: float  # of the best choice's joint model on new rows, in the target's own units
+    baselines: Baselines  # models for which nobody is asked
     shared: "Proposal | None" = (
         None  # the same with one noise for all, if three hosts can be found; None: these terms have it, or cannot
     )
@@ -79,7 +97,12 @@ class Proposal:
         choices = [vars(choice) for choice in self.choices]
         content = {"best": vars(self.best), "choices": choices, "nobody": self.nobody, "terms_hash": self.terms.hash}
         kind = {"noise": self.terms.privacy.noise, "expected_cost": self.expected_cost}
-        return {**content, **kind, "shared": None if self.shared is None else self.shared.to_json()}
+        return {
+            **content,
+            **kind,
+            "baselines": self.baselines.to_json(),
+            "shared": None if self.shared is None else self.shared.to_json(),
+        }
 
 
 def plan(
@@ -89,7 +112,7 @@ def plan(
     seed: int = 0,
     progress: Progress = lambda done, total: None,
 ) -> Proposal:
-    """Choose horizon, step, clip and mechanism for the owners' budgets. No private record is looked at.
+    """Choose rounds, steps, averages, clip, start, whitening and mechanism for the owners' budgets. No private record is looked at.
 
     Gaussian noise is considered only with a `delta` (or where the terms have one): it weakens the promise, and that is not the
     planner's to decide. Nor are hosts: where the terms name none, the plan with one noise for all stands beside the other.
@@ -97,9 +120,9 @@ def plan(
     whole(seed, "seed", least=0)
     known = open_pilot(terms, pilot)
     allowed = terms.privacy.delta if delta is None else probability(delta)
-    asked = 1 if terms.shared else 2
+    asked = 1 if terms.shared or len(terms.owners) == 1 else 2
     found = _plan(known, allowed, seed, lambda done, total: progress(done, asked * total))
-    if terms.shared:
+    if terms.shared or len(terms.owners) == 1:
         return found
     hosted = _try_shared(known, allowed)
     if hosted is None:
@@ -107,29 +130,144 @@ def plan(
     return replace(found, shared=_plan(hosted, allowed, seed, lambda done, total: progress(total + done, asked * total)))
 
 
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """A candidate worth checking."""
+
+    label: str
+    pilot: Pilot
+    value: float  # expected excess cost, as the search sees it
+
+
 def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal:
     """The best of all choices that keep where noise is drawn."""
-    terms = known.terms
-    kinds = list(_kinds(terms, delta))
-    here, most = known.landscape(), max(MOST_BATCHES if terms.learning.facts.samples else MOST_STEPS, _steps(terms))
-    choices = [_judged("as written", known, here, seed)]
-    published = None if terms.learning.facts.samples else _try(known, learning={"horizon": 100, "step": "auto"})
-    if published is not None and published.terms != terms and _stepwise(terms):
-        choices.append(_judged("100 rounds, automatic step", published, here, seed))
+    terms, judged = known.terms, known.leaning()
+    found = _surveyed(judged, delta, seed, progress) if _surveys(judged) else _climbed(known, delta, seed, progress)
+    least = min((each.value for each in found), default=math.inf)
+    shown = [each for each in found if each.value <= WORTH_SHOWING * least or each is _first(found, each)]
+    checked = [_Found("as written", judged, 0.0), *_published(judged), *sorted(shown, key=lambda each: each.value)]
+    rows: list[tuple[Choice, Terms]] = []
+    for each in checked:
+        top = _judged(each, known, seed)
+        if all(replace(top, label=other.label) != other for other, _ in rows):  # another knob that buys nothing
+            rows.append((top, each.pilot.terms))
+    best, best_terms = min(rows, key=lambda row: row[0].relative_fitness)
+    asks_nobody, here = baselines(known), known.landscape()
+    unit = known.setup.preparation.target_scale**2
+    nobody = (asks_nobody.zero / unit - here.least_cost) / here.least_at(float(known.rows.sum()))
+    written = best_terms if best_terms == terms else _with_step(best_terms, best)
+    return Proposal(tuple(choice for choice, _ in rows), best, nobody, written, best.expected_cost or math.inf, asks_nobody)
+
+
+def _first(found: list[_Found], like: _Found) -> _Found:
+    """The best of those with the same mechanism and algorithm."""
+    learning, privacy = like.pilot.terms.learning, like.pilot.terms.privacy
+    kind = privacy.mechanism, learning.facts.asks
+    same = [each for each in found if (each.pilot.terms.privacy.mechanism, each.pilot.terms.learning.facts.asks) == kind]
+    return min(same, key=lambda each: each.value)
+
+
+def _published(known: Pilot) -> list[_Found]:
+    """A hundred rounds with the automatic step, to compare with, where the terms are not that."""
+    there = attempt(known, learning={"horizon": 100, "step": "auto"}) if _stepwise(known.terms) else None
+    return [] if there is None or there.terms == known.terms else [_Found("100 rounds, automatic step", there, 0.0)]
+
+
+def _surveys(known: Pilot) -> bool:
+    """Whether moments can look at all candidates first: rounds of gradients or one release, on rows, in few parameters."""
+    learning, source = known.terms.learning, known.source
+    plain = not (learning.facts.walks or learning.facts.samples or known.terms.privacy.clip_norm)
+    return plain and isinstance(source, Sample) and known.setup.parameters <= MOST_PARAMETERS
+
+
+def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[_Found]:
+    """The best of every kind: mechanism, start and whitening; clips that bind and clips that do not."""
+    terms, seen, found = known.terms, list[tuple[float, str, list[Pilot]]](), list[_Found]()
+    varieties = list(_varieties(known, delta))
+    steps = 2 * len(varieties) + 3
+    for place, (label, pilot) in enumerate(varieties):
+        progress(place, steps)
+        quick = fewer_rows(pilot)
+        candidates = survey(quick)[:LOOKED_AT]
+        if candidates:
+            seen.append((min(each.excess for each in candidates), label, [quick.under(each.terms) for each in candidates]))
+    seen.sort(key=lambda row: row[0])
+    search, mechanisms = Search(seed), set[str]()
+    for place, (excess, label, pilots) in enumerate(seen):
+        progress(len(varieties) + place, steps)
+        mechanism = pilots[0].terms.privacy.mechanism
+        if excess > HOPELESS * seen[0][0] and mechanism in mechanisms:
+            continue
+        mechanisms.add(mechanism)
+        at = min(pilots, key=search.judge)
+        found += [_Found(label, at, search.judge(at))] if math.isfinite(search.judge(at)) else []
+    if found:
+        progress(steps - 3, steps)
+        best = min(found, key=lambda each: each.value)
+        top = search.climb(best.pilot, ("horizon", "clip", "step"), CLIMB)
+        found[found.index(best)] = replace(best, pilot=top, value=search.judge(top))
+    if terms.model.task == "number":
+        for mechanism in _mechanisms(delta):
+            begin = _with_mechanism(terms, mechanism, delta).changed(learning=ONCE, model={"whitening": terms.model.whitening})
+            found += _top(f"{mechanism}, one release of statistics", known.under(begin), seed, ("clip",))
+    if _perturbs(terms):
+        begin = _with_mechanism(terms, "laplace", delta).changed(learning=PERTURBED)
+        found += _top("one release of a perturbed minimum", known.under(begin), seed, ("clip",))
+    return found
+
+
+def _varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot]]:
+    """Every kind that the survey looks at on its own: a label, and the pilot under terms of that kind."""
+    model = known.terms.model
+    free = model.public is not None and model.components is None and model.whitening is None
+    plain = free and not model.penalty > 0 and model.radius is None  # else the coordinates matter to the model itself
+    for mechanism in _mechanisms(delta):
+        base = _with_mechanism(known.terms, mechanism, delta).changed(learning={**WALKS[0].learning, "horizon": 16, "start": None})
+        base = base.changed(privacy={"clip": same_clip(known, base)})
+        starts = ("zero", "public") if model.public is not None and known.own_fit is not None else ("zero",)
+        for start in starts:
+            for white in (False, True) if plain else (False,):
+                label = f"{mechanism}{', whitened' if white else ''}{', from the public fit' if start == 'public' else ''}"
+                there = base.changed(learning={"start": start}, model={"whitening": "public"} if white else None)
+                try:
+                    yield label, (_whitened(known, there, 0) if white else known.under(there)).leaning()
+                except (SettingError, TermsError, DataError):
+                    continue
+
+
+def _whitened(known: Pilot, terms: Terms, redraw: int) -> Pilot:
+    """The pilot under whitening as it may come out: fitted to other rows than those that judge it."""
+    if known.apart:
+        raise SettingError("model.whitening: a pilot apart from the public sample is prepared by whoever opens it")
+    setup: Setup = known.design.derived(("whitened", redraw), partial(resolve, terms, redraw=redraw))
+    if setup.public is None:
+        raise DataError("model.whitening: expected a public sample")
+    design = known.design.derived(("whitened rows", redraw), setup.public.for_studies)
+    return replace(known, setup=setup.under(terms), source=Sample(design), drawn=None).under(terms)
+
+
+def _climbed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[_Found]:
+    """Where moments cannot look ahead: a climb from several starts for every kind."""
+    kinds, found = list(_kinds(known.terms, delta)), list[_Found]()
     for place, (label, begin, knobs) in enumerate(kinds):
         progress(place, len(kinds))
-        starts = [known.under(candidate) for candidate in _starts(known, here, begin)]
-        top_terms = _Search(here, seed, most).climb(starts, knobs) if starts else None
-        if top_terms is not None:
-            top = _judged(label, known.under(top_terms), here, seed)
-            if all(replace(top, label=other.label) != other for other in choices):  # another knob that buys nothing
-                choices.append(top)
-    best = min(choices, key=lambda choice: choice.relative_fitness)
-    records = float(known.rows.sum())
-    least, unit = here.least_at(records), known.setup.preparation.target_scale**2
-    nobody = (here.start_cost - here.least_cost) / least
-    cost = (here.test_cost + here.estimation / records + best.relative_fitness * least) * unit
-    return Proposal(tuple(choices), best, nobody, _with_choice(terms, best), cost)
+        found += _top(label, known.under(begin), seed, knobs)
+    return found
+
+
+def _top(label: str, pilot: Pilot, seed: int, knobs: tuple[str, ...]) -> list[_Found]:
+    """What a climb from the best of several starts reaches, if any of them can be judged."""
+    facts = pilot.terms.learning.facts
+    most = max(
+        MOST_BATCHES if facts.samples else MOST_STEPS, pilot.terms.learning.horizon * (pilot.terms.learning.local_steps or 1)
+    )
+    search = Search(seed, most, only_rarely=True)
+    starts = [pilot.under(candidate) for candidate in _starts(pilot)]
+    at = min(starts, key=search.judge, default=None)
+    if at is None or not math.isfinite(search.judge(at)):
+        return []
+    top = search.climb(at, knobs)
+    return [_Found(label, top, search.judge(top))]
 
 
 def _try_shared(known: Pilot, delta: float) -> Pilot | None:
@@ -142,9 +280,13 @@ def _try_shared(known: Pilot, delta: float) -> Pilot | None:
     return there
 
 
+def _mechanisms(delta: float) -> list[str]:
+    return [name for name, facts in MECHANISMS.items() if (delta > 0 or not facts.approximate) and not facts.grid]
+
+
 def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, ...]]]:
-    """What can be varied: a label, terms of that kind, and the knobs to turn."""
-    for mechanism in (name for name, facts in MECHANISMS.items() if (delta > 0 or not facts.approximate) and not facts.grid):
+    """What can be varied by a climb: a label, terms of that kind, and the knobs to turn."""
+    for mechanism in _mechanisms(delta):
         noisy = _with_mechanism(terms, mechanism, delta)
         if terms.learning.facts.samples:
             for optimiser in OPTIMISERS:
@@ -157,12 +299,10 @@ def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, 
         if terms.learning.facts.walks:
             yield f"{mechanism}, best local steps too", noisy, ("local_steps", "horizon", "step", "clip")
         elif _stepwise(terms):
-            if mechanism == terms.privacy.mechanism:
-                yield f"{mechanism}, best horizon and step", noisy, ("horizon", "step")
             yield f"{mechanism}, best horizon, step and clip", noisy, ("horizon", "step", "clip")
         if terms.model.task == "number":
             yield f"{mechanism}, one release of statistics", noisy.changed(learning=ONCE), ("clip",)
-        if mechanism == "laplace" and MODELS[terms.model.kind].perturbs and len(terms.owners) == 1 and not terms.shared:
+        if mechanism == "laplace" and _perturbs(terms):
             yield "one release of a perturbed minimum", noisy.changed(learning=PERTURBED), ("clip",)
 
 
@@ -171,174 +311,100 @@ def _with_mechanism(terms: Terms, mechanism: str, delta: float) -> Terms:
     return terms.changed(privacy={"mechanism": mechanism, "delta": delta if MECHANISMS[mechanism].approximate else least})
 
 
-def _starts(known: Pilot, here: Landscape, terms: Terms) -> Iterator[Terms]:
-    """Where the climb begins: the terms as written, few rounds and many, from a step of 1/curvature and a fitting clip."""
+def _starts(pilot: Pilot) -> Iterator[Terms]:
+    """Where a climb begins: the terms as they are, few rounds and many, from a step of 1/curvature and a fitting clip."""
+    terms, here = pilot.terms, pilot.landscape()
     if terms.learning.facts.solves:
-        for size in _statistics_clips(known, terms):
+        for size in statistics_clips(pilot, terms):
             yield terms.changed(privacy={"clip": size})
         return
-    if terms.privacy == known.terms.privacy and terms.learning == known.terms.learning:
-        yield terms
-    clip = _same_clip(known, here, terms)
+    yield terms
+    clip = same_clip(pilot, terms)
     if terms.learning.facts.samples:
         yield terms.changed(privacy={"clip": clip})
         return
-    length = 1 / max(float(here.curvature.max()) + known.objective.regularisation, 1e-12)
+    length = 1 / max(float(here.curvature.max()) + pilot.objective.regularisation, 1e-12)
     written = terms.learning.local_steps
-    for horizon, local in itertools.product((8, 32, 100), (None,) if written is None else {1, written}):
-        # Local steps have a longest length, below which the automatic one is.
-        step = "auto" if terms.learning.facts.walks else float(f"{length * step_unit(terms.learning, horizon):.4g}")
-        yield terms.changed(learning={"horizon": horizon, "local_steps": local, "step": step}, privacy={"clip": clip})
+    for horizon in (8, 32, 100):
+        for local in (None,) if written is None else {1, written}:
+            # Local steps have a longest length, below which the automatic one is.
+            step = "auto" if terms.learning.facts.walks else float(f"{length * step_unit(terms.learning, horizon):.4g}")
+            yield terms.changed(learning={"horizon": horizon, "local_steps": local, "step": step}, privacy={"clip": clip})
 
 
-def _same_clip(known: Pilot, here: Landscape, terms: Terms) -> float | None:
-    """The terms' clip, brought to the norm of another mechanism by the pilot's own gradients."""
-    clip, new = terms.privacy.clip, "l2" if terms.learning.facts.walks else mechanism_norm(terms.privacy.mechanism)
-    if terms.privacy.clip_norm is not None or known.terms.privacy.clip_norm is not None:
-        return clip  # in a norm that the terms name, whatever the mechanism
-    if not isinstance(known.source, Sample):
-        return clip  # an L2 norm is never above the L1 norm, so the clip only binds less
-    sizes = {norm: known.objective.record_norms(known.design, here.optimum, norm) for norm in ("l1", "l2")}
-    usual = {norm: float(np.quantile(size, 0.99)) for norm, size in sizes.items()}
-    if known.terms.learning.facts.solves:
-        return float(f"{3 * usual[new]:.3g}") if usual[new] > 0 else clip
-    old = known.bound.noise_norm
-    if clip is None or new == old or not usual[old] > 0:
-        return clip
-    return float(f"{clip * usual[new] / usual[old]:.3g}")
-
-
-def _statistics_clips(known: Pilot, terms: Terms) -> list[float]:
-    """Bounds of one record's second moments, or of its gradient, to begin with: common sizes in the pilot."""
-    if not isinstance(known.source, Sample):
-        return []
-    if terms.learning.facts.perturbs:
-        question = known.under(terms).question
-        sizes = question.record_sizes(known.design, np.zeros(question.parameters))
-    else:
-        sizes = moment_norms(known.design, mechanism_norm(terms.privacy.mechanism))
-    return [float(f"{q:.3g}") for q in np.quantile(sizes, [0.5, 0.9, 0.99, 1.0]) if q > 0]
-
-
-@dataclass(frozen=True)
-class _Search:
-    """Climbs from start to start's neighbours while the forecast improves; every candidate is judged once."""
-
-    here: Landscape
-    seed: int
-    most: int  # steps that a candidate may take: a pilot run takes that many passes over the rows
-    seen: dict[str, float] = field(default_factory=dict)
-
-    def climb(self, starts: list[Pilot], knobs: tuple[str, ...]) -> Terms | None:
-        """The terms at the top: from the best start, one knob at a time; None if no start can be judged."""
-        at = min(starts, key=self.judge)
-        improved = math.isfinite(self.judge(at))
-        if not improved:
-            return None
-        while improved:
-            improved = False
-            for knob in knobs:
-                for direction in (1, -1):
-                    while (there := self.neighbour(at, knob, direction)) is not None and self.judge(there) < self.judge(at):
-                        at, improved = there, True
-        return at.terms
-
-    def judge(self, pilot: Pilot) -> float:
-        key = pilot.terms.hash
-        if _steps(pilot.terms) > self.most:
-            return math.inf
-        if key not in self.seen:
-            self.seen[key] = _fitness(
-                pilot, self.here, self.seed, SEARCH_REPLICATES, only_exact=not isinstance(pilot.source, Sample)
-            )
-        return self.seen[key]
-
-    def neighbour(self, pilot: Pilot, knob: str, direction: int) -> Pilot | None:
-        """The next candidate along a knob, or None at its end.
-
-        A gradient's clip is lowered only while it rarely binds: how its bias turns out depends on the tails, where owners differ
-        most from a pilot.
-        """
-        factor = FACTOR**direction
-        if knob == "horizon":
-            place = int(np.searchsorted(HORIZONS, pilot.terms.learning.horizon)) + direction
-            if not 0 <= place < len(HORIZONS) or not isinstance(pilot.algorithm, Descent):
-                return None
-            learning = pilot.terms.learning
-            same_length = step_unit(learning, HORIZONS[place]) / step_unit(learning, learning.horizon)
-            return _try(pilot, learning={"horizon": HORIZONS[place], "step": pilot.algorithm.step * same_length})
-        if knob in ("epochs", "batches"):
-            many = getattr(pilot.terms.learning, knob)
-            many = many * 2 if direction > 0 else many // 2
-            return _try(pilot, learning={knob: many}) if many else None
-        local = pilot.terms.learning.local_steps
-        if knob == "local_steps" and local is not None:
-            local = local * 2 if direction > 0 else local // 2
-            return _try(pilot, learning={"local_steps": local}) if local else None
-        if knob == "step" and isinstance(pilot.algorithm, Descent | PrivateSGD):
-            return _try(pilot, learning={"step": float(f"{pilot.algorithm.step * factor:.4g}")})
-        if knob == "clip" and pilot.bound.clips:
-            if not isinstance(pilot.source, Sample):
-                return None  # nobody can tell how often it binds
-            there = _try(pilot, privacy={"clip": float(f"{pilot.bound.value * factor:.4g}")})
-            if there is None or direction > 0 or there.terms.learning.facts.solves:
-                return there
-            return there if scaled_share(there, on_the_way(self.here)) <= RARELY else None
-        return None
+def _perturbs(terms: Terms) -> bool:
+    """Whether objective perturbation is proved private for these terms: one owner, its own noise, a smooth classifier."""
+    return MODELS[terms.model.kind].perturbs and len(terms.owners) == 1 and not terms.shared
 
 
 def _stepwise(terms: Terms) -> bool:
-    """Whether the learner itself steps along gradients."""
-    return not (terms.learning.facts.solves or terms.learning.facts.walks)
+    """Whether the learner itself steps along gradients of all records."""
+    facts = terms.learning.facts
+    return not (facts.solves or facts.walks or facts.samples)
 
 
-def _steps(terms: Terms) -> int:
-    return terms.learning.horizon * (terms.learning.local_steps or 1)
-
-
-def _try(pilot: Pilot, learning: dict[str, Any] | None = None, privacy: dict[str, Any] | None = None) -> Pilot | None:
-    try:
-        return pilot.under(pilot.terms.changed(learning=learning, privacy=privacy))
-    except (TermsError, SettingError, DataError):
-        return None
-
-
-def _fitness(pilot: Pilot, here: Landscape, seed: int, replicates: int, only_exact: bool = False) -> float:
-    """The forecast; infinite where the algorithm diverges or, with `only_exact`, where the clip or the box may bind."""
-    try:
-        expected = expect(pilot, here)
-        value = expected.fitness(seed, replicates)
-    except (SettingError, TermsError):  # it diverges, or its noise cannot be drawn
-        return math.inf
-    return value if math.isfinite(value) and (expected.method == "exact-moments" or not only_exact) else math.inf
-
-
-def _judged(label: str, pilot: Pilot, here: Landscape, seed: int) -> Choice:
-    """The forecast for a candidate, from random numbers that the search did not see."""
-    terms = pilot.terms
+def _judged(found: _Found, known: Pilot, seed: int) -> Choice:
+    """The forecast for a candidate on all rows, from random numbers that the search did not see."""
+    terms = found.pilot.terms
+    pilot = known.leaning().under(terms).leaning()
+    if terms.model.whitening != known.terms.model.whitening:
+        pilot = _whitened(known, terms, 1).leaning()
+    here, records = known.landscape(), float(known.rows.sum())
+    least = here.least_at(records)
+    value = _checked(pilot, seed + 1)
+    cost = (_best_cost(known) + _moved(pilot) * here.estimation / records + value) * known.setup.preparation.target_scale**2
+    learning = terms.learning
     return Choice(
-        label=label,
-        algorithm=terms.learning.algorithm,
+        label=found.label,
+        algorithm=learning.algorithm,
         mechanism=terms.privacy.mechanism,
         delta=terms.privacy.delta,
-        horizon=terms.learning.horizon,
+        horizon=learning.horizon,
         step=pilot.algorithm.step if isinstance(pilot.algorithm, Descent | PrivateSGD) else None,
         clip=pilot.bound.value if pilot.bound.clips else None,
-        relative_fitness=_fitness(pilot, here, seed + 1, CHECK_REPLICATES),
-        local_steps=terms.learning.local_steps,
-        batches=terms.learning.batches,
-        epochs=terms.learning.epochs,
-        optimiser=terms.learning.optimiser,
+        relative_fitness=value / least,
+        local_steps=learning.local_steps,
+        batches=learning.batches,
+        epochs=learning.epochs,
+        optimiser=learning.optimiser,
+        average=learning.average,
+        decay=learning.decay,
+        momentum=learning.momentum,
+        start=learning.start,
+        whitening=terms.model.whitening,
+        expected_cost=cost,
     )
 
 
-def _with_choice(terms: Terms, best: Choice) -> Terms:
-    """The terms with the choice written into them."""
-    step: float | str = "auto" if best.step is None else best.step
-    learning: dict[str, Any] = {"algorithm": best.algorithm, "step": step, "local_steps": best.local_steps}
-    if best.batches is None:
-        learning |= {"horizon": best.horizon}
-    else:
-        learning |= {"batches": best.batches, "epochs": best.epochs, "optimiser": best.optimiser}
-    privacy = {"mechanism": best.mechanism, "delta": best.delta, "clip": best.clip if best.clip is not None else terms.privacy.clip}
-    return terms.changed(learning=learning, privacy=privacy)
+def _moved(pilot: Pilot) -> float:
+    """How much of the owners' own estimation error the model takes over: all of it, but for one that hardly leaves its public start."""
+    if pilot.terms.learning.start != "public":
+        return 1.0
+    expected = expect_quickly(pilot)
+    begun = expected.here.start_cost - expected.here.least_cost
+    return float((1 - min(1.0, expected.bias() / begun) ** 0.5) ** 2) if begun > 0 else 1.0
+
+
+def _best_cost(known: Pilot) -> float:
+    """What the best model costs on new rows: where there is a public fit, its cost on rows held back less what it lies above the best, so
+    that plan and public sample compare; else as a forecast has it."""
+    there = None if known.terms.model.public is None or known.apart else attempt(known, learning={**ROUNDS, "start": "public"})
+    if there is None or there.own_fit is None:
+        return known.landscape().test_cost
+    seen = there.landscape()
+    return there.own_fit.cost - (seen.start_cost - seen.least_cost)
+
+
+def _checked(pilot: Pilot, seed: int) -> float:
+    """The expected excess cost, with what a clip hides from the rows that were learned from."""
+    try:
+        expected = expect_quickly(pilot)
+        value = expected.fitness(seed, affordable(pilot, CHECK_WORK, CHECK_REPLICATES)) * expected.unit
+        return value + hidden_bias(expected) if math.isfinite(value) else math.inf
+    except (SettingError, TermsError):  # it diverges, or its noise cannot be drawn
+        return math.inf
+
+
+def _with_step(terms: Terms, best: Choice) -> Terms:
+    """The terms with the step written as a number: what a public sample's curvature gives differs in the last digits between machines."""
+    return terms if best.step is None or terms.learning.facts.solves else terms.changed(learning={"step": best.step})

@@ -7,6 +7,7 @@ import json
 import math
 import tomllib
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -22,14 +23,21 @@ from parley.validate import Floats, finite
 class Landscape:
     """The cost around its optimum, as a source sees it."""
 
-    start: Floats  # theta[1] - theta* in the coordinates of `directions` [p]
+    starts: Floats  # theta[1] - theta* in the coordinates of `directions`, as they may come out [B, p]
     least_cost: float
-    start_cost: float  # at theta[1]
+    start_cost: float  # at theta[1], on average
     curvature: Floats  # eigenvalues of the data part's Hessian [p]; without directions, an upper bound on them
     directions: Floats | None  # their eigenvectors as columns [p, p]; None: too many to be known, and start is as it is
     estimation: float  # c: an optimum found on n records costs about c/n more on new ones
     records: int | None  # on which theta* was found; None: on none, the costs are meant for whatever records there will be
     warnings: tuple[str, ...] = ()
+    best: Floats | None = None  # theta* [p]; None: what lies opposite to a start at zero
+    tilt: Floats | None = None  # by how much the rows' own gradient at theta* is off [p]; None: not at all
+
+    @property
+    def start(self) -> Floats:
+        """theta[1] - theta* per direction [p]: the root of its mean square where there are several."""
+        return np.asarray(self.starts[0] if len(self.starts) == 1 else np.sqrt(np.mean(self.starts**2, axis=0)))
 
     @property
     def test_cost(self) -> float:
@@ -44,8 +52,13 @@ class Landscape:
 
     @property
     def optimum(self) -> Floats:
-        """theta*, the start being zero."""
-        return -self.outward(self.start)
+        """theta*."""
+        return -self.outward(self.starts[0]) if self.best is None else self.best
+
+    @property
+    def begin(self) -> Floats:
+        """theta[1], the first of those that may be."""
+        return self.optimum + self.outward(self.starts[0])
 
     def inward(self, away: Floats) -> Floats:
         """Differences of parameters [..., p] in the coordinates of the directions."""
@@ -74,7 +87,9 @@ class Source(Protocol):
         """
         ...
 
-    def landscape(self, objective: Objective, radius: float | None, origin: Floats | None = None) -> Landscape: ...
+    def landscape(self, objective: Objective, radius: float | None, origin: Floats | None = None) -> Landscape:
+        """The cost around its optimum, seen from the start `origin` [p], or from several as they may come out [B, p]."""
+        ...
 
     def others(self, rng: np.random.Generator, count: int) -> "list[Source]":
         """About `count` versions of itself as it might have come out."""
@@ -86,11 +101,20 @@ class Sample:
     """A public table of the same population, prepared as the owners' tables will be."""
 
     design: Design
+    towards: Floats | None = (
+        None  # theta* [p] where the rows' own optimum is thought to lie too far out: their cost is tilted to have it
+    )
     coverage: ClassVar[str] = "90%"
 
     @property
     def width(self) -> int:
         return self.design.width
+
+    def tilt(self, objective: Objective) -> Floats | None:
+        """The gradient of the rows' own cost at `towards` [p]: without it, that is where the minimum lies."""
+        if self.towards is None:
+            return None
+        return self.design.derived(("tilt", objective), partial(_gradient, objective, self.design, self.towards))
 
     def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
         # The owners' own records scatter too, as a sample of their size does.
@@ -102,22 +126,36 @@ class Sample:
         For least squares with noise of variance s^2 that is s^2 p, the textbook's.
         """
         design = self.design
-        theta = objective.optimum([design], radius, precision=1e-5, start=origin)
+        begin = None if origin is None else np.atleast_2d(origin)
+        key = "landscape", objective, radius, self.towards is None
+        found = design.derived(key, partial(self._around, objective, radius, begin))
+        if begin is None:
+            return found
+        away, first = begin - found.optimum, float(np.mean(objective.cost(design, begin)))
+        if found.tilt is not None:
+            first -= float(np.mean(away @ found.tilt))
+        return replace(found, starts=found.inward(away), start_cost=first)
+
+    def _around(self, objective: Objective, radius: float | None, starts: Floats | None) -> Landscape:
+        """The landscape from a start at zero, searched from the first of `starts`."""
+        design = self.design
+        theta = self.towards
+        if theta is None:
+            theta = objective.optimum([design], radius, precision=1e-5, start=None if starts is None else starts[0])
         if theta is None:
             raise DataError("the objective has no optimum that can be found, so there is no relative fitness to forecast")
-        begin = np.zeros_like(theta) if origin is None else origin
-        least, first = float(objective.cost(design, theta)), float(objective.cost(design, begin))
+        least, first = float(objective.cost(design, theta)), float(objective.cost(design, np.zeros_like(theta)))
         hessian, few = objective.hessian(design, theta), _few_rows(len(design), len(theta))
         if hessian is None:
             # As for least squares, s^2 p: for other losses the same order of magnitude.
             few = (*few, "too many parameters for a curvature: what estimation costs is a guess")
             bend = np.full(len(theta), objective.curvature(design) - objective.regularisation)
-            return Landscape(begin - theta, least, first, bend, None, least * len(theta), len(design), few)
+            return Landscape(-theta[None], least, first, bend, None, least * len(theta), len(design), few, theta)
         curvature, directions = np.linalg.eigh(hessian - objective.regularisation * np.eye(len(theta)))
         gradients = objective.record_gradients(design, theta)
         spread = gradients.T @ gradients / len(design) - np.outer(gradients.mean(axis=0), gradients.mean(axis=0))
         return Landscape(
-            start=directions.T @ (begin - theta),
+            starts=-theta[None] @ directions,
             least_cost=least,
             start_cost=first,
             curvature=np.maximum(curvature, 0.0),
@@ -125,6 +163,8 @@ class Sample:
             estimation=float(np.trace(np.linalg.lstsq(hessian, spread, rcond=None)[0])) / 2,
             records=len(design),
             warnings=few,
+            best=theta,
+            tilt=self.tilt(objective),
         )
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
@@ -189,7 +229,7 @@ class ReleasedMoments:
             notes.append(
                 "the best cost drowns in the release's noise, and relative fitness is measured in it: the forecast is a guess"
             )
-        return Landscape(-best, least, spread, 2 * values, directions, residual * p, self.records, tuple(notes))
+        return Landscape(-best[None], least, spread, 2 * values, directions, residual * p, self.records, tuple(notes))
 
     def others(self, rng: np.random.Generator, count: int) -> list[Source]:
         """The release with its noise drawn once more."""
@@ -260,7 +300,7 @@ class Stated:
         rise = 0.5 * float((self.curvature + objective.regularisation) @ start**2)
         # For least squares s^2 p; for other losses the same order of magnitude.
         estimation = self.least_cost * self.width
-        return Landscape(start, self.least_cost, self.least_cost + rise, self.curvature, np.eye(self.width), estimation, None)
+        return Landscape(start[None], self.least_cost, self.least_cost + rise, self.curvature, np.eye(self.width), estimation, None)
 
     def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
         return min(forecast, float(others.min())), max(forecast, float(others.max()))
@@ -270,6 +310,10 @@ class Stated:
         if self.distance is None:
             return [self]
         return [replace(self, distance=None, start=self.distance * unit) for unit in np.eye(self.width)]
+
+
+def _gradient(objective: Objective, design: Design, theta: Floats) -> Floats:
+    return objective.mean_gradient(design, theta) + objective.penalty_gradient(theta)
 
 
 ROWS_A_PARAMETER = 50  # of a sample, below which its interval is known to be too narrow

@@ -56,8 +56,9 @@ class Algorithm(ABC):
         return cls(setup.objective, setup.terms.learning.horizon, setup.limits.radius)
 
     def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        """The state before the first round, at the parameter `origin` [P]; `worlds` are the axes of a study's replicates."""
-        theta = np.broadcast_to(origin, (*worlds, len(origin)))
+        """The state before the first round, at the parameter `origin` [P] (or [*worlds, P]); `worlds` are the axes of a study's
+        replicates."""
+        theta = np.broadcast_to(origin, (*worlds, origin.shape[-1]))
         return State(1, theta, {} if self.memory_name is None else {self.memory_name: theta})
 
     @abstractmethod

@@ -17,6 +17,7 @@ from parley.exchange import Exchange
 from parley.learning.algorithm import Algorithm, Asker, State, run
 from parley.learning.algorithms import make_algorithm
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
+from parley.learning.start import starting_point
 from parley.ledger.account import Head
 from parley.outcome.model import make_model
 from parley.outcome.result import OwnerOutcome, Result, make_result
@@ -57,7 +58,7 @@ class DeployedRun:
     @property
     def start(self) -> State:
         """The state before the first round."""
-        return self.algorithm.start(self.setup.objective.start(self.setup.preparation))
+        return self.algorithm.start(starting_point(self.setup))
 
     def begin(self, resume: bool) -> Checkpoint:
         """Where to begin: at the start, or where the checkpoint stands."""

@@ -12,7 +12,8 @@ def step_size(setup: Setup) -> float:
     2. with bounds of every feature: 1/lambda, lambda the largest curvature such records can have (cautious);
     3. with a box and a clip: radius/clip, the classical distance over gradient bound of subgradient methods.
 
-    Algorithm 1 divides its rho by T^2, so there the result is multiplied by T^2 and the first step is as long.
+    Algorithm 1 divides its rho by T^2 unless the terms set a `decay`, so there the result is multiplied by T^2 and the first step is as
+    long.
     """
     learning, limits = setup.terms.learning, setup.limits
     if not isinstance(learning.step, str):
@@ -34,5 +35,5 @@ def step_size(setup: Setup) -> float:
 
 
 def step_unit(learning: Learning, horizon: int) -> float:
-    """The `step` whose first round moves by one gradient: Algorithm 1 divides its rho by T^2, Algorithm 2 its c by nothing."""
-    return float(horizon**learning.facts.unit_step)
+    """The `step` whose first round moves by one gradient: Algorithm 1 as published divides its rho by T^2, others divide by nothing."""
+    return 1.0 if learning.decay is not None else float(horizon**learning.facts.unit_step)

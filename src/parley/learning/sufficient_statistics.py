@@ -40,7 +40,7 @@ class SufficientStatistics(Algorithm):
         return cls(setup.objective, setup.terms.learning.horizon, setup.terms.model.radius, setup.norm, variance**0.5)
 
     def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        width = len(origin)
+        width = origin.shape[-1]
         return State(1, np.broadcast_to(origin, (*worlds, width)), {"moments": np.zeros((*worlds, moments_length(width)))})
 
     def query(self, state: State, asker: Asker) -> StatisticsQuery:

@@ -18,6 +18,7 @@ from parley.exchange.sums import StudiedSum
 from parley.hosting.sums import HostedSum
 from parley.learning.algorithm import Asker, State, run
 from parley.learning.algorithms import make_algorithm
+from parley.learning.start import starting_point
 from parley.ledger import Ledger
 from parley.outcome.result import OwnerOutcome, Result, make_result
 from parley.outcome.scores import ask_scores
@@ -71,7 +72,7 @@ def train(
             study.record(algorithm.model(state))
         progress(state.round - 1, terms.learning.horizon)
 
-    start = algorithm.start(setup.objective.start(setup.preparation), worlds)
+    start = algorithm.start(starting_point(setup), worlds)
     with _exchange(setup, parties, seed) as exchange:
         final = run(algorithm, exchange, aggregation, Asker.of(setup), start, after_round)
         scores = ask_scores(setup, aggregation, exchange, algorithm.model(final))

@@ -56,7 +56,8 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
 
     def _positional_rows(self, X: Any) -> Floats:
         with discreet():
-            raw = validate_data(self, X, reset=False, dtype=np.float64)
+            finite: Any = "allow-nan" if any(e.fills for e in self.preparation_.encodings) else True
+            raw = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=finite)
         return self.preparation_.transform(raw)
 
     def save(self, path: str | Path) -> None:
@@ -73,6 +74,9 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             "model": p.model.model_dump(mode="json", exclude_none=True, exclude={"public", "public_sha256", "components"}),
             "features": list(p.features),
             "categories": {k: list(v) for k, v in p.categories.items()},
+            "columns": list(p.labels),
+            "fills": dict(p.fills),
+            "target_words": p.target_words,
             "target_bounds": [_number(v) for v in p.target_bounds],
             "target_centre": p.target_centre,
             "target_scale": p.target_scale,
@@ -186,6 +190,7 @@ def load_model(path: str | Path) -> JointModel:
             target_bounds=(float(low), float(high)),
             target_centre=float(content["target_centre"]),
             target_scale=float(content["target_scale"]),
+            fills={k: float(v) for k, v in content.get("fills", {}).items()},  # earlier files have none
             **arrays,  # type: ignore[arg-type]
         )
         theta = _array(content["theta"])

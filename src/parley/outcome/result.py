@@ -102,6 +102,7 @@ class Result:
             "optimal_cost": self.optimal_cost,
             "metrics": self.metrics,
             "optimal_metrics": self.optimal_metrics,
+            "target_words": self.model.preparation_.target_words,
             "scores": None if self.scores is None else self.scores.to_json(),
             "owners": [vars(owner) for owner in self.owners],
             "adjacency": self.adjacency,

@@ -21,6 +21,7 @@ class Verdict:
     alone: Metrics
     cost_together: float
     cost_alone: float
+    target_words: str | None = None  # which targets count as 1 and which as 0, where there are two classes
 
     @property
     def gain(self) -> float:
@@ -50,6 +51,7 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
         alone=task_metrics(objective, preparation, held_out, own),
         cost_together=(float(objective.cost(held_out, model.theta_)) - penalty[0]) * unit,
         cost_alone=(float(objective.cost(held_out, own)) - penalty[1]) * unit,
+        target_words=preparation.target_words,
     )
 
 

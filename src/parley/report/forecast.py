@@ -30,7 +30,9 @@ def details(result: Forecast) -> list[str]:
         said.append(f"half of all runs end between {number(low)} and {number(high)}")
     said.append(f"excess training cost {number(result.excess_cost.mean)}; by {METHODS[result.method]}")
     expected = ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in result.metrics.items() if value is not None)
-    return [*said, f"on the pilot's rows: {expected}"] if expected else said
+    said += [f"on the pilot's rows: {expected}"] if expected else []
+    said += [] if result.target_words is None else [result.target_words]
+    return said if result.coding is None else [*said, result.coding.words()]
 
 
 def owner_rows(result: Forecast) -> list[list[str]]:
@@ -75,7 +77,10 @@ def plan_advice(proposal: Proposal) -> str:
     lines += [f"horizon = {best.horizon}"] if best.batches is None else [f"batches = {best.batches}", f"epochs = {best.epochs}"]
     lines += [] if best.optimiser is None else [f'optimiser = "{best.optimiser}"']
     lines += [] if best.step is None else [f"step = {best.step:g}"]
-    lines += [] if best.local_steps is None else [f"local_steps = {best.local_steps}"]
+    for key in ("local_steps", "average", "decay", "momentum", "start"):
+        value = getattr(best, key)
+        lines += [] if value is None else [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"]
+    lines += [] if best.whitening is None else ["[model]", f'whitening = "{best.whitening}"']
     lines += ["[privacy]", f'mechanism = "{best.mechanism}"']
     lines += [] if best.clip is None else [f"clip = {best.clip:g}"]
     lines += [f"delta = {best.delta:g}"] if best.delta > 0 else []

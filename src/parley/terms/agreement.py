@@ -97,6 +97,8 @@ class Terms(Section):
                 "privacy.clip|expected a number, or model.radius together with bounds of every column: without either "
                 "nothing limits what one record can do"
             )
+        if learning.start == "public" and self.model.public is None:
+            raise ValueError("learning.start|expected model.public beside it: the sample whose best fit training starts from")
         for owner in self.owners:
             if training_records(owner.records, self.model.holdout) < 1:
                 raise ValueError(f"model.holdout|expected a share that leaves {owner.name!r} at least one training record")
@@ -278,9 +280,13 @@ class Terms(Section):
             exclude={"model": LOCAL, "owners": {"__all__": LOCAL}},
         )
         content["learning"]["batch"] = "full"  # a key that once was, and belongs to every hash
+        # Later keys: terms that do not use them keep their hash.
         if content["privacy"]["noise"] == EACH_OWNER:
-            del content["privacy"]["noise"]  # later keys: terms that do not use them keep their hash
+            del content["privacy"]["noise"]
             del content["hosts"]
+        for key, usual in (("coding", "integer"), ("missing", "refuse"), ("transforms", {})):
+            if content["model"][key] == usual:
+                del content["model"][key]
         return json.dumps({"format": FORMAT, **content}, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     def owner(self, name: str) -> OwnerTerms:

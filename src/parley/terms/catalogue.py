@@ -29,7 +29,7 @@ class AlgorithmFacts:
     `samples`: a round asks a batch of the records, `batches` of which make an epoch. `solves`: one answer of everybody is enough, so there
     is one round and no step; the task must be a number, unless it `perturbs`: then a single owner minimises the cost itself. `walks`:
     owners take `local_steps` of their own, within a box, on a smooth loss. `unit_step`: the power of T by which the step of the first
-    round is shorter than the terms' `step`.
+    round is shorter than the terms' `step`. `average`: which iterates make the model where the terms do not say; None: they cannot.
     """
 
     asks: str
@@ -38,6 +38,7 @@ class AlgorithmFacts:
     walks: bool = False
     samples: bool = False
     unit_step: int = 0
+    average: str | None = None
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ MODELS = {
 }
 
 ALGORITHMS = {
-    "averaged-subgradient": AlgorithmFacts("gradient"),
-    "gradient-descent": AlgorithmFacts("gradient", unit_step=2),
+    "averaged-subgradient": AlgorithmFacts("gradient", average="all"),
+    "gradient-descent": AlgorithmFacts("gradient", unit_step=2, average="last"),
     "federated-averaging": AlgorithmFacts("update", walks=True),
     "sufficient-statistics": AlgorithmFacts("statistics", solves=True),
     "private-sgd": AlgorithmFacts("minibatch", samples=True),

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from parley.terms.catalogue import ALGORITHMS, MECHANISMS, MODELS, AlgorithmFacts, Task
+from parley.terms.columns import Coding, Missing, Name, Transform, domain, is_defined
 from parley.validate import LARGEST, SMALLEST, in_range
 
 RANGE = f"from {SMALLEST:g} to {LARGEST:g}"
@@ -24,7 +25,6 @@ def _bearable(expected: str) -> AfterValidator:
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True), _bearable(f"a number {RANGE}")]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True), _bearable(f"0, or a number {RANGE}")]
 Count = Annotated[int, Field(ge=1, le=10**15, strict=True)]
-Name = Annotated[str, Field(min_length=1, max_length=200, strict=True)]
 Share = Annotated[float, Field(gt=0, le=1, strict=True)]
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 Interval = tuple[Finite, Finite]
@@ -79,9 +79,14 @@ class Model(Section):
     radius: Positive | None = None
     bounds: dict[Name, Interval] = Field(default_factory=dict)
     categories: dict[Name, tuple[Name, ...]] = Field(default_factory=dict)
+    coding: Coding = "integer"
+    missing: Missing = "refuse"
+    transforms: dict[Name, Transform] = Field(default_factory=dict)
+    positive: Name | None = None
     public: str | None = None
     public_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     components: Count | None = None
+    whitening: Literal["public"] | None = None
     holdout: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
     intercept: Annotated[bool, Field(strict=True)] | None = None
 
@@ -116,6 +121,12 @@ class Model(Section):
         """Weight of g1 = 0.5 |theta|^2; left out: 1 for the SVM as in W, else 0."""
         return MODELS[self.kind].penalty if self.regularisation is None else self.regularisation
 
+    def fills(self, column: str) -> bool:
+        """Whether a missing cell of this column counts as one, instead of being refused. The target's never does."""
+        if column == self.target:
+            return False
+        return self.missing == "fill" if isinstance(self.missing, str) else column in self.missing
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.features is not None:
@@ -141,7 +152,36 @@ class Model(Section):
             raise ValueError("class_weight|expected the classes '0' and '1' as its keys")
         if self.components is not None and self.public is None:
             raise ValueError("components|expected a `public` sample beside it: PCA never touches private data")
+        if self.whitening is not None and (self.public is None or self.components is not None):
+            raise ValueError("whitening|expected a `public` sample beside it, whose second moments it takes, and no `components`")
+        self._can_read()
         return self
+
+    def _can_read(self) -> None:
+        """Refuse columns that cannot be read as the terms say."""
+        if isinstance(self.missing, dict) and self.target in self.missing:
+            raise ValueError(f"missing.{self.target}|expected none for the target: a record without one teaches nothing")
+        for column, transform in self.transforms.items():
+            if column == self.target:
+                raise ValueError(f"transforms.{column}|expected a feature: predictions are in the target's own units")
+            if column in self.categories:
+                raise ValueError(f"transforms.{column}|expected a column of numbers, not one of categories")
+            if column in self.bounds and not is_defined(transform, self.bounds[column][0]):
+                raise ValueError(
+                    f"bounds.{column}|expected a low end {domain(transform)} beside transforms.{column} = {transform!r}"
+                )
+        for column in self.categories:
+            if self.coding == "one-hot" and column in self.bounds and column != self.target:
+                raise ValueError(f"bounds.{column}|expected none beside coding = 'one-hot': each category is a column of 0 and 1")
+        if self.positive is None:
+            return
+        if self.task != "two classes":
+            raise ValueError("positive|expected only with a model of two classes: it names the class that counts as 1")
+        classes = self.categories.get(self.target)
+        if classes is not None and (len(classes) != 2 or self.positive not in classes):
+            raise ValueError(
+                f"categories.{self.target}|expected two names beside positive, of which it is one, or leave the key out"
+            )
 
 
 class Learning(Section):
@@ -155,6 +195,10 @@ class Learning(Section):
     sampling: Literal["partition", "poisson"] | None = None
     optimiser: Literal["plain", "momentum", "adam"] | None = None
     batch_seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] | None = None
+    average: Literal["last", "tail", "all"] | None = None  # None: the algorithm's own
+    decay: Annotated[float, Field(ge=0, le=1, strict=True)] | None = None  # None: the algorithm's own
+    momentum: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = None
+    start: Literal["zero", "public"] | None = None  # None: zero
     step: Positive | Literal["auto"] = "auto"
     learner: Name = "learner"
     participation: Share | None = None
@@ -181,8 +225,9 @@ class Learning(Section):
     def _usual(cls, content: Any) -> Any:
         if not isinstance(content, dict):
             return content
-        facts = ALGORITHMS.get(content.get("algorithm", ""), AlgorithmFacts("gradient"))
-        kept = {key: value for key, value in content.items() if (key, value) != ("batch", "full")}  # what older files say
+        facts = ALGORITHMS.get(content.get("algorithm", "averaged-subgradient"), AlgorithmFacts("gradient"))
+        said = {("batch", "full"), ("start", "zero"), ("average", facts.average)}  # what older files say, and what need not be said
+        kept = {key: value for key, value in content.items() if not isinstance(value, str) or (key, value) not in said}
         if facts.solves:
             return {"horizon": 1, **kept}
         if facts.walks:
@@ -198,6 +243,13 @@ class Learning(Section):
         if self.local_steps is not None and not self.facts.walks:
             raise ValueError("local_steps|expected only with algorithm = 'federated-averaging': other algorithms ask for gradients")
         self._can_batch()
+        if self.average is not None and self.facts.average is None:
+            raise ValueError("average|expected only with 'gradient-descent' or 'averaged-subgradient'")
+        for key in ("decay", "momentum"):
+            if getattr(self, key) is not None and self.algorithm != "gradient-descent":
+                raise ValueError(f"{key}|expected only with algorithm = 'gradient-descent'")
+        if self.start is not None and self.facts.solves:
+            raise ValueError("start|expected none: statistics are solved, not stepped towards")
         if self.participation_seed is not None and self.participation is None:
             raise ValueError("participation_seed|expected only beside participation, whose draw it decides")
         return self

@@ -21,6 +21,8 @@ def explain(error: Any, root: type[Section]) -> str:
         return f"learning.step = {error['input']!r}: expected a number {RANGE}, or 'auto'"
     if error["loc"][:2] == ("model", "bounds") and len(error["loc"]) > 2:
         return f"model.bounds.{error['loc'][2]}: expected [low, high], two finite numbers"
+    if error["loc"][:2] == ("model", "missing"):
+        return "model.missing: expected 'refuse' or 'fill', or a table of columns with one of the two each"
     place = list(error["loc"])
     if len(place) > 1 and place[-1] == "[key]":
         place.pop()

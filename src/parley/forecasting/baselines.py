@@ -1,0 +1,53 @@
+"""What a model costs that asks nobody: zero, and the best fit of the public sample alone.
+
+Whoever has public rows can fit them without any owner and at no privacy cost. A joint model that does worse is not worth a budget.
+"""
+
+from dataclasses import dataclass
+
+from parley.forecasting.pilot import Pilot
+from parley.forecasting.sources import Sample
+from parley.validate import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class PublicSampleModel:
+    """The best model of the public sample alone. `cost` is in prepared units, `expected_cost` in the target's own, as in a `Proposal`."""
+
+    theta: Floats  # fitted on all public rows
+    ridge: float  # beside the terms' own regularisation, by cross-validation
+    cost: float  # on rows that a fit has not seen, by cross-validation
+    expected_cost: float
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """Expected test costs, in the target's own units, of models for which no owner is asked."""
+
+    zero: float
+    public_sample: float | None  # None: the forecast rests on no sample, or it has no optimum
+
+    def to_json(self) -> dict[str, float | None]:
+        """The object under `baselines` in `parley forecast --json`."""
+        return {"zero": self.zero, "public_sample": self.public_sample}
+
+
+def baselines(pilot: Pilot) -> Baselines:
+    """Both baselines for these terms. No private record is looked at."""
+    unit, model = pilot.setup.preparation.target_scale**2, public_sample_model(pilot)
+    if isinstance(pilot.source, Sample):
+        zero = float(pilot.objective.cost(pilot.design, pilot.objective.start(pilot.setup.preparation)))
+    else:
+        zero = pilot.landscape().start_cost
+    return Baselines(zero * unit, None if model is None else model.expected_cost)
+
+
+def public_sample_model(pilot: Pilot) -> PublicSampleModel | None:
+    """The model that the pilot's rows alone give, its ridge chosen and its cost measured on rows held back (`learning.start.public_fit`).
+
+    None without rows, or where no ridge gives an optimum.
+    """
+    fit = pilot.own_fit
+    if fit is None:
+        return None
+    return PublicSampleModel(fit.theta, fit.ridge, fit.cost, fit.cost * pilot.setup.preparation.target_scale**2)

@@ -1,0 +1,105 @@
+"""Where training starts: at zero, or at the best fit of the public sample. No private record is looked at.
+
+A public sample is finite: its plain optimum lies as far out in weak directions as chance takes it. So the fit has a ridge, chosen by
+cross-validation on rows held back by their place.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.data import Design
+from parley.errors import DataError, SettingError
+from parley.objectives import Objective
+from parley.setup import Setup
+from parley.validate import Floats
+
+FOLDS = 10
+RIDGES = (
+    1e-4,
+    1e-3,
+    1e-2,
+    3e-2,
+    0.1,
+)  # beside the terms' own, as shares of the mean curvature; none is 0: a rare name may separate classes
+MANY = 400  # parameters from which every fit is dear: then fewer folds and ridges
+
+
+@dataclass(frozen=True, eq=False)
+class PublicFit:
+    """The best model of some public rows; `cost` is that of rows that a fit has not seen, `spread` its standard error."""
+
+    theta: Floats
+    ridge: float
+    cost: float
+    spread: float
+
+
+def starting_point(setup: Setup) -> Floats:
+    """theta[1] [P] by these terms. Only the learner needs it, and its checkpoint keeps it."""
+    origin = setup.objective.start(setup.preparation)
+    if setup.terms.learning.start != "public":
+        return origin
+    fit = None if setup.public is None else public_fit(setup.objective, setup.public, setup.limits.radius, origin)
+    if fit is None:
+        raise DataError(
+            "learning.start: the public sample has no best fit to start from (classes that separate?); leave the key out"
+        )
+    return fit.theta
+
+
+def public_fit(objective: Objective, design: Design, radius: float | None, origin: Floats) -> PublicFit | None:
+    """The best fit of public rows, its ridge chosen and its cost measured by cross-validation; None where no ridge gives an optimum.
+
+    The folds' fits have a tenth fewer rows than the fit itself, so the cost errs on the high side by about a tenth of its excess.
+    """
+    return design.derived(("public fit", objective, radius), partial(_public_fit, objective, design, radius, origin))
+
+
+def _public_fit(objective: Objective, design: Design, radius: float | None, origin: Floats) -> PublicFit | None:
+    many = len(origin) > MANY
+    parts = folds(len(design), 3 if many else FOLDS)
+    size = objective.largest_bend * float(np.trace(design.statistics[0])) / design.width
+    best: tuple[float, float, float] | None = None
+    for share in RIDGES[::2] if many else RIDGES:
+        costs = _held_back_costs(objective, design, parts, share * size, radius, origin)
+        if costs is None:
+            continue
+        cost, spread = float(costs.mean()), float(costs.std(ddof=1)) / len(costs) ** 0.5
+        if best is None or cost < best[0]:
+            best = cost, spread, share * size
+    if best is None:
+        return None
+    cost, spread, ridge = best
+    theta = ridge_fit(objective, design, ridge, radius, origin)
+    return None if theta is None else PublicFit(theta, ridge, cost, spread)
+
+
+def folds(rows: int, count: int) -> list[NDArray[np.bool_]]:
+    """For each fold, which places are held back: fixed by the number of rows alone, so that everybody holds back the same."""
+    place = np.random.default_rng(0).permutation(rows) % count
+    return [place == fold for fold in range(count) if (place == fold).any() and not (place == fold).all()]
+
+
+def ridge_fit(objective: Objective, design: Design, ridge: float, radius: float | None, near: Floats) -> Floats | None:
+    """The minimiser with so much more regularisation, searched from `near`; None where there is none."""
+    try:
+        return replace(objective, regularisation=objective.regularisation + ridge).optimum([design], radius, 1e-5, near)
+    except SettingError:
+        return None  # classes that separate
+
+
+def _held_back_costs(
+    objective: Objective, design: Design, parts: list[NDArray[np.bool_]], ridge: float, radius: float | None, origin: Floats
+) -> Floats | None:
+    """For each fold, the terms' own cost of its rows at a model fitted without them; folds count alike."""
+    costs, near = [], origin
+    for held in parts:
+        theta = ridge_fit(objective, design.where(~held), ridge, radius, near)
+        if theta is None:
+            return None
+        near = theta  # folds' optima lie close together
+        costs.append(float(objective.cost(design.where(held), theta)))
+    return np.array(costs) if len(costs) > 1 and np.isfinite(costs).all() else None
