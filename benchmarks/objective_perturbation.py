@@ -85,14 +85,18 @@ def compare(market: Market, scratch: Path, replicates: int, python: Path | None)
         if python is not None:
             losses["diffprivlib"] = setup.objective.cost(test, rival(python, train, epsilon, replicates, scratch)) - least
         nothing = float(setup.objective.cost(test, np.zeros_like(best)) - least)
-        reference = float(np.mean(losses["perturbed"]))
-        cells = [
-            f"{name} {1e3 * np.mean(loss):.3g} ± {1e3 * np.std(loss) / np.sqrt(len(loss)):.2g} ({np.mean(loss) / reference:.2f} x)"
-            for name, loss in losses.items()
-        ]
+        cells = [cell(name, loss, losses["perturbed"]) for name, loss in losses.items()]
         print(
             f"  eps {epsilon:<4g} {'; '.join(cells)}; nothing {1e3 * nothing:.0f}; {time.perf_counter() - began:.0f} s", flush=True
         )
+
+
+def cell(name: str, loss: Floats, reference: Floats) -> str:
+    """Mean and standard error, and how many times the reference that is: at least, where that cannot be told from 0."""
+    mean, error = float(np.mean(loss)), float(np.std(loss) / np.sqrt(len(loss)))
+    least, doubt = float(np.mean(reference)), float(2 * np.std(reference) / np.sqrt(len(reference)))
+    ratio = f"{mean / least:.2f} x" if least > doubt else f"at least {mean / (least + doubt):.2f} x"
+    return f"{name} {1e3 * mean:.3g} ± {1e3 * error:.2g} ({ratio})"
 
 
 def plans(terms: parley.Terms) -> dict[str, parley.Terms]:

@@ -45,8 +45,8 @@ from parley.validate import whole
 
 PLAIN = {"average": None, "decay": None, "momentum": None, "local_steps": None, "step": "auto"}
 ROUNDS = {"algorithm": "averaged-subgradient", "horizon": 100, **PLAIN}
-ONCE = {"algorithm": "sufficient-statistics", "horizon": 1, "start": None, **PLAIN}
 PERTURBED = {"algorithm": "objective-perturbation", "horizon": 1, "start": None, **PLAIN}
+ONCE = {"algorithm": "sufficient-statistics", "horizon": 1, "start": None, **PLAIN}
 OPTIMISERS: dict[str, float | str] = {"plain": "auto", "momentum": "auto", "adam": 0.05}  # and the steps to begin with
 LOOKED_AT = 4  # candidates of each kind that the survey passes on to the forecast
 HOPELESS = 4.0  # times the survey's best: kinds beyond are not looked at closer, but for one of each mechanism
