@@ -5,10 +5,15 @@ Whoever has public rows can fit them without any owner and at no privacy cost. A
 
 from dataclasses import dataclass
 
+from parley.errors import DataError, SettingError, TermsError
 from parley.forecasting.assumed import AssumedSample
 from parley.forecasting.pilot import Pilot
 from parley.forecasting.sources import Sample
 from parley.validate import Floats
+
+FROM_THE_FIT = {"algorithm": "averaged-subgradient", "horizon": 100, "step": "auto", "start": "public"} | dict.fromkeys(
+    ("average", "decay", "momentum", "local_steps")
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,3 +57,16 @@ def public_sample_model(pilot: Pilot) -> PublicSampleModel | None:
     if fit is None or isinstance(pilot.source, AssumedSample):
         return None
     return PublicSampleModel(fit.theta, fit.ridge, fit.cost, fit.cost * pilot.setup.preparation.target_scale**2)
+
+
+def best_cost(pilot: Pilot) -> float:
+    """What the best model costs on new rows, prepared: where there is a public fit, its cost on rows held back less what it lies above the
+    best, so that joint model and public sample compare; else as a forecast has it."""
+    if pilot.terms.model.public is None or pilot.apart:
+        return pilot.landscape().test_cost
+    try:
+        there = pilot.under(pilot.terms.changed(learning=FROM_THE_FIT))
+        seen = there.landscape()
+    except (TermsError, SettingError, DataError):
+        return pilot.landscape().test_cost
+    return pilot.landscape().test_cost if there.own_fit is None else there.own_fit.cost - (seen.start_cost - seen.least_cost)

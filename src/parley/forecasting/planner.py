@@ -13,7 +13,7 @@ from typing import Any
 
 from parley.data.table import Table
 from parley.errors import DataError, SettingError, TermsError
-from parley.forecasting.baselines import Baselines, baselines
+from parley.forecasting.baselines import Baselines, baselines, best_cost
 from parley.forecasting.noise_kinds import shared_terms
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.responses import WALKS
@@ -345,7 +345,7 @@ def _judged(found: _Found, known: Pilot, seed: int) -> Choice:
     here, records = known.landscape(), float(known.rows.sum())
     least = here.least_at(records)
     value = _checked(pilot, seed + 1)
-    cost = (_best_cost(known) + here.estimation / records + value) * known.setup.preparation.target_scale**2
+    cost = (best_cost(known) + here.estimation / records + value) * known.setup.preparation.target_scale**2
     learning = terms.learning
     return Choice(
         label=found.label,
@@ -367,16 +367,6 @@ def _judged(found: _Found, known: Pilot, seed: int) -> Choice:
         whitening=terms.model.whitening,
         expected_cost=cost,
     )
-
-
-def _best_cost(known: Pilot) -> float:
-    """What the best model costs on new rows: where there is a public fit, its cost on rows held back less what it lies above the best, so
-    that plan and public sample compare; else as a forecast has it."""
-    there = None if known.terms.model.public is None or known.apart else attempt(known, learning={**ROUNDS, "start": "public"})
-    if there is None or there.own_fit is None:
-        return known.landscape().test_cost
-    seen = there.landscape()
-    return there.own_fit.cost - (seen.start_cost - seen.least_cost)
 
 
 def _checked(pilot: Pilot, seed: int) -> float:

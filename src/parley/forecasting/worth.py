@@ -11,7 +11,7 @@ import numpy as np
 
 from parley.accounting import mechanism_norm
 from parley.errors import BelowBaselineError, DataError, SettingError, TermsError
-from parley.forecasting.baselines import Baselines, baselines
+from parley.forecasting.baselines import Baselines, baselines, best_cost
 from parley.forecasting.expectation import Expectation, expect
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.sources import Sample
@@ -63,7 +63,7 @@ def worth_of(expected: Expectation, fitness: float) -> Worth:
     """The same of a forecast that was made already."""
     here, records = expected.here, float(expected.pilot.rows.sum())
     unit = expected.pilot.setup.preparation.target_scale**2
-    together = (here.test_cost + here.estimation / records + fitness * expected.unit) * unit
+    together = (best_cost(expected.pilot) + here.estimation / records + fitness * expected.unit) * unit
     return Worth(together, baselines(expected.pilot))
 
 

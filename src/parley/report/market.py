@@ -50,8 +50,8 @@ def opening(expected: Forecast) -> str:
     gain = f"{', '.join(winners)} would gain a little from joining" if winners else "none of them would gain from joining"
     return (
         f"From the public sample: the joint model's training cost should end {fitness.mean:.2%} above the best possible one (90%: "
-        f"{fitness.low:.2%} to {fitness.high:.2%}), with R² {number(expected.metrics['r2'])} on the market. {baseline_line(expected.worth)} If "
-        f"the banks' customers were alike, {gain}. They are not alike; what that is worth only the trained model shows."
+        f"{fitness.low:.2%} to {fitness.high:.2%}), with R² {number(expected.metrics['r2'])} on the market. {baseline_line(expected.worth)} "
+        f"If the banks' customers were alike, {gain}. They are not alike; what that is worth only the trained model shows."
     )
 
 
