@@ -138,6 +138,11 @@ def draw_terms(numbers: Magnitudes, asked: str, kind: str, folder: Path) -> dict
         model["public"] = str(draw_public(numbers, columns, regression, folder, model.get("categories", {})))
         if rng.random() < 0.4:
             model["components"] = int(rng.integers(1, p + 1))
+    elif rng.random() < 0.6:  # centres and scales that somebody wrote
+        scaled = [*columns, *(["y"] if regression and model["intercept"] else [])]
+        numeric = [c for c in scaled if c not in model.get("categories", {}) or model.get("coding") == "integer"]
+        model["centres"] = {c: float(numbers.signed(())) for c in numeric if rng.random() < 0.7}
+        model["scales"] = {c: numbers.size() for c in numeric if rng.random() < 0.7}
     owners = [{"name": "a", "records": rows, "epsilon": float(10 ** rng.uniform(-2, 2)) + (asked == "score")}]
     return {"model": model, "learning": learning, "privacy": privacy, "owners": owners}
 

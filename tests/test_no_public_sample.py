@@ -72,7 +72,7 @@ def test_the_guide_works_as_it_is_typed(folder):
         assert ledger.account(ready.hash).spent == Fraction("0.7")
         assert ledger.reserved == (Fraction(1), Fraction("1e-6"))
         ledger.verify()
-    model = parley.load_model("model.json") if hasattr(parley, "load_model") else parley.JointModel.load("model.json")
+    model = parley.load_model("model.json")
     rows = clinic(3000, 3).drop(index=7)
     error = np.sqrt(np.mean((model.predict(rows) - rows["stay"]) ** 2))
     assert error < 0.9 * rows["stay"].std()  # and it learned something
@@ -99,11 +99,14 @@ def test_the_command_says_what_is_wrong(folder):
     for arguments, expected in (
         (["--owners", "x.toml", "--seed", "1"], "--owners"),
         (["--ledgers", "books", "--seed", "1"], "--seed"),
-        (["--ledgers", "books", "--lifetime", "0.1", "--lifetime-delta", "1e-5"], "lifetime budget of at least"),
+        (["--ledgers", "books", "--lifetime", "0.5", "--lifetime-delta", "1e-5"], "scales and learning take together"),
+        (["--ledgers", "books", "--lifetime", "1.0", "--lifetime-delta", "1e-7"], "scales and learning take together"),
+        (["--ledgers", "books"], "--lifetime 1 --lifetime-delta 1e-06"),
     ):
         done = CliRunner().invoke(app, ["scales", "terms.toml", *arguments])
         assert done.exit_code != 0
         assert expected in str(done.exception)
+    assert not list(Path().glob("books/*"))
     Path("plain.toml").write_text(Path("terms.toml").read_text().replace("scale_epsilon", "# scale_epsilon"))
     assert "privacy.scale_epsilon: missing" in str(CliRunner().invoke(app, ["scales", "plain.toml"]).exception)
     assert "parley scales TERMS" in str(CliRunner().invoke(app, ["train", "terms.toml"]).exception)

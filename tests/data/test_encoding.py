@@ -1,6 +1,7 @@
 """Columns as they are: one-hot names, filled gaps, transforms, two classes by name. One record moves one row, and no answer too far."""
 
 import itertools
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -142,6 +143,21 @@ def test_least_squares_and_second_moments_too(algorithm, privacy):
     model = {"kind": "linear-regression", "positive": None, "bounds": bounds}
     agreement = parley.Owner("a", frame).prepare(make(3, model, {"algorithm": algorithm}, privacy))
     assert 0.3 < farthest(agreement, frame) <= 1
+
+
+@pytest.mark.parametrize("privacy", [{}, GAUSSIAN], ids=["l1", "l2"])
+def test_columns_of_a_public_sample_too_and_one_hot_columns_are_0_and_1(tmp_path, privacy):
+    table(60, seed=9).to_csv(tmp_path / "public.csv", index=False)
+    frame = table(3)
+    agreement = parley.Owner("a", frame).prepare(make(3, {"public": str(tmp_path / "public.csv"), "bounds": {}}, privacy=privacy))
+    assert 0.3 < farthest(agreement, frame) <= 1
+    columns = agreement.setup.public.X[:, 4:9]
+    assert set(columns.ravel()) == {0.0, 1.0}
+    assert (columns.sum(axis=1) == 1).all()
+    prepared = agreement.setup.preparation
+    moved = replace(prepared, centre=np.where(np.arange(9) < 4, prepared.centre, 0.3))  # then several may differ from 0
+    assert len(moved.feature_bound) == 10
+    assert len(prepared.feature_bound) == 6
 
 
 def test_a_bound_that_forgets_a_group_is_found(monkeypatch):

@@ -176,14 +176,25 @@ def test_an_owner_that_accepted_only_the_scales_trains_nothing(tables, tmp_path)
         owner.accept(ready)  # the lifetime had room for the scales alone
 
 
-def test_one_noise_for_all_covers_the_scales(tables):
+def test_one_noise_for_all_covers_the_scales(tables, tmp_path):
     agreed = terms().changed(privacy={"noise": "shared"}, hosts=("a", "b", "learner"))
     asked = scales_agreement(agreed)
-    result = study(agreed, tables)
     assert asked.shared
+    owners = [
+        parley.Owner(name, table, ledger=parley.Ledger(tmp_path / f"{name}.ledger", lifetime=1.0, lifetime_delta=1e-6))
+        for name, table in tables.items()
+    ]
+    for owner in owners:
+        owner.accept(asked)
+    result = ask_scales(agreed, owners)  # three hosts draw the noise
+    assert result.spent == {"a": 0.5, "b": 0.5}
     assert result.bin_from < 0.8 * study(terms(), tables).bin_from
     assert {"age", "income", "year", "spend"} <= result.ready.terms.model.bounds.keys()
-    assert any("model.categories.job" in note for note in result.ready.notes)  # names cannot be added up
+    assert result.ready.notes == (
+        "job: a column of names, which leave only with a delta and each owner's own noise; list them in model.categories.job",
+    )  # names cannot be added up
+    rehearsed = study(agreed, tables).ready.terms.model.bounds
+    assert rehearsed.keys() == result.ready.terms.model.bounds.keys()
 
 
 def test_budgets_are_split_exactly_and_never_grow():
@@ -215,6 +226,25 @@ def test_terms_that_want_scales_first_learn_nothing_before(tables):
         parley.train(terms(), [parley.Owner(name, table) for name, table in tables.items()])
     with pytest.raises(TermsError, match="learn nothing"):
         parley.train(scales_agreement(terms()), [parley.Owner(name, table) for name, table in tables.items()])
+
+
+def test_the_same_columns_are_read_anew_for_a_model(tables):
+    declared = {
+        "intercept": None,
+        "coding": "integer",
+        "missing": "refuse",
+        "radius": None,
+        "features": ["year"],
+        "bounds": {"year": (1990.0, 2030.0)},
+    }
+    asked = scales_agreement(terms(owners=("a",), model=declared))
+    owner = parley.Owner("a", tables["a"])
+    owner.prepare(asked)
+    learned = asked.changed(
+        learning={"algorithm": "averaged-subgradient", "horizon": 5}, privacy={"clip": 5.0}, model={"radius": None}
+    )
+    assert learned.model == asked.model
+    assert owner.prepare(learned).tables.train.in_memory().X.shape == (ROWS, 1)
 
 
 def test_a_ledger_held_as_zcdp_refuses_names_and_takes_numbers(tables, tmp_path):

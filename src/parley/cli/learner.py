@@ -210,7 +210,7 @@ def status_table(terms: Terms, known: "dict[str, PeerStatus]", done: int) -> Tab
 
 def show(result: "Result", federation: "Federation", unheard: list[str]) -> None:
     """The report of a deployed run."""
-    from parley.cli.train import show_scores
+    from parley.cli.train import show_scores, show_target
     from parley.outcome.guarantee import guarantee, kind_of_run
     from parley.report.training import remote_owner_rows, void_line
 
@@ -223,6 +223,7 @@ def show(result: "Result", federation: "Federation", unheard: list[str]) -> None
     show_scores(result)
     if (void := void_line(result)) is not None:
         console.print(void, style="yellow")
+    show_target(result)
     console.print(guarantee(result), style="dim")
     if result.terms.model.holdout > 0:
         sentence = "What the model is worth to it each owner finds out inside: parley score MODEL TERMS --owner NAME --data TABLE"

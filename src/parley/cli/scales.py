@@ -8,8 +8,8 @@ import typer
 from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.learning.owners import accepting_owners, open_owners
-from parley.learning.survey import ScalesResult, ask_scales
+from parley.learning.owners import open_owners
+from parley.learning.survey import ScalesResult, accepting_scales, ask_scales
 from parley.numerals import number
 from parley.report.scales import column_rows, noise_words, release_note, summary
 from parley.terms import Terms, load_terms, scales_agreement, write_terms
@@ -69,7 +69,7 @@ def scales_command(
     if owners is not None:
         result, unheard = _elsewhere(terms, asked, terms_file, owners, resume, deadline)
     else:
-        parties = open_owners(asked) if ledgers is None else accepting_owners(asked, ledgers, lifetime, lifetime_delta)
+        parties = open_owners(asked) if ledgers is None else accepting_scales(terms, ledgers, lifetime, lifetime_delta)
         with progress_bar("asking") as progress:
             result, unheard = ask_scales(terms, parties, seed, progress), []
     if write is not None:

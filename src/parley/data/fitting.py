@@ -116,7 +116,9 @@ def _unscaled(
         _require_domain(encoding, declared, known)
         fill = encoding.filled(known, declared)
         if fill is not None and encoding.column in model.centres:
-            fill = encoding.range(*2 * (model.centres[encoding.column],))[0]
+            with np.errstate(over="ignore"):  # clipped next: whoever wrote a centre may have meant anything
+                raw = encoding.range(*2 * (model.centres[encoding.column],))[0]
+            fill = float(np.clip(raw, *(declared or (-LARGEST, LARGEST))))
         if fill is not None:
             fills[encoding.column] = fill
         ends += encoding.ends(declared)

@@ -76,19 +76,26 @@ class Preparation:
     def feature_bound(self) -> Floats | None:
         """What no prepared record measures more than, in L1, L2 or Linf: its largest |x_j|; None if some feature is unbounded.
 
-        Formal guarantee: one number for each column, but for columns of which at most one differs from 0 (`Encoding.groups`): such a
-        group measures what that one does, in every norm, so it has one number, its largest.
+        Formal guarantee: one number for each column, but for columns of which at most one differs from 0 (`_groups`): such a group
+        measures what that one does, in every norm, so it has one number, its largest.
         """
         if self.component_low is not None and self.component_high is not None:
             bound = _sizes(self.component_low, self.component_high)
         elif np.isfinite([self.low, self.high]).all():
-            groups = [size for encoding in self.encodings for size in encoding.groups]
-            starts = np.cumsum([0, *groups[:-1]])
-            bound = np.maximum.reduceat(_sizes(*self._interval), starts)
+            bound = np.maximum.reduceat(_sizes(*self._interval), np.cumsum([0, *self._groups[:-1]]))
         else:
             return None
         # A hair larger: sums and products of bounds are rounded too.
         return np.append(bound, [1.0] * self.model.has_intercept) * (1 + 1e-12)
+
+    @cached_property
+    def _groups(self) -> list[int]:
+        """The prepared columns in groups, by their sizes, of which at most one differs from 0: one-hot columns whose 0 remains 0."""
+        sizes: list[int] = []
+        for size in (size for encoding in self.encodings for size in encoding.groups):
+            begun = sum(sizes)
+            sizes += [1] * size if self.centre[begun : begun + size].any() else [size]
+        return sizes
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:

@@ -3,15 +3,19 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from parley.accounting.budget import exact
 from parley.aggregation import aggregation_of
-from parley.errors import GuaranteeError
+from parley.errors import GuaranteeError, LedgerError
 from parley.learning.algorithm import Asker, State, run
 from parley.learning.checkpoint import Checkpoint
 from parley.learning.deployed import DeployedRun, KeptRun, Peers
+from parley.learning.owners import accepting_owners
 from parley.learning.scales import Scales
 from parley.learning.train import Progress, exchange_with, gather, in_order
 from parley.mechanisms.stability import Stability
@@ -55,6 +59,19 @@ class ScalesResult:
             "ready_hash": self.ready.terms.hash,
             "seconds": self.seconds,
         }
+
+
+def accepting_scales(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
+    """The owners with durable ledgers that accepted the agreement about scales; a ledger that is made has room for all of `terms`."""
+    missing = [part.name for part in terms.owners if not (folder / f"{part.name}.ledger").exists()]
+    epsilon, delta = max([terms.promised_epsilon(name) for name in missing], default=Fraction(0)), terms.privacy.delta
+    if missing and (lifetime is None or exact(lifetime) < epsilon or (lifetime_delta or 0.0) < delta):
+        more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
+        raise LedgerError(
+            f"{folder / missing[0]}.ledger: no such ledger; --lifetime {float(epsilon):g}{more}, or more, makes it: so much do scales and "
+            "learning take together. No ledger was made: its budget is for ever"
+        )
+    return accepting_owners(scales_agreement(terms), folder, lifetime, lifetime_delta)
 
 
 def ask_scales(
@@ -101,5 +118,5 @@ def _result(
     columns, clear = algorithm.columns(final), algorithm.survey.clear(BINS)
     noises = {part.name: part.training.series.mechanism for part in setup.parts.values()}
     names = {name: noise.threshold for name, noise in noises.items() if isinstance(noise, Stability)}
-    ready = make_ready(terms, setup.preparation.features, columns)
+    ready = make_ready(terms, setup.preparation.features, columns, algorithm.survey.named)
     return ScalesResult(setup.terms, columns, clear, names, ready, spent, released, seconds)

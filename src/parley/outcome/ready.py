@@ -23,20 +23,18 @@ class Ready:
     notes: tuple[str, ...]
 
 
-def make_ready(terms: Terms, features: Sequence[str], columns: Sequence[ColumnScale]) -> Ready:
-    """The terms to learn by after their scales came out as `columns`."""
+def make_ready(terms: Terms, features: Sequence[str], columns: Sequence[ColumnScale], named: bool = True) -> Ready:
+    """The terms to learn by after their scales came out as `columns`; `named`: whether owners could release names."""
     model = terms.model
     made: dict[str, dict[str, Any]] = {key: dict(getattr(model, key)) for key in ("bounds", "categories", "centres", "scales")}
     notes = []
     for found in columns:
         if found.kind == "unclear" or (found.kind == "names" and len(found.names) < (2 if found.column == model.target else 1)):
-            notes.append(_asks(model, found))
+            notes.append(_asks(found, named))
         elif found.kind == "names":
             _put_names(model, found, made)
         else:
             _put_numbers(model, found, made)
-    if notes and any(found.column == model.target and model.task == "classes" for found in columns if not found.names):
-        made["categories"].pop(model.target, None)
     return Ready(ready_terms(terms, {**made, "features": tuple(features)}), tuple(notes))
 
 
@@ -78,11 +76,15 @@ def _defined(transform: Transform, low: float, high: float) -> float:
     return max(low, {"log1p": -0.999, "sqrt": 0.0}.get(transform, -math.inf))
 
 
-def _asks(model: Model, found: ColumnScale) -> str:
+def _asks(found: ColumnScale, named: bool) -> str:
     """What only a person can say."""
     if found.kind == "names":
-        key = f"model.categories.{found.column}"
-        return f"{found.column}: a column of names, of which none is held by enough rows to be released; list them in {key}"
+        why = (
+            "of which too few are held by enough rows to be released"
+            if named
+            else "which leave only with a delta and each owner's own noise"
+        )
+        return f"{found.column}: a column of names, {why}; list them in model.categories.{found.column}"
     return (
         f"{found.column}: nothing stands clear of the noise; declare model.bounds.{found.column} or model.categories.{found.column}, "
         "leave the column out, or ask again with a larger scale_epsilon"
