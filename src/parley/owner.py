@@ -110,7 +110,7 @@ class Owner:
         """The setup of these terms, from its columns where the terms list none. A public sample is not read again for other budgets."""
         for known in self._prepared.values():
             before = known.setup.terms
-            if (before.model, before.privacy.person) == (terms.model, terms.privacy.person):
+            if _columns_of(before) == _columns_of(terms):
                 return known.setup.under(terms)
         return resolve(terms, self.example)
 
@@ -241,6 +241,11 @@ class Owner:
                 f"{self.name}: model.public is this owner's own table, part of it or a copy; a public sample must hold nobody's "
                 "private rows"
             )
+
+
+def _columns_of(terms: Terms) -> tuple[object, ...]:
+    """What decides how columns are read: cells as they are for a survey, else prepared."""
+    return terms.model, terms.privacy.person, terms.learning.facts.surveys
 
 
 def _prepared_by(terms: Terms, name: str) -> tuple[object, ...]:

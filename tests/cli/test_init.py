@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.errors import DataError, SettingError
-from samples import patients
+from samples import data_path, patients
 
 SECRETS = ("blacksmith", "987654", "P-north-17", "-41.375")  # planted in private rows alone: a name, a range's ends, a person
 
@@ -86,7 +86,8 @@ def test_the_terms_are_planned_and_teach(files, written):
     assert "patient_id" in written.output
     assert "nothing else" in " ".join(written.output.split())
     assert "Planned:" in text
-    assert "--lifetime 1 --lifetime-delta 1e-06" in written.stderr
+    delta = f" --lifetime-delta {terms.privacy.delta:g}" if terms.privacy.delta > 0 else ""
+    assert f"--lifetime 1{delta} --save" in written.stderr
 
 
 DECLARED = (
@@ -122,6 +123,24 @@ def test_what_nobody_says_is_asked_with_noise_and_kinds_become_public(files, tmp
     assert re.search(r"whether these columns hold numbers or names were read: income, job, smoker\. That much becomes public", said)
     assert "parley scales" in run.stderr
     assert not [secret for secret in SECRETS if secret in (tmp_path / "terms.toml").read_text() + run.output]
+
+
+HEART = (
+    *("--bounds", "age=25,80", "--bounds", "trestbps=90,200", "--bounds", "chol=100,450", "--bounds", "thalach=70,200"),
+    *("--bounds", "oldpeak=-1,5", "--bounds", "ca=0,3", "--categories", "sex=0,1", "--categories", "cp=1,2,3,4"),
+    *("--categories", "fbs=0,1", "--categories", "restecg=0,1,2", "--categories", "exang=0,1", "--categories", "slope=1,2,3"),
+    *("--categories", "thal=3,6,7"),
+)
+
+
+def test_four_hospitals_with_missing_cells_left_in(tmp_path):
+    """One command from files to terms, one to a model: 920 rows, what a doctor knows of the ranges, and nothing public."""
+    hospitals = [data_path(f"heart_{name}.csv") for name in ("cleveland", "hungarian", "switzerland", "va")]
+    options = ("--target", "num", "--positive", "0", "--epsilon", 1, "--delta", 1e-6, "--holdout", 0.25, "--yes")
+    run = invoke("init", *hospitals, *options, *HEART, "--write", tmp_path / "terms.toml")
+    assert run.exit_code == 0, (run.output, run.exception)
+    trained = json.loads(invoke("train", tmp_path / "terms.toml", "--replicates", 40, "--seed", 1, "--json").stdout)
+    assert trained["metrics"]["auc"] > 0.84
 
 
 def test_people_are_asked_what_only_they_know(files, tmp_path):

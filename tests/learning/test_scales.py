@@ -228,6 +228,25 @@ def test_terms_that_want_scales_first_learn_nothing_before(tables):
         parley.train(scales_agreement(terms()), [parley.Owner(name, table) for name, table in tables.items()])
 
 
+def test_the_same_columns_are_read_anew_for_a_model(tables):
+    declared = {
+        "intercept": None,
+        "coding": "integer",
+        "missing": "refuse",
+        "radius": None,
+        "features": ["year"],
+        "bounds": {"year": (1990.0, 2030.0)},
+    }
+    asked = scales_agreement(terms(owners=("a",), model=declared))
+    owner = parley.Owner("a", tables["a"])
+    owner.prepare(asked)
+    learned = asked.changed(
+        learning={"algorithm": "averaged-subgradient", "horizon": 5}, privacy={"clip": 5.0}, model={"radius": None}
+    )
+    assert learned.model == asked.model
+    assert owner.prepare(learned).tables.train.in_memory().X.shape == (ROWS, 1)
+
+
 def test_a_ledger_held_as_zcdp_refuses_names_and_takes_numbers(tables, tmp_path):
     ledger = parley.Ledger(tmp_path / "a", lifetime=3.0, lifetime_delta=1e-5, rule="zcdp")
     owner = parley.Owner("a", tables["a"], ledger=ledger)

@@ -4,7 +4,7 @@ Formal guarantee: what a row counts as is a function of that row's cells alone (
 text, one that is nothing is missing.
 """
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
@@ -92,9 +92,6 @@ class CellTable(Summable):
 
     def batch(self, places: NDArray[np.int64]) -> NoReturn:
         raise DataError("cells as they are are asked all at once")
-
-    def derived(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        return make()
 
 
 class CellPreparation(Preparation):

@@ -72,7 +72,9 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             "released": self.released_,
             "classes": self.classes_.tolist() if isinstance(self, JointClassifier) else None,
             "theta": self.theta_.tolist(),
-            "model": p.model.model_dump(mode="json", exclude_none=True, exclude={"public", "public_sha256", "components"}),
+            "model": p.model.model_dump(
+                mode="json", exclude_none=True, exclude={"public", "public_sha256", "components", "whitening"}
+            ),
             "features": list(p.features),
             "categories": {k: list(v) for k, v in p.categories.items()},
             "columns": list(p.labels),

@@ -51,8 +51,8 @@ def opening(expected: Forecast) -> str:
     return (
         f"From the public sample: the joint model's training cost should end {fitness.mean:.2%} above the best possible one (90%: "
         f"{fitness.low:.2%} to {fitness.high:.2%}), with R² {number(expected.metrics['r2'])} on the market. "
-        f"{baseline_line(expected.worth)} If the banks' customers were alike, {gain}. They are not alike; what that is "
-        "worth only the trained model shows."
+        f"{baseline_line(expected.worth)} If the banks' customers were alike, {gain}. They are not alike; what that is worth "
+        "only the trained model shows."
     )
 
 
