@@ -46,7 +46,9 @@ class Cell:
         return min((name for name in RIVALS if name in self.entries), key=lambda name: self.entries[name].mean)
 
     def ratio(self, name: str, to: str) -> float:
-        return self.entries[name].mean / self.entries[to].mean
+        """Of excess costs; splits and test rows are random, so the best may lie below 0, where a ratio says nothing: then 0 or infinity."""
+        mean, best = self.entries[name].mean, self.entries[to].mean
+        return mean / best if best > 0 else (0.0 if mean <= best else np.inf)
 
     def behind(self, name: str, to: str) -> bool:
         """By more than two standard errors of the difference over splits, which both saw."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 
-def fitted(X: Any, y: Any, setting: dict[str, float], classes: bool, seed: int) -> Any:
+def fitted(X: Any, y: Any, setting: dict[str, Any], classes: bool, seed: int) -> Any:
     """One model [p], the constant last."""
     from diffprivlib.models import LinearRegression, LogisticRegression
 
@@ -28,7 +28,7 @@ def fitted(X: Any, y: Any, setting: dict[str, float], classes: bool, seed: int) 
             random_state=seed,
         )
         return model.fit(X, y).coef_[0]
-    ends = setting["ends"]
+    ends = np.array(setting["ends"])
     model = LinearRegression(
         epsilon=setting["epsilon"], bounds_X=(-ends, ends), bounds_y=(-setting["most"], setting["most"]), random_state=seed
     )
