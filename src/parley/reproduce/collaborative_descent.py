@@ -6,8 +6,9 @@ C sqrt(2 ln(1.25/delta))/eps (L2, delta = 1e-3). That is eps for one step and fo
 replaced (twice as far) and all epochs: a record is in one batch of each.
 
 A is read by the letter: a step is the rate times the *sum* of a part's gradients (its algorithm 1, listing 2), and the search starts at
-"a random sample of weights", here standard normal ones. From zero ours would be six to eight points better at some places with most clips. But
-from there A's figure 7 could not show digits, as it says it does: ours do in what was learned, the weights less where they started.
+"a random sample of weights", here standard normal ones. From zero ours would be six to eight points better at some places with most
+clips. But from there A's figure 7 could not show digits, as it says it does: ours do in what was learned, the weights less where they
+started.
 """
 
 import math
