@@ -22,7 +22,7 @@ missing = "fill"
 holdout = 0.25
 public = "public.csv"
 [learning]
-horizon = 20
+horizon = 5
 [privacy]
 clip = 2.0
 [[owners]]
