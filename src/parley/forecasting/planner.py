@@ -14,14 +14,13 @@ from typing import Any
 from parley.data.table import Table
 from parley.errors import DataError, SettingError, TermsError
 from parley.forecasting.baselines import Baselines, baselines, best_cost
+from parley.forecasting.climbs import ONCE, PERTURBED, Found, climbed, mechanisms_for, perturbs, stepwise, top_of, with_mechanism
 from parley.forecasting.noise_kinds import shared_terms
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.responses import WALKS
 from parley.forecasting.search import (
     CHECK_REPLICATES,
     CHECK_WORK,
-    MOST_BATCHES,
-    MOST_STEPS,
     Search,
     affordable,
     attempt,
@@ -29,25 +28,17 @@ from parley.forecasting.search import (
     fewer_rows,
     hidden_bias,
     same_clip,
-    statistics_clips,
 )
 from parley.forecasting.sources import Sample, Source
 from parley.forecasting.survey import MOST_PARAMETERS, survey
 from parley.learning.algorithm import Descent
 from parley.learning.private_sgd import PrivateSGD
-from parley.learning.step import step_unit
 from parley.learning.train import Progress
 from parley.mechanisms.gaussian import probability
 from parley.setup import Setup, resolve
 from parley.terms import Terms
-from parley.terms.catalogue import MECHANISMS, MODELS
 from parley.validate import whole
 
-PLAIN = {"average": None, "decay": None, "momentum": None, "local_steps": None, "step": "auto"}
-ROUNDS = {"algorithm": "averaged-subgradient", "horizon": 100, **PLAIN}
-PERTURBED = {"algorithm": "objective-perturbation", "horizon": 1, "start": None, **PLAIN}
-ONCE = {"algorithm": "sufficient-statistics", "horizon": 1, "start": None, **PLAIN}
-OPTIMISERS: dict[str, float | str] = {"plain": "auto", "momentum": "auto", "adam": 0.05}  # and the steps to begin with
 LOOKED_AT = 4  # candidates of each kind that the survey passes on to the forecast
 HOPELESS = 4.0  # times the survey's best: kinds beyond are not looked at closer, but for one of each mechanism
 CLIMB = 16  # candidates that the climb from the best of all may take
@@ -77,10 +68,6 @@ class Choice:
     whitening: str | None = None
     expected_cost: float | None = None  # of the joint model on new rows, in the target's own units
 
-    def to_json(self) -> dict[str, Any]:
-        """Its fields; null where there is no forecast."""
-        return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in vars(self).items()}
-
 
 @dataclass(frozen=True)
 class Proposal:
@@ -98,8 +85,8 @@ class Proposal:
 
     def to_json(self) -> dict[str, Any]:
         """The object under `plan` in `parley forecast --plan --json`."""
-        choices = [choice.to_json() for choice in self.choices]
-        content = {"best": self.best.to_json(), "choices": choices, "nobody": self.nobody, "terms_hash": self.terms.hash}
+        choices = [vars(choice) for choice in self.choices]
+        content = {"best": vars(self.best), "choices": choices, "nobody": self.nobody, "terms_hash": self.terms.hash}
         kind = {"noise": self.terms.privacy.noise, "expected_cost": self.expected_cost}
         return {
             **content,
@@ -134,22 +121,13 @@ def plan(
     return replace(found, shared=_plan(hosted, allowed, seed, lambda done, total: progress(total + done, asked * total)))
 
 
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """A candidate worth checking."""
-
-    label: str
-    pilot: Pilot
-    value: float  # expected excess cost, as the search sees it
-
-
 def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal:
     """The best of all choices that keep where noise is drawn."""
     terms, judged = known.terms, known.leaning()
-    found = _surveyed(judged, delta, seed, progress) if _surveys(judged) else _climbed(known, delta, seed, progress)
+    found = _surveyed(judged, delta, seed, progress) if _surveys(judged) else climbed(known, delta, seed, progress)
     least = min((each.value for each in found), default=math.inf)
     shown = [each for each in found if each.value <= WORTH_SHOWING * least or each is _first(found, each)]
-    checked = [_Found("as written", judged, 0.0), *_published(judged), *sorted(shown, key=lambda each: each.value)]
+    checked = [Found("as written", judged, 0.0), *_published(judged), *sorted(shown, key=lambda each: each.value)]
     rows: list[tuple[Choice, Terms]] = []
     for each in checked:
         top = _judged(each, known, seed)
@@ -163,7 +141,7 @@ def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal
     return Proposal(tuple(choice for choice, _ in rows), best, nobody, written, best.expected_cost or math.inf, asks_nobody)
 
 
-def _first(found: list[_Found], like: _Found) -> _Found:
+def _first(found: list[Found], like: Found) -> Found:
     """The best of those with the same mechanism and algorithm."""
     learning, privacy = like.pilot.terms.learning, like.pilot.terms.privacy
     kind = privacy.mechanism, learning.facts.asks
@@ -171,10 +149,10 @@ def _first(found: list[_Found], like: _Found) -> _Found:
     return min(same, key=lambda each: each.value)
 
 
-def _published(known: Pilot) -> list[_Found]:
+def _published(known: Pilot) -> list[Found]:
     """A hundred rounds with the automatic step, to compare with, where the terms are not that."""
-    there = attempt(known, learning={"horizon": 100, "step": "auto"}) if _stepwise(known.terms) else None
-    return [] if there is None or there.terms == known.terms else [_Found("100 rounds, automatic step", there, 0.0)]
+    there = attempt(known, learning={"horizon": 100, "step": "auto"}) if stepwise(known.terms) else None
+    return [] if there is None or there.terms == known.terms else [Found("100 rounds, automatic step", there, 0.0)]
 
 
 def _surveys(known: Pilot) -> bool:
@@ -184,9 +162,9 @@ def _surveys(known: Pilot) -> bool:
     return plain and isinstance(source, Sample) and known.setup.parameters <= MOST_PARAMETERS
 
 
-def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[_Found]:
+def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found]:
     """The best of every kind: mechanism, start and whitening; clips that bind and clips that do not."""
-    terms, seen, found = known.terms, list[tuple[float, str, list[Pilot]]](), list[_Found]()
+    terms, seen, found = known.terms, list[tuple[float, str, list[Pilot]]](), list[Found]()
     varieties = list(_varieties(known, delta))
     steps = 2 * len(varieties) + 3
     for place, (label, pilot) in enumerate(varieties):
@@ -204,25 +182,20 @@ def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list
             continue
         mechanisms.add(mechanism)
         at = min(pilots, key=search.judge)
-        found += [_Found(label, at, search.judge(at))] if math.isfinite(search.judge(at)) else []
+        found += [Found(label, at, search.judge(at))] if math.isfinite(search.judge(at)) else []
     if found:
         progress(steps - 3, steps)
         best = min(found, key=lambda each: each.value)
         top = search.climb(best.pilot, ("horizon", "clip", "step"), CLIMB)
         found[found.index(best)] = replace(best, pilot=top, value=search.judge(top))
     if terms.model.task == "number":
-        for mechanism in _mechanisms(delta):
-            begin = _with_mechanism(terms, mechanism, delta).changed(learning=ONCE, model={"whitening": terms.model.whitening})
-            found += _top(f"{mechanism}, one release of statistics", known.under(begin), seed, ("clip",))
-    if _perturbs(terms):
-        begin = _with_mechanism(terms, "laplace", delta).changed(learning=PERTURBED)
-        found += _top("one release of a perturbed minimum", known.under(begin), seed, ("clip",))
+        for mechanism in mechanisms_for(delta):
+            begin = with_mechanism(terms, mechanism, delta).changed(learning=ONCE, model={"whitening": terms.model.whitening})
+            found += top_of(f"{mechanism}, one release of statistics", known.under(begin), seed, ("clip",))
+    if perturbs(terms):
+        begin = with_mechanism(terms, "laplace", delta).changed(learning=PERTURBED)
+        found += top_of("one release of a perturbed minimum", known.under(begin), seed, ("clip",))
     return found
-
-
-def _perturbs(terms: Terms) -> bool:
-    """Whether a single owner could release the minimum of a perturbed cost."""
-    return MODELS[terms.model.kind].perturbs and len(terms.owners) == 1 and not terms.shared
 
 
 def _varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot]]:
@@ -230,8 +203,8 @@ def _varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot]]:
     model = known.terms.model
     free = model.public is not None and model.components is None and model.whitening is None
     plain = free and not model.penalty > 0 and model.radius is None  # else the coordinates matter to the model itself
-    for mechanism in _mechanisms(delta):
-        base = _with_mechanism(known.terms, mechanism, delta).changed(learning={**WALKS[0].learning, "horizon": 16, "start": None})
+    for mechanism in mechanisms_for(delta):
+        base = with_mechanism(known.terms, mechanism, delta).changed(learning={**WALKS[0].learning, "horizon": 16, "start": None})
         base = base.changed(privacy={"clip": same_clip(known, base)})
         starts = ("zero", "public") if model.public is not None and known.own_fit is not None else ("zero",)
         for start in starts:
@@ -255,30 +228,6 @@ def _whitened(known: Pilot, terms: Terms, redraw: int) -> Pilot:
     return replace(known, setup=setup.under(terms), source=Sample(design), drawn=None).under(terms)
 
 
-def _climbed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[_Found]:
-    """Where moments cannot look ahead: a climb from several starts for every kind."""
-    kinds, found = list(_kinds(known.terms, delta)), list[_Found]()
-    for place, (label, begin, knobs) in enumerate(kinds):
-        progress(place, len(kinds))
-        found += _top(label, known.under(begin), seed, knobs)
-    return found
-
-
-def _top(label: str, pilot: Pilot, seed: int, knobs: tuple[str, ...]) -> list[_Found]:
-    """What a climb from the best of several starts reaches, if any of them can be judged."""
-    facts = pilot.terms.learning.facts
-    most = max(
-        MOST_BATCHES if facts.samples else MOST_STEPS, pilot.terms.learning.horizon * (pilot.terms.learning.local_steps or 1)
-    )
-    search = Search(seed, most, only_rarely=True)
-    starts = [pilot.under(candidate) for candidate in _starts(pilot)]
-    at = min(starts, key=search.judge, default=None)
-    if at is None or not math.isfinite(search.judge(at)):
-        return []
-    top = search.climb(at, knobs)
-    return [_Found(label, top, search.judge(top))]
-
-
 def _try_shared(known: Pilot, delta: float) -> Pilot | None:
     """The same terms with one noise for all; None where these terms allow none."""
     try:
@@ -289,65 +238,7 @@ def _try_shared(known: Pilot, delta: float) -> Pilot | None:
     return there
 
 
-def _mechanisms(delta: float) -> list[str]:
-    return [name for name, facts in MECHANISMS.items() if (delta > 0 or not facts.approximate) and not facts.grid]
-
-
-def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, ...]]]:
-    """What can be varied by a climb: a label, terms of that kind, and the knobs to turn."""
-    for mechanism in _mechanisms(delta):
-        noisy = _with_mechanism(terms, mechanism, delta)
-        if terms.learning.facts.samples:
-            for optimiser in OPTIMISERS:
-                step = OPTIMISERS[optimiser] if terms.learning.optimiser != optimiser else terms.learning.step
-                begin = noisy.changed(learning={"optimiser": optimiser, "step": step})
-                yield f"{mechanism}, {optimiser}: best epochs, batches and step", begin, ("epochs", "batches", "step", "clip")
-            continue
-        if not _stepwise(terms):
-            yield f"{mechanism}, gradients in rounds", noisy.changed(learning=ROUNDS), ("horizon", "step", "clip")
-        if terms.learning.facts.walks:
-            yield f"{mechanism}, best local steps too", noisy, ("local_steps", "horizon", "step", "clip")
-        elif _stepwise(terms):
-            yield f"{mechanism}, best horizon, step and clip", noisy, ("horizon", "step", "clip")
-        if terms.model.task == "number":
-            yield f"{mechanism}, one release of statistics", noisy.changed(learning=ONCE), ("clip",)
-        if mechanism == "laplace" and _perturbs(terms):
-            yield "one release of a perturbed minimum", noisy.changed(learning=PERTURBED), ("clip",)
-
-
-def _with_mechanism(terms: Terms, mechanism: str, delta: float) -> Terms:
-    least = terms.privacy.delta if terms.shared else 0.0  # hosts need some for their random bits
-    return terms.changed(privacy={"mechanism": mechanism, "delta": delta if MECHANISMS[mechanism].approximate else least})
-
-
-def _starts(pilot: Pilot) -> Iterator[Terms]:
-    """Where a climb begins: the terms as they are, few rounds and many, from a step of 1/curvature and a fitting clip."""
-    terms, here = pilot.terms, pilot.landscape()
-    if terms.learning.facts.solves:
-        for size in statistics_clips(pilot, terms):
-            yield terms.changed(privacy={"clip": size})
-        return
-    yield terms
-    clip = same_clip(pilot, terms)
-    if terms.learning.facts.samples:
-        yield terms.changed(privacy={"clip": clip})
-        return
-    length = 1 / max(float(here.curvature.max()) + pilot.objective.regularisation, 1e-12)
-    written = terms.learning.local_steps
-    for horizon in (8, 32, 100):
-        for local in (None,) if written is None else {1, written}:
-            # Local steps have a longest length, below which the automatic one is.
-            step = "auto" if terms.learning.facts.walks else float(f"{length * step_unit(terms.learning, horizon):.4g}")
-            yield terms.changed(learning={"horizon": horizon, "local_steps": local, "step": step}, privacy={"clip": clip})
-
-
-def _stepwise(terms: Terms) -> bool:
-    """Whether the learner itself steps along gradients of all records."""
-    facts = terms.learning.facts
-    return not (facts.solves or facts.walks or facts.samples)
-
-
-def _judged(found: _Found, known: Pilot, seed: int) -> Choice:
+def _judged(found: Found, known: Pilot, seed: int) -> Choice:
     """The forecast for a candidate on all rows, from random numbers that the search did not see."""
     terms = found.pilot.terms
     pilot = known.leaning().under(terms).leaning()

@@ -1,0 +1,114 @@
+"""Climbs where moments cannot look ahead: several starts for every kind of terms, and from the best of them one knob at a time."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from parley.forecasting.pilot import Pilot
+from parley.forecasting.search import MOST_BATCHES, MOST_STEPS, Search, same_clip, statistics_clips
+from parley.learning.step import step_unit
+from parley.learning.train import Progress
+from parley.terms import Terms
+from parley.terms.catalogue import MECHANISMS, MODELS
+
+PLAIN = {"average": None, "decay": None, "momentum": None, "local_steps": None, "step": "auto"}
+ROUNDS = {"algorithm": "averaged-subgradient", "horizon": 100, **PLAIN}
+ONCE = {"algorithm": "sufficient-statistics", "horizon": 1, "start": None, **PLAIN}
+PERTURBED = {"algorithm": "objective-perturbation", "horizon": 1, "start": None, **PLAIN}
+OPTIMISERS: dict[str, float | str] = {"plain": "auto", "momentum": "auto", "adam": 0.05}  # and the steps to begin with
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A candidate worth checking."""
+
+    label: str
+    pilot: Pilot
+    value: float  # expected excess cost, as the search sees it
+
+
+def climbed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found]:
+    """Where moments cannot look ahead: a climb from several starts for every kind."""
+    kinds, found = list(_kinds(known.terms, delta)), list[Found]()
+    for place, (label, begin, knobs) in enumerate(kinds):
+        progress(place, len(kinds))
+        found += top_of(label, known.under(begin), seed, knobs)
+    return found
+
+
+def top_of(label: str, pilot: Pilot, seed: int, knobs: tuple[str, ...]) -> list[Found]:
+    """What a climb from the best of several starts reaches, if any of them can be judged."""
+    facts = pilot.terms.learning.facts
+    most = max(
+        MOST_BATCHES if facts.samples else MOST_STEPS, pilot.terms.learning.horizon * (pilot.terms.learning.local_steps or 1)
+    )
+    search = Search(seed, most, only_rarely=True)
+    starts = [pilot.under(candidate) for candidate in _starts(pilot)]
+    at = min(starts, key=search.judge, default=None)
+    if at is None or not math.isfinite(search.judge(at)):
+        return []
+    top = search.climb(at, knobs)
+    return [Found(label, top, search.judge(top))]
+
+
+def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, ...]]]:
+    """What can be varied by a climb: a label, terms of that kind, and the knobs to turn."""
+    for mechanism in mechanisms_for(delta):
+        noisy = with_mechanism(terms, mechanism, delta)
+        if terms.learning.facts.samples:
+            for optimiser in OPTIMISERS:
+                step = OPTIMISERS[optimiser] if terms.learning.optimiser != optimiser else terms.learning.step
+                begin = noisy.changed(learning={"optimiser": optimiser, "step": step})
+                yield f"{mechanism}, {optimiser}: best epochs, batches and step", begin, ("epochs", "batches", "step", "clip")
+            continue
+        if not stepwise(terms):
+            yield f"{mechanism}, gradients in rounds", noisy.changed(learning=ROUNDS), ("horizon", "step", "clip")
+        if terms.learning.facts.walks:
+            yield f"{mechanism}, best local steps too", noisy, ("local_steps", "horizon", "step", "clip")
+        elif stepwise(terms):
+            yield f"{mechanism}, best horizon, step and clip", noisy, ("horizon", "step", "clip")
+        if terms.model.task == "number":
+            yield f"{mechanism}, one release of statistics", noisy.changed(learning=ONCE), ("clip",)
+        if mechanism == "laplace" and perturbs(terms):
+            yield "one release of a perturbed minimum", noisy.changed(learning=PERTURBED), ("clip",)
+
+
+def _starts(pilot: Pilot) -> Iterator[Terms]:
+    """Where a climb begins: the terms as they are, few rounds and many, from a step of 1/curvature and a fitting clip."""
+    terms, here = pilot.terms, pilot.landscape()
+    if terms.learning.facts.solves:
+        for size in statistics_clips(pilot, terms):
+            yield terms.changed(privacy={"clip": size})
+        return
+    yield terms
+    clip = same_clip(pilot, terms)
+    if terms.learning.facts.samples:
+        yield terms.changed(privacy={"clip": clip})
+        return
+    length = 1 / max(float(here.curvature.max()) + pilot.objective.regularisation, 1e-12)
+    written = terms.learning.local_steps
+    for horizon in (8, 32, 100):
+        for local in (None,) if written is None else {1, written}:
+            # Local steps have a longest length, below which the automatic one is.
+            step = "auto" if terms.learning.facts.walks else float(f"{length * step_unit(terms.learning, horizon):.4g}")
+            yield terms.changed(learning={"horizon": horizon, "local_steps": local, "step": step}, privacy={"clip": clip})
+
+
+def mechanisms_for(delta: float) -> list[str]:
+    return [name for name, facts in MECHANISMS.items() if (delta > 0 or not facts.approximate) and not facts.grid]
+
+
+def with_mechanism(terms: Terms, mechanism: str, delta: float) -> Terms:
+    least = terms.privacy.delta if terms.shared else 0.0  # hosts need some for their random bits
+    return terms.changed(privacy={"mechanism": mechanism, "delta": delta if MECHANISMS[mechanism].approximate else least})
+
+
+def perturbs(terms: Terms) -> bool:
+    """Whether objective perturbation is proved private for these terms: one owner, its own noise, a smooth classifier."""
+    return MODELS[terms.model.kind].perturbs and len(terms.owners) == 1 and not terms.shared
+
+
+def stepwise(terms: Terms) -> bool:
+    """Whether the learner itself steps along gradients of all records."""
+    facts = terms.learning.facts
+    return not (facts.solves or facts.walks or facts.samples)
