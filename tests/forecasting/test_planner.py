@@ -5,7 +5,10 @@ import pandas as pd
 import pytest
 
 import parley
+from parley.forecasting.pilot import open_pilot
+from parley.forecasting.search import CHECK_WORK, excess
 from parley.forecasting.sources import Stated
+from parley.forecasting.survey import survey
 from samples import class_table, make_terms, regression_table
 
 
@@ -25,7 +28,9 @@ def test_the_choice_beats_the_published_horizon_on_the_owners_own_tables(tmp_pat
     assert [part.epsilon for part in proposal.terms.owners] == [epsilon, epsilon]
     assert proposal.terms.privacy.delta == 0.0
     assert after < 0.8 * before
-    assert after == pytest.approx(proposal.best.relative_fitness, rel=0.35)
+    # Where training starts at the public fit, its distance from the optimum is one draw of what the forecast is the mean of.
+    factor = 1.35 if proposal.best.start is None else 3.0
+    assert 1 / factor < after / proposal.best.relative_fitness < factor
 
 
 def test_gaussian_noise_is_considered_only_with_a_delta(tmp_path):
@@ -89,22 +94,26 @@ def test_a_clip_that_binds_is_chosen_where_it_pays(tmp_path):
 
 
 def test_rounds_are_added_while_they_pay(tmp_path):
-    """Little noise and directions of very different curvature: more rounds than any cap of old."""
-    mix = np.array([[1.0, 0.0, 0.0], [0.995, 0.1, 0.0], [0.995, 0.0, 0.1]])
-
-    def table(n, seed):
-        z = np.random.default_rng(seed).uniform(-1, 1, (n, 3))
-        X = z @ mix.T
-        y = X @ np.array([1.0, -1.0, 0.5]) + 0.1 * np.random.default_rng([seed, 1]).uniform(-1, 1, n)
-        return pd.DataFrame(X, columns=["x0", "x1", "x2"]).assign(y=y)
-
-    table(1000, 9).to_csv(tmp_path / "public.csv", index=False)
+    """Little noise and directions of very different curvature: many rounds, and the forecast agrees that they pay."""
+    mix = np.array([[1.0, 0.0, 0.0], [0.98, 0.2, 0.0], [0.98, 0.0, 0.2]])
+    z = np.random.default_rng(9).uniform(-1, 1, (1000, 3))
+    y = z @ mix.T @ np.array([1.0, -1.0, 0.5]) + 0.1 * np.random.default_rng(8).uniform(-1, 1, 1000)
+    pd.DataFrame(z @ mix.T, columns=["x0", "x1", "x2"]).assign(y=y).to_csv(tmp_path / "public.csv", index=False)
     terms = make_terms(
-        100_000, epsilon=3.0, model__public=str(tmp_path / "public.csv"), model__radius=50.0, privacy__clip=12.0,
-        learning__step="auto", learning__horizon=100, privacy__mechanism="gaussian", privacy__delta=1e-6,
+        100_000, epsilon=3.0, model__public=str(tmp_path / "public.csv"), model__radius=None, privacy__clip=12.0,
+        learning__step="auto", privacy__mechanism="gaussian", privacy__delta=1e-6,
     )  # fmt: skip
-    rounds = [choice for choice in parley.plan(terms).choices if choice.algorithm == "gradient-descent" and choice.start is None]
-    assert max(choice.horizon for choice in rounds) > 400
+    pilot = open_pilot(terms)
+    top = pilot.under(survey(pilot)[0].terms)
+    assert top.terms.learning.horizon > 100
+    few = pilot.under(top.terms.changed(learning={"horizon": top.terms.learning.horizon // 4}))
+    assert excess(top, 1, CHECK_WORK, 12) < 0.5 * excess(few, 1, CHECK_WORK, 12)
+
+
+def test_the_survey_agrees_with_the_forecast_where_that_is_exact(tmp_path):
+    pilot = open_pilot(regression_terms(tmp_path, 1.0))
+    first = survey(pilot)[0]
+    assert first.excess == pytest.approx(excess(pilot.under(first.terms), 1, CHECK_WORK, 12), rel=0.05)
 
 
 def test_a_start_at_the_public_fit_is_taken_where_it_pays_and_not_where_it_does_not(tmp_path):

@@ -207,7 +207,7 @@ def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list
     if found:
         progress(steps - 3, steps)
         best = min(found, key=lambda each: each.value)
-        top = search.climb(best.pilot, ("clip", "step", "horizon"), CLIMB)
+        top = search.climb(best.pilot, ("horizon", "clip", "step"), CLIMB)
         found[found.index(best)] = replace(best, pilot=top, value=search.judge(top))
     if terms.model.task == "number":
         for mechanism in _mechanisms(delta):
@@ -345,7 +345,7 @@ def _judged(found: _Found, known: Pilot, seed: int) -> Choice:
     here, records = known.landscape(), float(known.rows.sum())
     least = here.least_at(records)
     value = _checked(pilot, seed + 1)
-    cost = (best_cost(known) + here.estimation / records + value) * known.setup.preparation.target_scale**2
+    cost = (best_cost(known) + _moved(pilot) * here.estimation / records + value) * known.setup.preparation.target_scale**2
     learning = terms.learning
     return Choice(
         label=found.label,
@@ -367,6 +367,11 @@ def _judged(found: _Found, known: Pilot, seed: int) -> Choice:
         whitening=terms.model.whitening,
         expected_cost=cost,
     )
+
+
+def _moved(pilot: Pilot) -> float:
+    """How much of the owners' own estimation error the model takes over (`Expectation.moved`)."""
+    return expect_quickly(pilot).moved() if pilot.terms.learning.start == "public" else 1.0
 
 
 def _checked(pilot: Pilot, seed: int) -> float:

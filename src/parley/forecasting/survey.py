@@ -22,8 +22,9 @@ from parley.validate import Floats
 QUANTILES = (0.3, 0.5, 0.7, 0.85, 0.95)  # of the records' gradient norms: clips to look at, beside some that hardly bind
 STEPS = 2.0 ** -np.arange(0, 13, 0.5)  # as shares of the longest that a way of walking bears
 MOST_PARAMETERS = 200  # above, curvatures under clips are dear
-PATIENCE, WORTH_MORE_ROUNDS = 3, 0.97  # horizons without a gain after which the search ends; what counts as one
-MOST_ROUNDS = 20_000  # each is a message to every owner; nothing ends the search before but that more rounds stop paying
+WORTH_MORE_ROUNDS = 0.97  # what counts as a gain by more rounds
+PATIENCE, PLATEAU = 2, 512  # times the best horizon, and up to here the search goes on without: weak directions come late
+MOST_ROUNDS = 4096  # tables of longer runs take seconds, and each round is a message to every owner
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,10 @@ def survey(pilot: Pilot) -> list[Candidate]:
         return []
     seen = [clipped_landscape(pilot.objective, pilot.design, here, bound) for bound in _bounds(pilot, here)]
     known = [each for each in seen if each is not None]
-    free, noise = [each for each in known if each.share <= RARELY], _Noise.of(pilot)
-    binding = [_best([each], here, pilot, noise) for each in known if each.share > RARELY]
+    noise, sizes = _Noise.of(pilot), [pilot.objective.record_norms(pilot.design, t, pilot.bound.norm) for t in on_the_way(here)]
+    binds = [max(float(np.mean(size > each.bound.value)) for size in sizes) > RARELY for each in known]  # at the goal, or before
+    free = [each for each, does in zip(known, binds, strict=True) if not (does and each.bound.clips)]
+    binding = [_best([each], here, pilot, noise) for each, does in zip(known, binds, strict=True) if does and each.bound.clips]
     best = _best(free, here, pilot, noise)
     ranked = sorted((each for each in binding if each is not None), key=lambda each: each.excess)
     return ([] if best is None else [best]) + [replace(each, binds=True) for each in ranked]
@@ -100,13 +103,13 @@ def _best(seen: list[ClippedLandscape], here: Landscape, pilot: Pilot, noise: _N
         return None
     places = [_Place.of(each, (here.optimum + here.outward(here.starts) - each.goal) @ each.directions) for each in seen]
     rows: list[tuple[float, int, Walk, float, ClippedLandscape]] = []
-    idle, best = 0, np.inf
+    best, since = np.inf, 1
     for horizon in horizons():
         at = min((_look(place, walk, horizon, noise) for place in places for walk in WALKS), key=lambda row: row[0])
         rows.append(at)
-        idle = 0 if at[0] < WORTH_MORE_ROUNDS * best else idle + 1
+        since = horizon if at[0] < WORTH_MORE_ROUNDS * best else since
         best = min(best, at[0])
-        if idle >= PATIENCE and horizon >= 8:
+        if horizon >= max(PATIENCE * since, min(16 * since, PLATEAU)):
             break
     excess, horizon, walk, step, each = next(row for row in rows if row[0] <= best / WORTH_MORE_ROUNDS)
     learning = {**walk.learning, "horizon": horizon, "step": float(f"{step:.4g}")}

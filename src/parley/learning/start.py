@@ -17,7 +17,13 @@ from parley.setup import Setup
 from parley.validate import Floats
 
 FOLDS = 10
-RIDGES = (0.0, 1e-4, 1e-3, 1e-2, 3e-2, 0.1)  # beside the terms' own, as shares of the mean curvature a direction
+RIDGES = (
+    1e-4,
+    1e-3,
+    1e-2,
+    3e-2,
+    0.1,
+)  # beside the terms' own, as shares of the mean curvature; none is 0: a rare name may separate classes
 MANY = 400  # parameters from which every fit is dear: then fewer folds and ridges
 
 
