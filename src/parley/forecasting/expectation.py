@@ -96,6 +96,13 @@ class Expectation:
         quiet = pilot_models(pilot, len(pilot.starts), 0, noiseless=True)
         return max(0.0, float(np.mean(self.run_excess(quiet))))
 
+    def moved(self) -> float:
+        """How much of the owners' own estimation error the model takes over: all of it, but for one that hardly leaves its public start."""
+        begun = self.here.start_cost - self.here.least_cost
+        if self.pilot.terms.learning.start != "public" or not begun > 0:
+            return 1.0
+        return float((1 - min(1.0, self.bias() / begun) ** 0.5) ** 2)
+
     def run_excess(self, models: Floats) -> Floats:
         """The pilot's cost of each model above its least."""
         excess = self.pilot.objective.cost(self.pilot.design, models) - self.here.least_cost

@@ -272,12 +272,8 @@ def _judged(found: Found, known: Pilot, seed: int) -> Choice:
 
 
 def _moved(pilot: Pilot) -> float:
-    """How much of the owners' own estimation error the model takes over: all of it, but for one that hardly leaves its public start."""
-    if pilot.terms.learning.start != "public":
-        return 1.0
-    expected = expect_quickly(pilot)
-    begun = expected.here.start_cost - expected.here.least_cost
-    return float((1 - min(1.0, expected.bias() / begun) ** 0.5) ** 2) if begun > 0 else 1.0
+    """How much of the owners' own estimation error the model takes over (`Expectation.moved`)."""
+    return expect_quickly(pilot).moved() if pilot.terms.learning.start == "public" else 1.0
 
 
 def _checked(pilot: Pilot, seed: int) -> float:

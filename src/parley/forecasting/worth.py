@@ -63,7 +63,7 @@ def worth_of(expected: Expectation, fitness: float) -> Worth:
     """The same of a forecast that was made already."""
     here, records = expected.here, float(expected.pilot.rows.sum())
     unit = expected.pilot.setup.preparation.target_scale**2
-    together = (best_cost(expected.pilot) + here.estimation / records + fitness * expected.unit) * unit
+    together = (best_cost(expected.pilot) + expected.moved() * here.estimation / records + fitness * expected.unit) * unit
     return Worth(together, baselines(expected.pilot))
 
 
