@@ -75,11 +75,11 @@ def test_opposite_moves_of_full_length_are_the_worst_that_a_drawn_record_and_its
     epsilons = [0.0, 0.05, 0.3, 1.0]
     curve, _ = Pair(stable_law(2.0), half * 2**0.5, rate).curve()  # its scale is the deviation over sqrt(2)
     worst = curve(np.array(epsilons))
-    assert deltas((half, 0), (-half, 0)) == pytest.approx(worst, abs=2e-5)
+    assert deltas((half, 0), (-half, 0)) == pytest.approx(worst, abs=1e-4)  # a sum over a grid
     for _ in range(40):
         angle, lengths = rng.uniform(0, 2 * math.pi), half * np.maximum(rng.choice([1.0, 1.0, 0.5], 2), rng.uniform(0, 1, 2))
         found = deltas((lengths[0], 0), lengths[1] * np.array([math.cos(angle), math.sin(angle)]))
-        assert (found <= worst + 2e-5).all()
+        assert (found <= worst + 1e-4).all()
     assert deltas((half, 0), (half / 2, 0))[0] < 0.5 * worst[0]
 
 

@@ -40,7 +40,7 @@ def test_what_is_wrong_with_terms_is_said_before_libraries_are_loaded(command, t
     assert run.stdout.strip() == "TermsError []"
 
 
-@pytest.mark.parametrize("command", [["score", "model.json", "terms"], ["owner", "init", "folder"]])
+@pytest.mark.parametrize("command", [["refine", "model.json", "terms"], ["owner", "init", "folder"]])
 def test_a_missing_option_says_nothing_of_the_environment(command):
     run = CliRunner().invoke(app, command)
     assert run.exit_code == 2
