@@ -32,18 +32,16 @@ def climbed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[F
     kinds, found = list(_kinds(known.terms, delta)), list[Found]()
     for place, (label, begin, knobs) in enumerate(kinds):
         progress(place, len(kinds))
-        found += top_of(label, known.under(begin), seed, knobs)
+        found += top_of(label, known, begin, seed, knobs)
     return found
 
 
-def top_of(label: str, pilot: Pilot, seed: int, knobs: tuple[str, ...]) -> list[Found]:
+def top_of(label: str, known: Pilot, begin: Terms, seed: int, knobs: tuple[str, ...]) -> list[Found]:
     """What a climb from the best of several starts reaches, if any of them can be judged."""
-    facts = pilot.terms.learning.facts
-    most = max(
-        MOST_BATCHES if facts.samples else MOST_STEPS, pilot.terms.learning.horizon * (pilot.terms.learning.local_steps or 1)
-    )
+    written = begin.learning.horizon * (begin.learning.local_steps or 1)
+    most = max(MOST_BATCHES if begin.learning.facts.samples else MOST_STEPS, written)
     search = Search(seed, most, only_rarely=True)
-    starts = [pilot.under(candidate) for candidate in _starts(pilot)]
+    starts = [known.under(candidate) for candidate in _starts(known, begin)]
     at = min(starts, key=search.judge, default=None)
     if at is None or not math.isfinite(search.judge(at)):
         return []
@@ -73,19 +71,19 @@ def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, 
             yield "one release of a perturbed minimum", noisy.changed(learning=PERTURBED), ("clip",)
 
 
-def _starts(pilot: Pilot) -> Iterator[Terms]:
+def _starts(known: Pilot, terms: Terms) -> Iterator[Terms]:
     """Where a climb begins: the terms as they are, few rounds and many, from a step of 1/curvature and a fitting clip."""
-    terms, here = pilot.terms, pilot.landscape()
+    here = known.landscape()
     if terms.learning.facts.solves:
-        for size in statistics_clips(pilot, terms):
+        for size in statistics_clips(known, terms):
             yield terms.changed(privacy={"clip": size})
         return
+    clip = same_clip(known, terms)
     yield terms
-    clip = same_clip(pilot, terms)
     if terms.learning.facts.samples:
         yield terms.changed(privacy={"clip": clip})
         return
-    length = 1 / max(float(here.curvature.max()) + pilot.objective.regularisation, 1e-12)
+    length = 1 / max(float(here.curvature.max()) + known.objective.regularisation, 1e-12)
     written = terms.learning.local_steps
     for horizon in (8, 32, 100):
         for local in (None,) if written is None else {1, written}:

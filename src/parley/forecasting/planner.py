@@ -191,10 +191,10 @@ def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list
     if terms.model.task == "number":
         for mechanism in mechanisms_for(delta):
             begin = with_mechanism(terms, mechanism, delta).changed(learning=ONCE, model={"whitening": terms.model.whitening})
-            found += top_of(f"{mechanism}, one release of statistics", known.under(begin), seed, ("clip",))
+            found += top_of(f"{mechanism}, one release of statistics", known, begin, seed, ("clip",))
     if perturbs(terms):
         begin = with_mechanism(terms, "laplace", delta).changed(learning=PERTURBED)
-        found += top_of("one release of a perturbed minimum", known.under(begin), seed, ("clip",))
+        found += top_of("one release of a perturbed minimum", known, begin, seed, ("clip",))
     return found
 
 

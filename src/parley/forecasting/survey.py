@@ -23,7 +23,8 @@ QUANTILES = (0.3, 0.5, 0.7, 0.85, 0.95)  # of the records' gradient norms: clips
 STEPS = 2.0 ** -np.arange(0, 13, 0.5)  # as shares of the longest that a way of walking bears
 MOST_PARAMETERS = 200  # above, curvatures under clips are dear
 WORTH_MORE_ROUNDS = 0.97  # what counts as a gain by more rounds
-PATIENCE, PLATEAU = 2, 512  # times the best horizon, and up to here the search goes on without: weak directions come late
+PATIENCE, PLATEAU = 2, 256  # times the best horizon, and up to here the search goes on without: weak directions come late
+FINE = 64  # horizons beyond which only powers of two are looked at: the climb goes between them
 MOST_ROUNDS = 4096  # tables of longer runs take seconds, and each round is a message to every owner
 
 
@@ -104,7 +105,7 @@ def _best(seen: list[ClippedLandscape], here: Landscape, pilot: Pilot, noise: _N
     places = [_Place.of(each, (here.optimum + here.outward(here.starts) - each.goal) @ each.directions) for each in seen]
     rows: list[tuple[float, int, Walk, float, ClippedLandscape]] = []
     best, since = np.inf, 1
-    for horizon in horizons():
+    for horizon in (each for each in horizons() if each <= FINE or each & (each - 1) == 0):
         at = min((_look(place, walk, horizon, noise) for place in places for walk in WALKS), key=lambda row: row[0])
         rows.append(at)
         since = horizon if at[0] < WORTH_MORE_ROUNDS * best else since
