@@ -4,7 +4,7 @@ A mechanism is noise of a known law; its series says how it is calibrated for al
 is post-processing, so everything that is proved for Laplace noise holds.
 """
 
-from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -29,8 +29,8 @@ class RoundedSeries(PureSeries):
     """Costs add up as they do for Laplace noise."""
 
     @classmethod
-    def calibrated(cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float) -> RoundedLaplace:
-        plain = super().calibrated(epsilon, delta, count, sensitivity)
+    def calibrated(cls, *budget_and_size: Any) -> RoundedLaplace:
+        plain = super().calibrated(*budget_and_size)
         return RoundedLaplace(plain.scale, plain.sensitivity)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import parley
 from parley.errors import BudgetExhausted, GuaranteeError, Malformed, SettingError
-from parley.forecasting.planner import _kinds
+from parley.forecasting.climbs import _kinds
 from parley.ledger import Ledger
 from parley.mechanisms.perturbed import SHARE, Perturbed
 from parley.objectives.perturbed import PerturbedCost

@@ -77,7 +77,7 @@ def test_drowned_statistics_still_give_a_bounded_model():
     ("changes", "match"),
     [
         ({"model__kind": "logistic-regression"}, "gradient method"),
-        ({"learning__horizon": 7}, "released once"),
+        ({"learning__horizon": 7}, "releases once"),
     ],
 )
 def test_terms_that_make_no_sense_are_refused(changes, match):

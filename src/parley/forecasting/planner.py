@@ -68,6 +68,10 @@ class Choice:
     whitening: str | None = None
     expected_cost: float | None = None  # of the joint model on new rows, in the target's own units
 
+    def to_json(self) -> dict[str, Any]:
+        """Its fields; null where there is no forecast."""
+        return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in vars(self).items()}
+
 
 @dataclass(frozen=True)
 class Proposal:
@@ -85,8 +89,8 @@ class Proposal:
 
     def to_json(self) -> dict[str, Any]:
         """The object under `plan` in `parley forecast --plan --json`."""
-        choices = [vars(choice) for choice in self.choices]
-        content = {"best": vars(self.best), "choices": choices, "nobody": self.nobody, "terms_hash": self.terms.hash}
+        choices = [choice.to_json() for choice in self.choices]
+        content = {"best": self.best.to_json(), "choices": choices, "nobody": self.nobody, "terms_hash": self.terms.hash}
         kind = {"noise": self.terms.privacy.noise, "expected_cost": self.expected_cost}
         return {
             **content,
