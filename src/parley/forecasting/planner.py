@@ -41,7 +41,7 @@ from parley.validate import whole
 
 LOOKED_AT = 4  # candidates of each kind that the survey passes on to the forecast
 HOPELESS = 4.0  # times the survey's best: kinds beyond are not looked at closer, but for one of each mechanism
-CLIMB = 16  # candidates that the climb from the best of all may take
+LOOKED_ROUNDS, CLIMB = 1000, 1500  # rounds after which only the first candidate of a kind is looked at; that a climb may take
 WORTH_SHOWING = 3.0  # times the best: what is worse is not checked
 
 
@@ -185,7 +185,9 @@ def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list
         if excess > HOPELESS * seen[0][0] and mechanism in mechanisms:
             continue
         mechanisms.add(mechanism)
-        at = min(pilots, key=search.judge)
+        allowed = max(LOOKED_ROUNDS - search.rounds, 0) + pilots[0].terms.learning.horizon
+        looked = [pilot for pilot in pilots if 2 * pilot.terms.learning.horizon <= allowed] or pilots[:1]
+        at = min(looked, key=search.judge)
         found += [Found(label, at, search.judge(at))] if math.isfinite(search.judge(at)) else []
     if found:
         progress(steps - 3, steps)

@@ -19,7 +19,7 @@ from parley.learning.iterates import Average
 from parley.objectives import LinearRegression
 from parley.validate import Floats
 
-POINTS = np.geomspace(1e-6, 4.0, 241)  # step times curvature
+POINTS = np.geomspace(1e-6, 4.0, 121)  # step times curvature
 MOMENTUM = 0.9
 
 

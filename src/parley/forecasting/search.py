@@ -18,7 +18,7 @@ from parley.forecasting.binding import RARELY, on_the_way
 from parley.forecasting.expectation import Expectation, expect
 from parley.forecasting.pilot import Pilot, pilot_models, scaled_share
 from parley.forecasting.sources import Sample
-from parley.forecasting.survey import horizons
+from parley.forecasting.survey import WORTH_MORE_ROUNDS, horizons
 from parley.learning.algorithm import Descent
 from parley.learning.private_sgd import PrivateSGD
 from parley.learning.start import folds
@@ -42,6 +42,7 @@ class Search:
     most: float = math.inf  # steps that a candidate may take
     only_rarely: bool = False  # whether a clip is lowered only while it rarely binds
     seen: dict[str, float] = field(default_factory=dict)
+    rounds: int = 0  # of all candidates that were run on the pilot so far
 
     def judge(self, pilot: Pilot) -> float:
         """The expected excess cost; infinite where it cannot be told."""
@@ -51,19 +52,22 @@ class Search:
             return math.inf
         key = pilot.terms.hash
         if key not in self.seen:
+            self.rounds += 0 if quickly_told(pilot) else _steps(pilot.terms)
             self.seen[key] = excess(pilot, self.seed, WORK, SEARCH_REPLICATES, only_exact=not isinstance(pilot.source, Sample))
         return self.seen[key]
 
-    def climb(self, at: Pilot, knobs: tuple[str, ...], most: int = 10_000) -> Pilot:
-        """The top that is reached from here, one knob at a time, with at most so many candidates."""
-        begun, improved = len(self.seen), True
+    def climb(self, at: Pilot, knobs: tuple[str, ...], most: float = math.inf) -> Pilot:
+        """The top that is reached from here, one knob at a time, while candidates take no more than so many rounds together. More rounds
+        have to gain 3 %."""
+        begun, improved = self.rounds, True
         while improved:
             improved = False
             for knob, direction in product(knobs, (1, -1)):
+                worth = WORTH_MORE_ROUNDS if (knob, direction) == ("horizon", 1) else 1.0
                 while (
-                    len(self.seen) < begun + most
+                    self.rounds < begun + most
                     and (there := self.neighbour(at, knob, direction)) is not None
-                    and self.judge(there) < self.judge(at)
+                    and self.judge(there) < worth * self.judge(at)
                 ):
                     at, improved = there, True
         return at
@@ -121,10 +125,15 @@ def excess(pilot: Pilot, seed: int, work: float, replicates: int, only_exact: bo
 def expect_quickly(pilot: Pilot) -> Expectation:
     """The expectation without moments where a pilot run has to tell anyway."""
     here = pilot.landscape()
-    binds = isinstance(pilot.source, Sample) and pilot.bound.clips and scaled_share(pilot, on_the_way(here)) > RARELY
-    if isinstance(pilot.source, Sample) and (binds or not pilot.objective.quadratic):
-        return Expectation(pilot, here, None, "pilot-run", ())
-    return expect(pilot, here)
+    return expect(pilot, here) if quickly_told(pilot) else Expectation(pilot, here, None, "pilot-run", ())
+
+
+def quickly_told(pilot: Pilot) -> bool:
+    """Whether moments may tell: without rows, or for a squared loss whose clip does not bind on the way."""
+    if not isinstance(pilot.source, Sample):
+        return True
+    binds = pilot.bound.clips and scaled_share(pilot, on_the_way(pilot.landscape())) > RARELY
+    return pilot.objective.quadratic and not binds
 
 
 def affordable(pilot: Pilot, work: float, most: int) -> int:
