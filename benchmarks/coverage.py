@@ -4,7 +4,7 @@ Real loans: their interest rates by least squares, or which are dear by logistic
 owners' tables anew, forecasts, trains, and looks whether the mean relative fitness of the owners' runs lies in the interval. Wanted: 84 to
 96 % of 200.
 
-    python benchmarks/coverage.py [--runs 200] [--kind linear-regression] [--start public] [--public 1000] [--share 0.2]
+    python benchmarks/coverage.py [--runs 200] [--first 0] [--kind linear-regression] [--start public] [--public 1000] [--share 0.2]
 
 Real data lie in PARLEY_DATA; without, the market is synthetic, and it says so.
 """
@@ -27,6 +27,7 @@ OWNERS, ROWS, ROUNDS = 30, 300, 12
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first run: pieces of a long measurement add up")
     parser.add_argument("--kind", choices=["linear-regression", "logistic-regression"], default="linear-regression")
     parser.add_argument("--start", choices=["zero", "public"], default="zero")
     parser.add_argument("--public", type=int, default=1000, help="rows of the public sample")
@@ -42,7 +43,7 @@ def main() -> None:
         inside, below, widths = 0, 0, []
         with progress_bar("runs") as report:
             for run in range(asked.runs):
-                low, high, truth = one(table, target, asked, run, Path(scratch) / "public.parquet")
+                low, high, truth = one(table, target, asked, asked.first + run, Path(scratch) / "public.parquet")
                 inside += low <= truth <= high
                 below += truth < low
                 widths.append(high / low)
