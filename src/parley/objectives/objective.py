@@ -141,7 +141,7 @@ class Objective(ABC):
 
     def split_gradient(self, parts: Iterable[Summable], theta: Floats, bound: RecordBound) -> Floats:
         """The sum of clipped record gradients [..., P], part c entering block c alone."""
-        raise NotImplementedError
+        raise GuaranteeError("batches of this model are not split, so nothing bounds a part of one")
 
     @abstractmethod
     def walk_gradient(self, design: Summable, theta: Floats, bound: RecordBound) -> Floats:

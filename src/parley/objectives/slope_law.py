@@ -48,15 +48,17 @@ class SlopeLaw:
         return max(0.0, 2 * min(1.0, q * math.sqrt((self.classes - 1) / self.classes)) - q * q)
 
     def row_cost(self, rate: float, penalty: float) -> float:
-        """The most that a row costs which was there, rounded up: the largest value of a concave function of q."""
+        """The most that a row costs which was there, rounded up: the largest value of a concave function of q. A search finds a smooth
+        top to the square of its precision; the corner of `trace` and the end are looked at on their own."""
         rank = self.classes - 1 if self.several else 1
         end = math.sqrt(2) if self.several else 1.0
+        corner = min(end, math.sqrt(self.classes / (self.classes - 1)))
 
         def inverse(q: float) -> float:
             return -(rate * q + rank * math.log1p(self.trace(q) * (1 + HAIR) / (rank * penalty)))
 
         found = minimize_scalar(inverse, bounds=(0.0, end), method="bounded", options={"xatol": 1e-12})
-        return -min(float(found.fun), inverse(end)) * (1 + HAIR)
+        return -min(float(found.fun), inverse(corner), inverse(end)) * (1 + HAIR)
 
     def rate(self, epsilon: float, people: int, penalty: float) -> float:
         """The largest rate for this penalty, rounded down; 0 if there is none."""
