@@ -1,0 +1,96 @@
+"""The demo's folder: tables and terms files that anybody can go on with."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from parley.demo.unions import BANK, Union, country, large_banks, public_sample
+
+EPSILON = 0.2
+HOSTS = ("coast-1", "lakes-1", "plains-1")  # three unions draw the one noise
+ONE, OWN, BANKS = "terms.toml", "own_noise.toml", "banks.toml"
+VALUE, PRIVACY = 1.0, 0.15  # in dollars a loan: of one unit of test cost (squared points), and of one unit of epsilon
+BANK_PRIVACY = 0.03  # the bank's price: the law asks it for the paperwork anyway
+
+MODEL = """\
+[model]
+kind = "linear-regression"
+target = "int_rate"             # at which rate was this loan given?
+features = ["loan_amnt", "term", "annual_inc", "dti", "fico", "revol_util", "delinq_2yrs", "open_acc", "emp_length",
+            "home_ownership", "purpose"]
+coding = "one-hot"              # each name of a category is a column of 0 and 1
+public = "public.csv"           # a small public sample: scales, bounds, categories, and what forecasts rest on
+whitening = "public"            # features are turned so that on the public sample they are uncorrelated
+intercept = true
+holdout = 0.2                   # of each table this share is kept for scoring
+"""
+
+PLANS = {  # how the budgets are spent: as `parley plan` chose it for each kind of noise
+    ONE: """\
+[learning]
+algorithm = "averaged-subgradient"
+horizon = 48
+step = 1.2
+
+[privacy]
+mechanism = "gaussian"
+delta = 1e-6
+clip = 15.34                    # no record's gradient counts for more than this
+noise = "shared"                # one noise for all, drawn by three hosts of whom none knows it
+""",
+    OWN: """\
+[learning]
+algorithm = "gradient-descent"
+horizon = 3
+step = 0.7761
+average = "tail"
+decay = 0.0
+
+[privacy]
+mechanism = "gaussian"
+delta = 1e-6
+clip = 4.29                     # no record's gradient counts for more than this
+""",
+}
+
+
+def write_unions(folder: Path, seed: int) -> list[Union]:
+    """The forty owners' tables, the public sample, and terms with one noise and with each owner's own."""
+    unions = country(seed)
+    public_sample(seed).to_csv(folder / "public.csv", index=False)
+    _write_tables(folder, unions, seed)
+    (folder / ONE).write_text(_terms("Forty credit unions, one noise for all", PLANS[ONE], unions, HOSTS), encoding="utf-8")
+    (folder / OWN).write_text(_terms("Forty credit unions, each with its own noise", PLANS[OWN], unions, ()), encoding="utf-8")
+    return unions
+
+
+def write_banks(folder: Path, seed: int) -> list[Union]:
+    """Three large banks' tables, and terms with one noise, which they host themselves; beside the unions' public sample."""
+    banks = large_banks(seed)
+    _write_tables(folder, banks, seed)
+    terms = _terms("Three large banks", PLANS[ONE], banks, [bank.name for bank in banks])
+    (folder / BANKS).write_text(terms, encoding="utf-8")
+    return banks
+
+
+def _write_tables(folder: Path, owners: Sequence[Union], seed: int) -> None:
+    for owner in owners:
+        owner.loans(seed).to_csv(folder / f"{owner.name}.csv", index=False)
+
+
+def _terms(title: str, plan: str, owners: Sequence[Union], hosts: Sequence[str]) -> str:
+    parts = [f'title = "{title}"\n', MODEL, plan]
+    parts += [f'[[hosts]]\nname = "{name}"\n' for name in hosts]
+    return "\n".join([*parts, *map(_owner, owners)])
+
+
+def _owner(owner: Union) -> str:
+    price = BANK_PRIVACY if owner.name == BANK else PRIVACY
+    return f"""\
+[[owners]]
+name = "{owner.name}"
+records = {owner.records}
+epsilon = {EPSILON}
+data = "{owner.name}.csv"
+value = {owner.records * VALUE:.1f}
+privacy_cost = {{ kind = "linear", weight = {owner.records * price:.1f} }}
+"""

@@ -1,0 +1,164 @@
+"""Owners that joined: what was forecast for each, and what came out, as tables and in words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from parley.forecasting import Forecast
+from parley.forecasting.joining import Interval
+from parley.outcome.model import JointModel
+from parley.outcome.verdict import Estimate
+
+SHOWN = 9  # owners in a table, from the smallest to the largest
+
+
+@dataclass(frozen=True)
+class Joining:
+    """One owner that joins: what its personal model was forecast to save, and what it saved. Mean squared errors, a row."""
+
+    name: str
+    records: int
+    price: float  # what joining must save to be worth what the owner says that it costs
+    foreseen: Interval
+    foreseen_alone: float
+    held_out: Estimate  # saved on its own held-out rows, as `parley score` says
+    alone: float  # the error of its own model on rows that are still to come,
+    gain: float  # and what the personal model saves there
+
+    @property
+    def foretold(self) -> bool:
+        """Whether joining was forecast to be worth its price."""
+        return self.foreseen.mean > self.price
+
+    @property
+    def pays(self) -> bool:
+        """Whether it is."""
+        return self.gain > self.price
+
+    @property
+    def right(self) -> bool:
+        """Whether forecast and outcome say the same."""
+        return self.foretold == self.pays
+
+
+@dataclass(frozen=True, eq=False)
+class Chapter:
+    """Owners that learned together by the terms of a forecast."""
+
+    expected: Forecast
+    model: JointModel
+    owners: tuple[Joining, ...]
+
+    @property
+    def paying(self) -> int:
+        """For how many owners joining is worth its price."""
+        return sum(owner.pays for owner in self.owners)
+
+    @property
+    def foretold(self) -> int:
+        """For how many that was forecast."""
+        return sum(owner.foretold for owner in self.owners)
+
+    @property
+    def right(self) -> int:
+        """For how many the forecast was right."""
+        return sum(owner.right for owner in self.owners)
+
+    @property
+    def constant(self) -> int:
+        """For how many owners the better of the two constant answers, all or none, would have been right."""
+        return max(self.paying, len(self.owners) - self.paying)
+
+    @property
+    def saved(self) -> float:
+        """The share of their errors alone that the owners save on average."""
+        return float(np.mean([owner.gain / owner.alone for owner in self.owners]))
+
+    @property
+    def foreseen(self) -> float:
+        """The same as forecast."""
+        return float(np.mean([owner.foreseen.mean / owner.foreseen_alone for owner in self.owners]))
+
+
+def some(owners: Sequence[Joining]) -> list[Joining]:
+    """A few owners from the smallest to the largest."""
+    by_size = sorted(owners, key=lambda owner: owner.records)
+    places = np.unique(np.linspace(0, len(by_size) - 1, SHOWN).round().astype(int))
+    return [by_size[place] for place in places]
+
+
+def forecast_rows(expected: Forecast, prices: Sequence[float]) -> list[list[str]]:
+    """What joining is forecast to save a few owners, in shares of their errors alone."""
+    rows = [["owner", "rows", "saves", "from ... to", "worth its price?"]]
+    by_size = sorted(zip(expected.owners, expected.terms.owners, prices, strict=True), key=lambda each: each[1].records)
+    for place in np.unique(np.linspace(0, len(by_size) - 1, SHOWN).round().astype(int)):
+        said, part, price = by_size[place]
+        low, high = (share(end / said.alone) for end in (said.gain.low, said.gain.high))
+        answer = "yes" if said.gain.mean > price else "no"
+        rows.append([part.name, f"{part.records:,}", share(said.gain.mean / said.alone), f"{low} to {high}", answer])
+    return rows
+
+
+def outcome_rows(one: Chapter, own: Chapter) -> list[list[str]]:
+    """What joining saved the same owners, with one noise and with each owner's own."""
+    rows = [["owner", "rows", "forecast", "one noise", "on held-out rows, 90 %", "own noise", "forecast right?"]]
+    others = {owner.name: owner for owner in own.owners}
+    for owner in some(one.owners):
+        ends = " to ".join(share(end / owner.alone) for end in (owner.held_out.low, owner.held_out.high))
+        saved = [share(owner.foreseen.mean / owner.foreseen_alone), share(owner.gain / owner.alone), ends]
+        beside = others[owner.name]
+        rows.append([owner.name, f"{owner.records:,}", *saved, share(beside.gain / beside.alone), "yes" if owner.right else "no"])
+    return rows
+
+
+def foretelling(expected: Forecast, prices: Sequence[float]) -> str:
+    """For how many owners joining is forecast to be worth its price, and for whom it is not."""
+    worth = [said.gain.mean > price for said, price in zip(expected.owners, prices, strict=True)]
+    largest = max(expected.terms.owners, key=lambda part: part.records)
+    verdict = {part.name: yes for part, yes in zip(expected.terms.owners, worth, strict=True)}[largest.name]
+    bank = f"For {largest.name}, with {largest.records:,} rows, it is{'' if verdict else ' not'}."
+    return f"Forecast: joining is worth its price for {sum(worth)} of {len(worth)} owners. {bank}"
+
+
+def verdict(chapter: Chapter, noise: str) -> str:
+    """What came out with one kind of noise, and whether the forecast was right."""
+    count = len(chapter.owners)
+    return (
+        f"With {noise} joining pays for {chapter.paying} of {count} (forecast: {chapter.foretold}), saving {share(chapter.saved)} of the error "
+        f"on average (forecast: {share(chapter.foreseen)}). The forecast was right for {chapter.right} of {count}; the same answer for all "
+        f"would have been right for {chapter.constant} at best."
+    )
+
+
+def on_held_out(chapter: Chapter) -> str:
+    """What the owners themselves can see: their own held-out rows."""
+    better = sum(owner.held_out.mean > 0 for owner in chapter.owners)
+    surely, worse = (sum(owner.held_out.low > 0 for owner in chapter.owners), sum(owner.held_out.high < 0 for owner in chapter.owners))
+    return (
+        f"On their own held-out rows the personal models are better for {better} of {len(chapter.owners)} ({surely} beyond chance, {worse} "
+        "worse beyond chance)."
+    )
+
+
+def unhappy(chapter: Chapter) -> str:
+    """What large owners get."""
+    best = max(chapter.owners, key=lambda owner: owner.gain / owner.alone)
+    names = f"{len(chapter.owners)} owners with {best.records:,} rows each"
+    if chapter.foretold or chapter.paying:
+        return f"{names}: joining was forecast to pay for {chapter.foretold} and pays for {chapter.paying}."
+    expected = max(owner.foreseen.mean / owner.foreseen_alone for owner in chapter.owners)
+    return (
+        f"{names}: do not bother. Each knows its customers well enough; joining would save {share(expected)} of the error at most by the "
+        f"forecast, and saved {share(best.gain / best.alone)} at most."
+    )
+
+
+def share(value: float) -> str:
+    """A share of an error, in percent with few digits.
+
+    >>> share(0.1234), share(0.00123), share(-0.00002)
+    ('12.3 %', '0.12 %', '0.00 %')
+    """
+    digits = 1 if abs(value) >= 0.01 else 2
+    return f"{round(100 * value, digits) + 0.0:.{digits}f} %"

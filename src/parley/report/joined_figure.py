@@ -1,0 +1,84 @@
+"""A picture of owners that joined: what each saved, by its size, beside what was forecast."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
+
+from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate
+from parley.report.joined import Chapter, Joining
+
+SIZES = (200, 500, 1000, 2000, 20_000)
+
+
+def joined(chapters: Sequence[tuple[str, Chapter]], title: str, large: tuple[str, Chapter] | None = None) -> Figure:
+    """A panel for each way of learning together, side by side on one scale; behind them, narrow, owners that are all `large`."""
+    widths = [4.0] * len(chapters) + ([1.5] if large else [])
+    figure = Figure(figsize=(2.5 + 1.1 * sum(widths), 4.9), layout="constrained", facecolor="white")
+    panels = figure.subplots(1, len(widths), sharey=True, width_ratios=widths, squeeze=False)[0]
+    for axes, (name, chapter) in zip(panels, chapters, strict=False):
+        _panel(decorate(axes), chapter, name, f"{chapter.paying} of {len(chapter.owners)} gain; {chapter.right} forecasts right")
+        _sizes(axes)
+    if large:
+        _panel(decorate(panels[-1]), large[1], large[0], "do not bother" if not large[1].paying else f"{large[1].paying} gain")
+        _names(panels[-1], large[1].owners)
+    top = max(owner.gain / owner.alone for _, chapter in chapters for owner in chapter.owners)
+    bottom = min(owner.gain / owner.alone for _, chapter in chapters for owner in chapter.owners)
+    panels[0].set_ylim(min(-0.02, 1.15 * bottom), 1.12 * top)
+    panels[0].yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    panels[0].set_ylabel("error that joining saves, of the error alone")
+    figure.suptitle(title, x=0.01, ha="left", color=INK, fontweight="bold", fontsize=13)
+    figure.legend(handles=_legend(), loc="outside lower left", ncols=5, frameon=False, labelcolor=INK, fontsize=9, handletextpad=0.4)
+    return figure
+
+
+def _panel(axes: Axes, chapter: Chapter, name: str, outcome: str) -> None:
+    """Dots: what owners saved. Band and dashed line: what was forecast."""
+    owners = sorted(chapter.owners, key=lambda owner: owner.records)
+    x = [owner.records for owner in owners] if len({o.records for o in owners}) == len(owners) else np.arange(len(owners))
+    low, mean, high = (
+        [getattr(owner.foreseen, end) / owner.foreseen_alone for owner in owners] for end in ("low", "mean", "high")
+    )
+    axes.axhline(0, color=LIMIT, linewidth=1.0)
+    axes.fill_between(x, low, high, color=TOGETHER, alpha=0.14, linewidth=0)
+    axes.plot(x, mean, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
+    for place, owner in zip(x, owners, strict=True):
+        style = {"color": TOGETHER} if owner.pays else {"facecolor": "white", "edgecolor": MUTED, "linewidth": 1.2}
+        axes.scatter(place, owner.gain / owner.alone, s=42, zorder=4, **style)
+        if not owner.right:
+            axes.scatter(place, owner.gain / owner.alone, s=120, zorder=3, facecolor="none", edgecolor=ALONE, linewidth=1.6)
+    axes.set_title(name, loc="left", color=INK, fontsize=11, fontweight="bold", pad=22)
+    axes.text(0.0, 1.02, outcome, transform=axes.transAxes, color=MUTED, fontsize=9.5, va="bottom")
+
+
+def _sizes(axes: Axes) -> None:
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(FixedLocator(SIZES))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.set_xlabel("owner's rows")
+
+
+def _names(axes: Axes, owners: Sequence[Joining]) -> None:
+    axes.set_xticks(range(len(owners)), [owner.name for owner in owners], rotation=35, ha="right")
+    axes.set_xlim(-0.6, len(owners) - 0.4)
+    axes.set_xlabel(f"{owners[0].records:,} rows each")
+
+
+def _legend() -> list[Line2D | Patch]:
+    """What the marks mean."""
+
+    def dot(label: str, face: str, edge: str, size: float = 6.5) -> Line2D:
+        return Line2D([], [], marker="o", linestyle="", markersize=size, markerfacecolor=face, markeredgecolor=edge, label=label)
+
+    return [
+        dot("saves more than it costs", TOGETHER, TOGETHER),
+        dot("does not", "white", MUTED),
+        dot("forecast wrong", "none", ALONE, 11),
+        Line2D([], [], color=INK, linewidth=1.2, linestyle=(0, (4, 3)), label="forecast"),
+        Patch(color=TOGETHER, alpha=0.14, label="if owners differ much or not at all"),
+    ]
