@@ -11,7 +11,7 @@ from parley.outcome import Result
 from parley.outcome.guarantee import SIMULATION, guarantee
 from parley.outcome.verdict import Verdict
 from parley.report import figures
-from parley.report.forecast import baseline_line
+from parley.report.forecast import baseline_line, for_whom
 from parley.report.page import Section, page
 from parley.report.training import owner_rows
 from parley.validate import Floats
@@ -46,13 +46,10 @@ def comparison_rows(market: Market) -> list[list[str]]:
 def opening(expected: Forecast) -> str:
     """What the forecast says, in words, from the public sample alone."""
     fitness = expected.relative_fitness
-    winners = [owner.name for owner in expected.owners if owner.gain > 0]
-    gain = f"{', '.join(winners)} would gain a little from joining" if winners else "none of them would gain from joining"
     return (
         f"From the public sample: the joint model's training cost should end {fitness.mean:.2%} above the best possible one (90%: "
         f"{fitness.low:.2%} to {fitness.high:.2%}), with R² {number(expected.metrics['r2'])} on the market. "
-        f"{baseline_line(expected.worth)} If the banks' customers were alike, {gain}. They are not alike; what that is worth "
-        "only the trained model shows."
+        f"{baseline_line(expected.worth)} {for_whom(expected)}"
     )
 
 
