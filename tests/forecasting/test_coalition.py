@@ -10,6 +10,7 @@ from parley.aggregation import EachOwnerNoise
 from parley.errors import SettingError
 from parley.forecasting import best_coalition
 from parley.forecasting.coalition import CoalitionCost
+from parley.forecasting.joining import least_epsilon
 
 
 def error(n, epsilon, chosen):
@@ -127,25 +128,19 @@ def test_what_each_owner_adds_is_the_difference_it_makes():
         np.testing.assert_allclose(COST.leave_one_out(noise), expected, rtol=1e-9)
 
 
-def test_break_even_is_where_the_gain_changes_sign():
-    records = np.array([1000.0, 50_000.0])
-
+def test_the_least_epsilon_is_where_the_variance_becomes_bearable():
     asked = []
 
-    def first(epsilon):
+    def variance(epsilon):
         asked.append(epsilon)
-        return EachOwnerNoise(records, np.array([1e3 / epsilon**2, 1e-7]))
+        return 1e-3 / epsilon**2 + 1e-7
 
-    epsilon = UNBIASED.break_even(0, first)
+    epsilon = least_epsilon(2e-5, variance)
     assert len(asked) <= 20  # each may be a calibration: halving a range of 1e12 down to 1e-6 takes 27
-
-    def gain(e):
-        return 5.0 / 1000 - by_hand(UNBIASED, first(e), (0, 1))
-
-    assert gain(epsilon * 1.001) > 0 > gain(epsilon * 0.999)
-    # The large owner gains nothing from the small one's noise.
-    assert UNBIASED.break_even(1, lambda e: EachOwnerNoise(records, np.array([1.0, 1e3 / e**2]))) is None
-    assert UNBIASED.break_even(0, lambda e: EachOwnerNoise(records, np.array([0.0, 1e-7]))) == 0.0
+    assert variance(epsilon) <= 2e-5 < variance(epsilon * (1 - 2e-6))
+    assert least_epsilon(9e-8, variance) is None  # the others' noise alone is more
+    assert least_epsilon(0.0, variance) is None
+    assert least_epsilon(1.0, lambda e: 0.5) == 0.0
 
 
 def test_the_best_coalition_counts_estimation_too():

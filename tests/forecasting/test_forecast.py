@@ -114,7 +114,9 @@ def test_the_object_that_programs_rely_on(tmp_path):
     assert {"excess_cost", "method", "published_bounds", "owners", "best_coalition"} <= set(content)
     owner = content["owners"][0]
     assert {"name", "alone", "together", "gain", "break_even_epsilon", "marginal_value"} <= set(owner)
-    assert owner["gain"] == pytest.approx(owner["alone"] - owner["together"])
+    assert owner["gain"]["mean"] == pytest.approx(owner["alone"] - owner["personal"])
+    assert owner["gain"]["low"] <= owner["gain"]["mean"] <= owner["gain"]["high"]
+    assert content["differences"] == {"mean": 0.5, "low": 0.0, "high": 2.0, "origin": "assumed"}
     assert content["best_coalition"] == ["a", "b"]
 
 

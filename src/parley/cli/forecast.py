@@ -10,6 +10,7 @@ from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.forecasting import Forecast, Proposal, ReleasedMoments, Source, Stated, compare_noise, forecast
 from parley.forecasting import plan as make_plan
+from parley.forecasting.differences import ASSUMED, Differences
 from parley.forecasting.inside import inside_view
 from parley.owner import Owner
 from parley.report import figures
@@ -56,6 +57,14 @@ def forecast_command(
         ),
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="With --inside: whose table it is.")] = None,
+    differences: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MULTIPLE",
+            help="How much owners differ: the variance between their best parameters, in units of the variance of an own estimate of the "
+            "owner of median size. 0: one law for all. Left out: not known, from 0 to 2.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the pilot's resampling and runs.")] = 0,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -79,8 +88,9 @@ def forecast_command(
     if inside is not None and owner is not None:
         _show_inside(terms, Owner(owner, str(inside)), known, seed, as_json)
         return
+    apart = ASSUMED if differences is None else Differences.stated(differences)
     with progress_bar("reading the pilot") as progress:
-        result = forecast(terms, known, seed, progress=progress, doing=progress.says)
+        result = forecast(terms, known, seed, differences=apart, progress=progress, doing=progress.says)
         progress.says("comparing kinds of noise")
         noise = compare_noise(result, known, seed).to_json()
     proposal = None
@@ -138,6 +148,8 @@ def show(result: Forecast, file: str = "TERMS") -> None:
         console.print(sentence, style="bold yellow", markup=False)
     console.print()
     console.print(terminal_table(said.owner_rows(result), said.OWNERS))
+    console.print(f"\n{said.for_whom(result, file)}", style="bold", markup=False, soft_wrap=True)
+    console.print(said.assumption(result), style="dim", soft_wrap=True)
     without = said.better_without(result)
     if without is not None:
         console.print(f"\n{without}")

@@ -8,12 +8,10 @@ before believing it.
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from parley.aggregation import CoalitionNoise, EachOwnerNoise, Members
 from parley.errors import SettingError
@@ -21,7 +19,6 @@ from parley.validate import Floats, finite
 
 EXACT_UP_TO = 12
 PERMUTATIONS = 2000
-BREAK_EVEN = 1e-6  # relative: an epsilon from which joining pays is not more than this above the least
 
 
 @dataclass(frozen=True)
@@ -90,30 +87,6 @@ class CoalitionCost:
             weight = 1 / (count * np.array([math.comb(count - 1, s) for s in size[without]]))
             values[owner] = weight @ (saved[without + place[owner]] - saved[without])
         return values
-
-    def break_even(self, owner: int, noise_at: Callable[[float], CoalitionNoise]) -> float | None:
-        """The own epsilon from which joining everyone beats staying alone; None if none does, 0 if all do.
-
-        `noise_at` gives the owners' noise where this owner has that epsilon and the others have their own.
-        """
-
-        def gain(epsilon: float) -> float:
-            noise = noise_at(epsilon)
-            together = self.together(noise, np.ones(len(noise.records), dtype=bool))
-            return float(self.alone(noise.records)[owner] - together)
-
-        def squeezed(log_epsilon: float) -> float:
-            """Of the gain's sign, and nearly straight where noise is loud: few steps find its zero, and each may calibrate noise."""
-            value = gain(math.exp(log_epsilon))
-            return math.copysign(min(math.log1p(abs(value) / unit), 1e3), value)
-
-        low, high = math.log(1e-6), math.log(1e6)
-        unit = self.estimation / float(noise_at(1e6).records[owner]) or 1.0
-        if not squeezed(high) > 0:
-            return None
-        if squeezed(low) > 0:
-            return 0.0
-        return math.exp(brentq(squeezed, low, high, xtol=BREAK_EVEN / 2) + BREAK_EVEN / 2)
 
 
 def prefix(order: NDArray[np.int64], count: int) -> Members:

@@ -16,7 +16,9 @@ from parley.errors import DataError, SettingError, TermsError
 from parley.forecasting.assumed import AssumedSample
 from parley.forecasting.coalition import CoalitionCost
 from parley.forecasting.coding import CodingCost, coding_cost
+from parley.forecasting.differences import ASSUMED, Differences
 from parley.forecasting.expectation import REPLICATES, Expectation, Method, expect
+from parley.forecasting.joining import Interval, Joining, Verdict, intervals, joining, least_epsilon, verdict
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.published import PublishedBounds, published_bounds
 from parley.forecasting.sources import Sample, Source
@@ -32,28 +34,24 @@ SCORED = 24  # models for the task's metrics
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A mean with an interval for what the pilot leaves open: 90 % for a sample or a release, every case for stated assumptions."""
-
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class OwnerForecast:
-    """What joining means for one owner: expected test costs, in the target's own units."""
+    """What joining means for one owner: expected test costs for its own customers, in the target's own units."""
 
     name: str
-    alone: float
-    together: float
-    gain: float
+    alone: float  # a ridge of its own rows
+    together: float  # the joint model as it is
+    personal: float  # the joint model, combined with its own rows
+    gain: Interval  # alone less personal: from where owners differ most to where they differ least
+    verdict: Verdict
     break_even_epsilon: (
         float | None
     )  # own, or common where there is one noise; the score's part included; None: none pays; 0: all do
     marginal_value: float  # what the coalition loses without this owner
     shapley_value: float
     shapley_error: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "gain": vars(self.gain)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +65,12 @@ class Forecast:
     excess_cost: Interval
     by_method: dict[str, float]  # mean relative fitness by every method that applies
     path: Floats  # expected relative fitness after each round [T]
+    models: Floats  # as they may come out [., P]
     run_quartiles: tuple[float, float, float] | None  # of a single run's relative fitness, where the moments are exact
     metrics: Metrics  # the task's own, expected of the joint model; empty without a sample
     published_bounds: PublishedBounds
     owners: tuple[OwnerForecast, ...]
+    joining: Joining  # what the owners' gains follow from
     best_coalition: tuple[str, ...]
     worth: Worth  # beside what nobody has to be asked for
     plan_gain: (
@@ -92,7 +92,8 @@ class Forecast:
             "run_quartiles": self.run_quartiles,
             "metrics": self.metrics,
             "published_bounds": vars(self.published_bounds),
-            "owners": [vars(owner) for owner in self.owners],
+            "owners": [owner.to_json() for owner in self.owners],
+            "differences": self.joining.differences.to_json(),
             "best_coalition": list(self.best_coalition),
             "baselines": self.worth.to_json(),
             "expected_cost": self.worth.together,
@@ -109,6 +110,7 @@ def forecast(
     pilot: Table | Source | None = None,
     seed: int = 0,
     resamples: int | None = None,
+    differences: Differences = ASSUMED,
     progress: Progress = lambda done, total: None,
     doing: Callable[[str], None] = lambda what: None,
 ) -> Forecast:
@@ -116,8 +118,8 @@ def forecast(
 
     `pilot` is a public table, released moments or stated assumptions; left out: the terms' own public sample. For a squared loss
     whose clip and box do not bind, the moments are exact given what the pilot shows. Otherwise the algorithm itself is run on the
-    pilot with the noise of the real owners. "Together or alone" assumes that the owners' data follow one law; where they differ,
-    joining may be worth more, or less, than it says. `doing` is told what is worked at, `progress` how far that is.
+    pilot with the noise of the real owners. What joining adds for each owner hangs on how much owners differ: `differences`.
+    `doing` is told what is worked at, `progress` how far that is.
     """
     whole(seed, "seed", least=0)
     doing("calibrating noise, running the pilot")
@@ -135,7 +137,8 @@ def forecast(
     scale = expected.unit * known.setup.preparation.target_scale**2
     doing("weighing coalitions, looking for break-even budgets")
     cost, noise = coalition_cost(expected, mean)
-    owners = _owners(expected, cost, noise, progress)
+    gains = joining(expected, cost, known.combined_variance(), models, differences)
+    owners = _owners(expected, cost, noise, gains, interval, progress)
     return Forecast(
         terms=terms,
         method=method,
@@ -144,10 +147,12 @@ def forecast(
         excess_cost=Interval(interval.mean * scale, interval.low * scale, interval.high * scale),
         by_method={str(name): value for name, value in fits.items()},
         path=path,
+        models=models,
         run_quartiles=_run_quartiles(expected, seed) if method == "exact-moments" else None,
         metrics=_metrics(known, models[:SCORED]),
         published_bounds=published_bounds(known, here, mean * expected.unit),
         owners=owners,
+        joining=gains,
         best_coalition=tuple(terms.owners[place].name for place in np.flatnonzero(cost.best_coalition(noise))),
         worth=worth_of(expected, mean),
         plan_gain=better_plan(expected, mean, seed),
@@ -226,24 +231,32 @@ def coalition_cost(expected: Expectation, fitness: float) -> tuple[CoalitionCost
     return CoalitionCost(here.estimation, bias, price, here.start_cost - here.least_cost), noise
 
 
-def _owners(expected: Expectation, cost: CoalitionCost, noise: CoalitionNoise, progress: Progress) -> tuple[OwnerForecast, ...]:
+def _owners(
+    expected: Expectation,
+    cost: CoalitionCost,
+    noise: CoalitionNoise,
+    gains: Joining,
+    fitness: Interval,
+    progress: Progress,
+) -> tuple[OwnerForecast, ...]:
     pilot, base = expected.pilot, expected.here.test_cost
     unit = pilot.setup.preparation.target_scale**2
     marginal, (shapley, error) = cost.leave_one_out(noise), cost.shapley(noise)
-    together = base + float(cost.together(noise, np.ones(len(noise.records), dtype=bool)))
-    own = base + cost.alone(noise.records)
+    alone, together, personal = (unit * (base + each()) for each in (gains.alone, gains.together, gains.personal))
+    found = intervals(unit * gains.gains(*(end / fitness.mean if fitness.mean > 0 else 1.0 for end in (fitness.high, fitness.low))))
     result = []
     score = float(pilot.terms.score_epsilon)
     for place, part in enumerate(pilot.terms.owners):
         progress(place, len(pilot.terms.owners))
-        even = cost.break_even(place, partial(_noise_at, pilot, noise, place))
-        alone = float(own[place])
+        even = least_epsilon(float(gains.bearable[place]), partial(_variance_at, pilot, noise, place))
         result.append(
             OwnerForecast(
                 name=part.name,
-                alone=alone * unit,
-                together=together * unit,
-                gain=(alone - together) * unit,
+                alone=float(alone[place]),
+                together=float(together[place]),
+                personal=float(personal[place]),
+                gain=found[place],
+                verdict=verdict(found[place], unit * float(gains.least[place])),
                 break_even_epsilon=even if even is None or even == 0 else even + score,
                 marginal_value=float(marginal[place]) * unit,
                 shapley_value=float(shapley[place]) * unit,
@@ -251,6 +264,12 @@ def _owners(expected: Expectation, cost: CoalitionCost, noise: CoalitionNoise, p
             )
         )
     return tuple(result)
+
+
+def _variance_at(pilot: Pilot, noise: CoalitionNoise, place: int, epsilon: float) -> float:
+    """The combined answer's variance if the owner at this place chose to train with this epsilon; where there is one noise, all with it."""
+    there = _noise_at(pilot, noise, place, epsilon)
+    return float(there.variance(np.ones(len(there.records), dtype=bool)))
 
 
 def _noise_at(pilot: Pilot, noise: CoalitionNoise, place: int, epsilon: float) -> CoalitionNoise:

@@ -10,11 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from parley.aggregation import DistributedNoise, OneNoise
+from parley.aggregation import CoalitionNoise, DistributedNoise, OneNoise
 from parley.data.table import Table
 from parley.errors import DataError, SettingError, TermsError
+from parley.forecasting.coalition import CoalitionCost
 from parley.forecasting.expectation import Expectation, expect
 from parley.forecasting.forecast import Forecast, coalition_cost
+from parley.forecasting.joining import Joining, joining
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.sources import Source
 from parley.terms import Terms
@@ -32,7 +34,8 @@ class KindForecast:
 
     relative_fitness: float
     together: float
-    gains: Mapping[str, float]  # of every owner: test cost alone less together
+    gains: Mapping[str, float]  # of every owner: test cost alone less that of its personal model
+    counting: Mapping[str, bool]  # whether that is enough to count as a gain
     delta: float
     best_coalition: tuple[str, ...] | None  # whom to ask for the least test cost; None: not looked for
     epsilon: float | None  # that they would all promise, where that is one number
@@ -40,7 +43,7 @@ class KindForecast:
     @property
     def gaining(self) -> float:
         """The share of owners that gain by joining."""
-        return float(np.mean([gain > 0 for gain in self.gains.values()]))
+        return float(np.mean([*self.counting.values()]))
 
     def to_json(self) -> dict[str, Any]:
         """The object under its kind in `parley forecast --json`."""
@@ -94,13 +97,16 @@ def compare_noise(result: Forecast, pilot: Table | Source | None = None, seed: i
         try:
             there = known if own else _under(known, kind)
             expected = expect(there)
-            mean = result.relative_fitness.mean if own else expected.fitness(seed, None)
+            path, models = (result.path, result.models) if own else expected.outcome(seed)
+            mean = result.relative_fitness.mean if own else float(path[-1])
         except (TermsError, SettingError, DataError) as error:
             missing[kind] = str(error)
             continue
-        kinds[kind] = _forecast(expected, mean)
+        cost, noise = coalition_cost(expected, mean)
+        gains = joining(expected, cost, there.combined_variance(), models, result.joining.differences)
+        kinds[kind] = _forecast(expected, mean, cost, noise, gains)
         if isinstance(there.noise, OneNoise):
-            kinds["distributed"] = _distributed(expected, mean, DistributedNoise(there.noise, curious))
+            kinds["distributed"] = _distributed(expected, cost, gains, DistributedNoise(there.noise, curious))
     if "shared" in missing:
         missing["distributed"] = missing["shared"]
     return NoiseComparison(kinds, missing, curious)
@@ -121,28 +127,32 @@ def _under(known: Pilot, kind: Literal["each_owner", "shared"]) -> Pilot:
     return known.under(shared_terms(known.terms, last))
 
 
-def _forecast(expected: Expectation, mean: float) -> KindForecast:
-    cost, noise = coalition_cost(expected, mean)
+def _forecast(expected: Expectation, mean: float, cost: CoalitionCost, noise: CoalitionNoise, gains: Joining) -> KindForecast:
     best, parts = cost.best_coalition(noise), expected.pilot.terms.owners
     asked = [part for part, chosen in zip(parts, best, strict=True) if chosen]
     together = float(cost.together(noise, np.ones(len(parts), dtype=bool)))
     epsilon = min(part.epsilon for part in asked) if expected.pilot.terms.shared else None
-    return _kind(expected, mean, together, tuple(part.name for part in asked), epsilon)
+    return _kind(expected, mean, together, gains, tuple(part.name for part in asked), epsilon)
 
 
-def _distributed(expected: Expectation, mean: float, noise: DistributedNoise) -> KindForecast:
+def _distributed(expected: Expectation, cost: CoalitionCost, gains: Joining, noise: DistributedNoise) -> KindForecast:
     """By the price that the same way of training puts on noise, which is exact where the moments are."""
-    cost, one = coalition_cost(expected, mean)
     variance = float(expected.pilot.variances_of(noise).mean())
-    together = float(cost.at(one.records.sum(), variance))
+    together = float(cost.at(expected.pilot.rows.sum(), variance))
     fitness = float(cost.privacy_error(variance)) / expected.unit
-    return _kind(expected, fitness, together, None, float(expected.pilot.terms.common_epsilon))
+    return _kind(expected, fitness, together, gains.at(variance), None, float(expected.pilot.terms.common_epsilon))
 
 
 def _kind(
-    expected: Expectation, fitness: float, together: float, asked: tuple[str, ...] | None, epsilon: float | None
+    expected: Expectation,
+    fitness: float,
+    together: float,
+    gains: Joining,
+    asked: tuple[str, ...] | None,
+    epsilon: float | None,
 ) -> KindForecast:
     terms, base, unit = expected.pilot.terms, expected.here.test_cost, expected.pilot.setup.preparation.target_scale**2
-    alone = expected.here.estimation / expected.pilot.rows
-    gains = {part.name: float(own - together) * unit for part, own in zip(terms.owners, alone, strict=True)}
-    return KindForecast(fitness, (base + together) * unit, gains, terms.privacy.delta, asked, epsilon)
+    names, mean = [part.name for part in terms.owners], gains.gains()[0]
+    found = {name: float(gain) * unit for name, gain in zip(names, mean, strict=True)}
+    counting = dict(zip(names, (mean > gains.least).tolist(), strict=True))
+    return KindForecast(fitness, (base + together) * unit, found, counting, terms.privacy.delta, asked, epsilon)

@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from parley.forecasting import Forecast, Proposal, Worth
 from parley.forecasting.inside import LEVEL, InsideView
 from parley.numerals import number
@@ -11,8 +13,9 @@ METHODS = {
     "exact-moments": "exact moments of the algorithm on the pilot's landscape",
     "pilot-run": "the algorithm itself, run on the pilot with the owners' noise",
 }
-OWNERS = "Together or alone, if all owners' data follow one law"
-CAVEAT = "Owners that differ should judge the trained model on their own rows (parley score) before believing this."
+OWNERS = "Together or alone: expected test costs for each owner's own customers"
+CAVEAT = "Once trained, each owner judges the model on its own held-out rows: parley score MODEL TERMS --owner NAME."
+NAMED = 6  # owners in a sentence
 PLAN = "The same budgets, spent otherwise"
 
 
@@ -60,13 +63,44 @@ def verdict_lines(result: Forecast, file: str = "TERMS") -> list[str]:
 
 def owner_rows(result: Forecast) -> list[list[str]]:
     """What joining means for each owner."""
-    rows = [["owner", "test cost alone", "together", "gain", "worth it from ε", "worth to the others"]]
+    words = {"join": "join", "stay": "stay", "unknown": "cannot say yet"}
+    rows = [["owner", "alone", "together", "personal", "gain", "from ... to", "verdict", "worth it from ε", "worth to the others"]]
     for owner in result.owners:
         even = owner.break_even_epsilon
         needed = "never" if even is None else "always" if even == 0 else number(even)
-        costs = [number(v, 5) for v in (owner.alone, owner.together)]
-        rows.append([owner.name, *costs, number(owner.gain, 3), needed, number(owner.marginal_value, 3)])
+        costs = [number(v, 5) for v in (owner.alone, owner.together, owner.personal)]
+        gain = [number(owner.gain.mean, 3), f"{number(owner.gain.low, 3)} to {number(owner.gain.high, 3)}"]
+        rows.append([owner.name, *costs, *gain, words[owner.verdict], needed, number(owner.marginal_value, 3)])
     return rows
+
+
+def for_whom(result: Forecast, file: str = "TERMS") -> str:
+    """Who is better off joining, by how much, who is not, and for whom that cannot be said yet."""
+    by = {verdict: [owner for owner in result.owners if owner.verdict == verdict] for verdict in ("join", "stay", "unknown")}
+    better, count = by["join"], len(result.owners)
+    said = f"Better for {'none' if not better else len(better)} of {count} owners"
+    if better:
+        gain = sum(owner.gain.mean for owner in better) / len(better)
+        said += f", on average by {number(gain, 3)} of {number(sum(owner.alone for owner in better) / len(better), 3)}"
+    said += f"; not for: {_names([owner.name for owner in by['stay']])}." if by["stay"] else "."
+    if by["unknown"]:
+        said += (
+            f" Cannot say before training for {_names([owner.name for owner in by['unknown']])}; the inside view can: "
+            f"parley forecast {file} --inside TABLE --owner NAME."
+        )
+    return said
+
+
+def assumption(result: Forecast) -> str:
+    """What the gains rest on."""
+    law = result.joining
+    rests = "exact for a squared loss" if result.method == "exact-moments" else "by the cost's curvature around its optimum"
+    return f"{law.differences.words(float(np.median(law.owners.records)))}. Personal models: {rests}."
+
+
+def _names(names: list[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def better_without(result: Forecast) -> str | None:

@@ -16,7 +16,7 @@ def kind_rows(noise: Mapping[str, Any]) -> list[list[str]]:
     for kind, label in KINDS.items():
         found = noise[kind]
         if found is not None:
-            gaining = f"{round(found['share_that_gains'] * len(found['gains']))} of {len(found['gains'])}"
+            gaining = f"{_gaining(found)} of {len(found['gains'])}"
             costs = [number(found["relative_fitness"]), number(found["together"], 5)]
             rows.append([label, f"{found['delta']:g}", *costs, gaining])
     return rows
@@ -44,7 +44,7 @@ def decision(noise: Mapping[str, Any], hosted: bool) -> str:
 
 
 def _gaining(kind: Mapping[str, Any]) -> int:
-    return sum(gain > 0 for gain in kind["gains"].values())
+    return round(float(kind["share_that_gains"]) * len(kind["gains"]))
 
 
 def plan_beside(plan: Mapping[str, Any]) -> list[str]:
