@@ -1,5 +1,4 @@
 import json
-import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -196,18 +195,6 @@ def test_version_and_help_teach():
     assert CliRunner().invoke(app, ["--version"]).output.strip() == f"parley {parley.__version__}"
     assert "privacy" in CliRunner().invoke(app, ["--help"]).output
     assert "Example" in CliRunner().invoke(app, ["train", "--help"]).output
-
-
-def test_the_demo_writes_a_report_and_a_terms_file_that_trains(tmp_path):
-    run = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo"), "--replicates", "3"])
-    assert run.exit_code == 0, run.output
-    assert "report.html" in run.output.replace("\n", "")
-    page = (tmp_path / "demo" / "report.html").read_text()
-    assert page.count("<svg") == 3
-    assert "synthetic" in page
-    assert not re.findall(r'(?:src|href)="(?!#)', page)  # self-contained: nothing is fetched
-    terms = parley.load_terms(tmp_path / "demo" / "terms.toml")
-    assert len(terms.owners) == 3
 
 
 def test_a_forecast_needs_no_private_table(folder):

@@ -17,12 +17,12 @@ from pathlib import Path
 import parley
 from parley.accounting.equal_privacy import equal_privacy
 from parley.accounting.explanation import explanation, sentences
-from parley.demo import write_banks
+from parley.demo.story import learn
 from parley.doubts import public_digest
 from parley.games.negotiate import negotiate
 from parley.learning.owners import accepting_owners, open_owners
 from parley.outcome.guarantee import guarantee, kind_of_run
-from parley.report import forecast, market, negotiation, training, verdict
+from parley.report import forecast, joined_page, negotiation, training, verdict
 from parley.reproduce.privacy_curves import panel_curves
 from parley.serving import offer, opening
 from parley.terms import write_terms

@@ -47,7 +47,7 @@ PARTS = {
     "demo": Part(
         "demo",
         "demo",
-        "Three synthetic banks: forecast the joint model, train it, train each alone, see what privacy costs, get a report.",
+        "Forty credit unions ask whether to learn together: who gains, what moves the large one, what came of it, and a report.",
     ),
     "init": Part(
         "init",
@@ -153,8 +153,7 @@ app = typer.Typer(
     Organisations that hold private tables train one joint model. Owners never hand over data: they answer queries with
     differentially private noise, within a budget that their own ledger enforces.
 
-    Start with [bold]parley demo[/bold], which writes three tables and a terms file to play with, or with your own files: [bold]parley
-    init[/bold].""",
+    Start with [bold]parley demo[/bold], which writes tables and terms to play with, or with your own files: [bold]parley init[/bold].""",
 )
 
 

@@ -1,61 +1,116 @@
-"""`parley demo`: the main job on embedded data - three synthetic banks with different customers, one model of interest rates."""
+"""`parley demo`: the main job on embedded data - forty credit unions, one of them large, ask whether to learn together."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from parley.cli.demo_negotiation import show_negotiation
 from parley.cli.screen import console, errors_console, progress_bar, terminal_table
-from parley.demo import SEED, look_around, write_banks
-from parley.forecasting import forecast
-from parley.learning.owners import open_owners
-from parley.learning.train import train
-from parley.outcome.guarantee import SIMULATION, guarantee
-from parley.report.market import comparison_rows, forecast_rows, market_page, opening, verdict_rows
-from parley.report.training import owner_rows
-from parley.terms import load_terms
+from parley.demo.folder import BANKS, EPSILON, HOSTS, ONE, OWN, write_banks, write_unions
+from parley.demo.story import FUTURE, foresee, learn, price
+from parley.demo.unions import BANK, PUBLIC_ROWS, UNIONS
+from parley.forecasting import Forecast
+from parley.games.negotiate import negotiate
+from parley.numerals import number
+from parley.outcome.guarantee import SIMULATION
+from parley.report import figures, joined
+from parley.report.forecast import assumption
+from parley.report.joined_figure import ONE_NOISE, OWN_NOISE, joined_owners
+from parley.report.joined_page import joined_page
+
+SEED = 7
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where tables, terms and report go.")] = Path("parley-demo"),
-    replicates: Annotated[int, typer.Option(help="Runs of the simulation at each budget.")] = 40,
+    folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where tables, terms, models and report go.")] = Path(
+        "parley-demo"
+    ),
+    seed: Annotated[int, typer.Option(help="Of the tables and of the training's noise.")] = SEED,
+    count: Annotated[
+        int, typer.Option("--unions", min=4, help="How many credit unions beside the large bank; fewer is faster.")
+    ] = UNIONS,
 ) -> None:
-    """Three synthetic banks: forecast the joint model, train it, train each alone, see what privacy costs, get a report.
+    """Forty credit unions ask whether to learn together: who gains, what moves the large one, what came of it, and a report.
 
-    Writes DIR/report.html, and DIR/terms.toml with its tables to play with:  parley train parley-demo/terms.toml
+    Everything is done by commands that are printed, on files in DIR, so you can go on from any of them. Writes DIR/report.html too.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    write_banks(folder)
-    terms = load_terms(folder / "terms.toml")
-    owners = open_owners(terms)
-    console.print("[bold]Three synthetic banks want one model of interest rates for the whole market.[/bold]")
-    console.print("Their customers differ, so each bank's own model misjudges the others' customers.")
-    console.print(SIMULATION, style="italic")
-    console.print()
-    with progress_bar("forecasting") as progress:
-        expected = forecast(terms, seed=SEED, progress=progress)
-    console.print("[bold]Before any data moves[/bold]")
-    console.print(opening(expected))
-    console.print()
-    with progress_bar("training together") as progress:
-        result = train(terms, owners, replicates=replicates, seed=SEED, progress=progress)
-    with progress_bar("what privacy costs") as progress:
-        market = look_around(terms, owners, expected, result, progress)
-    for rows, title in (
-        (owner_rows(result), terms.title),
-        (comparison_rows(market), "On held-out customers of all three banks"),
-        (verdict_rows(market), "On each bank's own held-out customers (R²)"),
-        (forecast_rows(market), "Forecast and outcome"),
-    ):
-        console.print(terminal_table(rows, title))
-        console.print()
-    console.print(guarantee(result), style="dim")
-    report = folder / "report.html"
-    report.write_text(market_page(market), encoding="utf-8")
-    console.print(f"\nThe report: [bold]{report}[/bold]", soft_wrap=True)
-    console.print()
-    show_negotiation(terms)
-    errors_console.print(
-        f"Next: parley forecast {folder / 'terms.toml'}; with files of your own: parley init", style="dim", soft_wrap=True
+    with progress_bar("writing tables"):
+        unions, banks = write_unions(folder, seed, count), write_banks(folder, seed)
+    *small, large_one = sorted(union.records for union in unions)
+    console.print(
+        f"[bold]{count} credit unions and a large bank ask: should we learn together what rate a loan should have?[/bold]"
     )
+    console.print(
+        f"Unions have {small[0]} to {small[-1]:,} loans, the bank {large_one:,}. Regions differ, in who borrows and in what rates depend "
+        f"on. Everybody's ε is {EPSILON:g}. {', '.join(HOSTS[:-1])} and {HOSTS[-1]} draw one noise for all, which none of them knows.",
+        soft_wrap=True,
+    )
+    console.print(SIMULATION, style="italic")
+
+    _heading("1. Who would gain? Before any data moves", f"parley forecast {folder / ONE}")
+    expected = _foresee(folder / ONE)
+    prices = [price(part) for part in expected.terms.owners]
+    console.print(terminal_table(joined.forecast_rows(expected, prices)))
+    console.print(f"\n{joined.foretelling(expected, prices)}", style="bold", soft_wrap=True)
+    console.print(f"From {PUBLIC_ROWS} public loans and the numbers of rows. {assumption(expected)}", style="dim", soft_wrap=True)
+
+    target = float(number(expected.relative_fitness.mean, 1))
+    _heading(
+        "2. What moves the large one?", f"parley negotiate {folder / ONE}", f"parley negotiate {folder / ONE} --target {target:g}"
+    )
+    with progress_bar("negotiating") as progress:
+        free = negotiate(expected.terms)
+        progress(1, 2)
+        paid = negotiate(expected.terms, target=target)
+    for sentence in joined.bargain(free, paid, BANK):
+        console.print(sentence, soft_wrap=True)
+
+    model, other = folder / "model.json", folder / "own_noise.json"
+    _heading(
+        "3. They train. Was the forecast right?",
+        f"parley train {folder / ONE} --seed {seed} --save {model}",
+        f"parley train {folder / OWN} --seed {seed} --save {other}",
+        f"parley score {model} {folder / ONE} --all",
+        f"parley refine {model} {folder / ONE} --owner {HOSTS[0]} --save {folder / HOSTS[0]}.json",
+    )
+    with progress_bar("training, refining, judging") as progress:
+        one, own = learn([expected, _foresee(folder / OWN)], unions, seed, progress=progress)
+    one.model.save(model)
+    own.model.save(other)
+    console.print(terminal_table(joined.outcome_rows(one, own), "Error that joining saves, of the error alone"))
+    console.print(f"\n{joined.verdict(one, 'one noise')}", style="bold", soft_wrap=True)
+    console.print(joined.verdict(own, "each owner's own noise"), soft_wrap=True)
+    console.print(joined.on_held_out(one), soft_wrap=True)
+    console.print(
+        f"Errors: of an owner's personal model and of its ridge regression alone, on {FUTURE:,} loans of its own law that nobody has seen. "
+        "Only a demo can look at those; held out, 90 %: what the owner's own held-out rows tell.",
+        style="dim",
+        soft_wrap=True,
+    )
+
+    _heading("4. And three large banks?", f"parley forecast {folder / BANKS}")
+    (large,) = learn([_foresee(folder / BANKS)], banks, seed)
+    console.print(joined.unhappy(large), style="bold", soft_wrap=True)
+
+    picture, report = folder / "unions.png", folder / "report.html"
+    figure = joined_owners(
+        [(ONE_NOISE, one), (OWN_NOISE, own)], f"{len(unions)} credit unions: who gains by learning together", large
+    )
+    figures.save(figure, picture)
+    report.write_text(joined_page(one, own, large, joined.bargain(free, paid, BANK), figure), encoding="utf-8")
+    console.print(f"\nThe picture: [bold]{picture}[/bold]  The report: [bold]{report}[/bold]", soft_wrap=True)
+    inside = f"parley forecast {folder / ONE} --inside {folder / HOSTS[0]}.csv --owner {HOSTS[0]}"
+    errors_console.print(f"Next: an owner's own view, {inside}; with files of your own: parley init", style="dim", soft_wrap=True)
+
+
+def _heading(title: str, *commands: str) -> None:
+    console.print(f"\n[bold]{title}[/bold]")
+    for command in commands:
+        console.print(f"$ {command}", style="dim", soft_wrap=True)
+    console.print()
+
+
+def _foresee(file: Path) -> Forecast:
+    with progress_bar("forecasting") as progress:
+        return foresee(file, progress)

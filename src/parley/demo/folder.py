@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from parley.demo.unions import BANK, Union, country, large_banks, public_sample
+from parley.demo.unions import BANK, UNIONS, Union, country, large_banks, public_sample
 
 EPSILON = 0.2
 HOSTS = ("coast-1", "lakes-1", "plains-1")  # three unions draw the one noise
@@ -24,11 +24,11 @@ intercept = true
 holdout = 0.2                   # of each table this share is kept for scoring
 """
 
-PLANS = {  # how the budgets are spent: as `parley plan` chose it for each kind of noise
+PLANS = {  # how the budgets are spent, as `parley plan` proposed for each kind of noise, with a third of the rounds where that is as good
     ONE: """\
 [learning]
 algorithm = "averaged-subgradient"
-horizon = 48
+horizon = 16
 step = 1.2
 
 [privacy]
@@ -53,13 +53,13 @@ clip = 4.29                     # no record's gradient counts for more than this
 }
 
 
-def write_unions(folder: Path, seed: int) -> list[Union]:
-    """The forty owners' tables, the public sample, and terms with one noise and with each owner's own."""
-    unions = country(seed)
+def write_unions(folder: Path, seed: int, count: int = UNIONS) -> list[Union]:
+    """The tables of so many unions and a large bank, the public sample, and terms with one noise and with each owner's own."""
+    unions = country(seed, count)
     public_sample(seed).to_csv(folder / "public.csv", index=False)
     _write_tables(folder, unions, seed)
-    (folder / ONE).write_text(_terms("Forty credit unions, one noise for all", PLANS[ONE], unions, HOSTS), encoding="utf-8")
-    (folder / OWN).write_text(_terms("Forty credit unions, each with its own noise", PLANS[OWN], unions, ()), encoding="utf-8")
+    (folder / ONE).write_text(_terms("Credit unions, one noise for all", PLANS[ONE], unions, HOSTS), encoding="utf-8")
+    (folder / OWN).write_text(_terms("Credit unions, each with its own noise", PLANS[OWN], unions, ()), encoding="utf-8")
     return unions
 
 
@@ -92,5 +92,5 @@ records = {owner.records}
 epsilon = {EPSILON}
 data = "{owner.name}.csv"
 value = {owner.records * VALUE:.1f}
-privacy_cost = {{ kind = "linear", weight = {owner.records * price:.1f} }}
+privacy_cost = {{ kind = "linear", weight = {owner.records * price:.2f} }}
 """

@@ -66,12 +66,12 @@ class Union:
         return int.from_bytes(self.name.encode(), "big") % 2**61
 
 
-def country(seed: int) -> list[Union]:
-    """Thirty-nine unions in six regions, sizes even on a logarithm, and a bank that is everywhere, so that it differs little."""
+def country(seed: int, count: int = UNIONS) -> list[Union]:
+    """So many unions in six regions, sizes even on a logarithm, and a bank that is everywhere, so that it differs little."""
     rng = np.random.default_rng((seed, 1))
     columns = len(_market()[0])
     regions = {name: _law(rng, columns, REGION_SHIFT, REGION_LEVEL, LEANING) for name in REGIONS}
-    sizes = np.exp(rng.permuted(np.linspace(np.log(FEWEST), np.log(MOST), UNIONS))).round().astype(int)
+    sizes = np.exp(rng.permuted(np.linspace(np.log(FEWEST), np.log(MOST), count))).round().astype(int)
     unions = []
     for place, size in enumerate(sizes):
         region, number = REGIONS[place % len(REGIONS)], place // len(REGIONS) + 1
@@ -79,9 +79,7 @@ def country(seed: int) -> list[Union]:
         law = Law(common.leaning, common.shift + own.shift, common.level + own.level)
         unions.append(Union(f"{region}-{number}", int(size), law))
     everywhere = list(regions.values())
-    bank = Law(
-        np.zeros(columns), np.mean([r.shift for r in everywhere], axis=0), float(np.mean([r.level for r in everywhere]))
-    )
+    bank = Law(np.zeros(columns), np.mean([r.shift for r in everywhere], axis=0), float(np.mean([r.level for r in everywhere])))
     return [*unions, Union(BANK, LARGE, bank)]
 
 

@@ -7,6 +7,8 @@ import numpy as np
 
 from parley.forecasting import Forecast
 from parley.forecasting.joining import Interval
+from parley.games.negotiate import CommonNegotiation, Negotiation
+from parley.numerals import number
 from parley.outcome.model import JointModel
 from parley.outcome.verdict import Estimate
 
@@ -102,10 +104,10 @@ def forecast_rows(expected: Forecast, prices: Sequence[float]) -> list[list[str]
 
 def outcome_rows(one: Chapter, own: Chapter) -> list[list[str]]:
     """What joining saved the same owners, with one noise and with each owner's own."""
-    rows = [["owner", "rows", "forecast", "one noise", "on held-out rows, 90 %", "own noise", "forecast right?"]]
+    rows = [["owner", "rows", "forecast", "one noise", "held out, 90 %", "own noise", "right?"]]
     others = {owner.name: owner for owner in own.owners}
     for owner in some(one.owners):
-        ends = " to ".join(share(end / owner.alone) for end in (owner.held_out.low, owner.held_out.high))
+        ends = "{:.0f} to {:.0f} %".format(*(100 * end / owner.alone for end in (owner.held_out.low, owner.held_out.high)))
         saved = [share(owner.foreseen.mean / owner.foreseen_alone), share(owner.gain / owner.alone), ends]
         beside = others[owner.name]
         rows.append([owner.name, f"{owner.records:,}", *saved, share(beside.gain / beside.alone), "yes" if owner.right else "no"])
@@ -125,26 +127,56 @@ def verdict(chapter: Chapter, noise: str) -> str:
     """What came out with one kind of noise, and whether the forecast was right."""
     count = len(chapter.owners)
     return (
-        f"With {noise} joining pays for {chapter.paying} of {count} (forecast: {chapter.foretold}), saving {share(chapter.saved)} of the error "
-        f"on average (forecast: {share(chapter.foreseen)}). The forecast was right for {chapter.right} of {count}; the same answer for all "
-        f"would have been right for {chapter.constant} at best."
+        f"With {noise} joining pays for {chapter.paying} of {count} (forecast: {chapter.foretold}), saving {share(chapter.saved)} of the "
+        f"error on average (forecast: {share(chapter.foreseen)}). The forecast was right for {chapter.right} of {count}; the same answer "
+        f"for all would have been right for {chapter.constant} at best."
     )
 
 
 def on_held_out(chapter: Chapter) -> str:
     """What the owners themselves can see: their own held-out rows."""
     better = sum(owner.held_out.mean > 0 for owner in chapter.owners)
-    surely, worse = (sum(owner.held_out.low > 0 for owner in chapter.owners), sum(owner.held_out.high < 0 for owner in chapter.owners))
+    surely, worse = (
+        sum(owner.held_out.low > 0 for owner in chapter.owners),
+        sum(owner.held_out.high < 0 for owner in chapter.owners),
+    )
     return (
         f"On their own held-out rows the personal models are better for {better} of {len(chapter.owners)} ({surely} beyond chance, {worse} "
         "worse beyond chance)."
     )
 
 
+def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
+    """What owners would choose by themselves, and what it takes to bring `name` in."""
+    joining, count = sum(owner.participates for owner in free.owners), len(free.owners)
+    large = {owner.name: owner for owner in free.owners}[name]
+    unpaid = f"Unpaid, {joining} of {count} join" + ("" if large.participates else f", {name} not among them") + "."
+    if not joining:
+        unpaid = (
+            "Unpaid, no coalition lasts: whoever has rows enough leaves, the noise weighs more on the others, and they leave too."
+        )
+    said = [unpaid]
+    members = [owner for owner in paid.owners if owner.participates]
+    paid_to = {owner.name: owner for owner in paid.owners}[name]
+    moved = (
+        f"{money(paid_to.payment)} of it to {name}"
+        if paid_to.participates
+        else f"and {name} still stays out: bringing it in costs more than it is worth"
+    )
+    said.append(
+        f"With contracts, {len(members)} of {count} join at ε = {number(members[0].epsilon, 3)}. They cost {money(paid.deal.spend)}, "
+        f"{moved}."
+    )
+    if isinstance(paid, CommonNegotiation) and paid.members_gain is not None:
+        verb = "more than" if paid.members_gain >= paid.deal.spend else "less than"
+        said.append(f"The members are {money(paid.members_gain)} better off by it, {verb} the bill.")
+    return said
+
+
 def unhappy(chapter: Chapter) -> str:
     """What large owners get."""
     best = max(chapter.owners, key=lambda owner: owner.gain / owner.alone)
-    names = f"{len(chapter.owners)} owners with {best.records:,} rows each"
+    names = f"{len(chapter.owners)} banks with {best.records:,} rows each"
     if chapter.foretold or chapter.paying:
         return f"{names}: joining was forecast to pay for {chapter.foretold} and pays for {chapter.paying}."
     expected = max(owner.foreseen.mean / owner.foreseen_alone for owner in chapter.owners)
@@ -152,6 +184,15 @@ def unhappy(chapter: Chapter) -> str:
         f"{names}: do not bother. Each knows its customers well enough; joining would save {share(expected)} of the error at most by the "
         f"forecast, and saved {share(best.gain / best.alone)} at most."
     )
+
+
+def money(value: float) -> str:
+    """Dollars, without cents.
+
+    >>> money(2730.31)
+    '$2,730'
+    """
+    return f"${value:,.0f}"
 
 
 def share(value: float) -> str:

@@ -10,12 +10,15 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
 
 from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate
-from parley.report.joined import Chapter, Joining
+from parley.report.joined import Chapter
+from parley.validate import Floats
 
+ONE_NOISE, OWN_NOISE = "One noise for all, drawn by three hosts", "Each owner adds its own noise"
 SIZES = (200, 500, 1000, 2000, 20_000)
+SHARES = (-0.05, -0.01, 0.0, 0.01, 0.05, 0.1, 0.2)
 
 
-def joined(chapters: Sequence[tuple[str, Chapter]], title: str, large: tuple[str, Chapter] | None = None) -> Figure:
+def joined_owners(chapters: Sequence[tuple[str, Chapter]], title: str, large: Chapter | None = None) -> Figure:
     """A panel for each way of learning together, side by side on one scale; behind them, narrow, owners that are all `large`."""
     widths = [4.0] * len(chapters) + ([1.5] if large else [])
     figure = Figure(figsize=(2.5 + 1.1 * sum(widths), 4.9), layout="constrained", facecolor="white")
@@ -24,25 +27,30 @@ def joined(chapters: Sequence[tuple[str, Chapter]], title: str, large: tuple[str
         _panel(decorate(axes), chapter, name, f"{chapter.paying} of {len(chapter.owners)} gain; {chapter.right} forecasts right")
         _sizes(axes)
     if large:
-        _panel(decorate(panels[-1]), large[1], large[0], "do not bother" if not large[1].paying else f"{large[1].paying} gain")
-        _names(panels[-1], large[1].owners)
+        count = len(large.owners)
+        _panel(decorate(panels[-1]), large, f"{count} large banks", "do not bother" if not large.paying else f"{large.paying} gain")
+        panels[-1].set_xticks(range(count), [f"{owner.records:,}" for owner in large.owners], rotation=30, ha="right")
+        panels[-1].set_xlim(-0.6, count - 0.4)
     top = max(owner.gain / owner.alone for _, chapter in chapters for owner in chapter.owners)
     bottom = min(owner.gain / owner.alone for _, chapter in chapters for owner in chapter.owners)
-    panels[0].set_ylim(min(-0.02, 1.15 * bottom), 1.12 * top)
+    panels[0].set_ylim(min(-0.002, 1.3 * bottom), 1.15 * top)
+    panels[0].set_yscale("function", functions=(_squeezed, _stretched))
+    panels[0].yaxis.set_major_locator(FixedLocator(SHARES))
     panels[0].yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     panels[0].set_ylabel("error that joining saves, of the error alone")
     figure.suptitle(title, x=0.01, ha="left", color=INK, fontweight="bold", fontsize=13)
-    figure.legend(handles=_legend(), loc="outside lower left", ncols=5, frameon=False, labelcolor=INK, fontsize=9, handletextpad=0.4)
+    figure.legend(
+        handles=_legend(), loc="outside lower left", ncols=5, frameon=False, labelcolor=INK, fontsize=9, handletextpad=0.4
+    )
     return figure
 
 
 def _panel(axes: Axes, chapter: Chapter, name: str, outcome: str) -> None:
     """Dots: what owners saved. Band and dashed line: what was forecast."""
     owners = sorted(chapter.owners, key=lambda owner: owner.records)
-    x = [owner.records for owner in owners] if len({o.records for o in owners}) == len(owners) else np.arange(len(owners))
-    low, mean, high = (
-        [getattr(owner.foreseen, end) / owner.foreseen_alone for owner in owners] for end in ("low", "mean", "high")
-    )
+    sizes = [float(owner.records) for owner in owners]
+    x = sizes if len(set(sizes)) == len(sizes) else [float(place) for place in range(len(sizes))]
+    low, mean, high = ([getattr(owner.foreseen, end) / owner.foreseen_alone for owner in owners] for end in ("low", "mean", "high"))
     axes.axhline(0, color=LIMIT, linewidth=1.0)
     axes.fill_between(x, low, high, color=TOGETHER, alpha=0.14, linewidth=0)
     axes.plot(x, mean, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
@@ -51,8 +59,21 @@ def _panel(axes: Axes, chapter: Chapter, name: str, outcome: str) -> None:
         axes.scatter(place, owner.gain / owner.alone, s=42, zorder=4, **style)
         if not owner.right:
             axes.scatter(place, owner.gain / owner.alone, s=120, zorder=3, facecolor="none", edgecolor=ALONE, linewidth=1.6)
+    largest = owners[-1]
+    if largest.records > 2 * owners[0].records:
+        at = (largest.records, largest.gain / largest.alone)
+        axes.annotate(largest.name, at, xytext=(4, 14), textcoords="offset points", ha="right", color=MUTED, fontsize=9)
     axes.set_title(name, loc="left", color=INK, fontsize=11, fontweight="bold", pad=22)
     axes.text(0.0, 1.02, outcome, transform=axes.transAxes, color=MUTED, fontsize=9.5, va="bottom")
+
+
+def _squeezed(share: Floats) -> Floats:
+    """The root, with a sign: small gains are to be seen beside large ones."""
+    return np.asarray(np.sign(share) * np.sqrt(np.abs(share)))
+
+
+def _stretched(root: Floats) -> Floats:
+    return np.asarray(np.sign(root) * root**2)
 
 
 def _sizes(axes: Axes) -> None:
@@ -61,12 +82,6 @@ def _sizes(axes: Axes) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.set_xlabel("owner's rows")
-
-
-def _names(axes: Axes, owners: Sequence[Joining]) -> None:
-    axes.set_xticks(range(len(owners)), [owner.name for owner in owners], rotation=35, ha="right")
-    axes.set_xlim(-0.6, len(owners) - 0.4)
-    axes.set_xlabel(f"{owners[0].records:,} rows each")
 
 
 def _legend() -> list[Line2D | Patch]:

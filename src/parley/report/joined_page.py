@@ -1,0 +1,41 @@
+"""The demo's page: who was to gain, what moves the large one, what came out."""
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from parley.outcome.guarantee import SIMULATION
+from parley.report import figures
+from parley.report.forecast import assumption
+from parley.report.joined import Chapter, forecast_rows, foretelling, on_held_out, outcome_rows, unhappy, verdict
+from parley.report.page import Section, page
+
+
+def joined_page(one: Chapter, own: Chapter, large: Chapter, bargain: Sequence[str], picture: Figure) -> str:
+    """The HTML report."""
+    terms, prices = one.expected.terms, [owner.price for owner in one.owners]
+    sections = [
+        Section(
+            "Who gains, and by how much?",
+            [verdict(one, "one noise"), verdict(own, "each owner's own noise")],
+            figure=figures.svg(picture),
+        ),
+        Section(
+            "Before any data moved",
+            [foretelling(one.expected, prices), f"{assumption(one.expected)}"],
+            forecast_rows(one.expected, prices),
+        ),
+        Section("What moves the large one?", bargain),
+        Section(
+            "What came out of it?",
+            [on_held_out(one), "Errors saved, in shares of the error alone. Every model is an owner's own: personal, or alone."],
+            outcome_rows(one, own),
+        ),
+        Section("Three large banks", [unhappy(large)]),
+        Section(
+            "What this is not",
+            [SIMULATION, "All loans are synthetic. They are made by a random generator from nobody's data."],
+        ),
+    ]
+    lead = "Should we learn together, on what privacy terms, and what came out of it?"
+    return page(terms.title, lead, sections, f"Parley · terms {terms.hash}")

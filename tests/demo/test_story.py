@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+
+import parley
+from parley.demo.folder import ONE, PRIVACY, VALUE, write_unions
+from parley.demo.story import foresee, learn, price
+from parley.learning.owners import open_owners
+from parley.outcome import alone, refine, score
+from parley.outcome.model import make_model
+
+SEED = 2
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    where = tmp_path_factory.mktemp("story")
+    unions = write_unions(where, SEED, 5)[:-1]
+    terms = parley.load_terms(where / ONE)
+    without_bank = terms.changed(only=[union.name for union in unions])
+    expected = parley.forecast(without_bank, resamples=2)
+    (chapter,) = learn([expected], unions, SEED, future=4000)
+    return where, unions, chapter
+
+
+def test_what_the_story_says_of_held_out_rows_is_what_score_says(told):
+    _, _, chapter = told
+    terms = chapter.expected.terms
+    model = parley.train(terms, open_owners(terms), seed=SEED).model
+    np.testing.assert_array_equal(model.theta_, chapter.model.theta_)
+    for owner, said in zip(open_owners(terms), chapter.owners, strict=True):
+        verdict = score(terms, owner, model)
+        assert said.held_out.mean == pytest.approx(verdict.personal_gain.mean, rel=1e-9)
+        assert said.held_out.low == pytest.approx(verdict.personal_gain.low, rel=1e-9)
+
+
+def test_the_truth_is_told_by_loans_of_the_owner_s_own_law_that_nobody_has_seen(told):
+    _, unions, chapter = told
+    terms = chapter.expected.terms
+    for union, owner, said in zip(unions, open_owners(terms), chapter.owners, strict=True):
+        loans = union.future(4000, SEED)
+        own = make_model(chapter.model.preparation_, alone(terms, owner), terms.hash, released=False)
+        personal, _ = refine(chapter.model, terms, owner)
+        errors = [np.mean((model.predict(loans) - loans["int_rate"]) ** 2) for model in (own, personal)]
+        assert said.alone == pytest.approx(errors[0], rel=1e-9)
+        assert said.gain == pytest.approx(errors[0] - errors[1], rel=1e-6)
+
+
+def test_what_joining_must_save_is_the_privacy_cost_over_the_value(told):
+    _, _, chapter = told
+    for part in chapter.expected.terms.owners:
+        assert price(part) == pytest.approx(part.epsilon * PRIVACY / VALUE)
+
+
+def test_a_forecast_of_the_demo_looks_at_no_private_table(told, tmp_path):
+    where, _, _ = told
+    (tmp_path / "public.csv").write_text((where / "public.csv").read_text())
+    (tmp_path / ONE).write_text((where / ONE).read_text())
+    again = foresee(tmp_path / ONE)
+    assert len(again.owners) == 6
+    assert again.terms.hash == parley.load_terms(where / ONE).hash
