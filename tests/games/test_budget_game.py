@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from game_samples import KINDS, NOISE, budget_game
+from game_samples import random_budget_game as random_game
 from parley.accounting.meaning import posterior_bounds
-from parley.aggregation import EachOwnerNoise
 from parley.errors import NoEquilibriumError, SettingError
-from parley.forecasting.coalition import CoalitionCost
 from parley.games import Game, best_responses
-from parley.games.budget_game import BudgetGame, _best_of_all, stable_coalition
+from parley.games.budget_game import _best_of_all, stable_coalition
 from parley.games.payments import (
     balanced,
     best_reachable,
@@ -23,39 +23,7 @@ from parley.games.payments import (
     spending_curves,
 )
 from parley.games.privacy_cost import PrivacyCosts
-from parley.games.stakes import Stakes
 from parley.terms import PrivacyCost
-
-KINDS = ("linear", "exponential", "posterior")
-
-
-NOISE = 4.0 * 200  # n^2 var at eps = 1
-
-
-def budget_game(rows, value, costs, bias=0.0, noise_price=1.0, estimation=50.0, least_cost=1.0):
-    """Laplace noise over 10 rounds of answers with sensitivity 2/n: n^2 var = 4 x 200/eps^2."""
-    rows = np.array(rows, dtype=float)
-    return BudgetGame(
-        Stakes(
-            cost=CoalitionCost(estimation, bias, noise_price, nobody=10.0),
-            least_cost=least_cost,
-            unit_noise=EachOwnerNoise(rows, (2 / rows) ** 2),
-            unit_variance=lambda epsilon: 200 / epsilon**2,
-        ),
-        value=np.array(value, dtype=float),
-        privacy_cost=PrivacyCosts.of([PrivacyCost(kind=kind, weight=weight) for kind, weight in costs]),
-    )
-
-
-def random_game(seed, owners=None, kinds=KINDS):
-    rng = np.random.default_rng(seed)
-    count = owners or int(rng.integers(2, 5))
-    return budget_game(
-        rng.integers(100, 3000, count),
-        10 ** rng.uniform(1, 4, count),
-        [(str(rng.choice(kinds)), float(10 ** rng.uniform(-1, 2))) for _ in range(count)],
-        bias=float(rng.choice([0.0, 0.001])),
-    )
 
 
 def as_game(c):

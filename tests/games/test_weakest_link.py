@@ -3,41 +3,13 @@ import itertools
 import numpy as np
 import pytest
 
+from game_samples import NOISE
+from game_samples import random_weakest_link as random_game
+from game_samples import weakest_link as game_of
 from parley.errors import SettingError
-from parley.forecasting.coalition import CoalitionCost
 from parley.games.lifting import cheapest_lift, common_deal, free_common_deal, lift_curve
 from parley.games.payments import balanced, largest_gain
-from parley.games.privacy_cost import PrivacyCosts
-from parley.games.stakes import CommonStakes
-from parley.games.weakest_link import WeakestLink, play, stable_play, standing
-from parley.terms import PrivacyCost
-
-KINDS = ("linear", "exponential", "posterior")
-NOISE = 800.0  # variance of the noise of a sum at eps = 1
-
-
-def game_of(rows, value, costs, bias=0.0, estimation=50.0, budget_range=(0.01, 10.0)):
-    """Laplace noise: its variance falls with the square of the common epsilon."""
-    known = CommonStakes(
-        cost=CoalitionCost(estimation, bias, 1.0, nobody=10.0),
-        least_cost=1.0,
-        records=np.array(rows, dtype=float),
-        demand=lambda epsilon: NOISE / epsilon**2,
-        budget_range=budget_range,
-    )
-    curves = PrivacyCosts.of([PrivacyCost(kind=kind, weight=weight) for kind, weight in costs])
-    return WeakestLink(known, np.array(value, dtype=float), curves)
-
-
-def random_game(seed, owners=None, kinds=KINDS):
-    rng = np.random.default_rng(seed)
-    count = owners or int(rng.integers(2, 6))
-    return game_of(
-        rng.integers(100, 3000, count),
-        10 ** rng.uniform(1, 4, count),
-        [(str(rng.choice(kinds)), float(10 ** rng.uniform(-2, 1.5))) for _ in range(count)],
-        bias=float(rng.choice([0.0, 0.001])),
-    )
+from parley.games.weakest_link import play, stable_play, standing
 
 
 def by_hand(game, members, common):

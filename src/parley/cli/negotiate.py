@@ -29,6 +29,12 @@ def negotiate_command(
     balanced: Annotated[
         bool, typer.Option("--balanced", help="With --target: the members pay each other, the learner nothing.")
     ] = False,
+    keep_own: Annotated[
+        bool,
+        typer.Option(
+            help="Members keep their own model where it is better, so that nobody counts a loss; else all must use the joint one."
+        ),
+    ] = True,
     write: Annotated[
         Path | None, typer.Option(metavar="TERMS2", help="Write terms with these budgets, ready for parley train.")
     ] = None,
@@ -43,7 +49,8 @@ def negotiate_command(
 ) -> None:
     """Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.
 
-    An owner that joins gets value × (test cost alone − together) − its privacy cost; one that stays out trains alone and gets 0. An
+    An owner that joins gets value × (test cost alone − together) − its privacy cost, and keeps its own model where that is better
+    (--no-keep-own: it must use the joint one); one that stays out trains alone and gets 0. An
     equilibrium is a set of budgets from which nobody gains by changing its own; with privacy.noise = "shared" all have one budget. The
     budgets in the file are not used, except as the place where a pilot run measures the price of noise.
 
@@ -57,7 +64,7 @@ def negotiate_command(
             figures.require_figure_name(file)
     if balanced and target is None:
         raise SettingError("--balanced: expected --target beside it; without a target nobody is paid")
-    result = negotiate(terms, None if pilot is None else str(pilot), target, balanced)
+    result = negotiate(terms, None if pilot is None else str(pilot), target, balanced, keep_own=keep_own)
     if write is not None:
         write_terms(result.agreed_terms(), write)
     if plot is not None:

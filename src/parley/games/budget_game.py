@@ -1,10 +1,11 @@
 """The budget game: owners with their own values and privacy costs choose budgets, or stay out and train alone.
 
-Whoever joins gets value x (cost alone - cost together) - privacy cost (its budget); whoever stays out gets 0. The forecast's cost together
+Whoever joins gets value x [cost alone - cost together]^+ - privacy cost (its budget): it keeps its own model where that is better, unless
+all agreed to use the joint one (`keep_own`), and then losses count too. Whoever stays out gets 0. The forecast's cost together
 is estimation/n + bias + K v, n the rows of all who join and v = sum_l (n_l/n)^2 var_l(eps_l) where each owner draws its own noise. That
 noise adds up, so what an owner's own budget changes does not depend on the others' budgets: **given who joins, every owner has a dominant
 budget**. What remains strategic is who joins, because n counts for all, and for that an owner needs to know only the others' rows and
-their noise, two sums.
+their noise, two sums. At a posted price whoever keeps its own model wants another budget, and who does so depends on the others' noise.
 
 A joint model takes two: whoever joins alone trains alone, so nobody joining is always an equilibrium (as in P's Theorem 1). Others exist
 for most owners worth asking; `stable_coalition` says which one is taken.
@@ -32,6 +33,7 @@ class OwnersGame:
 
     stakes: Stakes | CommonStakes
     value: Floats  # of one unit of test cost, to each owner
+    keep_own: bool  # whether members keep their own model where it is better, so that nobody counts a loss
 
     @property
     def owners(self) -> int:
@@ -42,6 +44,10 @@ class OwnersGame:
     def everyone(self) -> Members:
         """The coalition of all."""
         return np.ones(self.owners, dtype=bool)
+
+    def counted(self, gain: Floats) -> Floats:
+        """What a member counts of test cost alone less together."""
+        return np.maximum(gain, 0.0) if self.keep_own else gain
 
     @property
     def budget_range(self) -> tuple[float, float]:
@@ -59,6 +65,7 @@ class BudgetGame(OwnersGame):
     stakes: Stakes
     value: Floats  # of one unit of test cost
     privacy_cost: PrivacyCosts
+    keep_own: bool = True
 
     def fitness(self, epsilon: Floats, members: Members) -> float | None:
         """Expected relative fitness of the joint model; None where fewer than two join and there is none."""
@@ -67,9 +74,9 @@ class BudgetGame(OwnersGame):
         return float(self.stakes.fitness(self.stakes.noise(epsilon).variance(members)))
 
     def gains(self, epsilon: Floats, members: Members) -> Floats:
-        """Test cost alone less test cost together of every member; 0 for whoever stays out."""
+        """What every member counts of test cost alone less together; 0 for whoever stays out."""
         cost, noise = self.stakes.cost, self.stakes.noise(epsilon)
-        return np.where(members, cost.alone(noise.records) - cost.together(noise, members)[..., None], 0.0)
+        return np.where(members, self.counted(cost.alone(noise.records) - cost.together(noise, members)[..., None]), 0.0)
 
     def joining(self, own: Floats, epsilon: Floats, members: Members, price: float = 0.0) -> Floats:
         """What every owner would get by joining with its budget `own`, the other members' budgets being `epsilon`.
@@ -78,7 +85,7 @@ class BudgetGame(OwnersGame):
         """
         cost, noise = self.stakes.cost, self.stakes.noise(epsilon)
         together = cost.at(*noise.with_each(members, self.stakes.variances(own)))
-        payoff = self.value * (cost.alone(noise.records) - together) - self.privacy_cost(own) + price * own
+        payoff = self.value * self.counted(cost.alone(noise.records) - together) - self.privacy_cost(own) + price * own
         return np.where(members.sum(axis=-1, keepdims=True) > members, payoff, 0.0)
 
     def payoffs(self, epsilon: Floats, members: Members) -> Floats:
@@ -95,16 +102,34 @@ class BudgetGame(OwnersGame):
         """The part of each owner's payoff that its own budget decides."""
         return np.asarray(-noise_weight * self.stakes.unit_variance(epsilon) - self.privacy_cost(epsilon))
 
-    def best_budgets(self, members: Members, price: float = 0.0) -> Floats:
-        """Every owner's best budget in these coalitions, itself included, paid `price` a unit of eps."""
-        weight = self.noise_weight(members)[..., None, :]
+    def best_budgets(self, members: Members, price: float = 0.0, staying: bool = False) -> Floats:
+        """Every owner's best budget in these coalitions, itself included, paid `price` a unit of eps.
+
+        Whoever keeps its own model where it is paid, or `staying`, has another best budget. Those who do so are found from nobody doing
+        so: each adds noise, so that others follow and none goes back. Unpaid they do best outside; their budgets here do not matter.
+        """
+        weight = self.noise_weight(members)
+        used = self._dominant(weight, price)
+        if not self.keep_own or not (price > 0 or staying):
+            return used
+        kept, epsilon = self._dominant(np.zeros_like(weight), price), used
+        for _ in range(self.owners):
+            keeping = self.joining(kept, epsilon, members, price) > self.joining(used, epsilon, members, price)
+            before, epsilon = epsilon, np.where(keeping, kept, used)
+            if np.array_equal(before, epsilon):
+                break
+        return epsilon
+
+    def _dominant(self, noise_weight: Floats, price: float) -> Floats:
+        """The best budgets where an owner's noise costs itself so much [..., N]."""
+        weight, shape = noise_weight[..., None, :], noise_weight.shape
 
         def worth(log_epsilon: Floats) -> Floats:
-            epsilon = np.exp(log_epsilon).reshape(*members.shape, -1).swapaxes(-1, -2)
+            epsilon = np.exp(log_epsilon).reshape(*shape, -1).swapaxes(-1, -2)
             return (price * epsilon + self.own_worth(weight, epsilon)).swapaxes(-1, -2).reshape(log_epsilon.shape)
 
-        low, high = (np.full(members.size, np.log(end)) for end in self.budget_range)
-        return np.clip(np.exp(maximise(worth, low, high, GRID)), *self.budget_range).reshape(members.shape)
+        low, high = (np.full(noise_weight.size, np.log(end)) for end in self.budget_range)
+        return np.clip(np.exp(maximise(worth, low, high, GRID)), *self.budget_range).reshape(shape)
 
     def price_of_privacy(self, epsilon: Floats, members: Members) -> float | None:
         """1 - sum of gains / sum of gains of everyone without noise (P eq. 17, [.]^+ of each); None if there was nothing to gain."""

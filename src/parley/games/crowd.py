@@ -26,7 +26,7 @@ class Crowd:
     like: str
     counts: Floats
     epsilon: dict[str, Floats]  # by kind of noise
-    payoff: dict[str, Floats]  # negative: it had better stay out
+    payoff: dict[str, Floats]  # with the joint model in use; negative: it had better stay out
     fitness: dict[str, Floats]  # expected relative fitness of the joint model at these budgets
 
 
@@ -48,7 +48,7 @@ def _each(game: BudgetGame, place: int, count: int) -> tuple[float, float, float
     like = np.full(count, place)
     unit = game.stakes.unit_noise
     known = replace(game.stakes, unit_noise=EachOwnerNoise(unit.records[like], unit.variances[like]))
-    crowded = BudgetGame(known, game.value[like], _costs(game.privacy_cost, place, count))
+    crowded = BudgetGame(known, game.value[like], _costs(game.privacy_cost, place, count), keep_own=False)
     epsilon = crowded.best_budgets(crowded.everyone)
     return (
         float(epsilon[0]),
@@ -61,7 +61,7 @@ def _one(game: WeakestLink, place: int, count: int) -> tuple[float, float, float
     """The same with one noise: all have the same peak."""
     like = np.full(count, place)
     known = replace(game.stakes, records=game.stakes.records[like])
-    crowded = WeakestLink(known, game.value[like], _costs(game.privacy_cost, place, count))
+    crowded = WeakestLink(known, game.value[like], _costs(game.privacy_cost, place, count), keep_own=False)
     epsilon = crowded.peaks(crowded.everyone)
     return float(epsilon[0]), float(crowded.payoff(epsilon, crowded.everyone)[0]), crowded.fitness(epsilon, crowded.everyone) or 0.0
 

@@ -28,7 +28,7 @@ class OwnerDeal:
     name: str
     participates: bool
     epsilon: float | None
-    gain: float  # test cost alone less together, in the target's units
+    gain: float  # what it counts of test cost alone less together, in the target's units
     payoff: float
     payment: float
 
@@ -57,6 +57,7 @@ class Negotiation:
             "relative_fitness": self.relative_fitness,
             "largest_gain": self.largest_gain,
             "target": self.target,
+            "keep_own": self.game.keep_own,
             "spend": self.deal.spend,
             "posted_price": None if self.posted is None else {"price": self.posted.price, "spend": self.posted.spend},
             "warnings": list(self.warnings),
@@ -90,18 +91,24 @@ class Negotiation:
 
 
 def negotiate(
-    terms: Terms, pilot: Table | None = None, target: float | None = None, balance: bool = False, seed: int = 0
+    terms: Terms,
+    pilot: Table | None = None,
+    target: float | None = None,
+    balance: bool = False,
+    seed: int = 0,
+    keep_own: bool = True,
 ) -> Negotiation:
     """Find the owners' equilibrium budgets; with a `target` for relative fitness, the cheapest contracts that reach it.
 
-    With `balance` the members pay the contracts themselves. Needs every owner's `value` and `privacy_cost` and a public pilot sample; no
+    With `balance` the members pay the contracts themselves. With `keep_own` members use their own model where it is better, so that nobody
+    counts a loss; without, all use the joint one. Needs every owner's `value` and `privacy_cost` and a public pilot sample; no
     private record is looked at. Assumes that the owners' data follow one law, and that they state their values truthfully: an owner that
     says its privacy costs more is paid more.
     """
     if terms.shared:
-        return _negotiate_common(terms, pilot, target, balance, seed)
+        return _negotiate_common(terms, pilot, target, balance, seed, keep_own)
     known = stakes(terms, pilot, budgets(terms), seed)
-    game = budget_game(terms, known)
+    game = budget_game(terms, known, keep_own)
     deal = free_deal(game) if target is None else cheapest_contracts(game, target)
     posted = None if target is None or game.owners > POSTED_UP_TO else posted_price(game, target)
     if balance:
@@ -165,10 +172,12 @@ class CommonNegotiation(Negotiation):
         return self.deal.members if self.deal.members.any() else self.game.everyone
 
 
-def _negotiate_common(terms: Terms, pilot: Table | None, target: float | None, balance: bool, seed: int) -> CommonNegotiation:
+def _negotiate_common(
+    terms: Terms, pilot: Table | None, target: float | None, balance: bool, seed: int, keep_own: bool
+) -> CommonNegotiation:
     """The game of the weakest link: the largest common epsilon of a stable coalition, or the cheapest payments that lift it."""
     known = common_stakes(terms, pilot, budgets(terms), seed)
-    game = common_game(terms, known)
+    game = common_game(terms, known, keep_own)
     free = free_common_deal(game)
     deal = free if target is None else cheapest_lift(game, target)
     more = None if target is None else float((deal.payoff - free.payoff).sum())
@@ -216,14 +225,14 @@ def _standing(name: str, there: Standing, place: int) -> OwnerStanding:
     return OwnerStanding(name, float(there.play.peaks[place]), low, high, bool(there.several_peaks[place]))
 
 
-def budget_game(terms: Terms, known: Stakes) -> BudgetGame:
+def budget_game(terms: Terms, known: Stakes, keep_own: bool = True) -> BudgetGame:
     """The game of these terms' owners."""
-    return BudgetGame(known, *_stated(terms))
+    return BudgetGame(known, *_stated(terms), keep_own)
 
 
-def common_game(terms: Terms, known: CommonStakes) -> WeakestLink:
+def common_game(terms: Terms, known: CommonStakes, keep_own: bool = True) -> WeakestLink:
     """The game of these terms' owners where one noise protects everybody."""
-    return WeakestLink(known, *_stated(terms))
+    return WeakestLink(known, *_stated(terms), keep_own)
 
 
 def _stated(terms: Terms) -> tuple[Floats, PrivacyCosts]:

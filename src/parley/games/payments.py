@@ -160,51 +160,64 @@ def contracts(game: BudgetGame, members: Members, target: float) -> Deal:
     so a step in that direction tells whether to go on, and golden section finds how far.
     """
     own = game.best_budgets(members)
-    start = min(target, game.fitness(own, members) or target)
-    deal, finer = _contracts_at(game, members, own, start), _contracts_at(game, members, own, 0.98 * start)
+    ways = [own, game.best_budgets(members, staying=True)] if game.keep_own else [own]
+    return min((_contracts_from(game, members, own, chosen, target) for chosen in ways), key=lambda found: found.spend)
+
+
+def _contracts_from(game: BudgetGame, members: Members, own: Floats, chosen: Floats, target: float) -> Deal:
+    """The same, from the quality that members reach with the budgets they have `chosen` for themselves, or the target if that is better."""
+    start = min(target, game.fitness(chosen, members) or target)
+
+    def at(quality: float) -> Deal:
+        return _contracts_at(game, members, own, chosen, quality)
+
+    deal, finer = at(start), at(0.98 * start)
     if not finer.spend < deal.spend:
         return deal
     low, high = np.log(max(reachable(game, members), 1e-12)), np.log(start)
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-    finer, coarser = (_contracts_at(game, members, own, float(np.exp(at))) for at in (left, right))
+    finer, coarser = (at(float(np.exp(end))) for end in (left, right))
     for _ in range(REFINEMENTS):
         if finer.spend <= coarser.spend:
             high, right, coarser = right, left, finer
             left = high - GOLDEN * (high - low)
-            finer = _contracts_at(game, members, own, float(np.exp(left)))
+            finer = at(float(np.exp(left)))
         else:
             low, left, finer = left, right, coarser
             right = low + GOLDEN * (high - low)
-            coarser = _contracts_at(game, members, own, float(np.exp(right)))
+            coarser = at(float(np.exp(right)))
     return min((deal, finer, coarser), key=lambda found: found.spend)
 
 
-def _contracts_at(game: BudgetGame, members: Members, own: Floats, target: float) -> Deal:
-    """The cheapest contracts at this very quality; `own` are the budgets that members would choose unpaid."""
-    cost, noise, epsilon = game.stakes.cost, game.stakes.noise(own), own
+def _contracts_at(game: BudgetGame, members: Members, own: Floats, chosen: Floats, target: float) -> Deal:
+    """The cheapest contracts at this very quality. Members may break them for `own`, which is best for whoever uses the joint model, or
+    leave; `chosen` is what they name where nobody asks for more."""
+    cost, noise, epsilon = game.stakes.cost, game.stakes.noise(chosen), chosen
     if cost.noise_price > 0 and game.stakes.fitness(noise.variance(members)) > target:
         allowed = game.stakes.variance_at(target)
-        ceiling = game.value * (cost.alone(noise.records) - cost.at(noise.size(members), allowed))
-        epsilon = _priced_budgets(game, members, own, ceiling, allowed)
-    payoff, weight = game.payoffs(epsilon, members), game.noise_weight(members)
-    unpaid = np.where(members, game.own_worth(weight, own) - game.own_worth(weight, epsilon), 0.0)
-    contract = np.where(members, np.maximum(0.0, np.maximum(unpaid, -payoff)), 0.0)
+        gain = cost.alone(noise.records) - cost.at(noise.size(members), allowed)
+        epsilon = _priced_budgets(game, members, own, gain, allowed)
+    payoff, unpaid = game.payoffs(epsilon, members), game.joining(own, epsilon, members)
+    contract = np.where(members, np.maximum(0.0, np.maximum(unpaid, 0.0) - payoff), 0.0)
     return Deal(epsilon, members, contract, np.zeros(game.owners), 0.0, payoff + contract)
 
 
-def _priced_budgets(game: BudgetGame, members: Members, own: Floats, ceiling: Floats, allowed: float) -> Floats:
+def _priced_budgets(game: BudgetGame, members: Members, own: Floats, gain: Floats, allowed: float) -> Floats:
     """Budgets that minimise payments + (price of noise) x noise, at the least price of noise with which the noise is allowed.
 
-    Searched on a grid for every owner at once, then on finer grids around what was found.
+    `gain` is what the joint model saves each owner with that noise. Searched on a grid for every owner at once, then on finer grids around
+    what was found.
     """
-    weight, unit = game.noise_weight(members), game.stakes.unit_noise
-    best, share = game.own_worth(weight, own), unit.shares(unit.size(members))
+    unit, law = game.stakes.unit_noise, game.stakes.unit_variance
+    share = unit.shares(unit.size(members))
     low, high = (np.full(game.owners, np.log(end)) for end in game.budget_range)
     width = high - low
     for _ in range(ZOOMS):
         epsilon = np.clip(np.exp(np.linspace(low, high, GRID)), *game.budget_range)  # [GRID, N]
-        unpaid, kept = best - game.own_worth(weight, epsilon), game.privacy_cost(epsilon) - ceiling
-        payment, noise = np.maximum(np.maximum(unpaid, kept), 0.0), share * game.stakes.unit_variance(epsilon)
+        noise = share * law(epsilon)
+        harm = game.stakes.cost.noise_price * (share * law(own) - noise)  # of going back to the own budget, to all
+        unpaid = game.value * game.counted(gain - harm) - game.privacy_cost(own)
+        payment = np.maximum(np.maximum(unpaid, 0.0) - (game.value * game.counted(gain) - game.privacy_cost(epsilon)), 0.0)
         place = _least_sum(payment[:, members], noise[:, members], allowed)
         centre = np.zeros(game.owners)
         centre[members] = np.log(np.take_along_axis(epsilon[:, members], place[None], axis=0)[0])

@@ -1,6 +1,7 @@
 """The game with one noise for all: a coalition has one epsilon, the smallest that any member names.
 
-Whoever joins gets value x (cost alone - cost together) - privacy cost, both at the common epsilon; whoever stays out gets 0. The privacy
+Whoever joins gets value x [cost alone - cost together]^+ - privacy cost, both at the common epsilon (without the [.]^+ where members must
+use the joint model: `keep_own`); whoever stays out gets 0. The privacy
 that an owner's people get is that of the common noise, so nobody pays for a budget that others do not use: there is no free riding, but a
 weakest link. Naming more than the others changes nothing; naming less moves everybody. So a common epsilon is an equilibrium among members
 if none of them did better at any smaller one, and none does better alone. An owner whose payoff rises up to one peak wants nothing smaller
@@ -37,13 +38,14 @@ class WeakestLink(OwnersGame):
     stakes: CommonStakes
     value: Floats  # of one unit of test cost
     privacy_cost: PrivacyCosts
+    keep_own: bool = True
 
     def payoff(self, common: Floats, members: Members) -> Floats:
         """What every owner gets in these coalitions, itself included, at a common epsilon [..., N]; 0 where there is no other member."""
         records, cost = self.stakes.records, self.stakes.cost
         size = (members @ records)[..., None] + np.where(members, 0.0, records)
         together = cost.at(size, self.stakes.demand(common) / size**2)
-        payoff = self.value * (cost.alone(records) - together) - self.privacy_cost(common)
+        payoff = self.value * self.counted(cost.alone(records) - together) - self.privacy_cost(common)
         return np.where(members.sum(axis=-1, keepdims=True) > members, payoff, 0.0)
 
     def joining(self, own: Floats, epsilon: Floats, members: Members, price: float = 0.0) -> Floats:
@@ -77,12 +79,12 @@ class WeakestLink(OwnersGame):
         return float(self.stakes.fitness(self.stakes.demand(common) / size**2))
 
     def gains(self, epsilon: Floats, members: Members) -> Floats:
-        """Test cost alone less test cost together of every member; 0 for whoever stays out."""
+        """What every member counts of test cost alone less together; 0 for whoever stays out."""
         if not members.any():
             return np.zeros(self.owners)
         cost, size = self.stakes.cost, members @ self.stakes.records
         together = cost.at(size, self.stakes.demand(np.asarray(epsilon[members].min())) / size**2)
-        return np.where(members, cost.alone(self.stakes.records) - together, 0.0)
+        return np.where(members, self.counted(cost.alone(self.stakes.records) - together), 0.0)
 
     def price_of_privacy(self, epsilon: Floats, members: Members) -> float | None:
         """What part of everyone's gain without noise is lost; None if there was nothing to gain."""
@@ -152,7 +154,8 @@ def standing(game: WeakestLink, played: Play) -> Standing:
     curves = game.payoff(np.repeat(grid[:, None], game.owners, axis=1), played.members)  # [GRID, N]
     lowest, highest = (_walk_away(game, played, grid, curves, up) for up in (False, True))
     least = float(np.max(np.nan_to_num(lowest[played.members], nan=np.inf)))
-    return Standing(played, least, lowest, highest, _several_peaks(curves))
+    # Whoever keeps its own model falls until it begins to use the joint one: below 0, where it walks away anyhow.
+    return Standing(played, least, lowest, highest, _several_peaks(np.maximum(curves, 0.0) if game.keep_own else curves))
 
 
 def _walk_away(game: WeakestLink, played: Play, grid: Floats, curves: Floats, up: bool) -> Floats:
