@@ -23,7 +23,6 @@ from parley.forecasting.expectation import expect
 from parley.forecasting.personal_gain import Owners
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.sources import Sample, Source
-from parley.learning.train import Progress
 from parley.objectives import Objective
 from parley.outcome.personal import centres, nothing
 from parley.outcome.ridge import Ridge
@@ -35,7 +34,6 @@ from parley.validate import Floats, whole
 Advice = Literal["join", "stay", "unknown"]
 
 DRAWS = 8  # joint models as they may come out
-FOLDS = 5  # of own rows, to judge on
 LEAST_ROWS = 10
 LEVEL = 0.05  # of the test: how often owners whose rows do follow the public law are said to differ
 NORMAL = float(norm.ppf((1 + CONFIDENCE) / 2))  # standard errors to an end of an interval
@@ -81,43 +79,53 @@ class InsideView:
         return {"owner": self.owner, "rows": self.rows, "verdict": self.verdict, **estimates, "law": law, "draws": self.draws}
 
 
-def inside_view(
-    terms: Terms,
-    owner: Owner,
-    pilot: Table | Source | None = None,
-    seed: int = 0,
-    draws: int = DRAWS,
-    progress: Progress = lambda done, total: None,
-) -> InsideView:
-    """What joining by these terms would add for this owner's customers, from its own training rows."""
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What is publicly known before training: joint models [draws, P] as they may come out. The same for all owners."""
+
+    known: Pilot
+    models: Floats
+
+    def inside(self, owner: Owner) -> InsideView:
+        """What joining would add for this owner's customers, from its own training rows."""
+        agreement = owner.prepare(self.known.terms)
+        rows = agreement.tables.train.in_memory()
+        if len(rows) < LEAST_ROWS:
+            raise DataError(
+                f"{owner.name}: {len(rows)} rows to learn from are too few for a view of its own; expected {LEAST_ROWS} or more"
+            )
+        unit = self.known.setup.preparation.target_scale**2
+        own, joint, personal = (unit * each for each in _judged(agreement, rows, self.models))  # [n], [draws, n], [draws, n]
+        of_rows, of_moments = _estimate(own - personal), _by_moments(self.known, rows, self.models, owner.name)
+        gain, law = _weighed(of_rows, of_moments), _law(self.known, rows)
+        return InsideView(
+            owner=owner.name,
+            rows=len(rows),
+            verdict=_advice(gain),
+            gain=gain,
+            gain_of_rows=of_rows,
+            gain_of_moments=of_moments,
+            alone=Estimate.of(own),
+            together=_estimate(joint),
+            personal=_estimate(personal),
+            law=law,
+            draws=len(self.models),
+        )
+
+
+def outlook(terms: Terms, pilot: Table | Source | None = None, seed: int = 0, draws: int = DRAWS) -> Outlook:
+    """Joint models as these terms may bring them, by running the algorithm on the public sample with the owners' noise."""
     known = open_pilot(terms, pilot)
     if not isinstance(known.source, Sample):
         raise DataError("an inside view runs the algorithm on rows, so it needs a public sample; give one as the pilot")
-    agreement = owner.prepare(terms)
-    rows = agreement.tables.train.in_memory()
-    if len(rows) < LEAST_ROWS:
-        raise DataError(
-            f"{owner.name}: {len(rows)} rows to learn from are too few for a view of its own; expected {LEAST_ROWS} or more"
-        )
-    models = expect(known).outcome(seed, whole(draws, "draws"))[1][:draws]
-    unit = known.setup.preparation.target_scale**2
-    losses = _judged(agreement, rows, models, progress)
-    own, joint, personal = (unit * each for each in losses)  # [n], [draws, n], [draws, n]
-    of_rows, of_moments = _estimate(own - personal), _by_moments(known, rows, models, terms, owner.name)
-    gain = _weighed(of_rows, of_moments)
-    return InsideView(
-        owner=owner.name,
-        rows=len(rows),
-        verdict=_advice(gain),
-        gain=gain,
-        gain_of_rows=of_rows,
-        gain_of_moments=of_moments,
-        alone=Estimate.of(own),
-        together=_estimate(joint),
-        personal=_estimate(personal),
-        law=_law(known, rows),
-        draws=len(models),
-    )
+    return Outlook(known, expect(known).outcome(seed, whole(draws, "draws"))[1][:draws])
+
+
+def inside_view(
+    terms: Terms, owner: Owner, pilot: Table | Source | None = None, seed: int = 0, draws: int = DRAWS
+) -> InsideView:
+    """What joining by these terms would add for this owner's customers, from its own training rows."""
+    return outlook(terms, pilot, seed, draws).inside(owner)
 
 
 def law_test(objective: Objective, public: Design, optimum: Floats, rows: Design) -> LawTest:
@@ -141,21 +149,13 @@ def _law(known: Pilot, rows: Design) -> LawTest:
     return law_test(known.objective, known.design, known.landscape().optimum, rows)
 
 
-def _judged(agreement: Agreement, rows: Design, models: Floats, progress: Progress) -> tuple[Floats, Floats, Floats]:
-    """Losses of every own row [n] alone, by each joint model [draws, n] and by each personal one, none of which the row went into."""
-    setup = agreement.setup
-    objective = Ridge(setup.objective, setup.preparation, rows).plain
-    fold = np.random.default_rng(0).permutation(len(rows)) % FOLDS
-    own, joint, personal = np.empty(len(rows)), np.empty((len(models), len(rows))), np.empty((len(models), len(rows)))
-    for k in range(FOLDS):
-        judged = fold == k
-        ridge, held = Ridge(setup.objective, setup.preparation, rows.where(~judged)), rows.where(judged)
-        own[judged] = objective.record_losses(held, ridge.average([nothing(setup)]).theta)
-        for place, theta in enumerate(models):
-            progress(k * len(models) + place, FOLDS * len(models))
-            joint[place, judged] = objective.record_losses(held, theta)
-            personal[place, judged] = objective.record_losses(held, ridge.average(centres(setup, theta)).theta)
-    return own, joint, personal
+def _judged(agreement: Agreement, rows: Design, models: Floats) -> tuple[Floats, Floats, Floats]:
+    """Losses of own rows [n] alone, by each joint model [draws, n] and by each personal one, none of which the row went into."""
+    setup, none = agreement.setup, nothing(agreement.setup)
+    ridge = Ridge(setup.objective, setup.preparation, rows)
+    alone, *personal = ridge.averages([[none], *(centres(setup, theta, none) for theta in models)])
+    joint = ridge.plain.record_losses(rows, models)
+    return alone.losses, joint, np.array([each.losses for each in personal])
 
 
 def _estimate(losses: Floats) -> Estimate:
@@ -165,7 +165,7 @@ def _estimate(losses: Floats) -> Estimate:
     return Estimate(by_row.mean, by_row.mean - reach, by_row.mean + reach)
 
 
-def _by_moments(known: Pilot, rows: Design, models: Floats, terms: Terms, name: str) -> Estimate:
+def _by_moments(known: Pilot, rows: Design, models: Floats, name: str) -> Estimate:
     """The gain by moments, in the target's own units, for an owner whose optimum lies as far from the public one as its own rows say.
 
     Of d, the step from the public optimum that own rows ask for, estimation explains a part; the rest is taken for the difference. The
@@ -183,7 +183,7 @@ def _by_moments(known: Pilot, rows: Design, models: Floats, terms: Terms, name: 
         float(0.5 * curvature @ ((step / curvature) ** 2 - chance)),
         float(np.sqrt(0.5 * np.sum((curvature * chance) ** 2))),
     )
-    places = [part.name for part in terms.owners]
+    places = [part.name for part in known.terms.owners]
     records = known.rows.copy()
     records[places.index(name)] = len(rows)
     joint = np.mean(here.inward(models - here.optimum) ** 2, axis=0)
