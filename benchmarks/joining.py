@@ -3,11 +3,13 @@
 Owners that really differ (`common/consortia.py`: banks, occupations, hospitals, states), eps 1 and 3, delta = 1e-6; terms as `parley init`
 writes them with a public sample: planned, each owner's own noise, 30 % of everybody's rows held out.
 
-Truth, for each data set, eps and owner: the mean over 20 trainings, each with fresh noise and a fresh split of everybody's rows, of what the
-personal model (`parley refine`) costs less than the model alone on the owner's own held-out rows. Cases within two standard errors of zero
-are left out. Advice: what `parley forecast --inside` says of the training rows of a split, on the first `--advised` splits. Each split is
-another table that the owner might have had, so what counts is the share of advice that is right, not a majority; "unknown" is counted
-apart. Balanced accuracy is the mean of that share over owners that gain and owners that lose: a constant answer has a half.
+Truth, for each data set, eps and owner: the mean over 20 trainings, each with fresh noise and a fresh split of everybody's rows, of what
+the personal model (`parley refine`) saves on the owner's own held-out rows against the model alone. Cases within two standard errors of
+zero are left out. Advice: what `parley forecast --inside` says of the training rows of a split, on the first `--advised` splits. Each
+split is another table that the owner might have had, so what counts is the share of advice that is right, not a majority; "unknown" is
+counted apart. Balanced accuracy is the mean of that share over owners that gain and owners that lose: a constant answer has a half.
+Owners that lose are few, since a personal model falls back on the model alone. So the same is counted a second time for owners to whom
+joining is worth it if it saves 1 % of what they pay alone (`--worth 0.01`): those that clearly gain more, and those that clearly do not.
 
     python benchmarks/joining.py [--quick] [--only heart] [--splits 20] [--advised 2] [--one-noise] [--json F]
 
@@ -37,7 +39,25 @@ from parley.owner import Agreement
 from parley.validate import Floats
 
 DELTA, EPSILONS, HELD_OUT = 1e-6, (1.0, 3.0), 0.3
+WORTH = (0.0, 0.01)  # of the cost alone
 QUICK = ("heart", "SBA amounts")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one owner at one eps: mean costs on held-out rows in each training, and advice for each worth on some splits."""
+
+    group: str
+    epsilon: float
+    owner: str
+    alone: tuple[float, ...]
+    personal: tuple[float, ...]
+    advice: tuple[tuple[str, ...], ...]
+
+    def case(self, worth: float) -> Case:
+        gains = np.subtract(self.alone, self.personal) - worth * np.array(self.alone)
+        said = tuple(each[WORTH.index(worth)] for each in self.advice)
+        return Case(self.group, self.epsilon, self.owner, tuple(gains.tolist()), said)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +87,7 @@ def main() -> None:
     asked = parser.parse_args()
     names = asked.only or (QUICK if asked.quick else list(CONSORTIA))
     splits, advised = (6, 1) if asked.quick else (asked.splits, asked.advised)
-    began, found = time.perf_counter(), list[tuple[Case, float]]()
+    began, found = time.perf_counter(), list[Outcome]()
     with tempfile.TemporaryDirectory() as scratch:
         for name in names:
             consortium = CONSORTIA[name]()
@@ -75,11 +95,13 @@ def main() -> None:
                 deals = [make_deal(consortium, epsilon, asked.one_noise, Path(scratch)) for epsilon in EPSILONS]
                 found += measured(deals, splits, min(advised, splits), lambda done: report(done, splits))
             console.print(f"{name}: done after {time.perf_counter() - began:.0f} s", style="dim", markup=False)
-    console.print(terminal_table(table(found), title=f"\n{splits} trainings, advice on {min(advised, splits)} splits of each"))
+            if asked.json is not None:
+                asked.json.write_text(json.dumps([asdict(each) for each in found], indent=1), encoding="utf-8")
+    console.print(f"{splits} trainings, advice on {min(advised, splits)} splits of each", markup=False)
+    for worth in WORTH:
+        title = f"\njoining is worth it if it saves {f'{worth:.0%} of the cost alone' if worth else 'anything'}"
+        console.print(terminal_table(table(found, worth), title=title), soft_wrap=True)
     console.print("wanted: 85 % right, balanced .75 or more, unknown 25 % at most, hurt below 5 %", markup=False)
-    if asked.json is not None:
-        content = [asdict(case) | {"alone": cost, "truth": case.truth} for case, cost in found]
-        asked.json.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
 def make_deal(consortium: Consortium, epsilon: float, one_noise: bool, scratch: Path) -> Deal:
@@ -106,11 +128,11 @@ def owner_name(place: int) -> str:
     return f"owner-{place}"
 
 
-def measured(deals: list[Deal], splits: int, advised: int, report: Callable[[int], None]) -> Iterator[tuple[Case, float]]:
-    """A case for every deal and owner, and what the owner's rows cost alone."""
+def measured(deals: list[Deal], splits: int, advised: int, report: Callable[[int], None]) -> Iterator[Outcome]:
+    """An outcome for every deal and owner."""
     tables = deals[0].consortium.tables
     costs = np.empty((len(deals), len(tables), 2, splits))  # alone, personal
-    advice: list[list[list[str]]] = [[[] for _ in tables] for _ in deals]
+    advice: list[list[list[tuple[str, ...]]]] = [[[] for _ in tables] for _ in deals]
     for split in range(splits):
         rng = np.random.default_rng([1, split])
         owners = [parley.Owner(owner_name(i), table.iloc[rng.permutation(len(table))]) for i, table in enumerate(tables)]
@@ -119,13 +141,13 @@ def measured(deals: list[Deal], splits: int, advised: int, report: Callable[[int
             for i, owner in enumerate(owners):
                 costs[d, i, :, split] = held_out_costs(owner.prepare(deal.terms), joint)
                 if split < advised:
-                    advice[d][i].append(deal.outlook.inside(owner).verdict)
+                    view = deal.outlook.inside(owner)
+                    advice[d][i].append(tuple(view.advice(worth) for worth in WORTH))
         report(split + 1)
     for d, deal in enumerate(deals):
         for i, name in enumerate(deal.consortium.owners):
-            alone, personal = costs[d, i]
-            case = Case(deal.consortium.name, deal.epsilon, name, tuple((alone - personal).tolist()), tuple(advice[d][i]))
-            yield case, float(alone.mean())
+            alone, personal = (tuple(each.tolist()) for each in costs[d, i])
+            yield Outcome(deal.consortium.name, deal.epsilon, name, alone, personal, tuple(advice[d][i]))
 
 
 def held_out_costs(agreement: Agreement, joint: Floats) -> tuple[float, float]:
@@ -138,24 +160,25 @@ def held_out_costs(agreement: Agreement, joint: Floats) -> tuple[float, float]:
     return float(alone), float(personal)
 
 
-def table(found: list[tuple[Case, float]]) -> list[list[str]]:
+def table(found: list[Outcome], worth: float) -> list[list[str]]:
     """A line for each data set and eps, for each data set, and for all."""
-    lines = [["", "eps", "owners", "gain", "lose", "not clear", "right", "balanced", "unknown", "hurt", "cost alone falls by"]]
-    groups = list(dict.fromkeys(case.group for case, _ in found))
+    lines = [["", "eps", "owners", "gain", "lose", "not clear", "right", "balanced", "unknown", "hurt" if not worth else "lose"]]
+    groups = list(dict.fromkeys(each.group for each in found))
     for group in groups:
+        mine = [each for each in found if each.group == group]
         for epsilon in EPSILONS:
-            lines.append(line(group, f"{epsilon:g}", [pair for pair in found if (pair[0].group, pair[0].epsilon) == (group, epsilon)]))
-        lines.append(line(group, "both", [pair for pair in found if pair[0].group == group]))
-    return [*lines, line("all", "both", found)] if len(groups) > 1 else lines
+            lines.append(line(group, f"{epsilon:g}", [each for each in mine if each.epsilon == epsilon], worth))
+        lines.append(line(group, "both", mine, worth))
+    return [*lines, line("all", "both", found, worth)] if len(groups) > 1 else lines
 
 
-def line(group: str, epsilon: str, found: list[tuple[Case, float]]) -> list[str]:
-    made = Tally.of([case for case, _ in found], [cost for _, cost in found])
+def line(group: str, epsilon: str, found: list[Outcome], worth: float) -> list[str]:
+    made = Tally.of(each.case(worth) for each in found)
     left_out = made.cases - made.gainers - made.losers
-    shares = [f"{value:.0%}" if np.isfinite(value) else "-" for value in (made.right, made.unknown, made.hurt)]
+    right, unknown, hurt = (f"{value:.0%}" if np.isfinite(value) else "-" for value in (made.right, made.unknown, made.hurt))
     balanced = f"{made.balanced:.2f}" if np.isfinite(made.balanced) else "-"
     counts = [str(count) for count in (made.cases, made.gainers, made.losers, left_out)]
-    return [group, epsilon, *counts, shares[0], balanced, shares[1], shares[2], f"{made.gained:.1f} %"]
+    return [group, epsilon, *counts, right, balanced, unknown, hurt]
 
 
 if __name__ == "__main__":

@@ -6,11 +6,12 @@
 - heart (disease, logistic): four hospitals; public: a fifth of everybody's patients, held back.
 - loans (interest rates, least squares): 30 states, every one and a half by size; public: 2,000 loans held back.
 
-Of a large owner some rows are taken: 2,000 for least squares, 800 for classes, which take longer.
+Of a large owner some rows are taken: 2,000 for least squares, 400 for classes, which take longer.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from common import books
 from common.books import DATA, Book
 
 PUBLIC, LEAST = 2000, 100
-MOST = {"linear-regression": 2000, "logistic-regression": 800}
+MOST = {"linear-regression": 2000, "logistic-regression": 400}
 BANKS, STATES = 40, 30
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 
@@ -115,5 +116,5 @@ def _divided(book: Book, who: pd.Series, owners: list[str], public: int, pool: n
     chosen = Book(book.name, book.kind, book.target, book.numbers, book.logs, book.names, book.rows.iloc[np.concatenate(places)])
     table = chosen.one_hot(public).reset_index(drop=True)
     ends = np.cumsum([len(part) for part in places])
-    parts = [table.iloc[first:last] for first, last in zip(ends[:-1], ends[1:], strict=True)]
+    parts = [table.iloc[first:last] for first, last in pairwise(ends)]
     return Consortium(book.name, book.kind, book.target, dict(zip(owners, parts, strict=True)), table.iloc[:public])

@@ -11,8 +11,8 @@ CLEAR = 2.0  # standard errors from zero from which a gain counts as seen
 
 @dataclass(frozen=True)
 class Case:
-    """One owner at one eps: what the personal model gained over the model alone on own held-out rows in each training, each with a split
-    of its own, and what the owner had been told on some of the splits, seeing its training rows alone."""
+    """One owner at one eps: what joining gained it in each training, less what makes it worth while, and what it had been told on some of
+    the trainings' splits, seeing its training rows alone."""
 
     group: str
     epsilon: float
@@ -50,14 +50,13 @@ class Tally:
     right: float  # of advice that was given
     balanced: float  # mean of the same over gainers and losers; NaN where one of them is missing
     unknown: float  # of all advice to them
-    gained: float  # by all together, in percent of what they lose alone; what is left out counts too
 
     @property
     def hurt(self) -> float:
         return self.losers / self.cases if self.cases else np.nan
 
     @classmethod
-    def of(cls, cases: Iterable[Case], alone: Sequence[float] = ()) -> "Tally":
+    def of(cls, cases: Iterable[Case]) -> "Tally":
         """
         >>> gains, harms = (0.9, 1.0, 1.1), (-0.9, -1.0, -1.1)
         >>> made = [Case("g", 1.0, "a", gains, (JOIN,)), Case("g", 1.0, "b", gains, (JOIN,)), Case("g", 1.0, "c", harms, (JOIN,))]
@@ -77,7 +76,6 @@ class Tally:
             right=correct / given if given else np.nan,
             balanced=float(np.mean(rates)),
             unknown=1 - given / len(clear) if clear else np.nan,
-            gained=100 * sum(case.mean for case in cases) / sum(alone) if len(alone) else np.nan,
         )
 
 

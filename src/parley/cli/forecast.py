@@ -56,6 +56,13 @@ def forecast_command(
         ),
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="With --inside: whose table it is.")] = None,
+    worth: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            help="With --inside: what joining must save to be worth a budget, as a share of what own rows cost alone: 0.01 for 1 %.",
+        ),
+    ] = 0.0,
     seed: Annotated[int, typer.Option(help="Of the pilot's resampling and runs.")] = 0,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -76,8 +83,10 @@ def forecast_command(
     known = source(pilot, moments, assume)
     if (inside is None) != (owner is None):
         raise SettingError("--inside TABLE, --owner NAME: expected both or neither")
+    if worth and inside is None:
+        raise SettingError("--worth: expected --inside beside it")
     if inside is not None and owner is not None:
-        _show_inside(terms, Owner(owner, str(inside)), known, seed, as_json)
+        _show_inside(terms, Owner(owner, str(inside)), known, seed, worth, as_json)
         return
     with progress_bar("reading the pilot") as progress:
         result = forecast(terms, known, seed, progress=progress, doing=progress.says)
@@ -104,10 +113,10 @@ def forecast_command(
             console.print(sentence)
 
 
-def _show_inside(terms: Terms, owner: Owner, known: str | Source | None, seed: int, as_json: bool) -> None:
+def _show_inside(terms: Terms, owner: Owner, known: str | Source | None, seed: int, worth: float, as_json: bool) -> None:
     """An owner's own view, for its own eyes."""
     with progress_bar("own rows, judged") as progress:
-        view = inside_view(terms, owner, known, seed, progress=progress)
+        view = inside_view(terms, owner, known, seed, worth=worth, progress=progress)
     if as_json:
         print_json(view.to_json() | {"terms_hash": terms.hash})
         return

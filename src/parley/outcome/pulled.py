@@ -5,6 +5,7 @@ have it in closed form; other losses of a margin by Newton's method for the whol
 """
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from parley.data import Design, Summable
@@ -13,7 +14,7 @@ from parley.objectives.margin import MarginObjective
 from parley.objectives.newton import projected_newton
 from parley.validate import Floats
 
-PRECISION = 1e-9  # of the decrease that another step would still bring, relative to the cost
+PRECISION = 1e-6  # of the decrease that the last step brings, relative to the cost: what it leaves is of the order of its square
 ENTRIES = 2**21  # numbers that a block of squares of rows, or of second derivatives, may have
 
 
@@ -43,10 +44,10 @@ def _closed(objective: MarginObjective, rows: Summable, centres: Floats, strengt
 def _newton(objective: MarginObjective, rows: Summable, centres: Floats, strengths: Floats, starts: Floats) -> Floats:
     """Newton's method, steps halved until the cost falls; who has arrived is left out of the next step."""
 
-    def cost(theta: Floats, at: Floats) -> Floats:
+    def cost(theta: Floats, at: NDArray[np.int64]) -> Floats:
         return np.asarray(objective.cost(rows, theta) + 0.5 * np.sum(strengths[at] * (theta - centres[at]) ** 2, axis=-1))
 
-    theta, at = starts.copy(), np.arange(len(centres))
+    theta, at = starts.copy(), np.arange(len(centres), dtype=np.int64)
     value, eye = cost(theta, at), np.eye(centres.shape[1])
     for _ in range(100):
         here = theta[at]
@@ -75,15 +76,19 @@ def _newton(objective: MarginObjective, rows: Summable, centres: Floats, strengt
 def _curves(objective: MarginObjective, rows: Summable, theta: Floats) -> Floats:
     """Second derivatives of the mean loss at every parameter [B, P] -> [B, P, P]."""
 
+    i, j = np.triu_indices(rows.width)
+
     def part(block: Design) -> Floats:
         bend = objective.bend(theta @ block.X.T, block.y) * block.weight
-        some, total = max(1, ENTRIES // block.width**2), np.zeros((len(theta), block.width**2))
+        some, total = max(1, ENTRIES // len(i)), np.zeros((len(theta), len(i)))
         for first in range(0, len(block), some):
             X = block.X[first : first + some]
-            total += bend[:, first : first + some] @ (X[:, :, None] * X[:, None, :]).reshape(len(X), -1)
+            total += bend[:, first : first + some] @ (X[:, i] * X[:, j])
         return total
 
-    return np.asarray(rows.sum(part) / len(rows)).reshape(len(theta), rows.width, rows.width)
+    curves = np.empty((len(theta), rows.width, rows.width))
+    curves[:, i, j] = curves[:, j, i] = rows.sum(part) / len(rows)
+    return curves
 
 
 def _one_by_one(objective: Objective, rows: Summable, centres: Floats, strengths: Floats, starts: Floats | None) -> Floats:

@@ -5,7 +5,7 @@ one row bends the loss in a direction on average. So k is in records: the centre
 computed from private rows without noise: for an owner's own use.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,17 +79,21 @@ class Ridge:
         """
         return self.averages([centres])[0]
 
-    def averages(self, sets: Sequence[Sequence[Centre]]) -> list[RidgeModel]:
+    def averages(
+        self, sets: Sequence[Sequence[Centre]], progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> list[RidgeModel]:
         """The average of each set of centres; together they take less time, since the models of a centre in several sets are made once."""
         some = np.random.default_rng(0).permutation(len(self.rows))[:MOST_ROWS]
         fold = np.arange(len(some)) % min(FOLDS, len(some))
         order = {key: place for place, key in enumerate(dict.fromkeys(id(centre) for centres in sets for centre in centres))}
         ways = list({id(centre): centre for centres in sets for centre in centres}.values())
         final = self._models(self.rows, ways)
-        tried = np.array([self._models(self.rows.where(some[fold != k]), ways, final) for k in range(int(fold.max()) + 1)])
-        losses = np.empty((len(ways), len(WEIGHTS) + 1, len(some)))
-        for k, models in enumerate(tried):
-            losses[:, :, fold == k] = self._losses(some[fold == k], models)
+        folds = int(fold.max()) + 1
+        tried, losses = np.empty((folds, *final.shape)), np.empty((*final.shape[:2], len(some)))
+        for k in range(folds):
+            progress(k, folds)
+            tried[k] = self._models(self.rows.where(some[fold != k]), ways, final)
+            losses[:, :, fold == k] = self._losses(some[fold == k], tried[k])
         chosen = [[order[id(centre)] for centre in centres] for centres in sets]
         return [self._averaged(one, [ways[c].name for c in one], some, fold, tried, losses, final) for one in chosen]
 
@@ -117,7 +121,7 @@ class Ridge:
 
     def fit(self, rows: Summable, centre: Centre, weight: float) -> Floats:
         """The model [P] of these rows that is pulled towards the centre."""
-        return self._pulled(rows, [centre], (weight,))[0, 0]
+        return np.asarray(self._pulled(rows, [centre], (weight,))[0, 0])
 
     def _models(self, rows: Summable, centres: Sequence[Centre], near: Floats | None = None) -> Floats:
         """A model for every centre and weight [centres, 1 + weights, P], the first of an infinite weight, searched from `near`."""
