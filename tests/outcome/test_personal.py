@@ -78,7 +78,7 @@ def test_an_owner_of_one_class_has_a_finite_model_alone():
 
 def test_ways_that_do_equally_well_count_alike_and_those_that_fail_for_nothing():
     losses = np.array([[1.0, 1.0], [1.0, 1.0], [np.inf, 1.0], [50.0, 50.0]])
-    np.testing.assert_allclose(_shares(losses, 1.0), [0.5, 0.5, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(_shares(losses, 1.0, np.array(["a", "b", "c", "d"])), [0.5, 0.5, 0, 0], atol=1e-12)
 
 
 def test_ninety_per_cent_intervals_cover_the_mean_as_often():

@@ -65,6 +65,13 @@ def forecast_command(
             "owner of median size. 0: one law for all. Left out: not known, from 0 to 2.",
         ),
     ] = None,
+    worth: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            help="With --inside: what joining must save to be worth a budget, as a share of what own rows cost alone: 0.01 for 1 %.",
+        ),
+    ] = 0.0,
     seed: Annotated[int, typer.Option(help="Of the pilot's resampling and runs.")] = 0,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -85,8 +92,10 @@ def forecast_command(
     known = source(pilot, moments, assume)
     if (inside is None) != (owner is None):
         raise SettingError("--inside TABLE, --owner NAME: expected both or neither")
+    if worth and inside is None:
+        raise SettingError("--worth: expected --inside beside it")
     if inside is not None and owner is not None:
-        _show_inside(terms, Owner(owner, str(inside)), known, seed, as_json)
+        _show_inside(terms, Owner(owner, str(inside)), known, seed, worth, as_json)
         return
     apart = ASSUMED if differences is None else Differences.stated(differences)
     with progress_bar("reading the pilot") as progress:
@@ -114,10 +123,10 @@ def forecast_command(
             console.print(sentence)
 
 
-def _show_inside(terms: Terms, owner: Owner, known: str | Source | None, seed: int, as_json: bool) -> None:
+def _show_inside(terms: Terms, owner: Owner, known: str | Source | None, seed: int, worth: float, as_json: bool) -> None:
     """An owner's own view, for its own eyes."""
     with progress_bar("own rows, judged") as progress:
-        view = inside_view(terms, owner, known, seed, progress=progress)
+        view = inside_view(terms, owner, known, seed, worth=worth, progress=progress)
     if as_json:
         print_json(view.to_json() | {"terms_hash": terms.hash})
         return

@@ -2,9 +2,10 @@
 
 The forecast assumes that owners' rows follow one law, that of the public sample. Inside, an owner can do better. Joint models as they may
 come out are drawn from the forecast; with each of them the owner makes its personal model, and all are judged on own rows that they were
-not made of, beside the model alone. That is honest but coarse: own rows are few. So it is weighed against moments (`personal_gain`)
-for an owner that differs from the public sample as much as its own rows do. What stays an assumption: that the consortium's best model is
-about the public sample's.
+not made of, beside the model alone. Everything that `parley refine` would do is done again without the rows that judge, its choice of
+weights too, so that what choosing costs is in the figure. That is honest but coarse: own rows are few. Where they do not visibly differ
+from the public sample's law it is weighed against moments (`personal_gain`), which assume that law; where they do, own rows alone decide.
+What stays an assumption: that the consortium's best model is about the public sample's.
 
 Formal guarantee: none. Everything here is computed from private rows without noise.
 """
@@ -18,7 +19,7 @@ from scipy.stats import norm
 
 from parley.data import Design
 from parley.data.table import Table
-from parley.errors import DataError
+from parley.errors import DataError, SettingError
 from parley.forecasting.expectation import expect
 from parley.forecasting.personal_gain import Owners
 from parley.forecasting.pilot import Pilot, open_pilot
@@ -35,11 +36,11 @@ from parley.validate import Floats, whole
 Advice = Literal["join", "stay", "unknown"]
 
 DRAWS = 8  # joint models as they may come out
-FOLDS = 5  # of own rows, to judge on
 LEAST_ROWS = 10
 LEVEL = 0.05  # of the test: how often owners whose rows do follow the public law are said to differ
 NORMAL = float(norm.ppf((1 + CONFIDENCE) / 2))  # standard errors to an end of an interval
-SURE = 1.0  # standard errors from which advice is given: where there is nothing in it, it errs in about one case of three
+SURE = 0.5  # standard errors from which advice is given: it is then right with 69 % or more, as far as the estimate is normal
+MOST = 16_000  # rows times joint models that are looked at; of many rows a few joint models say as much
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,6 @@ class InsideView:
 
     owner: str
     rows: int
-    verdict: Advice
     gain: Estimate  # alone less personal, a row: what own rows and moments say together
     gain_of_rows: Estimate  # what own rows say alone
     gain_of_moments: Estimate  # what moments say
@@ -70,6 +70,23 @@ class InsideView:
     personal: Estimate
     law: LawTest
     draws: int
+    worth: float = 0.0  # what joining must save to be worth it, as a share of the cost alone
+
+    @property
+    def verdict(self) -> Advice:
+        return self.advice(self.worth)
+
+    @property
+    def least(self) -> float:
+        """What joining must save a row, in the target's own units."""
+        return self.worth * self.alone.mean
+
+    def advice(self, worth: float) -> Advice:
+        """The verdict for whom joining must save this share of the cost alone."""
+        away = self.gain.mean - worth * self.alone.mean
+        if not abs(away) > SURE * (self.gain.high - self.gain.mean) / NORMAL:
+            return "unknown"
+        return "join" if away > 0 else "stay"
 
     def to_json(self) -> dict[str, Any]:
         """The object that `parley forecast --inside --json` prints."""
@@ -78,7 +95,55 @@ class InsideView:
             for name in ("gain", "gain_of_rows", "gain_of_moments", "alone", "together", "personal")
         }
         law = {"p_value": self.law.p_value, "level": LEVEL, "differs": self.law.differs}
-        return {"owner": self.owner, "rows": self.rows, "verdict": self.verdict, **estimates, "law": law, "draws": self.draws}
+        head = {"owner": self.owner, "rows": self.rows, "verdict": self.verdict}
+        return {**head, **estimates, "worth": self.worth, "law": law, "draws": self.draws}
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What is publicly known before training: joint models [draws, P] as they may come out. The same for all owners."""
+
+    known: Pilot
+    models: Floats
+
+    def inside(self, owner: Owner, worth: float = 0.0, progress: Progress = lambda done, total: None) -> InsideView:
+        """What joining would add for this owner's customers, from its own training rows; it is told to join if that is more than `worth`,
+        a share of what they cost alone."""
+        if not 0 <= worth < 1:
+            raise SettingError(f"worth: expected a share of the cost alone, from 0 to below 1; got {worth}")
+        agreement = owner.prepare(self.known.terms)
+        rows = agreement.tables.train.in_memory()
+        if len(rows) < LEAST_ROWS:
+            raise DataError(
+                f"{owner.name}: {len(rows)} rows to learn from are too few for a view of its own; expected {LEAST_ROWS} or more"
+            )
+        models = self.models[: max(2, MOST // len(rows))]
+        unit = self.known.setup.preparation.target_scale**2
+        own, joint, personal = (unit * each for each in _judged(agreement, rows, models, progress))  # [n], [draws, n], [draws, n]
+        of_rows, of_moments = _estimate(own - personal), _by_moments(self.known, rows, models, owner.name)
+        law = _law(self.known, rows)
+        gain = of_rows if law.differs else _weighed(of_rows, of_moments)
+        return InsideView(
+            owner=owner.name,
+            rows=len(rows),
+            gain=gain,
+            gain_of_rows=of_rows,
+            gain_of_moments=of_moments,
+            alone=Estimate.of(own),
+            together=_estimate(joint),
+            personal=_estimate(personal),
+            law=law,
+            draws=len(models),
+            worth=worth,
+        )
+
+
+def outlook(terms: Terms, pilot: Table | Source | None = None, seed: int = 0, draws: int = DRAWS) -> Outlook:
+    """Joint models as these terms may bring them, by running the algorithm on the public sample with the owners' noise."""
+    known = open_pilot(terms, pilot)
+    if not isinstance(known.source, Sample):
+        raise DataError("an inside view runs the algorithm on rows, so it needs a public sample; give one as the pilot")
+    return Outlook(known, expect(known).outcome(seed, whole(draws, "draws"))[1][:draws])
 
 
 def inside_view(
@@ -87,37 +152,11 @@ def inside_view(
     pilot: Table | Source | None = None,
     seed: int = 0,
     draws: int = DRAWS,
+    worth: float = 0.0,
     progress: Progress = lambda done, total: None,
 ) -> InsideView:
     """What joining by these terms would add for this owner's customers, from its own training rows."""
-    known = open_pilot(terms, pilot)
-    if not isinstance(known.source, Sample):
-        raise DataError("an inside view runs the algorithm on rows, so it needs a public sample; give one as the pilot")
-    agreement = owner.prepare(terms)
-    rows = agreement.tables.train.in_memory()
-    if len(rows) < LEAST_ROWS:
-        raise DataError(
-            f"{owner.name}: {len(rows)} rows to learn from are too few for a view of its own; expected {LEAST_ROWS} or more"
-        )
-    models = expect(known).outcome(seed, whole(draws, "draws"))[1][:draws]
-    unit = known.setup.preparation.target_scale**2
-    losses = _judged(agreement, rows, models, progress)
-    own, joint, personal = (unit * each for each in losses)  # [n], [draws, n], [draws, n]
-    of_rows, of_moments = _estimate(own - personal), _by_moments(known, rows, models, terms, owner.name)
-    gain = _weighed(of_rows, of_moments)
-    return InsideView(
-        owner=owner.name,
-        rows=len(rows),
-        verdict=_advice(gain),
-        gain=gain,
-        gain_of_rows=of_rows,
-        gain_of_moments=of_moments,
-        alone=Estimate.of(own),
-        together=_estimate(joint),
-        personal=_estimate(personal),
-        law=_law(known, rows),
-        draws=len(models),
-    )
+    return outlook(terms, pilot, seed, draws).inside(owner, worth, progress)
 
 
 def law_test(objective: Objective, public: Design, optimum: Floats, rows: Design) -> LawTest:
@@ -142,20 +181,12 @@ def _law(known: Pilot, rows: Design) -> LawTest:
 
 
 def _judged(agreement: Agreement, rows: Design, models: Floats, progress: Progress) -> tuple[Floats, Floats, Floats]:
-    """Losses of every own row [n] alone, by each joint model [draws, n] and by each personal one, none of which the row went into."""
-    setup = agreement.setup
-    objective = Ridge(setup.objective, setup.preparation, rows).plain
-    fold = np.random.default_rng(0).permutation(len(rows)) % FOLDS
-    own, joint, personal = np.empty(len(rows)), np.empty((len(models), len(rows))), np.empty((len(models), len(rows)))
-    for k in range(FOLDS):
-        judged = fold == k
-        ridge, held = Ridge(setup.objective, setup.preparation, rows.where(~judged)), rows.where(judged)
-        own[judged] = objective.record_losses(held, ridge.average([nothing(setup)]).theta)
-        for place, theta in enumerate(models):
-            progress(k * len(models) + place, FOLDS * len(models))
-            joint[place, judged] = objective.record_losses(held, theta)
-            personal[place, judged] = objective.record_losses(held, ridge.average(centres(setup, theta)).theta)
-    return own, joint, personal
+    """Losses of own rows [n] alone, by each joint model [draws, n] and by each personal one, none of which the row went into."""
+    setup, none = agreement.setup, nothing(agreement.setup)
+    ridge = Ridge(setup.objective, setup.preparation, rows)
+    alone, *personal = ridge.averages([[none], *(centres(setup, theta, none) for theta in models)], progress)
+    joint = ridge.plain.record_losses(rows, models)
+    return alone.losses, joint, np.array([each.losses for each in personal])
 
 
 def _estimate(losses: Floats) -> Estimate:
@@ -165,12 +196,13 @@ def _estimate(losses: Floats) -> Estimate:
     return Estimate(by_row.mean, by_row.mean - reach, by_row.mean + reach)
 
 
-def _by_moments(known: Pilot, rows: Design, models: Floats, terms: Terms, name: str) -> Estimate:
+def _by_moments(known: Pilot, rows: Design, models: Floats, name: str) -> Estimate:
     """The gain by moments, in the target's own units, for an owner whose optimum lies as far from the public one as its own rows say.
 
-    Of d, the step from the public optimum that own rows ask for, estimation explains a part; the rest is taken for the difference. The
-    interval is that of one standard error of this difference, and a half of the gain for what moments leave out (losses that are not
-    squares, a weight that has to be found).
+    Of d, the step from the public optimum that own rows ask for, estimation explains a part; the rest is the difference, known up to its
+    standard error and never below zero: the gain is averaged over what it may be. The interval has room for that, and for moments that
+    are off by as much as they say: they know nothing of losses that are not squares, of scatter that is not the public sample's, or of a
+    weight that has to be found.
     """
     here, m = known.landscape(), len(known.design)
     curvature = np.maximum(here.curvature, 1e-9 * float(here.curvature.max()))
@@ -179,23 +211,30 @@ def _by_moments(known: Pilot, rows: Design, models: Floats, terms: Terms, name: 
         known.objective.mean_gradient(rows, here.optimum) - known.objective.mean_gradient(known.design, here.optimum)
     )
     chance = scatter * (1 / len(rows) + 1 / m)
-    excess, error = (
-        float(0.5 * curvature @ ((step / curvature) ** 2 - chance)),
-        float(np.sqrt(0.5 * np.sum((curvature * chance) ** 2))),
-    )
-    places = [part.name for part in terms.owners]
+    excess = float(0.5 * curvature @ ((step / curvature) ** 2 - chance))
+    error = float(np.sqrt(0.5 * np.sum((curvature * chance) ** 2)))
+    place = [part.name for part in known.terms.owners].index(name)
     records = known.rows.copy()
-    records[places.index(name)] = len(rows)
+    records[place] = len(rows)
     joint = np.mean(here.inward(models - here.optimum) ** 2, axis=0)
-    owners = Owners(curvature, records, scatter, joint, here.inward(here.optimum))
+    owners, unit = Owners(curvature, records, scatter, joint, here.inward(here.optimum)), known.setup.preparation.target_scale**2
 
     def gain(difference: float) -> float:
-        tau2 = 2 * max(difference, 0.0) / (len(curvature) * curvature)
-        return float((owners.alone(tau2) - owners.personal(tau2))[places.index(name)]) * known.setup.preparation.target_scale**2
+        tau2 = 2 * difference / (len(curvature) * curvature)
+        return float((owners.alone(tau2) - owners.personal(tau2))[place]) * unit
 
-    mean, near, far = gain(excess), gain(excess - error), gain(excess + error)
-    reach = NORMAL * float(np.hypot(0.5 * (near - far), 0.5 * mean))
-    return Estimate(mean, mean - reach, mean + reach)
+    gains = [gain(difference) for difference in _above_zero(excess, error)]
+    reach = NORMAL * float(np.hypot(np.std(gains), np.mean(gains)))
+    return Estimate(float(np.mean(gains)), float(np.mean(gains)) - reach, float(np.mean(gains)) + reach)
+
+
+def _above_zero(mean: float, error: float, count: int = 9) -> Floats:
+    """Evenly likely values of what was estimated like this and is not below zero."""
+    if not error > 0:
+        return np.full(count, max(mean, 0.0))
+    away = max(mean / error, -30.0)
+    above = norm.cdf(away) * (np.arange(count) + 0.5) / count  # of what is above zero
+    return np.asarray(np.maximum(error * (away - norm.ppf(above)), 0.0))
 
 
 def _weighed(first: Estimate, second: Estimate) -> Estimate:
@@ -204,9 +243,3 @@ def _weighed(first: Estimate, second: Estimate) -> Estimate:
     weights = spreads**-2.0 / np.sum(spreads**-2.0)
     mean, reach = float(weights @ [first.mean, second.mean]), float(np.sum(spreads**-2.0) ** -0.5)
     return Estimate(mean, mean - reach, mean + reach)
-
-
-def _advice(gain: Estimate) -> Advice:
-    if not abs(gain.mean) > SURE * (gain.high - gain.mean) / NORMAL:
-        return "unknown"
-    return "join" if gain.mean > 0 else "stay"

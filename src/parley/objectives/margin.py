@@ -51,7 +51,7 @@ class MarginObjective(Objective):
         return np.asarray(total / len(design) + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
 
     def record_losses(self, design: Design, theta: Floats) -> Floats:
-        return np.asarray(self.loss(design.X @ theta, design.y) * design.weight)
+        return np.asarray(self.loss(self.scores(design.X, theta), design.y) * design.weight)
 
     def mean_gradient(self, design: Summable, theta: Floats, bound: RecordBound | None = None) -> Floats:
         def part(block: Design, flat: Floats) -> Floats:

@@ -104,7 +104,7 @@ class Objective(ABC):
 
     @abstractmethod
     def record_losses(self, design: Design, theta: Floats) -> Floats:
-        """Every record's weighted loss at one parameter [P] -> [n]; their mean is f without g1. Private."""
+        """Every record's weighted loss at every parameter [..., P] -> [..., n]; their mean is f without g1. Private."""
 
     @property
     def rounded(self) -> "Objective":

@@ -67,7 +67,8 @@ class SoftmaxRegression(Objective):
         return np.asarray(total / len(design) + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
 
     def record_losses(self, design: Design, theta: Floats) -> Floats:
-        return np.asarray(self.losses(design, theta[None])[0] * design.weight)
+        losses = self.losses(design, theta.reshape(-1, theta.shape[-1]))
+        return np.asarray(losses.reshape(*theta.shape[:-1], -1) * design.weight)
 
     def mean_gradient(self, design: Summable, theta: Floats, bound: RecordBound | None = None) -> Floats:
         def part(block: Design, flat: Floats) -> Floats:

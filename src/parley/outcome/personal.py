@@ -53,9 +53,9 @@ def _ridge(agreement: Agreement) -> Ridge:
     return Ridge(agreement.setup.objective, agreement.setup.preparation, agreement.tables.train.in_memory())
 
 
-def centres(setup: Setup, joint: Floats) -> list[Centre]:
-    """What a personal model may be pulled to."""
-    ways = [Centre(JOINT, joint, free=False), nothing(setup)]
+def centres(setup: Setup, joint: Floats, none: Centre | None = None) -> list[Centre]:
+    """What a personal model may be pulled to: the joint model, or `none`."""
+    ways = [Centre(JOINT, joint, free=False), nothing(setup) if none is None else none]
     if setup.preparation.model.has_intercept:
         ways.insert(1, Centre(JOINT, joint, free=True))
     return ways

@@ -172,14 +172,22 @@ def inside_rows(view: InsideView) -> list[list[str]]:
 def inside_sentences(view: InsideView) -> list[str]:
     """The advice, what it rests on, and whether own customers are like the public sample's."""
     gain, reach = view.gain, f"90 %: {number(view.gain.low)} to {number(view.gain.high)}"
+    price = f", more than the {number(view.least)} that make it worth it" if view.worth else ""
+    stays = (
+        f"less than the {number(view.least)} that would make it worth it"
+        if view.worth
+        else f"which is no gain: even the personal model would cost {number(-gain.mean)} more"
+    )
     advice = {
-        "join": f"Join: the personal model is expected to save {number(gain.mean)} a row ({reach}).",
-        "stay": f"Stay: even the personal model is expected to cost {number(-gain.mean)} more a row ({reach}).",
-        "unknown": f"Cannot say: the expected gain, {number(gain.mean)} a row ({reach}), is within chance.",
+        "join": f"Join: the personal model is expected to save {number(gain.mean)} a row ({reach}){price}.",
+        "stay": f"Stay: joining is expected to save {number(gain.mean)} a row ({reach}), {stays}.",
+        "unknown": f"Cannot say: the expected gain, {number(gain.mean)} a row ({reach}), is within chance"
+        f"{f' of the {number(view.least)} that would make it worth it' if view.worth else ''}.",
     }[view.verdict]
     level = f"a test that errs in {LEVEL:.0%} of owners that do not"
     law = (
-        f"Own rows differ from the public sample's law (p = {number(view.law.p_value)}, {level}): the forecast for all is not about them."
+        f"Own rows differ from the public sample's law (p = {number(view.law.p_value)}, {level}): the forecast for all is not about them, "
+        "and this advice rests on own rows alone."
         if view.law.differs
         else f"Own rows do not visibly differ from the public sample's law (p = {number(view.law.p_value)}, {level})."
     )

@@ -1,0 +1,185 @@
+"""Is an owner told rightly whether to join? Advice from inside, before training, beside what joining then brought.
+
+Owners that really differ (`common/consortia.py`: banks, occupations, hospitals, states), eps 1 and 3, delta = 1e-6; terms as `parley init`
+writes them with a public sample: planned, each owner's own noise, 30 % of everybody's rows held out.
+
+Truth, for each data set, eps and owner: the mean over 20 trainings, each with fresh noise and a fresh split of everybody's rows, of what
+the personal model (`parley refine`) saves on the owner's own held-out rows against the model alone. Cases within two standard errors of
+zero are left out. Advice: what `parley forecast --inside` says of the training rows of a split, on the first `--advised` splits. Each
+split is another table that the owner might have had, so what counts is the share of advice that is right, not a majority; "unknown" is
+counted apart. Balanced accuracy is the mean of that share over owners that gain and owners that lose: a constant answer has a half.
+Owners that lose are few, since a personal model falls back on the model alone. So the same is counted a second time for owners to whom
+joining is worth it if it saves 1 % of what they pay alone (`--worth 0.01`): those that clearly gain more, and those that clearly do not.
+
+    python benchmarks/joining.py [--quick] [--only heart] [--splits 20] [--advised 2] [--one-noise] [--json F]
+
+Wanted: 85 % right, balanced accuracy .75, at most 25 % unknown, fewer than 5 % of owners hurt by more than two standard errors.
+Needs the tables of `common/consortia.py` in PARLEY_DATA (default ../shared/data).
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from common.consortia import CONSORTIA, Consortium
+from common.decisions import Case, Tally
+
+import parley
+from parley.cli.screen import console, progress_bar, terminal_table
+from parley.forecasting.first_terms import RADIUS, Draft, planned
+from parley.forecasting.inside import Outlook, outlook
+from parley.outcome.personal import centres, nothing
+from parley.outcome.ridge import Ridge
+from parley.owner import Agreement
+from parley.validate import Floats
+
+DELTA, EPSILONS, HELD_OUT = 1e-6, (1.0, 3.0), 0.3
+WORTH = (0.0, 0.01)  # of the cost alone
+QUICK = ("heart", "SBA amounts")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one owner at one eps: mean costs on held-out rows in each training, and advice for each worth on some splits."""
+
+    group: str
+    epsilon: float
+    owner: str
+    alone: tuple[float, ...]
+    personal: tuple[float, ...]
+    advice: tuple[tuple[str, ...], ...]
+
+    def case(self, worth: float) -> Case:
+        gains = np.subtract(self.alone, self.personal) - worth * np.array(self.alone)
+        said = tuple(each[WORTH.index(worth)] for each in self.advice)
+        return Case(self.group, self.epsilon, self.owner, tuple(gains.tolist()), said)
+
+
+@dataclass(frozen=True, eq=False)
+class Deal:
+    """A consortium with the terms of one eps."""
+
+    consortium: Consortium
+    epsilon: float
+    terms: parley.Terms
+    outlook: Outlook
+
+    def train(self, owners: list[parley.Owner], seed: int) -> Floats:
+        """One joint model [P]."""
+        for owner in owners:
+            owner.prepare(self.outlook.known.setup)  # the public sample is read once
+        return parley.train(self.terms, owners, seed=seed, measure=False).theta[0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=list(CONSORTIA), action="append", help="this data set; may be repeated")
+    parser.add_argument("--splits", type=int, default=20, help="trainings")
+    parser.add_argument("--advised", type=int, default=2, help="splits on which advice is asked for")
+    parser.add_argument("--one-noise", action="store_true", help="terms with one noise for all, planned for it")
+    parser.add_argument("--quick", action="store_true", help=f"{' and '.join(QUICK)}, six trainings, advice on one split")
+    parser.add_argument("--json", type=Path, metavar="F", help="write every case to this file")
+    asked = parser.parse_args()
+    names = asked.only or (QUICK if asked.quick else list(CONSORTIA))
+    splits, advised = (6, 1) if asked.quick else (asked.splits, asked.advised)
+    began, found = time.perf_counter(), list[Outcome]()
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in names:
+            consortium = CONSORTIA[name]()
+            with progress_bar(name) as report:
+                deals = [make_deal(consortium, epsilon, asked.one_noise, Path(scratch)) for epsilon in EPSILONS]
+                found += measured(deals, splits, min(advised, splits), lambda done: report(done, splits))
+            console.print(f"{name}: done after {time.perf_counter() - began:.0f} s", style="dim", markup=False)
+            if asked.json is not None:
+                asked.json.write_text(json.dumps([asdict(each) for each in found], indent=1), encoding="utf-8")
+    console.print(f"{splits} trainings, advice on {min(advised, splits)} splits of each", markup=False)
+    for worth in WORTH:
+        title = f"\njoining is worth it if it saves {f'{worth:.0%} of the cost alone' if worth else 'anything'}"
+        console.print(terminal_table(table(found, worth), title=title), soft_wrap=True)
+    console.print("wanted: 85 % right, balanced .75 or more, unknown 25 % at most, hurt below 5 %", markup=False)
+
+
+def make_deal(consortium: Consortium, epsilon: float, one_noise: bool, scratch: Path) -> Deal:
+    """Planned on the public sample as `parley init` does it."""
+    public = scratch / f"{consortium.name}.parquet"
+    consortium.public.to_parquet(public)
+    model = {"kind": consortium.kind, "target": consortium.target, "public": str(public), "intercept": True, "radius": RADIUS}
+    terms = parley.Terms.from_dict(
+        {
+            "model": {**model, "holdout": HELD_OUT},
+            "learning": {},
+            "privacy": {"mechanism": "gaussian", "delta": DELTA, "clip": 1.0},
+            "owners": [{"name": owner_name(i), "records": len(t), "epsilon": epsilon} for i, t in enumerate(consortium.tables)],
+        }
+    )
+    proposal = planned(Draft(terms, ())).proposal
+    if proposal is None or (one_noise and proposal.shared is None):
+        raise SystemExit(f"{consortium.name}: these terms cannot be planned")
+    chosen = proposal.shared.terms if one_noise and proposal.shared is not None else proposal.terms
+    return Deal(consortium, epsilon, chosen, outlook(chosen))
+
+
+def owner_name(place: int) -> str:
+    return f"owner-{place}"
+
+
+def measured(deals: list[Deal], splits: int, advised: int, report: Callable[[int], None]) -> Iterator[Outcome]:
+    """An outcome for every deal and owner."""
+    tables = deals[0].consortium.tables
+    costs = np.empty((len(deals), len(tables), 2, splits))  # alone, personal
+    advice: list[list[list[tuple[str, ...]]]] = [[[] for _ in tables] for _ in deals]
+    for split in range(splits):
+        rng = np.random.default_rng([1, split])
+        owners = [parley.Owner(owner_name(i), table.iloc[rng.permutation(len(table))]) for i, table in enumerate(tables)]
+        for d, deal in enumerate(deals):
+            joint = deal.train(owners, split)
+            for i, owner in enumerate(owners):
+                costs[d, i, :, split] = held_out_costs(owner.prepare(deal.terms), joint)
+                if split < advised:
+                    view = deal.outlook.inside(owner)
+                    advice[d][i].append(tuple(view.advice(worth) for worth in WORTH))
+        report(split + 1)
+    for d, deal in enumerate(deals):
+        for i, name in enumerate(deal.consortium.owners):
+            alone, personal = (tuple(each.tolist()) for each in costs[d, i])
+            yield Outcome(deal.consortium.name, deal.epsilon, name, alone, personal, tuple(advice[d][i]))
+
+
+def held_out_costs(agreement: Agreement, joint: Floats) -> tuple[float, float]:
+    """Mean costs on the owner's held-out rows of its model alone and its personal one, in the target's own units."""
+    setup = agreement.setup
+    ridge, none = Ridge(setup.objective, setup.preparation, agreement.tables.train.in_memory()), nothing(setup)
+    models = ridge.averages([[none], centres(setup, joint, none)])
+    losses = ridge.plain.record_losses(agreement.tables.held_out.in_memory(), np.array([model.theta for model in models]))
+    alone, personal = losses.mean(axis=1) * setup.preparation.target_scale**2
+    return float(alone), float(personal)
+
+
+def table(found: list[Outcome], worth: float) -> list[list[str]]:
+    """A line for each data set and eps, for each data set, and for all."""
+    lines = [["", "eps", "owners", "gain", "lose", "not clear", "right", "balanced", "unknown", "hurt" if not worth else "lose"]]
+    groups = list(dict.fromkeys(each.group for each in found))
+    for group in groups:
+        mine = [each for each in found if each.group == group]
+        for epsilon in EPSILONS:
+            lines.append(line(group, f"{epsilon:g}", [each for each in mine if each.epsilon == epsilon], worth))
+        lines.append(line(group, "both", mine, worth))
+    return [*lines, line("all", "both", found, worth)] if len(groups) > 1 else lines
+
+
+def line(group: str, epsilon: str, found: list[Outcome], worth: float) -> list[str]:
+    made = Tally.of(each.case(worth) for each in found)
+    left_out = made.cases - made.gainers - made.losers
+    right, unknown, hurt = (f"{value:.0%}" if np.isfinite(value) else "-" for value in (made.right, made.unknown, made.hurt))
+    balanced = f"{made.balanced:.2f}" if np.isfinite(made.balanced) else "-"
+    counts = [str(count) for count in (made.cases, made.gainers, made.losers, left_out)]
+    return [group, epsilon, *counts, right, balanced, unknown, hurt]
+
+
+if __name__ == "__main__":
+    main()
