@@ -137,12 +137,33 @@ class Setup(Context):
         """What is fixed for one owner."""
         if name not in self._parts:
             epsilon, delta = self.terms.promised_epsilon(name), Fraction(str(self.terms.privacy.delta))
-            self._parts[name] = Part(name, epsilon, delta, tuple(self._stages(name)))
+            self._parts[name] = Part(name, epsilon, delta, self._resolved(name))
         return self._parts[name]
+
+    def _resolved(self, name: str) -> tuple[Stage, ...]:
+        """An owner's stages. Those alike have the same, resolved once: only draws of batches know an owner's name."""
+        owner = self.terms.owner(name)
+        like = owner.records, owner.epsilon, self.schedule.rounds_of(name), name if self.terms.learning.facts.samples else ""
+        if like not in self._alike:
+            self._alike[like] = tuple(self._stages(name))
+        return self._alike[like]
+
+    @cached_property
+    def _alike(self) -> dict[object, tuple[Stage, ...]]:
+        return {}
 
     def under(self, terms: Terms) -> "Setup":
         """The same columns and the same public knowledge under other terms."""
         return Setup(terms, self.preparation, self.public, objectives.make(terms.model), make_schedule(terms))
+
+    def variance_at(self, name: str, epsilon: float) -> float:
+        """Of an owner's own noise in training, if all of that could cost this epsilon and the others stayed as they are."""
+        question = self.part(name).training.question
+        if question.own_noise is not None:  # it depends on epsilon itself
+            terms = self.terms.changed(privacy={"score_epsilon": None}, owners={name: {"epsilon": epsilon}})
+            return self.under(terms).part(name).training.series.mechanism.variance
+        plan = replace(next(self._plans(name)), epsilon=Fraction(str(epsilon)))
+        return self._own_series(plan, uses(self.terms.learning, plan.rounds), question).mechanism.variance
 
     def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:
         """The law of the one noise of a stage (0: training, 1: the score), if owners promised this epsilon in all; left out: as they do.

@@ -136,7 +136,10 @@ def test_break_even_is_where_the_gain_changes_sign():
         asked.append(epsilon)
         return EachOwnerNoise(records, np.array([1e3 / epsilon**2, 1e-7]))
 
-    epsilon = UNBIASED.break_even(0, first)
+    def everybody(noise):
+        return float(records.sum()), noise.all_together
+
+    epsilon = UNBIASED.break_even(records[0], lambda e: everybody(first(e)))
     assert len(asked) <= 20  # each may be a calibration: halving a range of 1e12 down to 1e-6 takes 27
 
     def gain(e):
@@ -144,8 +147,8 @@ def test_break_even_is_where_the_gain_changes_sign():
 
     assert gain(epsilon * 1.001) > 0 > gain(epsilon * 0.999)
     # The large owner gains nothing from the small one's noise.
-    assert UNBIASED.break_even(1, lambda e: EachOwnerNoise(records, np.array([1.0, 1e3 / e**2]))) is None
-    assert UNBIASED.break_even(0, lambda e: EachOwnerNoise(records, np.array([0.0, 1e-7]))) == 0.0
+    assert UNBIASED.break_even(records[1], lambda e: everybody(EachOwnerNoise(records, np.array([1.0, 1e3 / e**2])))) is None
+    assert UNBIASED.break_even(records[0], lambda e: everybody(EachOwnerNoise(records, np.array([0.0, 1e-7])))) == 0.0
 
 
 def test_the_best_coalition_counts_estimation_too():

@@ -20,7 +20,8 @@ from parley.errors import SettingError
 from parley.validate import Floats, finite
 
 EXACT_UP_TO = 12
-PERMUTATIONS = 2000
+PERMUTATIONS, FEWER = 2000, 200  # orders in which owners join; fewer of very many owners,
+MARGINS = 2e6  # so that no more than this are looked at
 BREAK_EVEN = 1e-6  # relative: an epsilon from which joining pays is not more than this above the least
 
 
@@ -73,11 +74,14 @@ class CoalitionCost:
         if count <= EXACT_UP_TO:
             return self._exact_shapley(noise), np.zeros(count)
         rng = np.random.default_rng(seed)
-        draws = np.empty((PERMUTATIONS, count))
-        for row in draws:
+        pairs = np.stack([noise.records, noise.variances])
+        kinds, kind, sizes = np.unique(pairs, axis=1, return_inverse=True, return_counts=True)
+        draws = np.empty((int(np.clip(MARGINS / count, FEWER, PERMUTATIONS)), kinds.shape[1]))
+        for row in draws:  # owners that are alike have one value: what they add on average is an estimate of it
             order = rng.permutation(count)
-            row[order] = -np.diff(self.at(*noise.prefixes(order)), prepend=self.nobody)
-        return draws.mean(axis=0), draws.std(axis=0, ddof=1) / math.sqrt(PERMUTATIONS)
+            margins = -np.diff(self.at(*noise.prefixes(order)), prepend=self.nobody)
+            row[:] = np.bincount(kind[order], margins) / sizes
+        return draws.mean(axis=0)[kind], (draws.std(axis=0, ddof=1) / math.sqrt(len(draws)))[kind]
 
     def _exact_shapley(self, noise: CoalitionNoise) -> Floats:
         count = len(noise.records)
@@ -91,16 +95,16 @@ class CoalitionCost:
             values[owner] = weight @ (saved[without + place[owner]] - saved[without])
         return values
 
-    def break_even(self, owner: int, noise_at: Callable[[float], CoalitionNoise]) -> float | None:
-        """The own epsilon from which joining everyone beats staying alone; None if none does, 0 if all do.
+    def break_even(self, own: float, joint: Callable[[float], tuple[float, float]]) -> float | None:
+        """The own epsilon from which joining everyone beats staying alone with `own` records; None if none does, 0 if all do.
 
-        `noise_at` gives the owners' noise where this owner has that epsilon and the others have their own.
+        `joint` gives (n, v) of everybody where this owner has that epsilon and the others have their own.
         """
+        alone = self.estimation / own
 
         def gain(epsilon: float) -> float:
-            noise = noise_at(epsilon)
-            together = self.together(noise, np.ones(len(noise.records), dtype=bool))
-            return float(self.alone(noise.records)[owner] - together)
+            records, variance = joint(epsilon)
+            return alone - self.estimation / records - self.bias - self.noise_price * variance
 
         def squeezed(log_epsilon: float) -> float:
             """Of the gain's sign, and nearly straight where noise is loud: few steps find its zero, and each may calibrate noise."""
@@ -108,7 +112,7 @@ class CoalitionCost:
             return math.copysign(min(math.log1p(abs(value) / unit), 1e3), value)
 
         low, high = math.log(1e-6), math.log(1e6)
-        unit = self.estimation / float(noise_at(1e6).records[owner]) or 1.0
+        unit = alone or 1.0
         if not squeezed(high) > 0:
             return None
         if squeezed(low) > 0:

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from parley.aggregation import CoalitionNoise, OneNoise, aggregation_of
+from parley.aggregation import CoalitionNoise, OneNoise
 from parley.data.table import Table
 from parley.doubts import budget_doubt, noise_choice
 from parley.errors import DataError, SettingError, TermsError
@@ -232,11 +232,14 @@ def _owners(expected: Expectation, cost: CoalitionCost, noise: CoalitionNoise, p
     marginal, (shapley, error) = cost.leave_one_out(noise), cost.shapley(noise)
     together = base + float(cost.together(noise, np.ones(len(noise.records), dtype=bool)))
     own = base + cost.alone(noise.records)
-    result = []
-    score = float(pilot.terms.score_epsilon)
+    result, known = [], dict[object, float | None]()
+    score, joint = float(pilot.terms.score_epsilon), _joint(pilot, noise)
     for place, part in enumerate(pilot.terms.owners):
         progress(place, len(pilot.terms.owners))
-        even = cost.break_even(place, partial(_noise_at, pilot, noise, place))
+        like = part.records, part.epsilon, pilot.setup.part(part.name).training.series.count
+        if like not in known:
+            known[like] = cost.break_even(float(noise.records[place]), partial(joint, place))
+        even = known[like]
         alone = float(own[place])
         result.append(
             OwnerForecast(
@@ -253,14 +256,19 @@ def _owners(expected: Expectation, cost: CoalitionCost, noise: CoalitionNoise, p
     return tuple(result)
 
 
-def _noise_at(pilot: Pilot, noise: CoalitionNoise, place: int, epsilon: float) -> CoalitionNoise:
-    """The owners' noise if the one at this place chose to train with this epsilon; where there is one noise, all with it."""
+def _joint(pilot: Pilot, noise: CoalitionNoise) -> Callable[[int, float], tuple[float, float]]:
+    """(n, v) of everybody if the owner at a place chose to train with an epsilon; where there is one noise, all with it."""
+    records, size = noise.records, float(noise.records.sum())
     if isinstance(noise, OneNoise):
-        return replace(noise, demands=np.full(len(noise.records), common_demand(pilot.setup, epsilon)))
-    name = pilot.terms.owners[place].name
-    terms = pilot.terms.changed(privacy={"score_epsilon": None}, owners={name: {"epsilon": epsilon}})
-    own = aggregation_of(terms).noise(pilot.setup.under(terms), [name])
-    return noise.with_own(place, float(own.variances[0]))
+        return lambda place, epsilon: (size, common_demand(pilot.setup, epsilon) / size**2)
+    others, variance = noise.without_each(np.ones(len(records), dtype=bool))
+    rest, names = variance * (others / size) ** 2, pilot.setup.schedule.names
+
+    def joint(place: int, epsilon: float) -> tuple[float, float]:
+        own = pilot.setup.variance_at(names[place], epsilon)
+        return size, float(rest[place] + own * (records[place] / size) ** 2)
+
+    return joint
 
 
 def common_demand(setup: Setup, epsilon: float) -> float:
