@@ -172,7 +172,7 @@ class Setup(Context):
         refused in terms; where somebody only asks what would be, the largest that it suffices for is taken.
         """
         plans, delta = list(self._plans(self.terms.owners[0].name)), Fraction(str(self.terms.privacy.delta))
-        numbers = sum(self._openings(plan) * size for plan, size in zip(plans, self._sizes, strict=True))
+        numbers = self._numbers
         most, common = most_epsilon(delta, numbers), self.terms.common_epsilon
         if not common <= most:
             raise TermsError(
@@ -215,6 +215,12 @@ class Setup(Context):
     def _sizes(self) -> list[int]:
         return [questions[0].size for questions in self._questions]
 
+    @cached_property
+    def _numbers(self) -> int:
+        """How many numbers about one person are opened at most."""
+        plans = self._plans(self.terms.owners[0].name)
+        return sum(self._openings(plan) * size for plan, size in zip(plans, self._sizes, strict=True))
+
     def _most_answers(self, plan: "_Plan") -> int:
         """How many answers the owner gives that is asked most often."""
         if plan.kind == "score":
@@ -229,8 +235,10 @@ class Setup(Context):
 
     def _most_uses(self, plan: "_Plan") -> int:
         """How many of its answers one record can be in, of the owner where that is most."""
-        if plan.kind == "score":
-            return 1
+        return 1 if plan.kind == "score" else self._most_training_uses
+
+    @cached_property
+    def _most_training_uses(self) -> int:
         return max(uses(self.terms.learning, self.schedule.rounds_of(part.name)) for part in self.terms.owners)
 
     def _pieces(self, question: Question) -> int:
