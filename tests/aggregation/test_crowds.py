@@ -23,7 +23,8 @@ def terms_of(records, epsilons, mechanism="laplace", **learning):
             "learning": {"horizon": 4, "step": 0.1, **learning},
             "privacy": {"clip": 3.0, "mechanism": mechanism, **delta},
             "owners": [
-                {"name": f"o{i}", "records": int(n), "epsilon": float(e)} for i, (n, e) in enumerate(zip(records, epsilons, strict=True))
+                {"name": f"o{i}", "records": int(n), "epsilon": float(e)}
+                for i, (n, e) in enumerate(zip(records, epsilons, strict=True))
             ],
         }
     )

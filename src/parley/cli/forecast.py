@@ -10,12 +10,8 @@ from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.forecasting import Forecast, Proposal, ReleasedMoments, Source, Stated, compare_noise, forecast
 from parley.forecasting import plan as make_plan
-from parley.forecasting.inside import inside_view
-from parley.owner import Owner
-from parley.report import figures
 from parley.report import forecast as said
 from parley.report import noise as kinds
-from parley.report.verdict import INSIDE
 from parley.terms import Terms, load_terms, write_terms
 from parley.terms.notes import NOTES
 
@@ -70,6 +66,8 @@ def forecast_command(
     for file in (plot, write):
         require_folder(file)
     if plot is not None:
+        from parley.report import figures  # a library that takes its time
+
         figures.require_figure_name(plot)
     if (delta is not None or write is not None) and not plan:
         raise SettingError("--delta, --write: expected --plan beside them")
@@ -77,7 +75,7 @@ def forecast_command(
     if (inside is None) != (owner is None):
         raise SettingError("--inside TABLE, --owner NAME: expected both or neither")
     if inside is not None and owner is not None:
-        _show_inside(terms, Owner(owner, str(inside)), known, seed, as_json)
+        _show_inside(terms, owner, inside, known, seed, as_json)
         return
     with progress_bar("reading the pilot") as progress:
         result = forecast(terms, known, seed, progress=progress, doing=progress.says)
@@ -104,10 +102,14 @@ def forecast_command(
             console.print(sentence)
 
 
-def _show_inside(terms: Terms, owner: Owner, known: str | Source | None, seed: int, as_json: bool) -> None:
+def _show_inside(terms: Terms, owner: str, table: Path, known: str | Source | None, seed: int, as_json: bool) -> None:
     """An owner's own view, for its own eyes."""
+    from parley.forecasting.inside import inside_view
+    from parley.owner import Owner
+    from parley.report.verdict import INSIDE
+
     with progress_bar("own rows, judged") as progress:
-        view = inside_view(terms, owner, known, seed, progress=progress)
+        view = inside_view(terms, Owner(owner, str(table)), known, seed, progress=progress)
     if as_json:
         print_json(view.to_json() | {"terms_hash": terms.hash})
         return

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.published import PublishedBounds, published_bounds
 from parley.forecasting.sources import Sample, Source
 from parley.forecasting.worth import Worth, better_plan, worth_of
-from parley.learning.train import Progress
+from parley.learning.algorithm import Progress
 from parley.outcome.metrics import Metrics, task_metrics
 from parley.setup import Setup
 from parley.terms import Terms
@@ -79,6 +79,7 @@ class Forecast:
     warnings: tuple[str, ...]
     target_words: str | None = None  # which targets count as 1 and which as 0, where there are two classes
     coding: CodingCost | None = None  # what names in one column cost, where the terms put them there
+    expected: Expectation | None = field(default=None, repr=False)  # what it rests on: to go on from there
 
     def to_json(self) -> dict[str, Any]:
         """The object that `parley forecast --json` prints."""
@@ -154,6 +155,7 @@ def forecast(
         warnings=(*expected.warnings, *failed, *_worse_than_nothing(expected, mean), *_noise_choice(known), *_loud(known)),
         target_words=known.setup.preparation.target_words,
         coding=coding_cost(terms),
+        expected=expected,
     )
 
 

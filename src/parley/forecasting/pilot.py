@@ -280,7 +280,9 @@ class PilotExchange:
 
     def _exact(self, query: Query, names: Sequence[str], shares: Floats) -> Floats:
         """The mean of these owners' answers without noise: all rows answer one question alike, batches differ."""
-        questions = [self._pilot.setup.part(name).training.question for name in (names if self._pilot.question.batched else names[:1])]
+        questions = [
+            self._pilot.setup.part(name).training.question for name in (names if self._pilot.question.batched else names[:1])
+        ]
         given = (each.rehearsed(query, self._pilot.tables, self._worlds, self._draws, self._noiseless).value for each in questions)
         value = next(given) if len(questions) == 1 else sum(share * each for share, each in zip(shares, given, strict=True))
         return np.asarray(value if self._tilt is None else value - self._tilt)

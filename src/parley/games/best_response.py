@@ -20,8 +20,8 @@ def maximise(
     """Where each row's function is highest on [low, high]; of equal points the lowest.
 
     `value` maps x [M, K] to values [M, K], row by row; low and high are [M]. The answer is the global maximum unless a peak is
-    narrower than the grid's spacing, and no worse than the best grid point in any case. `heights` are the values on the grid [M, grid], where
-    the caller has a quicker way to them.
+    narrower than the grid's spacing, and no worse than the best grid point in any case. `heights` are the values on the grid
+    [M, grid], where the caller has a quicker way to them.
 
     >>> maximise(lambda x: -((x - 0.3) ** 2), np.zeros(1), np.ones(1)).round(6).tolist()
     [0.3]

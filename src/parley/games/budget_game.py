@@ -112,7 +112,8 @@ class BudgetGame(OwnersGame):
     @cached_property
     def _on_grid(self) -> tuple[Floats, Floats, Floats]:
         """(budgets [GRID, 1], `stakes.unit_variance` there, and every owner's privacy cost [GRID, N]): the same in all coalitions."""
-        epsilon = np.exp(np.linspace(*np.log(self.budget_range), GRID))[:, None]
+        low, high = np.log(self.budget_range)
+        epsilon = np.exp(np.linspace(low, high, GRID))[:, None]
         return epsilon, np.asarray(self.stakes.unit_variance(epsilon)), self.privacy_cost(epsilon)
 
     def price_of_privacy(self, epsilon: Floats, members: Members) -> float | None:

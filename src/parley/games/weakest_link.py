@@ -58,9 +58,8 @@ class WeakestLink(OwnersGame):
         low = np.full(len(common), self.budget_range[0])
         grid = np.exp(np.linspace(np.log(low), np.log(common), GRID))  # [GRID, K]
         grid[-1] = common
-        return np.maximum(
-            self.payoff(grid[..., None], members).max(axis=0), self.payoff(np.minimum(peaks, common[:, None]), members)
-        )
+        on_grid = self.payoff(grid[..., None], members).max(axis=0)
+        return np.asarray(np.maximum(on_grid, self.payoff(np.minimum(peaks, common[:, None]), members)))
 
     def peaks(self, members: Members) -> Floats:
         """The common epsilon that every owner likes best in this coalition, itself included [N]."""

@@ -95,10 +95,11 @@ class FastNoise:
 
     def geometric(self, value: Integers, scale: float) -> NDArray[Any]:
         stop = -np.expm1(-1 / scale)
+        noisy: NDArray[Any] = value
         for weight, count in self._equal:
             drawn = self._failures(count, stop, value.shape) - self._failures(count, stop, value.shape)
-            value = value + (drawn if weight == 1 else weight * drawn)
-        return value
+            noisy = noisy + (drawn if weight == 1 else weight * drawn)
+        return noisy
 
     def stable(self, value: Floats, alpha: float, scale: float) -> Floats:
         from parley.mechanisms.stable import sample  # the law lives beside its mechanism, which needs this file
