@@ -150,7 +150,7 @@ def forecast(
         published_bounds=published_bounds(known, here, mean * expected.unit),
         owners=owners,
         best_coalition=tuple(terms.owners[place].name for place in np.flatnonzero(cost.best_coalition(noise))),
-        worth=worth_of(expected, mean),
+        worth=worth_of(expected, mean, models),
         plan_gain=better_plan(expected, mean, seed),
         warnings=(*expected.warnings, *failed, *_worse_than_nothing(expected, mean), *_noise_choice(known), *_loud(known)),
         target_words=known.setup.preparation.target_words,
