@@ -44,7 +44,7 @@ __all__ = [
 _ROOMS = {
     "parley.forecasting": ("Forecast", "Proposal", "best_coalition", "forecast", "plan"),
     "parley.games": ("Negotiation", "negotiate"),
-    "parley.learning": ("train",),
+    "parley.learning.train": ("train",),
     "parley.outcome": ("JointModel", "Result", "alone", "load_model"),
     "parley.ledger": ("Ledger",),
     "parley.owner": ("Owner",),

@@ -137,12 +137,33 @@ class Setup(Context):
         """What is fixed for one owner."""
         if name not in self._parts:
             epsilon, delta = self.terms.promised_epsilon(name), Fraction(str(self.terms.privacy.delta))
-            self._parts[name] = Part(name, epsilon, delta, tuple(self._stages(name)))
+            self._parts[name] = Part(name, epsilon, delta, self._resolved(name))
         return self._parts[name]
+
+    def _resolved(self, name: str) -> tuple[Stage, ...]:
+        """An owner's stages. Those alike have the same, resolved once: only draws of batches know an owner's name."""
+        owner = self.terms.owner(name)
+        like = owner.records, owner.epsilon, self.schedule.rounds_of(name), name if self.terms.learning.facts.samples else ""
+        if like not in self._alike:
+            self._alike[like] = tuple(self._stages(name))
+        return self._alike[like]
+
+    @cached_property
+    def _alike(self) -> dict[object, tuple[Stage, ...]]:
+        return {}
 
     def under(self, terms: Terms) -> "Setup":
         """The same columns and the same public knowledge under other terms."""
         return Setup(terms, self.preparation, self.public, objectives.make(terms.model), make_schedule(terms))
+
+    def variance_at(self, name: str, epsilon: float) -> float:
+        """Of an owner's own noise in training, if all of that could cost this epsilon and the others stayed as they are."""
+        question = self.part(name).training.question
+        if question.own_noise is not None:  # it depends on epsilon itself
+            terms = self.terms.changed(privacy={"score_epsilon": None}, owners={name: {"epsilon": epsilon}})
+            return self.under(terms).part(name).training.series.mechanism.variance
+        plan = replace(next(self._plans(name)), epsilon=Fraction(str(epsilon)))
+        return self._own_series(plan, uses(self.terms.learning, plan.rounds), question).mechanism.variance
 
     def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:
         """The law of the one noise of a stage (0: training, 1: the score), if owners promised this epsilon in all; left out: as they do.
@@ -151,7 +172,7 @@ class Setup(Context):
         refused in terms; where somebody only asks what would be, the largest that it suffices for is taken.
         """
         plans, delta = list(self._plans(self.terms.owners[0].name)), Fraction(str(self.terms.privacy.delta))
-        numbers = sum(self._openings(plan) * size for plan, size in zip(plans, self._sizes, strict=True))
+        numbers = self._numbers
         most, common = most_epsilon(delta, numbers), self.terms.common_epsilon
         if not common <= most:
             raise TermsError(
@@ -194,6 +215,12 @@ class Setup(Context):
     def _sizes(self) -> list[int]:
         return [questions[0].size for questions in self._questions]
 
+    @cached_property
+    def _numbers(self) -> int:
+        """How many numbers about one person are opened at most."""
+        plans = self._plans(self.terms.owners[0].name)
+        return sum(self._openings(plan) * size for plan, size in zip(plans, self._sizes, strict=True))
+
     def _most_answers(self, plan: "_Plan") -> int:
         """How many answers the owner gives that is asked most often."""
         if plan.kind == "score":
@@ -208,8 +235,10 @@ class Setup(Context):
 
     def _most_uses(self, plan: "_Plan") -> int:
         """How many of its answers one record can be in, of the owner where that is most."""
-        if plan.kind == "score":
-            return 1
+        return 1 if plan.kind == "score" else self._most_training_uses
+
+    @cached_property
+    def _most_training_uses(self) -> int:
         return max(uses(self.terms.learning, self.schedule.rounds_of(part.name)) for part in self.terms.owners)
 
     def _pieces(self, question: Question) -> int:

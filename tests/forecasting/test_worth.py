@@ -1,10 +1,15 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import parley
 from parley.errors import BelowBaselineError
 from parley.forecasting import require_worth, worth
-from parley.forecasting.worth import REPLICATES
+from parley.forecasting.baselines import fitted_excess
+from parley.forecasting.expectation import expect
+from parley.forecasting.pilot import open_pilot, pilot_models
+from parley.forecasting.worth import REPLICATES, worth_of
 from samples import make_terms, regression_table
 
 
@@ -72,3 +77,33 @@ def test_it_is_said_when_a_plan_would_be_twice_as_good(public):
 def test_without_a_public_sample_nobody_can_tell():
     assert worth(make_terms(100)) is None
     require_worth(None)
+
+
+def test_what_chance_explains_is_not_refused(public):
+    """A joint model may seem worse by two standard errors of the comparison, and no more; the message says how large they are."""
+    terms = terms_of(public, 20_000, model__intercept=True)
+    found = worth(terms)
+    assert 0 < found.error < found.baselines.public_sample / 10
+    level = found.baselines.public_sample
+    assert replace(found, together=level + 1.9 * found.error).sentence() is None
+    assert "2 standard errors" in replace(found, together=level + 2.1 * found.error).sentence()
+    assert f"{found.error:.2g}" in replace(found, together=level + 2.1 * found.error).sentence()
+    assert "standard errors" not in replace(found, together=level, error=0.0).sentence()
+
+
+def test_the_standard_error_is_that_of_the_runs_and_of_the_public_fits(public):
+    """Across seeds the runs' part spreads as it says; without runs there is the fits' part alone."""
+    terms = terms_of(public, 20_000, model__intercept=True, learning__algorithm="averaged-subgradient").changed(
+        privacy={"clip": 1.0}
+    )
+    expected = expect(open_pilot(terms))
+    assert expected.method == "pilot-run"
+    unit = expected.pilot.setup.preparation.target_scale**2
+    fits = fitted_excess(expected.pilot)[0]
+    own = fits.std(ddof=1) / np.sqrt(len(fits)) * unit
+    drawn = [pilot_models(expected.pilot, REPLICATES, seed) for seed in range(60)]
+    many = [worth_of(expected, float(expected.run_excess(models).mean()) / expected.unit, models) for models in drawn]
+    runs = np.sqrt(np.mean([each.error**2 - own**2 for each in many]))
+    spread = np.std([each.together for each in many], ddof=1)
+    assert spread == pytest.approx(runs, rel=0.45)  # of 60 draws: four standard errors
+    assert worth_of(expected, 0.1).error == pytest.approx(own)

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
-
 from parley.accounting.loss import amplified, composed, epsilon_at, pure_event_epsilon
 from parley.accounting.renyi import REAL_ORDERS, renyi_epsilon
 from parley.errors import SettingError
@@ -88,6 +86,8 @@ def _zcdp(events: Sequence[Event], delta: float) -> Bound:
     if any(event.sampling < 1 for event in events):
         raise SettingError("zcdp: has no amplification by sampling; use rdp or pld")
     rho = math.fsum(event.count * _rho(event) for event in events)
+    from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon  # it takes a second to load
+
     return _above(float(compute_epsilon(REAL_ORDERS, rho * REAL_ORDERS, delta)[0]), delta, "zcdp")
 
 

@@ -6,18 +6,18 @@ grid and lies above it between. So every result is an upper bound, and refining 
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from dp_accounting.pld import pld_pmf
-from dp_accounting.pld.common import DifferentialPrivacyParameters
-from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution, from_privacy_parameters, identity
 from numpy.typing import ArrayLike
 
 from parley.accounting.pairs import Curve, Pair, stable_law
 from parley.errors import SettingError
 from parley.mechanisms import Event, stable
 from parley.validate import Floats
+
+if TYPE_CHECKING:  # the library takes a second to load, and most series need none of it
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 ROUNDING = 1e-13  # error of one computed delta of a curve (measured: 2e-14): added to it
 
@@ -27,7 +27,7 @@ def reading_error(compositions: int) -> float:
     return 1e-12 + 2e-16 * compositions
 
 
-def from_curve(curve: Curve, largest: float, interval: float) -> PrivacyLossDistribution:
+def from_curve(curve: Curve, largest: float, interval: float) -> "PrivacyLossDistribution":
     """The loss distribution of a pair of mirror images with this curve for eps >= 0 and this largest loss.
 
     For eps < 0 the curve follows from the mirror symmetry: delta(-eps) = 1 - exp(-eps) (1 - delta(eps)).
@@ -42,20 +42,23 @@ def from_curve(curve: Curve, largest: float, interval: float) -> PrivacyLossDist
     keep = deltas < 1
     if not keep.any():
         raise SettingError("pld: a release with so little noise hides nothing; use more")
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(interval, np.arange(-steps, steps + 1)[keep], deltas[keep])
+    from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    pmf = create_pmf_pessimistic_connect_dots(interval, np.arange(-steps, steps + 1)[keep], deltas[keep])
     return PrivacyLossDistribution(
         pmf.to_dense_pmf()
     )  # composing a dictionary a million times begins with a number of a million digits
 
 
-def delta_at(distribution: PrivacyLossDistribution, epsilon: ArrayLike, compositions: int = 1) -> Floats:
+def delta_at(distribution: "PrivacyLossDistribution", epsilon: ArrayLike, compositions: int = 1) -> Floats:
     """An upper bound on delta at eps."""
     asked = np.asarray(epsilon, dtype=np.float64)
     read = np.asarray(distribution.get_delta_for_epsilon(float(asked) if asked.ndim == 0 else asked.reshape(-1)))
     return np.minimum(read.reshape(asked.shape) + reading_error(compositions), 1.0)
 
 
-def epsilon_at(distribution: PrivacyLossDistribution, delta: float, compositions: int = 1) -> float:
+def epsilon_at(distribution: "PrivacyLossDistribution", delta: float, compositions: int = 1) -> float:
     """An upper bound on eps at delta; infinite where the grid does not reach it."""
     error = reading_error(compositions)
     if not delta > 10 * error:
@@ -65,7 +68,7 @@ def epsilon_at(distribution: PrivacyLossDistribution, delta: float, compositions
 
 
 @lru_cache(maxsize=256)
-def loss_distribution(event: Event, interval: float) -> PrivacyLossDistribution:
+def loss_distribution(event: Event, interval: float) -> "PrivacyLossDistribution":
     """The loss distribution of one release (count is applied by `composed`).
 
     Gaussian: exact in any dimension. Laplace, geometric and other pure releases of vectors: the worst loss distribution that any
@@ -78,6 +81,9 @@ def loss_distribution(event: Event, interval: float) -> PrivacyLossDistribution:
     epsilon = amplified(pure_event_epsilon(event), event.sampling)
     if epsilon > 60:
         raise SettingError("pld: a release of such an epsilon hides nothing; use simple")
+    from dp_accounting.pld.common import DifferentialPrivacyParameters
+    from dp_accounting.pld.privacy_loss_distribution import from_privacy_parameters
+
     return from_privacy_parameters(DifferentialPrivacyParameters(epsilon, 0.0), interval)
 
 
@@ -101,8 +107,10 @@ def pure_event_epsilon(event: Event) -> float:
     return 1 / event.multiplier
 
 
-def composed(events: Sequence[Event], interval: float) -> PrivacyLossDistribution:
+def composed(events: Sequence[Event], interval: float) -> "PrivacyLossDistribution":
     """All events together. For a sequence fixed in advance; the queries inside it may be chosen adaptively."""
+    from dp_accounting.pld.privacy_loss_distribution import identity
+
     total: Any = identity(value_discretization_interval=interval)
     for event in events:
         total = total.compose(loss_distribution(single(event), interval).self_compose(event.count))

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
-from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
 from scipy.special import gammaln, logsumexp
 
 from parley.accounting.loss import pure_event_epsilon, single
@@ -151,4 +150,6 @@ def renyi_epsilon(events: Sequence[Event], delta: float) -> float:
         total += event.count * _once(single(event), whole)
     if not np.isfinite(total).any():
         raise SettingError("no order has a finite Renyi divergence; use pld")
+    from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon  # it takes a second to load
+
     return float(compute_epsilon(orders, total, delta)[0])

@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 from parley.accounting.loss import delta_at, epsilon_at, from_curve
 from parley.accounting.pairs import Curve, Pair, stable_law
@@ -14,6 +14,9 @@ from parley.accounting.renyi import renyi_epsilon
 from parley.errors import SettingError
 from parley.mechanisms import Event
 from parley.mechanisms.gaussian import gaussian_ratio
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 STEP = math.log1p(1e-4)  # multipliers are powers of 1.0001: machines that differ in last digits agree on one
 MARGIN = 1e-12  # relative: more than the roundings of a logarithm
@@ -164,7 +167,7 @@ def _step(event: Event, count: int, delta: float, parts: float) -> float:
     return step
 
 
-def _composed(event: Event, count: int, delta: float, step: float) -> PrivacyLossDistribution:
+def _composed(event: Event, count: int, delta: float, step: float) -> "PrivacyLossDistribution":
     """The loss distribution of so many releases, pessimistic on a grid of this step."""
     curve, top = _pair(event).curve()
     wide = 0.5 * step * min(FINE * math.sqrt(count), FAR)  # so much room makes the library's bounds of the sum's tails tight

@@ -1,5 +1,6 @@
 """How the owners' answers become one, where their noise is drawn, and how much of it the one carries."""
 
+from parley.aggregation.crowds import Crowd, crowds
 from parley.aggregation.distributed import DistributedNoise
 from parley.aggregation.mean import EachOwner, EachOwnerNoise, Members, weighted_mean
 from parley.aggregation.shared import OneNoise, Shared
@@ -9,6 +10,7 @@ __all__ = [
     "AGGREGATIONS",
     "Aggregation",
     "CoalitionNoise",
+    "Crowd",
     "DistributedNoise",
     "EachOwner",
     "EachOwnerNoise",
@@ -16,6 +18,7 @@ __all__ = [
     "OneNoise",
     "Shared",
     "aggregation_of",
+    "crowds",
     "weighted_mean",
 ]
 

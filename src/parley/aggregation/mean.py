@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,12 +75,6 @@ class EachOwnerNoise(NoiseOfCoalitions):
         """(n, v) of the coalitions S less l, one for every owner l, each [..., N], in O(N) and without differences of large sums."""
         size = sums_of_others(members * self.records)
         return size, sums_of_others(members * self.records**2 * self.variances) / or_one(size) ** 2
-
-    def with_own(self, place: int, variance: float) -> "EachOwnerNoise":
-        """The same if the owner at this place answered with this variance."""
-        variances = self.variances.copy()
-        variances[place] = variance
-        return replace(self, variances=variances)
 
     def with_each(self, members: Members, own: Floats) -> tuple[Floats, Floats]:
         """(n, v) of the coalitions S and l, one for every owner l, whose own answers have variance own_l [..., N] there."""

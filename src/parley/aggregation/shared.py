@@ -1,7 +1,7 @@
 """One noise for the sum of everybody's answers, and what it means for coalitions: the strictest member decides how much there is."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -54,12 +54,6 @@ class OneNoise(NoiseOfCoalitions):
         """(n, v) of the coalitions S less l, one for every owner l, each [..., N], in O(N)."""
         size = sums_of_others(members * self.records)
         return size, _largest_of_others(members * self.demands) / or_one(size) ** 2
-
-    def with_own(self, place: int, variance: float) -> "OneNoise":
-        """The same if the owner at this place, alone, answered with this variance."""
-        demands = self.demands.copy()
-        demands[place] = variance * self.records[place] ** 2
-        return replace(self, demands=demands)
 
     def with_each(self, members: Members, own: Floats) -> tuple[Floats, Floats]:
         """(n, v) of the coalitions S and l, one for every owner l, who alone would have variance own_l [..., N]."""

@@ -11,12 +11,8 @@ from parley.errors import SettingError
 from parley.forecasting import Forecast, Proposal, ReleasedMoments, Source, Stated, compare_noise, forecast
 from parley.forecasting import plan as make_plan
 from parley.forecasting.differences import ASSUMED, Differences
-from parley.forecasting.inside import inside_view
-from parley.owner import Owner
-from parley.report import figures
 from parley.report import forecast as said
 from parley.report import noise as kinds
-from parley.report.verdict import INSIDE
 from parley.terms import Terms, load_terms, write_terms
 from parley.terms.notes import NOTES
 
@@ -86,6 +82,8 @@ def forecast_command(
     for file in (plot, write):
         require_folder(file)
     if plot is not None:
+        from parley.report import figures  # a library that takes its time
+
         figures.require_figure_name(plot)
     if (delta is not None or write is not None) and not plan:
         raise SettingError("--delta, --write: expected --plan beside them")
@@ -95,7 +93,7 @@ def forecast_command(
     if worth and inside is None:
         raise SettingError("--worth: expected --inside beside it")
     if inside is not None and owner is not None:
-        _show_inside(terms, Owner(owner, str(inside)), known, seed, worth, as_json)
+        _show_inside(terms, owner, inside, known, seed, worth, as_json)
         return
     apart = ASSUMED if differences is None else Differences.stated(differences)
     with progress_bar("reading the pilot") as progress:
@@ -123,10 +121,14 @@ def forecast_command(
             console.print(sentence)
 
 
-def _show_inside(terms: Terms, owner: Owner, known: str | Source | None, seed: int, worth: float, as_json: bool) -> None:
+def _show_inside(terms: Terms, owner: str, table: Path, known: str | Source | None, seed: int, worth: float, as_json: bool) -> None:
     """An owner's own view, for its own eyes."""
+    from parley.forecasting.inside import inside_view
+    from parley.owner import Owner
+    from parley.report.verdict import INSIDE
+
     with progress_bar("own rows, judged") as progress:
-        view = inside_view(terms, owner, known, seed, worth=worth, progress=progress)
+        view = inside_view(terms, Owner(owner, str(table)), known, seed, worth=worth, progress=progress)
     if as_json:
         print_json(view.to_json() | {"terms_hash": terms.hash})
         return

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, TypeVar
 
-import joblib
 from threadpoolctl import ThreadpoolController
 
 from parley.errors import SettingError
@@ -26,6 +25,8 @@ def sum_blocks(part: Callable[[P], Floats], blocks: Sequence[P]) -> Floats:
 
 def sum_afar(part: Callable[[P], Floats], pieces: Sequence[P]) -> Floats:
     """The same where a piece is a place on a disk: few at a time, and on a cluster if joblib was told of one (`parallel_config`)."""
+    import joblib  # only tables on disk need it, and it takes a while to load
+
     readers = _cores() + 1  # one of them waits for the disk while the others compute
     work = joblib.Parallel(n_jobs=readers, prefer="threads", return_as="generator", pre_dispatch="2*n_jobs")
     with _blas().limit(limits=1, user_api="blas"):
@@ -43,6 +44,7 @@ def joined(scheduler: str | None) -> Iterator[Callable[[], object] | None]:
         return
     try:
         import distributed
+        import joblib
     except ModuleNotFoundError:
         raise SettingError("cluster: needs the extra 'cluster': pip install 'parley[cluster]'") from None
     try:

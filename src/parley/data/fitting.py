@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from sklearn.decomposition import PCA
 
 from parley.data.cell_table import survey_preparation
 from parley.data.cells import TRUTH
@@ -207,6 +206,8 @@ def _principal(standard: Floats, components: int) -> Floats:
     if not components <= min(standard.shape):
         raise DataError(f"model.components = {components}: expected at most {min(standard.shape)}, the size of the public sample")
     with np.errstate(invalid="ignore"):  # shares of a variance that is 0, which nobody reads
+        from sklearn.decomposition import PCA  # a library that most terms need not wait for
+
         return np.ascontiguousarray(PCA(components, svd_solver="full").fit(standard).components_.T)
 
 

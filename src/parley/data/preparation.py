@@ -72,7 +72,7 @@ class Preparation:
         """The names of the classes, where there may be several: from the terms or from the public sample."""
         return self.categories[self.model.target]
 
-    @property
+    @cached_property
     def feature_bound(self) -> Floats | None:
         """What no prepared record measures more than, in L1, L2 or Linf: its largest |x_j|; None if some feature is unbounded.
 

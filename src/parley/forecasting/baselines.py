@@ -5,10 +5,13 @@ Whoever has public rows can fit them without any owner and at no privacy cost. A
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from parley.errors import DataError, SettingError, TermsError
 from parley.forecasting.assumed import AssumedSample
 from parley.forecasting.pilot import Pilot
 from parley.forecasting.sources import Sample
+from parley.learning.start import PublicFit
 from parley.validate import Floats
 
 FROM_THE_FIT = {"algorithm": "averaged-subgradient", "horizon": 100, "step": "auto", "start": "public"} | dict.fromkeys(
@@ -62,11 +65,21 @@ def public_sample_model(pilot: Pilot) -> PublicSampleModel | None:
 def best_cost(pilot: Pilot) -> float:
     """What the best model costs on new rows, prepared: where there is a public fit, its cost on rows held back less what it lies above the
     best, so that joint model and public sample compare; else as a forecast has it."""
+    excess, there = fitted_excess(pilot)
+    return pilot.landscape().test_cost if there is None else there.cost - float(excess.mean())
+
+
+def fitted_excess(pilot: Pilot) -> tuple[Floats, PublicFit | None]:
+    """(how much above the best model public fits lie, as they may come out [B], and the fit itself); None: no public fit to compare with."""
+    nothing = np.zeros(0), None
     if pilot.terms.model.public is None or pilot.apart:
-        return pilot.landscape().test_cost
+        return nothing
     try:
         there = pilot.under(pilot.terms.changed(learning=FROM_THE_FIT))
         seen = there.landscape()
     except (TermsError, SettingError, DataError):
-        return pilot.landscape().test_cost
-    return pilot.landscape().test_cost if there.own_fit is None else there.own_fit.cost - (seen.start_cost - seen.least_cost)
+        return nothing
+    if there.own_fit is None:
+        return nothing
+    excess = there.objective.cost(there.design, there.starts) - seen.least_cost
+    return (excess if seen.tilt is None else excess - (there.starts - seen.optimum) @ seen.tilt), there.own_fit

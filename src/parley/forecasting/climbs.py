@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from parley.forecasting.pilot import Pilot
 from parley.forecasting.search import MOST_BATCHES, MOST_STEPS, Search, same_clip, statistics_clips
+from parley.learning.algorithm import Progress
 from parley.learning.step import step_unit
-from parley.learning.train import Progress
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS, MODELS
 

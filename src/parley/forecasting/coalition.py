@@ -18,7 +18,8 @@ from parley.errors import SettingError
 from parley.validate import Floats, finite
 
 EXACT_UP_TO = 12
-PERMUTATIONS = 2000
+PERMUTATIONS, FEWER = 2000, 200  # orders in which owners join; fewer of very many owners,
+MARGINS = 2e6  # so that no more than this are looked at
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,14 @@ class CoalitionCost:
         if count <= EXACT_UP_TO:
             return self._exact_shapley(noise), np.zeros(count)
         rng = np.random.default_rng(seed)
-        draws = np.empty((PERMUTATIONS, count))
-        for row in draws:
+        pairs = np.stack([noise.records, noise.variances])
+        kinds, kind, sizes = np.unique(pairs, axis=1, return_inverse=True, return_counts=True)
+        draws = np.empty((int(np.clip(MARGINS / count, FEWER, PERMUTATIONS)), kinds.shape[1]))
+        for row in draws:  # owners that are alike have one value: what they add on average is an estimate of it
             order = rng.permutation(count)
-            row[order] = -np.diff(self.at(*noise.prefixes(order)), prepend=self.nobody)
-        return draws.mean(axis=0), draws.std(axis=0, ddof=1) / math.sqrt(PERMUTATIONS)
+            margins = -np.diff(self.at(*noise.prefixes(order)), prepend=self.nobody)
+            row[:] = np.bincount(kind[order], margins) / sizes
+        return draws.mean(axis=0)[kind], (draws.std(axis=0, ddof=1) / math.sqrt(len(draws)))[kind]
 
     def _exact_shapley(self, noise: CoalitionNoise) -> Floats:
         count = len(noise.records)

@@ -11,8 +11,7 @@ from parley.forecasting.binding import binding
 from parley.forecasting.error_moments import ErrorMoments, error_moments
 from parley.forecasting.pilot import Pilot, pilot_models
 from parley.forecasting.sources import Landscape, Sample
-from parley.learning.algorithm import Descent, State
-from parley.learning.train import Progress
+from parley.learning.algorithm import Descent, Progress, State
 from parley.queries import Answer
 from parley.validate import Floats
 

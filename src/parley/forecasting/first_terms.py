@@ -21,7 +21,7 @@ from parley.data.table import codes, holds, names, read_table, require_columns
 from parley.errors import DataError, SettingError
 from parley.forecasting.pilot import open_pilot
 from parley.forecasting.planner import Proposal, plan
-from parley.learning.train import Progress
+from parley.learning.algorithm import Progress
 from parley.terms import Terms
 from parley.terms.catalogue import MODELS
 from parley.validate import LARGEST, printable

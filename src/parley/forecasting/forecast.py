@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from parley.aggregation import CoalitionNoise, OneNoise, aggregation_of
+from parley.aggregation import CoalitionNoise, OneNoise
 from parley.data.table import Table
 from parley.doubts import budget_doubt, noise_choice
 from parley.errors import DataError, SettingError, TermsError
@@ -23,7 +23,7 @@ from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.published import PublishedBounds, published_bounds
 from parley.forecasting.sources import Sample, Source
 from parley.forecasting.worth import Worth, better_plan, worth_of
-from parley.learning.train import Progress
+from parley.learning.algorithm import Progress
 from parley.outcome.metrics import Metrics, task_metrics
 from parley.setup import Setup
 from parley.terms import Terms
@@ -79,6 +79,7 @@ class Forecast:
     warnings: tuple[str, ...]
     target_words: str | None = None  # which targets count as 1 and which as 0, where there are two classes
     coding: CodingCost | None = None  # what names in one column cost, where the terms put them there
+    expected: Expectation | None = field(default=None, repr=False)  # what it rests on: to go on from there
 
     def to_json(self) -> dict[str, Any]:
         """The object that `parley forecast --json` prints."""
@@ -154,11 +155,12 @@ def forecast(
         owners=owners,
         joining=gains,
         best_coalition=tuple(terms.owners[place].name for place in np.flatnonzero(cost.best_coalition(noise))),
-        worth=worth_of(expected, mean),
+        worth=worth_of(expected, mean, models),
         plan_gain=better_plan(expected, mean, seed),
         warnings=(*expected.warnings, *failed, *_worse_than_nothing(expected, mean), *_noise_choice(known), *_loud(known)),
         target_words=known.setup.preparation.target_words,
         coding=coding_cost(terms),
+        expected=expected,
     )
 
 
@@ -244,11 +246,15 @@ def _owners(
     marginal, (shapley, error) = cost.leave_one_out(noise), cost.shapley(noise)
     alone, together, personal = (unit * (base + each()) for each in (gains.alone, gains.together, gains.personal))
     found = intervals(unit * gains.gains(*(end / fitness.mean if fitness.mean > 0 else 1.0 for end in (fitness.high, fitness.low))))
-    result = []
-    score = float(pilot.terms.score_epsilon)
+    result, known = [], dict[object, float | None]()
+    score, variance_at = float(pilot.terms.score_epsilon), _variances(pilot, noise)
     for place, part in enumerate(pilot.terms.owners):
         progress(place, len(pilot.terms.owners))
-        even = least_epsilon(float(gains.bearable[place]), partial(_variance_at, pilot, noise, place))
+        bearable = float(gains.bearable[place])
+        like = part.records, part.epsilon, pilot.setup.part(part.name).training.series.count, bearable
+        if like not in known:
+            known[like] = least_epsilon(bearable, partial(variance_at, place))
+        even = known[like]
         result.append(
             OwnerForecast(
                 name=part.name,
@@ -266,20 +272,19 @@ def _owners(
     return tuple(result)
 
 
-def _variance_at(pilot: Pilot, noise: CoalitionNoise, place: int, epsilon: float) -> float:
-    """The combined answer's variance if the owner at this place chose to train with this epsilon; where there is one noise, all with it."""
-    there = _noise_at(pilot, noise, place, epsilon)
-    return float(there.variance(np.ones(len(there.records), dtype=bool)))
-
-
-def _noise_at(pilot: Pilot, noise: CoalitionNoise, place: int, epsilon: float) -> CoalitionNoise:
-    """The owners' noise if the one at this place chose to train with this epsilon; where there is one noise, all with it."""
+def _variances(pilot: Pilot, noise: CoalitionNoise) -> Callable[[int, float], float]:
+    """The combined answer's variance if the owner at a place chose to train with an epsilon; where there is one noise, all with it."""
+    records, size = noise.records, float(noise.records.sum())
     if isinstance(noise, OneNoise):
-        return replace(noise, demands=np.full(len(noise.records), common_demand(pilot.setup, epsilon)))
-    name = pilot.terms.owners[place].name
-    terms = pilot.terms.changed(privacy={"score_epsilon": None}, owners={name: {"epsilon": epsilon}})
-    own = aggregation_of(terms).noise(pilot.setup.under(terms), [name])
-    return noise.with_own(place, float(own.variances[0]))
+        return lambda place, epsilon: common_demand(pilot.setup, epsilon) / size**2
+    others, variance = noise.without_each(np.ones(len(records), dtype=bool))
+    rest, names = variance * (others / size) ** 2, pilot.setup.schedule.names
+
+    def variance_at(place: int, epsilon: float) -> float:
+        own = pilot.setup.variance_at(names[place], epsilon)
+        return float(rest[place] + own * (records[place] / size) ** 2)
+
+    return variance_at
 
 
 def common_demand(setup: Setup, epsilon: float) -> float:

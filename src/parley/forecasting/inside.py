@@ -24,7 +24,7 @@ from parley.forecasting.expectation import expect
 from parley.forecasting.personal_gain import Owners
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.sources import Sample, Source
-from parley.learning.train import Progress
+from parley.learning.algorithm import Progress
 from parley.objectives import Objective
 from parley.outcome.personal import centres, nothing
 from parley.outcome.ridge import Ridge

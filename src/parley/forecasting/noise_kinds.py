@@ -90,13 +90,14 @@ def shared_terms(terms: Terms, delta: float | None = None) -> Terms:
 
 def compare_noise(result: Forecast, pilot: Table | Source | None = None, seed: int = 0, curious: int = 1) -> NoiseComparison:
     """The forecast `result` beside what the same terms would give with noise of the other kinds. No private record is looked at."""
-    known = open_pilot(result.terms, pilot)
+    here = result.expected
+    known = open_pilot(result.terms, pilot) if here is None else here.pilot
     kinds, missing = dict[Kind, KindForecast](), dict[Kind, str]()
     for kind in ("each_owner", "shared"):
         own = (kind == "shared") == result.terms.shared
         try:
             there = known if own else _under(known, kind)
-            expected = expect(there)
+            expected = here if own and here is not None else expect(there)
             path, models = (result.path, result.models) if own else expected.outcome(seed)
             mean = result.relative_fitness.mean if own else float(path[-1])
         except (TermsError, SettingError, DataError) as error:

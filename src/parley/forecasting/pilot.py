@@ -6,7 +6,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from parley.aggregation import CoalitionNoise, DistributedNoise, aggregation_of, weighted_mean
+from parley.aggregation import CoalitionNoise, Crowd, DistributedNoise, aggregation_of, crowds
 from parley.data import Design, read_table
 from parley.data.table import Table
 from parley.errors import DataError, SettingError
@@ -15,7 +15,7 @@ from parley.forecasting.sources import Landscape, Sample, Source
 from parley.learning.algorithm import Algorithm, Asker, State, run
 from parley.learning.algorithms import make_algorithm
 from parley.learning.start import PublicFit, public_fit, ridge_fit, starting_point
-from parley.mechanisms import Bounded, FastNoise, Mechanism
+from parley.mechanisms import FastNoise, Mechanism
 from parley.mechanisms.recipe import draw_plainly
 from parley.mechanisms.shared import SharedNoise
 from parley.objectives import Objective, RecordBound
@@ -114,9 +114,9 @@ class Pilot:
         if isinstance(first, SharedNoise):
             drawn = draw_plainly(first.recipe, shape, np.random.default_rng(seed))
             return first.over(int(self.rows.sum())).decode(drawn.view(np.uint64))
-        noise, shares, nothing = FastNoise(seed), self.rows / self.rows.sum(), np.zeros(shape)
-        drawn_by = (each.release(Bounded(nothing, each.sensitivity, each.norm), noise) for each in self.mechanisms)
-        return np.asarray(sum(share * value for share, value in zip(shares, drawn_by, strict=True)))
+        noise, rows, nothing = FastNoise(seed), float(self.rows.sum()), np.zeros(shape)
+        asked = crowds({name: part.training for name, part in self.setup.parts.items()})
+        return np.asarray(sum(crowd.records / rows * crowd.release(nothing, noise.combined(crowd.weights)) for crowd in asked))
 
     def combined_variance(self) -> float:
         """The mean of v_k over the rounds."""
@@ -237,37 +237,63 @@ def _drawn_fits(pilot: Pilot) -> Floats:
 
 
 class PilotExchange:
-    """Answers as the owners will: the pilot's bounded answer with each owner's own noise, or one for all. The learning loop cannot tell."""
+    """Answers as the owners will: the pilot's bounded answer with each owner's own noise, or one for all. The learning loop cannot tell.
+
+    Owners whose noise can be drawn at once answer together, as their mean: that of 10,000 equal ones costs no more than that of one.
+    """
 
     def __init__(self, pilot: Pilot, replicates: int, seed: int, noiseless: bool = False) -> None:
         self._pilot, self._worlds, self._noise, self._noiseless = pilot, (replicates,), FastNoise(seed), noiseless
         self._rng, self._draws = np.random.default_rng(seed), np.random.default_rng([seed, 1])
         self._tilt = pilot.source.tilt(pilot.objective) if isinstance(pilot.source, Sample) else None
+        self._latest: tuple[tuple[str, ...], list[tuple[Crowd, FastNoise]]] = (), []
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
-        pilot, values, answers = self._pilot, dict[tuple[str, str], Floats](), []
-        for name, query in questions.items():
-            stage = pilot.setup.part(name).stage(query.round)
-            key = query.id, name if stage.question.batched else ""  # all rows answer one question alike
-            if key not in values:
-                values[key] = stage.question.rehearsed(query, pilot.tables, self._worlds, self._draws, self._noiseless).value
-            value, mechanism = values[key], stage.series.mechanism
-            if self._tilt is not None:
-                value = value - self._tilt
-            if not (pilot.terms.shared or self._noiseless):
-                value = mechanism.release(Bounded(value, mechanism.sensitivity, mechanism.norm), self._noise)
-            answers.append(Answer(query.id, name, stage.question.records, value))
-        return [self._sum(questions, answers)] if pilot.terms.shared else answers
+        if self._pilot.terms.shared:
+            return [self._sum(query, names) for query, names in _alike(questions)]
+        return [self._mean(query, *crowd) for query, names in _alike(questions) for crowd in self._crowds(names)]
 
-    def _sum(self, questions: Mapping[str, Query], answers: Sequence[Answer]) -> Answer:
+    def _crowds(self, names: tuple[str, ...]) -> list[tuple[Crowd, FastNoise]]:
+        """These owners as crowds, with the noise of each. Mostly the same are asked in every round."""
+        if names != self._latest[0]:
+            found = crowds({name: self._pilot.setup.part(name).training for name in names})
+            self._latest = names, [(crowd, self._noise.combined(crowd.weights)) for crowd in found]
+        return self._latest[1]
+
+    def _mean(self, query: Query, crowd: Crowd, noise: FastNoise) -> Answer:
+        """What owners answer on average who add their own noise."""
+        value = self._exact(query, crowd.names, crowd.shares)
+        if not self._noiseless:
+            value = crowd.release(value, noise)
+        first, *others = crowd.names
+        return Answer(query.id, "" if others else first, crowd.records, value, crowd.names if others else ())
+
+    def _sum(self, query: Query, names: tuple[str, ...]) -> Answer:
         """What the hosts would open: everybody answers like the pilot, and there is one noise."""
-        query = next(iter(questions.values()))
-        noise = self._pilot.setup.part(answers[0].owner).stage(query.round).series.mechanism
-        records, value = sum(answer.records for answer in answers), weighted_mean(answers)
+        stages = [self._pilot.setup.part(name).training for name in names]
+        rows = np.array([stage.question.records for stage in stages])
+        records, value, noise = int(rows.sum()), self._exact(query, names, rows / rows.sum()), stages[0].series.mechanism
         if not self._noiseless and isinstance(noise, SharedNoise):
             drawn = draw_plainly(noise.recipe, value.shape, self._rng)
             value = value + noise.over(records).decode(drawn.view(np.uint64))
-        return Answer(query.id, "", records, value, tuple(questions))
+        return Answer(query.id, "", records, value, names)
+
+    def _exact(self, query: Query, names: Sequence[str], shares: Floats) -> Floats:
+        """The mean of these owners' answers without noise: all rows answer one question alike, batches differ."""
+        questions = [
+            self._pilot.setup.part(name).training.question for name in (names if self._pilot.question.batched else names[:1])
+        ]
+        given = (each.rehearsed(query, self._pilot.tables, self._worlds, self._draws, self._noiseless).value for each in questions)
+        value = next(given) if len(questions) == 1 else sum(share * each for share, each in zip(shares, given, strict=True))
+        return np.asarray(value if self._tilt is None else value - self._tilt)
+
+
+def _alike(questions: Mapping[str, Query]) -> list[tuple[Query, tuple[str, ...]]]:
+    """Every question once, and whom it is asked. Mostly there is one, for everybody."""
+    if len(set(questions.values())) == 1:
+        return [(next(iter(questions.values())), tuple(questions))]
+    different = dict.fromkeys(questions.values())
+    return [(query, tuple(name for name, asked in questions.items() if asked is query)) for query in different]
 
 
 def pilot_models(

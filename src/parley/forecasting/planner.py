@@ -31,9 +31,8 @@ from parley.forecasting.search import (
 )
 from parley.forecasting.sources import Sample, Source
 from parley.forecasting.survey import MOST_PARAMETERS, survey
-from parley.learning.algorithm import Descent
+from parley.learning.algorithm import Descent, Progress
 from parley.learning.private_sgd import PrivateSGD
-from parley.learning.train import Progress
 from parley.mechanisms.gaussian import probability
 from parley.setup import Setup, resolve
 from parley.terms import Terms

@@ -11,18 +11,20 @@ import numpy as np
 
 from parley.accounting import mechanism_norm
 from parley.errors import BelowBaselineError, DataError, SettingError, TermsError
-from parley.forecasting.baselines import Baselines, baselines, best_cost
+from parley.forecasting.baselines import Baselines, baselines, best_cost, fitted_excess
 from parley.forecasting.expectation import Expectation, expect
-from parley.forecasting.pilot import Pilot, open_pilot
+from parley.forecasting.pilot import Pilot, open_pilot, pilot_models
 from parley.forecasting.sources import Sample
 from parley.learning.step import step_unit
 from parley.objectives.moments import moment_norms
 from parley.terms import Terms
+from parley.validate import Floats
 
 REPLICATES = 24  # of a pilot run that only has to tell better from worse
 FEW = 6  # of one that has to tell twice as good
 QUICK = 3e8  # operations that a candidate's pilot run may take
 TWICE = 2.0
+ALLOWED = 2.0  # standard errors by which a joint model may seem worse than the public sample's and still be released
 ROUNDS = (8, 32, 128)
 
 
@@ -32,6 +34,9 @@ class Worth:
 
     together: float
     baselines: Baselines
+    error: float = (
+        0.0  # standard error of `together` less the public sample's: of pilot runs, and of public fits as they may come out
+    )
 
     def sentence(self) -> str | None:
         """What speaks against these terms; None: nothing does."""
@@ -39,8 +44,9 @@ class Worth:
         found = f"the joint model's expected test cost, {self.together:.5g},"
         if not self.together < zero:
             return f"{found} is no better than {zero:.5g}, that of the model that is zero everywhere, which takes nobody's data"
-        if public is not None and not self.together < public:
-            return f"{found} is no better than {public:.5g}, that of the model which the public sample alone gives"
+        if public is not None and not self.together - ALLOWED * self.error < public:
+            words = f"{found} is no better than {public:.5g}, that of the model which the public sample alone gives"
+            return f"{words} (by more than {ALLOWED:g} standard errors of {self.error:.2g})" if self.error > 0 else words
         return None
 
     def to_json(self) -> dict[str, float | None]:
@@ -56,15 +62,25 @@ def worth(terms: Terms, seed: int = 0) -> Worth | None:
         expected = expect(open_pilot(terms))
     except DataError:
         return None
-    return worth_of(expected, expected.fitness(seed, REPLICATES))
+    if expected.method != "pilot-run":
+        return worth_of(expected, expected.fitness(seed))
+    models = pilot_models(expected.pilot, REPLICATES, seed)
+    return worth_of(expected, float(np.mean(expected.run_excess(models))) / expected.unit, models)
 
 
-def worth_of(expected: Expectation, fitness: float) -> Worth:
-    """The same of a forecast that was made already."""
+def worth_of(expected: Expectation, fitness: float, models: Floats | None = None) -> Worth:
+    """The same of a forecast that was made already; `models` [R, P] are what it is the mean of, where it is one."""
     here, records = expected.here, float(expected.pilot.rows.sum())
     unit = expected.pilot.setup.preparation.target_scale**2
     together = (best_cost(expected.pilot) + expected.moved() * here.estimation / records + fitness * expected.unit) * unit
-    return Worth(together, baselines(expected.pilot))
+    runs = np.zeros(0) if models is None or expected.method != "pilot-run" else expected.run_excess(models)
+    error = np.hypot(_standard_error(runs), _standard_error(fitted_excess(expected.pilot)[0])) * unit
+    return Worth(together, baselines(expected.pilot), float(error))
+
+
+def _standard_error(draws: Floats) -> float:
+    """Of their mean; 0 where nothing was drawn."""
+    return float(draws.std(ddof=1)) / len(draws) ** 0.5 if len(draws) > 1 else 0.0
 
 
 def require_worth(found: Worth | None) -> None:

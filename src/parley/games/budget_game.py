@@ -13,6 +13,7 @@ for most owners worth asking; `stable_coalition` says which one is taken.
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -129,7 +130,16 @@ class BudgetGame(OwnersGame):
             return (price * epsilon + self.own_worth(weight, epsilon)).swapaxes(-1, -2).reshape(log_epsilon.shape)
 
         low, high = (np.full(noise_weight.size, np.log(end)) for end in self.budget_range)
-        return np.clip(np.exp(maximise(worth, low, high, GRID)), *self.budget_range).reshape(shape)
+        epsilon, variance, cost = self._on_grid
+        heights = (price * epsilon - weight * variance - cost).swapaxes(-1, -2).reshape(noise_weight.size, GRID)
+        return np.clip(np.exp(maximise(worth, low, high, GRID, heights)), *self.budget_range).reshape(shape)
+
+    @cached_property
+    def _on_grid(self) -> tuple[Floats, Floats, Floats]:
+        """(budgets [GRID, 1], `stakes.unit_variance` there, and every owner's privacy cost [GRID, N]): the same in all coalitions."""
+        low, high = np.log(self.budget_range)
+        epsilon = np.exp(np.linspace(low, high, GRID))[:, None]
+        return epsilon, np.asarray(self.stakes.unit_variance(epsilon)), self.privacy_cost(epsilon)
 
     def price_of_privacy(self, epsilon: Floats, members: Members) -> float | None:
         """1 - sum of gains / sum of gains of everyone without noise (P eq. 17, [.]^+ of each); None if there was nothing to gain."""
@@ -161,7 +171,8 @@ def stable_coalition(game: BudgetGame, price: float = 0.0) -> StableCoalition:
     """
     if game.owners <= EXACT_UP_TO:
         return _best_of_all(game, price)
-    ends = [_walk(game, start, price) for start in _starts(game, price)]
+    earlier = set[bytes]()
+    ends = [end for end in (_walk(game, start, price, earlier) for start in _starts(game, price)) if end is not None]
     return max(ends, key=lambda end: float(end.payoff.sum()))
 
 
@@ -190,14 +201,18 @@ def _best_of_all(game: BudgetGame, price: float) -> StableCoalition:
     return StableCoalition(epsilon[best], members[best], inside[best])
 
 
-def _walk(game: BudgetGame, members: Members, price: float) -> StableCoalition:
-    """Whoever loses leaves, the worst first; then whoever gains joins, the best first; until nobody moves."""
-    members, seen = members.copy(), set()
+def _walk(game: BudgetGame, members: Members, price: float, earlier: set[bytes]) -> StableCoalition | None:
+    """Whoever loses leaves, the worst first; then whoever gains joins, the best first; until nobody moves. None: it came to where an
+    `earlier` walk had been, which ends as that one did."""
+    members, seen = members.copy(), {members.tobytes()}
     while True:
+        if members.tobytes() in earlier:
+            return None
         epsilon = game.best_budgets(members, price)
         payoff = game.joining(epsilon, epsilon, members, price)
         leaving, coming = np.flatnonzero(members & ~(payoff > 0)), np.flatnonzero(~members & (payoff > 0))
         if not leaving.size and not coming.size:
+            earlier |= seen
             return StableCoalition(epsilon, members, np.where(members, payoff, 0.0))
         moving = leaving if leaving.size else coming
         share = 0 if game.owners <= ONE_BY_ONE else moving.size // 8  # an eighth at a time keeps 1,000 owners fast

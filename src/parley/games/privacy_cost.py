@@ -34,5 +34,13 @@ class PrivacyCosts:
         return cls(*(np.array([curve.weight if curve.kind == kind else 0.0 for curve in curves]) for kind in kinds))
 
     def __call__(self, epsilon: Floats) -> Floats:
-        """The cost of budgets [..., N], owner by owner."""
-        return np.asarray(self.linear * epsilon + self.exponential * np.expm1(epsilon) + self.posterior * np.tanh(epsilon / 2))
+        """The cost of budgets [..., N], owner by owner; [..., 1]: of one that all have."""
+        cost = np.asarray(self.linear * epsilon)
+        for weight, shape in ((self.exponential, np.expm1), (self.posterior, _belief)):
+            (its,) = np.nonzero(weight)  # most owners have one shape: the others' is not computed for them
+            cost[..., its] += weight[its] * shape(epsilon if epsilon.shape[-1] == 1 else epsilon[..., its])
+        return cost
+
+
+def _belief(epsilon: Floats) -> Floats:
+    return np.asarray(np.tanh(epsilon / 2))

@@ -41,7 +41,8 @@ class WeakestLink(OwnersGame):
     keep_own: bool = True
 
     def payoff(self, common: Floats, members: Members) -> Floats:
-        """What every owner gets in these coalitions, itself included, at a common epsilon [..., N]; 0 where there is no other member."""
+        """What every owner gets in these coalitions, itself included, at a common epsilon [..., N], or [..., 1]; 0 where there is no other
+        member."""
         records, cost = self.stakes.records, self.stakes.cost
         size = (members @ records)[..., None] + np.where(members, 0.0, records)
         together = cost.at(size, self.stakes.demand(common) / size**2)
@@ -59,8 +60,8 @@ class WeakestLink(OwnersGame):
         low = np.full(len(common), self.budget_range[0])
         grid = np.exp(np.linspace(np.log(low), np.log(common), GRID))  # [GRID, K]
         grid[-1] = common
-        tried = np.concatenate([np.repeat(grid[..., None], self.owners, axis=2), np.minimum(peaks, common[:, None])[None]])
-        return np.asarray(self.payoff(tried, members).max(axis=0))
+        on_grid = self.payoff(grid[..., None], members).max(axis=0)
+        return np.asarray(np.maximum(on_grid, self.payoff(np.minimum(peaks, common[:, None]), members)))
 
     def peaks(self, members: Members) -> Floats:
         """The common epsilon that every owner likes best in this coalition, itself included [N]."""
@@ -69,7 +70,8 @@ class WeakestLink(OwnersGame):
             return self.payoff(np.exp(log_epsilon).T, members).T
 
         low, high = (np.full(self.owners, np.log(end)) for end in self.budget_range)
-        return np.clip(np.exp(maximise(worth, low, high, GRID)), *self.budget_range)
+        grid = np.exp(np.linspace(low[0], high[0], GRID))[:, None]
+        return np.clip(np.exp(maximise(worth, low, high, GRID, self.payoff(grid, members).T)), *self.budget_range)
 
     def fitness(self, epsilon: Floats, members: Members) -> float | None:
         """Expected relative fitness of the joint model; None where fewer than two join and there is none."""
@@ -144,7 +146,7 @@ def _largest(game: WeakestLink, members: Members, peaks: Floats) -> float:
 def _content(game: WeakestLink, members: Members, peaks: Floats, common: Floats) -> Members:
     """At which common epsilons [K] no member did better at a smaller one."""
     best = game.best_below(common, members, peaks)[:, members]
-    here = game.payoff(np.repeat(common[:, None], game.owners, axis=1), members)[:, members]
+    here = game.payoff(common[:, None], members)[:, members]
     return np.asarray(np.all(best - here <= TOLERANCE * (1 + np.abs(best)), axis=1))
 
 
@@ -190,7 +192,8 @@ def stable_play(game: WeakestLink) -> Play | None:
         coalitions = [np.array(each) for each in itertools.product((True, False), repeat=game.owners) if sum(each) > 1]
         found = [each for each in (play(game, members) for members in coalitions) if each.stable]
     else:
-        found = [end for end in (_walk(game, start) for start in starts(game)) if end is not None]
+        seen = set[bytes]()
+        found = [end for end in (_walk(game, start, seen) for start in starts(game)) if end is not None]
     return max(found, key=lambda each: float(each.payoff[each.members].sum()), default=None)
 
 
@@ -202,9 +205,10 @@ def starts(game: WeakestLink) -> list[Members]:
     return [members for members in chosen if members.sum() > 1]
 
 
-def _walk(game: WeakestLink, members: Members) -> Play | None:
-    """Whoever loses leaves, the worst first; then whoever gains joins, the best first; until nobody moves, or for ever: None."""
-    members, seen = members.copy(), set()
+def _walk(game: WeakestLink, members: Members, seen: set[bytes]) -> Play | None:
+    """Whoever loses leaves, the worst first; then whoever gains joins, the best first; until nobody moves, or for ever: None, as where
+    an earlier walk went on from."""
+    members = members.copy()
     while members.sum() > 1 and members.tobytes() not in seen:
         seen.add(members.tobytes())
         here = play(game, members.copy())

@@ -17,6 +17,8 @@ from parley.schedule import Schedule
 from parley.setup import Setup
 from parley.validate import LARGEST, Floats
 
+Progress = Callable[[int, int], None]  # how much of the work is done, of how much; mostly rounds
+
 
 @dataclass(frozen=True, eq=False)
 class State:

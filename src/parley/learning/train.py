@@ -6,7 +6,7 @@ arrays have one more axis.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -17,6 +17,7 @@ from parley.exchange import Exchange, InProcess
 from parley.exchange.sums import StudiedSum
 from parley.hosting.sums import HostedSum
 from parley.learning.algorithm import Asker, State, run
+from parley.learning.algorithm import Progress as Progress
 from parley.learning.algorithms import make_algorithm
 from parley.learning.owners import require_own_tables
 from parley.learning.start import starting_point
@@ -29,8 +30,6 @@ from parley.queries import Answer
 from parley.setup import Setup
 from parley.terms import Terms
 from parley.validate import Floats, upper, whole
-
-Progress = Callable[[int, int], None]  # rounds done, rounds in all
 
 
 def train(

@@ -6,7 +6,7 @@ cryptographic generator and has no such gaps.
 """
 
 import os
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -62,23 +62,59 @@ class FastNoise:
 
     safe = False
 
-    def __init__(self, seed: int | np.random.SeedSequence | None = None) -> None:
+    def __init__(self, seed: int | np.random.SeedSequence | np.random.Generator | None = None) -> None:
         self._rng = np.random.default_rng(seed)
+        self._weights: Floats = np.ones(1)
+
+    def combined(self, weights: Floats) -> "FastNoise":
+        """The same source, but for one draw of Y it gives one of sum_i w_i Y_i, the Y_i independent and like Y, all weights positive: the
+        noise that many owners' weighted mean carries, without drawing that of each.
+
+        The law is that of the sum: normal numbers add up to one of scale |w|_2, alpha-stable ones to one of scale |w|_alpha, and k equal
+        Laplace or geometric ones to the difference of two gamma or negative binomial numbers of shape k. So these two cost a draw for each
+        different weight; weights within 1e-9 of each other count as the same.
+        """
+        other = FastNoise(self._rng)
+        other._weights = np.asarray(weights, dtype=np.float64)
+        return other
+
+    @cached_property
+    def _equal(self) -> list[tuple[float, int]]:
+        """The different weights, and how many have each. Their squares add up as before."""
+        _, place, counts = np.unique(np.rint(1e9 * np.log(self._weights)), return_inverse=True, return_counts=True)
+        squares = np.bincount(place, self._weights**2) / counts
+        return [(float(np.sqrt(square)), int(count)) for square, count in zip(squares, counts, strict=True)]
 
     def laplace(self, value: Floats, scale: float, sensitivity: float) -> Floats:
-        return value + self._rng.laplace(scale=scale, size=value.shape)
+        for weight, count in self._equal:
+            value = value + self._laplaces(count, weight * scale, value.shape)
+        return value
 
     def gaussian(self, value: Floats, sigma: float) -> Floats:
-        return value + self._rng.normal(scale=sigma, size=value.shape)
+        return value + self._rng.normal(scale=sigma * np.linalg.norm(self._weights), size=value.shape)
 
-    def geometric(self, value: Integers, scale: float) -> Integers:
+    def geometric(self, value: Integers, scale: float) -> NDArray[Any]:
         stop = -np.expm1(-1 / scale)
-        return value + self._rng.geometric(stop, size=value.shape) - self._rng.geometric(stop, size=value.shape)
+        noisy: NDArray[Any] = value
+        for weight, count in self._equal:
+            drawn = self._failures(count, stop, value.shape) - self._failures(count, stop, value.shape)
+            noisy = noisy + (drawn if weight == 1 else weight * drawn)
+        return noisy
 
     def stable(self, value: Floats, alpha: float, scale: float) -> Floats:
         from parley.mechanisms.stable import sample  # the law lives beside its mechanism, which needs this file
 
-        return value + sample(alpha, scale, value.shape, self._rng)
+        return value + sample(alpha, scale * float(np.sum(self._weights**alpha)) ** (1 / alpha), value.shape, self._rng)
+
+    def _laplaces(self, count: int, scale: float, shape: tuple[int, ...]) -> Floats:
+        """Sums of so many Laplace numbers."""
+        if count == 1:
+            return self._rng.laplace(scale=scale, size=shape)
+        return scale * (self._rng.standard_gamma(count, size=shape) - self._rng.standard_gamma(count, size=shape))
+
+    def _failures(self, count: int, stop: float, shape: tuple[int, ...]) -> Integers:
+        """Sums of so many geometric numbers, but for a constant."""
+        return self._rng.geometric(stop, size=shape) if count == 1 else self._rng.negative_binomial(count, stop, size=shape)
 
     def seed(self) -> bytes:
         return self._rng.bytes(32)

@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from scipy.integrate import trapezoid
 
 from parley.errors import SettingError
 from parley.mechanisms.random_words import Integers, Words
@@ -107,16 +106,14 @@ def gaussian_recipe(exponent: int) -> Recipe:
     3. The independent U are added afterwards.
     """
     n, k = 2**exponent, SMOOTHERS
-    weights = [_exp(-Decimal(j * j) / (2 * SIGMA * SIGMA)) for j in range(4 * LADDER)]
-    total = weights[0] + 2 * sum(weights[1:])
-    above = [2 * sum(weights[j:]) / total for j in range(1, LADDER + 1)]  # P(|Y| >= j)
+    weights, total, thresholds = _discrete_gaussian()
     blur = 2 * math.exp(-2 * math.pi**2 * BLUR**2) * 1.0001
     beyond = float(2 * sum(weights[LADDER + 1 :]) / total)
     return Recipe(
         law="gaussian",
         exponent=exponent,
         singles=(),
-        ladder=tuple(_threshold(p) for p in above),
+        ladder=thresholds,
         step=n,
         fair=tuple(2**i for i in range(exponent) for _ in range(k)),
         offset=-k * (n - 1) // 2,
@@ -124,6 +121,14 @@ def gaussian_recipe(exponent: int) -> Recipe:
         variance=n * n * float(2 * sum(w * j * j for j, w in enumerate(weights)) / total) + k * (n * n - 1) / 12,
         distance=(LADDER * 2.0 ** -(WORD + 1) + beyond + 4 * blur + _ripple(exponent)) * (1 + 1e-6),
     )
+
+
+@lru_cache(maxsize=1)
+def _discrete_gaussian() -> tuple[list[Decimal], Decimal, tuple[int, ...]]:
+    """(weights of 0, 1, 2, ..., those of all whole numbers together, thresholds of P(|Y| >= j)): the same in every size."""
+    weights = [_exp(-Decimal(j * j) / (2 * SIGMA * SIGMA)) for j in range(4 * LADDER)]
+    total = weights[0] + 2 * sum(weights[1:])
+    return weights, total, tuple(_threshold(2 * sum(weights[j:]) / total) for j in range(1, LADDER + 1))
 
 
 def draw_plainly(recipe: Recipe, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
@@ -157,8 +162,8 @@ def _ripple(exponent: int) -> float:
     for j in range(1, min(n // 2, 40) + 1):
         t = (2 * math.pi * j + u) / n
         ratio = np.minimum(1.0, np.abs(np.sin(u / 2)) / np.maximum(n * np.abs(np.sin(t / 2)), 1e-300))
-        norms += 2 * math.sqrt(float(trapezoid(np.exp(-((SIGMA * u) ** 2)) * ratio ** (2 * k), u)) / (2 * math.pi * n))
-    first = float(trapezoid(np.exp(-((SIGMA * u) ** 2)) * (np.abs(u) / 2) ** (2 * k), u))
+        norms += 2 * math.sqrt(float(np.trapezoid(np.exp(-((SIGMA * u) ** 2)) * ratio ** (2 * k), u)) / (2 * math.pi * n))
+    first = float(np.trapezoid(np.exp(-((SIGMA * u) ** 2)) * (np.abs(u) / 2) ** (2 * k), u))
     far = sum((2 * j - 1.0) ** -k for j in range(41, 10_000)) if n // 2 > 40 else 0.0  # N |sin(t/2)| >= 2j - 1
     norms += 2 * far * math.sqrt(first / (2 * math.pi * n))
     window = 2 * n * (SIGMA * SIGMA + k) + 1

@@ -13,17 +13,19 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import BSpline, make_interp_spline
 from scipy.special import gamma, gammaln, ndtr
 
 from parley.errors import SettingError
 from parley.mechanisms.bounded import Bounded, Event, Norm, require
 from parley.mechanisms.noise import Noise
 from parley.validate import Floats, non_negative, positive
+
+if TYPE_CHECKING:
+    from scipy.interpolate import BSpline
 
 EDGE = 20.0  # beyond this many scales the tail series takes over
 _TERMS = np.arange(1, 31)
@@ -233,11 +235,13 @@ class Stable:
 class _Law:
     """Splines of ln p and ln P[Y > z] in asinh(z) on [0, EDGE], and the coefficients of the tail series."""
 
-    log_density: BSpline
-    log_density_slope: BSpline
-    log_tail: BSpline
+    log_density: "BSpline"
+    log_density_slope: "BSpline"
+    log_tail: "BSpline"
 
     def __init__(self, alpha: float) -> None:
+        from scipy.interpolate import make_interp_spline  # who names no stable noise need not wait for it
+
         signs = np.where(_TERMS % 2 == 1, 1.0, -1.0) * np.sin(math.pi * np.remainder(alpha * _TERMS, 4) / 2) / math.pi
         self.density_terms = signs * np.exp(gammaln(alpha * _TERMS + 1) - gammaln(_TERMS + 1))
         self.tail_terms = signs * np.exp(gammaln(alpha * _TERMS) - gammaln(_TERMS + 1))

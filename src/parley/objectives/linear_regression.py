@@ -12,7 +12,7 @@ from parley.objectives.objective import RecordBound, slope_limit
 from parley.objectives.sure_records import SureRecords
 from parley.validate import Floats
 
-SORTED_FROM = 8192  # rows from which sorting a table pays
+SORTED_FROM = 1024  # rows from which sorting a table pays
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import LinearSVC
 
 from parley.data import Design, Summable
 from parley.data.design import pooled
@@ -74,6 +72,9 @@ class LinearSVM(MarginObjective):
         both = np.unique(design.y).size == 2
         if not self.regularisation > 0 or not both:
             return None
+        from sklearn.exceptions import ConvergenceWarning  # a library that other objectives need not wait for
+        from sklearn.svm import LinearSVC
+
         solver = LinearSVC(
             loss="hinge",
             C=1 / (len(design) * self.regularisation),

@@ -50,7 +50,10 @@ class SureRecords:
             levels[np.searchsorted(levels, sure[order], side="right") - 1],
             theta[order],
         )  # rounded down: fewer pieces
-        total = np.einsum("rij,rj->ri", self._A[sorted_sure], flat) - self._b[sorted_sure]
+        total = np.empty_like(flat)
+        for level in levels:
+            some = slice(*np.searchsorted(sorted_sure, [level, level + 1]))
+            total[some] = flat[some] @ self._A[level] - self._b[level]
         pieces = self._unsure(levels, sorted_sure)
         if pieces:
 

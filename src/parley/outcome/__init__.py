@@ -1,16 +1,23 @@
-"""What comes out of a run: the model, how good it is, what was spent."""
+"""What comes out of a run: the model, how good it is, what was spent.
 
-from parley.outcome.model import (
-    JointClassifier,
-    JointLogisticClassifier,
-    JointModel,
-    JointRegressor,
-    JointSoftmaxClassifier,
-    load_model,
-)
-from parley.outcome.personal import alone, refine
-from parley.outcome.result import OwnerOutcome, Result
-from parley.outcome.verdict import score
+Names are looked up when they are first used: a forecast that only needs metrics does not wait for models.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from parley.outcome.model import (
+        JointClassifier,
+        JointLogisticClassifier,
+        JointModel,
+        JointRegressor,
+        JointSoftmaxClassifier,
+        load_model,
+    )
+    from parley.outcome.personal import alone, refine
+    from parley.outcome.result import OwnerOutcome, Result
+    from parley.outcome.verdict import score
 
 __all__ = [
     "JointClassifier",
@@ -25,3 +32,12 @@ __all__ = [
     "refine",
     "score",
 ]
+
+_HOME = {"alone": "personal", "refine": "personal", "OwnerOutcome": "result", "Result": "result", "score": "verdict"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'parley.outcome' has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(f"parley.outcome.{_HOME.get(name, 'model')}"), name)
+    return value

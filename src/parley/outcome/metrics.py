@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-from sklearn.metrics import average_precision_score, roc_auc_score
 
 from parley.data import Design, Preparation
 from parley.objectives import Objective
@@ -40,6 +39,8 @@ def _number(y: Floats, score: Floats) -> dict[str, float]:
 
 
 def _two_classes(y: Floats, score: Floats) -> dict[str, float]:
+    from sklearn.metrics import average_precision_score, roc_auc_score  # a library that numbers need not wait for
+
     positive = y > 0
     metrics = {"accuracy": float(np.mean((score > 0) == positive))}
     if positive.any() and not positive.all():
@@ -52,6 +53,8 @@ def _two_classes(y: Floats, score: Floats) -> dict[str, float]:
 
 def _classes(y: Floats, scores: Floats) -> dict[str, float]:
     """Of scores [n, classes]."""
+    from sklearn.metrics import roc_auc_score
+
     places, present = y.astype(int), np.unique(y.astype(int))
     right = scores.argmax(axis=1) == places
     above = scores - scores.max(axis=1, keepdims=True)

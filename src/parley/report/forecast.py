@@ -1,12 +1,15 @@
 """A forecast and a plan, as tables and in words."""
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from parley.forecasting import Forecast, Proposal, Worth
-from parley.forecasting.inside import LEVEL, InsideView
 from parley.numerals import number
+
+if TYPE_CHECKING:  # an owner's own view loads what a forecast has no use for
+    from parley.forecasting.inside import InsideView
 
 METHODS = {
     "curvature-moments": "moments of the algorithm by curvature alone, which a clip, a box or a corner may upset",
@@ -159,7 +162,7 @@ def plan_advice(proposal: Proposal) -> str:
     return "For the terms file:\n  " + "\n  ".join(lines)
 
 
-def inside_rows(view: InsideView) -> list[list[str]]:
+def inside_rows(view: "InsideView") -> list[list[str]]:
     """What three models would cost one owner's customers."""
     rows = [[f"{view.rows:,} own rows of {view.owner}, each judged by models it is not in", "expected cost", "90 %"]]
     words = {"alone": "alone", "together": "the joint model as it is", "personal": "its personal model, from the joint one"}
@@ -169,8 +172,10 @@ def inside_rows(view: InsideView) -> list[list[str]]:
     return rows
 
 
-def inside_sentences(view: InsideView) -> list[str]:
+def inside_sentences(view: "InsideView") -> list[str]:
     """The advice, what it rests on, and whether own customers are like the public sample's."""
+    from parley.forecasting.inside import LEVEL
+
     gain, reach = view.gain, f"90 %: {number(view.gain.low)} to {number(view.gain.high)}"
     price = f", more than the {number(view.least)} that make it worth it" if view.worth else ""
     stays = (

@@ -10,7 +10,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Collection, Mapping
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -359,7 +359,7 @@ class Terms(Section):
 
     def promised_epsilon(self, name: str) -> Fraction:
         """What an owner promises: its own epsilon, or the smallest of all where one noise protects everybody alike."""
-        own = Fraction(str(self.owner(name).epsilon))
+        own = _as_written(self.owner(name).epsilon)
         return self.common_epsilon if self.shared else own
 
     @cached_property
@@ -378,6 +378,12 @@ def _following(update: Mapping[str, Any]) -> dict[str, Any]:
     if update.keys() & {"batches", "epochs"}:
         return {"horizon": None}
     return {"epochs": None} if "horizon" in update else {}
+
+
+@lru_cache(maxsize=4096)
+def _as_written(number: float) -> Fraction:
+    """The exact fraction that people wrote."""
+    return Fraction(str(number))
 
 
 def training_records(records: int, holdout: float) -> int:
