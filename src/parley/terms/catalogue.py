@@ -28,7 +28,9 @@ class AlgorithmFacts:
 
     `samples`: a round asks a batch of the records, `batches` of which make an epoch. `solves`: one answer of everybody is enough, so there
     is one round and no step; the task must be a number, unless it `perturbs`: then a single owner minimises the cost itself. `walks`:
-    owners take `local_steps` of their own, within a box, on a smooth loss. `unit_step`: the power of T by which the step of the first
+    owners take `local_steps` of their own, within a box, on a smooth loss; `pulls`: they are held back by `proximal`; `corrects`: each owner
+    has a question of its own, made of what it answered before; `variates`: the terms may say what those corrections are made of; `paired`:
+    a step takes two answers, a gradient and a walk. `unit_step`: the power of T by which the step of the first
     round is shorter than the terms' `step`. `average`: which iterates make the model where the terms do not say; None: they cannot.
     `surveys`: nothing is learned; two rounds ask how the columns' values are spread.
     """
@@ -37,6 +39,10 @@ class AlgorithmFacts:
     solves: bool = False
     perturbs: bool = False
     walks: bool = False
+    pulls: bool = False
+    corrects: bool = False
+    variates: bool = False
+    paired: bool = False
     samples: bool = False
     unit_step: int = 0
     surveys: bool = False
@@ -65,6 +71,11 @@ ALGORITHMS = {
     "averaged-subgradient": AlgorithmFacts("gradient", average="all"),
     "gradient-descent": AlgorithmFacts("gradient", unit_step=2, average="last"),
     "federated-averaging": AlgorithmFacts("update", walks=True),
+    "fedprox": AlgorithmFacts("update", walks=True, pulls=True),
+    "fednova": AlgorithmFacts("update", walks=True),
+    "scaffold": AlgorithmFacts("corrected", walks=True, corrects=True, variates=True),
+    "fedlin": AlgorithmFacts("corrected", walks=True, corrects=True, paired=True),
+    "fedsplit": AlgorithmFacts("corrected", walks=True, corrects=True, pulls=True),
     "sufficient-statistics": AlgorithmFacts("statistics", solves=True),
     "private-sgd": AlgorithmFacts("minibatch", samples=True),
     "objective-perturbation": AlgorithmFacts("minimum", solves=True, perturbs=True),
