@@ -1,7 +1,8 @@
-"""What the federated family shares: owners that walk, each its own number of steps, and questions that carry what owners must not keep.
+"""What the federated family shares: owners that walk, each its own number of steps, and questions that carry what owners must not
+keep.
 
-An owner remembers nothing but what it released. Control variates and duals are kept here, by the learner, made of released vectors alone:
-whatever is computed from those costs no privacy, and a checkpoint of them is enough to go on.
+An owner remembers nothing but what it released. Control variates and duals are kept here, by the learner, made of released vectors
+alone: whatever is computed from those costs no privacy, and a checkpoint of them is enough to go on.
 """
 
 from abc import abstractmethod
@@ -39,7 +40,8 @@ class Walker:
 class Federated(Descent):
     """An algorithm whose owners walk. The penalty g1 is walked down by them; the learner does not add it again.
 
-    `walkers` are all owners, where they differ or are told apart; none: all take `local_steps` of length `step`, and their mean says enough.
+    `walkers` are all owners, where they differ or are told apart; none: all take `local_steps` of length `step`, and their mean
+    says enough.
     """
 
     local_steps: int
@@ -109,8 +111,8 @@ def mean(weighted: Sequence[tuple[int, Floats]]) -> Floats:
 class Corrected(Federated):
     """An algorithm that asks each owner a question of its own, corrected by what was heard of it so far.
 
-    The memory holds one array for each owner, `keeps` of its name. Where `paired`, a step takes two rounds: every odd one asks for the
-    gradients at theta, which does not move then.
+    The memory holds one array for each owner, `keeps` of its name. Where `paired`, a step takes two rounds: every odd one asks for
+    the gradients at theta, which does not move then.
     """
 
     paired: bool = False
@@ -164,8 +166,8 @@ class Corrected(Federated):
 
 @dataclass(frozen=True)
 class Tracking(Corrected):
-    """Control variates v_l that stand for each owner's slope: a walk is corrected by their mean less the owner's own, so that it follows
-    what it guesses to be everybody's slope. Once v_l are the slopes at the optimum, whose mean is 0, no walk leaves it."""
+    """Control variates v_l that stand for each owner's slope: a walk is corrected by their mean less the owner's own, so that it
+    follows what it guesses to be everybody's slope. Once v_l are the slopes at the optimum, whose mean is 0, no walk leaves it."""
 
     keeps: ClassVar[str] = "variate"
 

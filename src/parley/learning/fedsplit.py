@@ -1,4 +1,5 @@
-"""FedSplit (Z section 5.4.4; Pathak and Wainwright 2020): Peaceman-Rachford splitting, with duals that the learner makes of answers."""
+"""FedSplit (Z section 5.4.4; Pathak and Wainwright 2020): Peaceman-Rachford splitting, with duals that the learner makes of
+answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

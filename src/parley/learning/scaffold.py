@@ -1,4 +1,5 @@
-"""SCAFFOLD (Z section 5.4.3; Karimireddy et al. 2020), both options, with control variates that the learner makes of released answers."""
+"""SCAFFOLD (Z section 5.4.3; Karimireddy et al. 2020), both options, with control variates that the learner makes of released
+answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +21,11 @@ class Scaffold(Tracking):
     """Walks are corrected by c_l = mean v - v_l; theta moves by where they end on average.
 
     Option II (`variates` = "walks"): v_l <- answer - c_l, the mean of the owner's own slopes along its walk; one answer a step.
-    Option I ("gradients"): v_l <- its gradient at theta[k], released for it in the round before: two answers a step, each debited. The
-    walk of this step has the variates of the step before; `fedlin` has those of this one at the same price.
+    Option I ("gradients"): v_l <- its gradient at theta[k], released for it in the round before: two answers a step, each debited.
+    The walk of this step has the variates of the step before; `fedlin` has those of this one at the same price.
 
-    Without noise both end at the optimum: where theta and the v_l rest, all answers are the mean of the v_l, which is 0 because theta rests;
-    so every walk ends where it began, every owner's slope there is its v_l, and their mean is 0.
+    Without noise both end at the optimum: where theta and the v_l rest, all answers are the mean of the v_l, which is 0 because
+    theta rests; so every walk ends where it began, every owner's slope there is its v_l, and their mean is 0.
     """
 
     @classmethod

@@ -9,9 +9,9 @@ and what lay between the paths before does not grow. After s steps they are at m
 (start - w_s)/(rho s) moves by at most D, as one gradient does.
 
 Corrections and pulls. A constant c that is added to every slope is the gradient of a linear cost, the same for both tables: it bends
-nothing and cancels where their maps are compared. A pull mu (w - start) is the gradient of mu/2 |w - start|^2, the same for both, too: all of
-the above holds for L + mu in the place of L. Both come from a question that the learner chose, of a start, c and a number of steps; what the
-owner kept to itself enters nowhere, so two tables' paths do begin together.
+nothing and cancels where their maps are compared. A pull mu (w - start) is the gradient of mu/2 |w - start|^2, the same for both, too:
+all of the above holds for L + mu in the place of L. Start and correction are the learner's, in the question; what an owner might have
+kept to itself enters nowhere, so two tables' paths do begin together.
 
 An update that is clipped as a whole to C and sent as it is can move by 2C, however many records there are: nothing is known of how one
 record acts on it. Here every record is clipped inside the walk, which is what brings the 1/n.
@@ -43,7 +43,7 @@ def walk(
     proximal: float = 0.0,
     correction: Floats | None = None,
 ) -> Floats:
-    """The mean direction (start - w_s)/(rho s) of w <- proj(w - rho (r w + gradient(w) + c + mu (w - start))), s times from `start` [..., p].
+    """The mean direction (start - w_s)/(rho s) of w <- proj(w - rho (r w + gradient(w) + c + mu (w - start))), s times from `start`.
 
     >>> walk(lambda w: 2 * w, np.array([1.0]), steps=2, step=0.25, regularisation=0.0, radius=None)  # 1, 0.5, 0.25
     array([1.5])
@@ -86,8 +86,8 @@ class LocalUpdate:
     def direction(
         self, gradient: Callable[[Floats], Floats], start: Floats, correction: Floats | None = None, steps: int | None = None
     ) -> Floats:
-        """The mean direction of a walk from every start [..., P] in the box, along an owner's `Objective.walk_gradient`; without a step it is
-        the slope at the start."""
+        """The mean direction of a walk from every start [..., P] in the box, along an owner's `Objective.walk_gradient`; with 0 steps the
+        slope at the start."""
         if steps == 0:
             return np.asarray(self.regularisation * start + gradient(start))
         pull = self.proximal, correction
@@ -97,9 +97,8 @@ class LocalUpdate:
         """How far one person can move the computed mean direction of a walk on `records` rows.
 
         Formal guarantee: by at most share * 2 k Xi/n + 2 rounding in L2, Xi the largest L2 norm of one record's gradient, whatever the
-        start in the box and the correction up to `reach` are. Neighbours'
-        maps differ by at most rho 2 k Xi/n at every point; each map is a contraction by q (`share`), so after s steps the paths are at
-        most rho 2 k Xi/n (1 + q + ... + q^(s-1)) apart. Each computed step lands at most rho `rounding` from where the exact map leads
+        start in the box and the correction up to `reach` are. Neighbours' maps differ by at most rho 2 k Xi/n at every point; each map
+        is a contraction by q (`share`), so after s steps the paths are at most rho 2 k Xi/n (1 + q + ... + q^(s-1)) apart. Each computed step lands at most rho `rounding` from where the exact map leads
         (the last division included), and non-expansive maps carry such errors on without making them larger: s of them, divided by
         rho s, are one. In L1 a vector of p numbers measures at most sqrt p times as much. The slope at the start is a mean of clipped
         gradients and a constant: 2 k Xi/n, share 1, and fewer roundings.
@@ -112,9 +111,10 @@ class LocalUpdate:
     def extent(self, bound: RecordBound, slack: float) -> Extent:
         """Where the computed mean direction of a walk from within the box lies, whatever the table holds.
 
-        Formal guarantee: a step goes from w in the box to the projection of w - rho (r w + g + c + mu (w - start)), which moves it by at most
-        rho (r |w| + |g| + |c| + mu |w - start|) in L2, |w| <= radius sqrt p, |w - start| twice that and |g| <= Xi, and by rho `rounding` for
-        the computation; s steps divided by rho s are at most one. No coordinate of a walk moves further than across the box.
+        Formal guarantee: a step goes from w in the box to the projection of w - rho (r w + g + c + mu (w - start)), which moves it by at
+        most rho (r |w| + |g| + |c| + mu |w - start|) in L2, |w| <= radius sqrt p, |w - start| twice that and |g| <= Xi, and by rho
+        `rounding` for the computation; s steps divided by rho s are at most one. No coordinate of a walk moves further than across
+        the box.
         """
         root = math.sqrt(self.parameters)
         rounding = self._rounding(bound.value, slack)

@@ -39,7 +39,7 @@ class CorrectedQuery(Query):
 class UpdateQuestion(Question):
     """Records are bounded in L2 whatever the noise: local steps are non-expansive there alone."""
 
-    asks = UpdateQuery
+    asks: ClassVar[type[Query]] = UpdateQuery
 
     objective: Objective
     bound: RecordBound
