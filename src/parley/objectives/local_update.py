@@ -98,10 +98,11 @@ class LocalUpdate:
 
         Formal guarantee: by at most share * 2 k Xi/n + 2 rounding in L2, Xi the largest L2 norm of one record's gradient, whatever the
         start in the box and the correction up to `reach` are. Neighbours' maps differ by at most rho 2 k Xi/n at every point; each map
-        is a contraction by q (`share`), so after s steps the paths are at most rho 2 k Xi/n (1 + q + ... + q^(s-1)) apart. Each computed step lands at most rho `rounding` from where the exact map leads
-        (the last division included), and non-expansive maps carry such errors on without making them larger: s of them, divided by
-        rho s, are one. In L1 a vector of p numbers measures at most sqrt p times as much. The slope at the start is a mean of clipped
-        gradients and a constant: 2 k Xi/n, share 1, and fewer roundings.
+        is a contraction by q (`share`), so after s steps the paths are at most rho 2 k Xi/n (1 + q + ... + q^(s-1)) apart. Each
+        computed step lands at most rho `rounding` from where the exact map leads (the last division included), and non-expansive maps
+        carry such errors on without making them larger: s of them, divided by rho s, are one. In L1 a vector of p numbers measures at
+        most sqrt p times as much. The slope at the start is a mean of clipped gradients and a constant: 2 k Xi/n, share 1, and fewer
+        roundings.
         """
         if bound.norm != "l2":
             raise ValueError("local steps are non-expansive in L2 alone, so records are bounded there")
