@@ -16,7 +16,7 @@ from parley.promise import promise
 from parley.queries import CorrectedQuery, GradientQuery, UpdateQuery
 from parley.schedule import make_schedule
 from parley.setup import resolve
-from samples import BOUNDS, class_table, iris_table
+from samples import class_table, iris_table
 
 TABLES = different_tables()
 UNEQUAL = {"a": {"local_steps": 6}, "b": {"local_steps": 20}, "c": {"local_steps": 12}}
@@ -456,7 +456,3 @@ def test_several_classes_walk_too(name):
     best = objective.optimum(designs, 5.0, start=np.zeros(len(end)))
     joint, least = (float(np.mean([objective.cost(d, theta) for d in designs])) for theta in (end, best))
     assert (joint - least < 2e-4) is (name in EXACT)
-
-
-def test_bounds_of_the_family_tests_are_those_of_the_samples():
-    assert family_terms("fedlin").model.bounds == {k: tuple(map(float, v)) for k, v in BOUNDS.items()}

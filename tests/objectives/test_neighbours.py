@@ -91,8 +91,8 @@ def test_the_rounding_of_corrected_walks_is_within_its_bound(rule, mu, shorter, 
         design = Design(X, y, np.ones(3))
         computed = local.direction(lambda w, d=design: question.objective.walk_gradient(d, w, bound), start, correction)
 
-        def exact(w, X=wide(X), y=wide(y)):
-            return 2 * (X @ w - y) @ X / 3
+        def exact(w, X=X, y=y):
+            return 2 * (wide(X) @ w - wide(y)) @ wide(X) / 3
 
         pull = wide(local.proximal), wide(correction)
         truth = walk(exact, wide(start), local.steps, wide(local.step), wide(0), wide(local.radius), *pull)
