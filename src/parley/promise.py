@@ -96,9 +96,8 @@ def _steps(agreement: Agreement) -> list[str]:
     step, total = number(part.step_epsilon, side="above"), number(part.epsilon, side="above")
     at = f" at δ = {number(privacy.delta, side='above')}" if privacy.delta > 0 else ""
     if learning.facts.walks:
-        return [
-            f"Per update and in total: one answer alone costs ε = {step}{at}; all of them, ε = {total}{at}, are what is promised and debited."
-        ]
+        each = f"Per update and in total: one answer alone costs ε = {step}{at}"
+        return [f"{each}; all of them, ε = {total}{at}, are what is promised and debited."]
     answers, entered, rows = len(part.training.rounds), part.training.series.count, privacy.records_per_person
     if learning.poisson:
         often = f"about {answers / (learning.batches or 1):,.0f} of {answers:,} answers, and nobody else knows which"
