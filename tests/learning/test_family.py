@@ -1,13 +1,16 @@
 """The federated family: where each of them ends without noise, that they are the published ones, and that owners remember nothing."""
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import parley
 from federated import CORRECTED, EXACT, FAMILY, Quiet, different_tables, family_terms, moments, optimum, quiet_run
+from parley.cli.app import app
 from parley.errors import Malformed, OutOfOrder, OutsideBox, TermsError
 from parley.learning.algorithm import Asker
 from parley.learning.algorithms import make_algorithm
@@ -456,3 +459,19 @@ def test_several_classes_walk_too(name):
     best = objective.optimum(designs, 5.0, start=np.zeros(len(end)))
     joint, least = (float(np.mean([objective.cost(d, theta) for d in designs])) for theta in (end, best))
     assert (joint - least < 2e-4) is (name in EXACT)
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_a_terms_file_says_it_and_the_command_trains_by_it(tmp_path, name):
+    """Written, read back to the same hash, and run by `parley train`."""
+    for owner, table in TABLES.items():
+        table.to_csv(tmp_path / f"{owner}.csv", index=False)
+    data = {owner: {"data": str(tmp_path / f"{owner}.csv"), **UNEQUAL[owner]} for owner in TABLES}
+    terms = family_terms(name, own=data, learning__horizon=4)
+    parley.terms.write_terms(terms, tmp_path / "terms.toml")
+    assert parley.load_terms(tmp_path / "terms.toml").hash == terms.hash
+    done = CliRunner().invoke(app, ["train", str(tmp_path / "terms.toml"), "--replicates", "3", "--seed", "1", "--json"])
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout)
+    assert [owner["answers"] for owner in result["owners"]] == [4, 4, 4]
+    assert all(0 < owner["step_epsilon"] < owner["epsilon"] == 1.0 for owner in result["owners"])  # per update, beside the total
