@@ -239,26 +239,34 @@ def _drawn_fits(pilot: Pilot) -> Floats:
 class PilotExchange:
     """Answers as the owners will: the pilot's bounded answer with each owner's own noise, or one for all. The learning loop cannot tell.
 
-    Owners whose noise can be drawn at once answer together, as their mean: that of 10,000 equal ones costs no more than that of one.
+    Owners whose noise can be drawn at once answer together, as their mean: that of 10,000 equal ones costs no more than that of one. Where
+    the algorithm keeps what each owner said, each answers for itself.
     """
 
     def __init__(self, pilot: Pilot, replicates: int, seed: int, noiseless: bool = False) -> None:
         self._pilot, self._worlds, self._noise, self._noiseless = pilot, (replicates,), FastNoise(seed), noiseless
         self._rng, self._draws = np.random.default_rng(seed), np.random.default_rng([seed, 1])
         self._tilt = pilot.source.tilt(pilot.objective) if isinstance(pilot.source, Sample) else None
-        self._latest: tuple[tuple[str, ...], list[tuple[Crowd, FastNoise]]] = (), []
+        terms = pilot.terms
+        self._own = (
+            pilot.question.batched or terms.uneven
+        )  # all rows answer one question alike; batches and steps of their own differ
+        self._apart = terms.uneven or terms.learning.facts.corrects or terms.learning.facts.repeats
+        self._known: dict[tuple[str, ...], list[tuple[Crowd, FastNoise]]] = {}
+        self._latest: tuple[str, Floats] = "", np.empty(0)
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         if self._pilot.terms.shared:
             return [self._sum(query, names) for query, names in _alike(questions)]
-        return [self._mean(query, *crowd) for query, names in _alike(questions) for crowd in self._crowds(names)]
+        asked = [(query, (name,)) for name, query in questions.items()] if self._apart else _alike(questions)
+        return [self._mean(query, *crowd) for query, names in asked for crowd in self._crowds(names)]
 
     def _crowds(self, names: tuple[str, ...]) -> list[tuple[Crowd, FastNoise]]:
-        """These owners as crowds, with the noise of each. Mostly the same are asked in every round."""
-        if names != self._latest[0]:
+        """These owners as crowds, with the noise of each."""
+        if names not in self._known:
             found = crowds({name: self._pilot.setup.part(name).training for name in names})
-            self._latest = names, [(crowd, self._noise.combined(crowd.weights)) for crowd in found]
-        return self._latest[1]
+            self._known[names] = [(crowd, self._noise.combined(crowd.weights)) for crowd in found]
+        return self._known[names]
 
     def _mean(self, query: Query, crowd: Crowd, noise: FastNoise) -> Answer:
         """What owners answer on average who add their own noise."""
@@ -279,13 +287,14 @@ class PilotExchange:
         return Answer(query.id, "", records, value, names)
 
     def _exact(self, query: Query, names: Sequence[str], shares: Floats) -> Floats:
-        """The mean of these owners' answers without noise: all rows answer one question alike, batches differ."""
-        questions = [
-            self._pilot.setup.part(name).training.question for name in (names if self._pilot.question.batched else names[:1])
-        ]
+        """The mean of these owners' answers without noise."""
+        if query.id == self._latest[0] and not self._own:
+            return self._latest[1]
+        questions = [self._pilot.setup.part(name).training.question for name in (names if self._own else names[:1])]
         given = (each.rehearsed(query, self._pilot.tables, self._worlds, self._draws, self._noiseless).value for each in questions)
         value = next(given) if len(questions) == 1 else sum(share * each for share, each in zip(shares, given, strict=True))
-        return np.asarray(value if self._tilt is None else value - self._tilt)
+        self._latest = query.id, np.asarray(value if self._tilt is None else value - self._tilt)
+        return self._latest[1]
 
 
 def _alike(questions: Mapping[str, Query]) -> list[tuple[Query, tuple[str, ...]]]:
