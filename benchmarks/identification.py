@@ -1,0 +1,99 @@
+"""Delayed dynamics: how often intervals of the delay cover, beside PyDMD's DMDc without delay, and every random plant without noise.
+
+python benchmarks/identification.py [--runs 500]    (PyDMD comes with the extra `bench`)
+"""
+
+import argparse
+import time
+
+import numpy as np
+from scipy.linalg import helmert
+
+from parley.reproduce.delayed_control import PERIOD, ROTOR
+from parley.sysid import DelayedDMD, DMDc, Plant
+
+
+def coverage(delay: float, runs: int, samples: int = 2000, share: float = 0.01) -> None:
+    """The rotor with noise of 1 % of each state's spread on what is measured."""
+    plant = ROTOR.delayed(delay * PERIOD)
+    errors, covered = [], []
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        inputs = rng.normal(size=(samples, 2))
+        states = plant.simulate([0, 0], inputs)[:-1]
+        states += rng.normal(size=states.shape) * share * states.std(axis=0)
+        found = DelayedDMD(max_delay=3).fit(states, inputs, PERIOD)
+        low, high = found.delay_interval(0.9)
+        errors.append(found.delay_ / PERIOD - delay)
+        covered.append(low <= delay * PERIOD <= high)
+    print(
+        f"r = {delay} T, {runs} runs: within 0.02 T {np.mean(np.abs(errors) < 0.02):.1%}, in its 90 % interval {np.mean(covered):.1%}, "
+        f"mean error {np.mean(errors):+.4f} T, spread {np.std(errors):.4f} T"
+    )
+
+
+def plants(count: int) -> None:
+    """Random stable controllable plants of order 2 to 6, no noise."""
+    worst, refused = 0.0, 0
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        n, m = int(rng.integers(2, 7)), int(rng.integers(1, 4))
+        A = rng.normal(size=(n, n))
+        while (np.abs(np.linalg.eigvals(A).imag) >= np.pi).any():
+            A = rng.normal(size=(n, n))
+        A -= (np.linalg.eigvals(A).real.max() + rng.uniform(0.05, 0.5)) * np.eye(n)
+        plant = Plant.of(A, rng.normal(size=(n, m)), rng.uniform(0, 4), 1.0)
+        inputs = rng.normal(size=(300, m))
+        try:
+            found = DelayedDMD(max_delay=4).fit(plant.simulate(np.zeros(n), inputs)[:-1], inputs, 1.0)
+        except Exception as error:
+            refused += 1
+            print(f"plant {seed}: {error}")
+            continue
+        worst = max(worst, abs(found.delay_ / plant.delays[0] - 1))
+    print(f"{count} plants without noise: worst relative error of the delay {worst:.1e}, refused {refused}")
+
+
+def peer(samples: int = 2000, repeats: int = 20) -> None:
+    """PyDMD's DMDc on data without delay: the same matrices, and how long each takes."""
+    try:
+        from pydmd import DMDc as Peer
+    except ModuleNotFoundError:
+        print("PyDMD is not installed: pip install 'parley[bench]'")
+        return
+    # PyDMD's own example of DMDc: Helmert's matrix, as many inputs as states; longer, so that the data determine both matrices.
+    rng = np.random.default_rng(1)
+    A, B = helmert(10, full=True), rng.uniform(-0.5, 0.5, size=(10, 10))
+    inputs, states = rng.uniform(-0.5, 0.5, size=(samples, 10)), np.full((samples, 10), 0.25)
+    for k in range(samples - 1):
+        states[k + 1] = A @ states[k] + B @ inputs[k]
+    took = {}
+    for name, fit in (
+        ("ours", lambda: DMDc().fit(states, inputs)),
+        ("PyDMD", lambda: Peer(svd_rank=-1, opt=False).fit(states.T, inputs[:-1].T)),
+    ):
+        fit()
+        begun = time.perf_counter()
+        for _ in range(repeats):
+            found = fit()
+        took[name] = (time.perf_counter() - begun) / repeats, found
+    theirs = took["PyDMD"][1]
+    basis = theirs.basis if theirs.basis is not None else np.eye(10)
+    full = basis @ theirs.operator.as_numpy_array @ basis.T
+    ours = took["ours"][1]
+    print(
+        f"DMDc, {samples} samples of 10 states: |A - A'| {np.abs(ours.Ad_ - full).max():.1e}, |B - B'| {np.abs(ours.Bd_ - theirs.B).max():.1e}"
+    )
+    print(
+        f"ours {took['ours'][0] * 1e3:.2f} ms, PyDMD {took['PyDMD'][0] * 1e3:.2f} ms: ratio {took['PyDMD'][0] / took['ours'][0]:.2f}"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=500)
+    runs = parser.parse_args().runs
+    peer()
+    plants(100)
+    for delay in (1.25, 1.5):
+        coverage(delay, runs)
