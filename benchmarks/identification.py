@@ -82,7 +82,8 @@ def peer(samples: int = 2000, repeats: int = 20) -> None:
     full = basis @ theirs.operator.as_numpy_array @ basis.T
     ours = took["ours"][1]
     print(
-        f"DMDc, {samples} samples of 10 states: |A - A'| {np.abs(ours.Ad_ - full).max():.1e}, |B - B'| {np.abs(ours.Bd_ - theirs.B).max():.1e}"
+        f"DMDc, {samples} samples of 10 states: |A - A'| {np.abs(ours.Ad_ - full).max():.1e}, "
+        f"|B - B'| {np.abs(ours.Bd_ - theirs.B).max():.1e}"
     )
     print(
         f"ours {took['ours'][0] * 1e3:.2f} ms, PyDMD {took['PyDMD'][0] * 1e3:.2f} ms: ratio {took['PyDMD'][0] / took['ours'][0]:.2f}"
