@@ -3,6 +3,7 @@
 from parley.learning.algorithm import Algorithm
 from parley.learning.averaged_subgradient import AveragedSubgradient
 from parley.learning.federated_averaging import FederatedAveraging
+from parley.learning.fedinfer import FedInfer
 from parley.learning.gradient_descent import GradientDescent
 from parley.learning.objective_perturbation import ObjectivePerturbation
 from parley.learning.private_sgd import PrivateSGD
@@ -15,6 +16,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "gradient-descent": GradientDescent,
     "federated-averaging": FederatedAveraging,
     "sufficient-statistics": SufficientStatistics,
+    "fedinfer": FedInfer,
     "private-sgd": PrivateSGD,
     "objective-perturbation": ObjectivePerturbation,
     "scales": Scales,

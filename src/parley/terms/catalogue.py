@@ -13,13 +13,15 @@ Norm = Literal["l1", "l2"]
 @dataclass(frozen=True)
 class ModelFacts:
     """`task`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no jumps; `walks`: whether
-    it is known how far one record moves a local walk on it; `perturbs`: what a random slope in its cost hides."""
+    it is known how far one record moves a local walk on it; `perturbs`: what a random slope in its cost hides; `squared`: whether second
+    moments say everything about its loss."""
 
     task: Task
     penalty: float = 0.0
     smooth: bool = True
     walks: bool = True
     perturbs: bool = False
+    squared: bool = False
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class AlgorithmFacts:
     """`asks`: the kind of question, as `queries.KINDS` names it.
 
     `samples`: a round asks a batch of the records, `batches` of which make an epoch. `solves`: one answer of everybody is enough, so there
-    is one round and no step; the task must be a number, unless it `perturbs`: then a single owner minimises the cost itself. `walks`:
+    is one round and no step; the loss must be squared, unless it `perturbs`: then a single owner minimises the cost itself. `repeats`: it
+    may be asked in several rounds all the same, whose answers are averaged. `walks`:
     owners take `local_steps` of their own, within a box, on a smooth loss. `unit_step`: the power of T by which the step of the first
     round is shorter than the terms' `step`. `average`: which iterates make the model where the terms do not say; None: they cannot.
     `surveys`: nothing is learned; two rounds ask how the columns' values are spread.
@@ -35,6 +38,7 @@ class AlgorithmFacts:
 
     asks: str
     solves: bool = False
+    repeats: bool = False
     perturbs: bool = False
     walks: bool = False
     samples: bool = False
@@ -54,11 +58,12 @@ class MechanismFacts:
 
 
 MODELS = {
-    "linear-regression": ModelFacts("number"),
+    "linear-regression": ModelFacts("number", squared=True),
     "linear-svm": ModelFacts("two classes", penalty=1.0, smooth=False),
     "logistic-regression": ModelFacts("two classes", perturbs=True),
     "softmax-regression": ModelFacts("classes", perturbs=True),
     "one-vs-all": ModelFacts("classes", walks=False),
+    "least-squares-classes": ModelFacts("classes", squared=True),
 }
 
 ALGORITHMS = {
@@ -66,6 +71,7 @@ ALGORITHMS = {
     "gradient-descent": AlgorithmFacts("gradient", unit_step=2, average="last"),
     "federated-averaging": AlgorithmFacts("update", walks=True),
     "sufficient-statistics": AlgorithmFacts("statistics", solves=True),
+    "fedinfer": AlgorithmFacts("statistics", solves=True, repeats=True),
     "private-sgd": AlgorithmFacts("minibatch", samples=True),
     "objective-perturbation": AlgorithmFacts("minimum", solves=True, perturbs=True),
     "scales": AlgorithmFacts("scales", surveys=True),

@@ -263,7 +263,7 @@ class Learning(Section):
     def _consistent(self) -> Self:
         if self.facts.solves and self.step != "auto":
             raise ValueError("step|expected none: what is released once is solved, not stepped towards")
-        if self.facts.solves and self.horizon != 1:
+        if self.facts.solves and not self.facts.repeats and self.horizon != 1:
             raise ValueError("horizon|expected 1: this algorithm releases once; repeating it under one budget is never better")
         if self.facts.surveys and (self.horizon != SURVEY_ROUNDS or self.step != "auto" or self.straggler == "skip"):
             raise ValueError(f"algorithm|expected horizon = {SURVEY_ROUNDS}, no step and nobody skipped beside 'scales'")
@@ -374,6 +374,7 @@ class OwnerTerms(Section):
     records: Count
     epsilon: Positive
     stride: Count | None = None
+    trust: Positive | None = None  # None: 1
     value: NonNegative | None = None
     privacy_cost: PrivacyCost | None = None
     data: str | None = None
