@@ -112,6 +112,15 @@ class Descent(Algorithm):
         """What an owner whose records' mean gradient is this function answers at theta, but for the noise: for forecasts."""
         return gradient(theta)
 
+    @property
+    def each(self) -> bool:
+        """Whether `update` looks at single answers, not at their mean alone."""
+        return False
+
+    def reply(self, name: str, gradient: Callable[[Floats], Floats], state: State) -> Floats:
+        """What the owner of this name answers to its question of round `state.round`, but for the noise."""
+        return self.answer(gradient, state.theta)
+
     def projected_step(self, state: State, gradient: Floats, length: float) -> Floats:
         """One projected step: proj(theta - length (dg1 + gradient))."""
         return self.project(state.theta - length * (self.objective.penalty_gradient(state.theta) + gradient))

@@ -92,4 +92,4 @@ def _margins(block: Design, flat: Floats) -> Floats:
 
 def _members(block: Design, classes: int) -> Floats:
     """1 where a record is of the class, else 0 [n, classes]."""
-    return (block.y[:, None] == np.arange(classes)).astype(np.float64)
+    return np.asarray(block.y[:, None] == np.arange(classes), dtype=np.float64)

@@ -18,9 +18,10 @@ import pydantic
 from pydantic import Field, model_validator
 
 from parley.errors import TermsError
-from parley.terms.catalogue import MECHANISMS, MODELS
+from parley.terms.catalogue import ALGORITHMS, MECHANISMS, MODELS
 from parley.terms.sections import EACH_OWNER, HOSTS, SHARED, Host, Learning, Model, OwnerTerms, Privacy, Section
 from parley.terms.sentences import explain
+from parley.terms.walks import check_walks
 
 FORMAT = 1  # goes into the hash: raised when a key changes its meaning
 
@@ -77,20 +78,7 @@ class Terms(Section):
             self._can_perturb()
         elif learning.facts.solves:
             self._can_infer()
-        if learning.facts.walks and not MODELS[self.model.kind].walks:
-            raise ValueError(
-                f"learning.algorithm|expected another than federated-averaging for {self.model.kind}: how far one record moves a walk on "
-                "it is not known"
-            )
-        if learning.facts.walks and not self.model.smooth:
-            raise ValueError(
-                "learning.algorithm|expected another than federated-averaging for linear-svm: across the hinge's corner a local step "
-                "of any length may drive close points apart, so one record may move a walk further than it moves a gradient"
-            )
-        if learning.facts.walks and self.model.radius is None:
-            raise ValueError(
-                "model.radius|expected a number beside federated-averaging: the rounding of an owner's local path is bounded within a box"
-            )
+        check_walks(self.model, learning, self.uneven, self.shared)
         boxed = self.model.radius is not None or learning.facts.solves or learning.facts.surveys or self.model.classifies
         if self.privacy.clip is None and not boxed:
             raise ValueError(
@@ -116,6 +104,11 @@ class Terms(Section):
     def shared(self) -> bool:
         """Whether one noise is drawn for the sum of all answers."""
         return self.privacy.noise == SHARED
+
+    @cached_property
+    def uneven(self) -> bool:
+        """Whether some owners walk steps of their own."""
+        return any(owner.local_steps is not None or owner.step is not None for owner in self.owners)
 
     def _can_share(self) -> None:
         """Refuse noise for all without three parties to draw it, and hosts with nothing to do."""
@@ -171,7 +164,7 @@ class Terms(Section):
             raise ValueError(
                 "owners.stride|expected at most learning.horizon: an owner that is never asked has nothing to agree to"
             )
-        if learning.participation is not None and self.asked_a_round * learning.horizon < len(self.owners):
+        if learning.participation is not None and self.asked_a_round * (learning.horizon // learning.pace) < len(self.owners):
             raise ValueError("learning.participation|expected a share, or a horizon, with which every owner is asked at least once")
         if learning.quorum is not None and strides:
             raise ValueError("learning.quorum|expected none beside strides: rounds differ in how many owners they ask")
@@ -300,7 +293,8 @@ class Terms(Section):
         kept = [part for part in self.owners if only is None or part.name in only]
         for name in (*(owners or ()), *(only or ())):
             self.owner(name)  # refuses a name that nobody has
-        updates = {part.name: {**(everyone or {}), **(owners or {}).get(part.name, {})} for part in kept}
+        all_of_them = {**_following_owners(learning or {}), **(everyone or {})}
+        updates = {part.name: {**all_of_them, **(owners or {}).get(part.name, {})} for part in kept}
         content["owners"] = tuple({**p.model_dump(), **updates[p.name]} if updates[p.name] else p for p in kept)
         return self.from_dict(content)
 
@@ -389,10 +383,20 @@ class Terms(Section):
 
 
 def _following(update: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys that follow from those that change, to be computed anew: the horizon from batches and epochs, or the epochs."""
+    """Keys that follow from those that change, to be computed anew: the horizon from batches and epochs, or the epochs; and what
+    another algorithm has no use for."""
+    facts = ALGORITHMS.get(update.get("algorithm", ""))
+    useless = {} if facts is None else {"proximal": facts.pulls, "variates": facts.variates}
+    dropped = {key: None for key, used in useless.items() if not used}
     if update.keys() & {"batches", "epochs"}:
-        return {"horizon": None}
-    return {"epochs": None} if "horizon" in update else {}
+        return {"horizon": None, **dropped}
+    return {"epochs": None, **dropped} if "horizon" in update else dropped
+
+
+def _following_owners(update: Mapping[str, Any]) -> dict[str, Any]:
+    """The owners' keys for which another algorithm has no use."""
+    facts = ALGORITHMS.get(update.get("algorithm", ""))
+    return {} if facts is None or facts.walks else {"local_steps": None, "step": None}
 
 
 def training_records(records: int, holdout: float) -> int:

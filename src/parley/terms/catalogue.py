@@ -1,6 +1,7 @@
 """What terms can name - models, algorithms, mechanisms - and the few facts about each that checks of terms need.
 
-Everything else about them lives where it is computed: `objectives/`, `learning/`, `mechanisms/`. A new one is a line here and a file there.
+Everything else about them lives where it is computed: `objectives/`, `learning/`, `mechanisms/`. A new one is a line here and a
+file there.
 """
 
 from dataclasses import dataclass
@@ -28,11 +29,13 @@ class ModelFacts:
 class AlgorithmFacts:
     """`asks`: the kind of question, as `queries.KINDS` names it.
 
-    `samples`: a round asks a batch of the records, `batches` of which make an epoch. `solves`: one answer of everybody is enough, so there
-    is one round and no step; the loss must be squared, unless it `perturbs`: then a single owner minimises the cost itself. `repeats`: it
-    may be asked in several rounds all the same, whose answers are averaged. `walks`:
-    owners take `local_steps` of their own, within a box, on a smooth loss. `unit_step`: the power of T by which the step of the first
-    round is shorter than the terms' `step`. `average`: which iterates make the model where the terms do not say; None: they cannot.
+    `samples`: a round asks a batch of the records, `batches` of which make an epoch. `solves`: one answer of everybody is enough,
+    so there is one round and no step; the loss must be squared, unless it `perturbs`: then a single owner minimises the cost
+    itself; `repeats`: it may be asked in several rounds all the same, whose answers are averaged. `walks`: owners take
+    `local_steps` of their own, within a box, on a smooth loss; `pulls`: they are held back by `proximal`; `corrects`: each owner
+    has a question of its own, made of what it answered before; `variates`: the terms may say what those corrections are made of;
+    `paired`: a step takes two answers, a gradient and a walk. `unit_step`: the power of T by which the step of the first round is
+    shorter than the terms' `step`. `average`: which iterates make the model where the terms do not say; None: they cannot.
     `surveys`: nothing is learned; two rounds ask how the columns' values are spread.
     """
 
@@ -41,6 +44,10 @@ class AlgorithmFacts:
     repeats: bool = False
     perturbs: bool = False
     walks: bool = False
+    pulls: bool = False
+    corrects: bool = False
+    variates: bool = False
+    paired: bool = False
     samples: bool = False
     unit_step: int = 0
     surveys: bool = False
@@ -49,8 +56,8 @@ class AlgorithmFacts:
 
 @dataclass(frozen=True)
 class MechanismFacts:
-    """`approximate`: whether its guarantee needs a delta above 0; `norm`: in which it needs values bounded; `grid`: whether it is another
-    mechanism's law on whole numbers, so that no plan gains by it."""
+    """`approximate`: whether its guarantee needs a delta above 0; `norm`: in which it needs values bounded; `grid`: whether it is
+    another mechanism's law on whole numbers, so that no plan gains by it."""
 
     approximate: bool
     norm: Norm = "l1"
@@ -70,6 +77,11 @@ ALGORITHMS = {
     "averaged-subgradient": AlgorithmFacts("gradient", average="all"),
     "gradient-descent": AlgorithmFacts("gradient", unit_step=2, average="last"),
     "federated-averaging": AlgorithmFacts("update", walks=True),
+    "fedprox": AlgorithmFacts("update", walks=True, pulls=True),
+    "fednova": AlgorithmFacts("update", walks=True),
+    "scaffold": AlgorithmFacts("corrected", walks=True, corrects=True, variates=True),
+    "fedlin": AlgorithmFacts("corrected", walks=True, corrects=True, paired=True),
+    "fedsplit": AlgorithmFacts("corrected", walks=True, corrects=True, pulls=True),
     "sufficient-statistics": AlgorithmFacts("statistics", solves=True),
     "fedinfer": AlgorithmFacts("statistics", solves=True, repeats=True),
     "private-sgd": AlgorithmFacts("minibatch", samples=True),
