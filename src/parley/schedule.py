@@ -60,7 +60,7 @@ def uses(learning: Learning, rounds: Sequence[int]) -> int:
 def make_schedule(terms: Terms) -> Schedule:
     """The schedule of these terms: with a `stride` s an owner is asked in rounds 1, 1 + s, 1 + 2 s, ...; with `participation` every round
     asks that share of the owners, dealt from a shuffled pack that is shuffled anew when it is used up, so that all have their turn equally
-    often, give or take one.
+    often, give or take one. Where a step takes two rounds (`Learning.pace`), both ask the same owners, and strides count steps.
 
     The draw is public. It hides nobody, so no guarantee gets better by it: an owner pays for the rounds in which it is asked.
 
@@ -71,20 +71,26 @@ def make_schedule(terms: Terms) -> Schedule:
     (1, 4)
     """
     names, horizon = tuple(part.name for part in terms.owners), terms.learning.horizon
+    pace = terms.learning.pace
     if terms.learning.participation is not None:
-        return Schedule(names, horizon, _dealt(terms, names))
+        return Schedule(names, horizon, _repeated(_dealt(terms, names, horizon // pace), pace))
     strides = [part.stride or 1 for part in terms.owners]
     if all(stride == 1 for stride in strides):
         return Schedule(names, horizon)
-    turns = [tuple(name for name, stride in zip(names, strides, strict=True) if k % stride == 0) for k in range(horizon)]
-    return Schedule(names, horizon, tuple(turns))
+    turns = [tuple(name for name, stride in zip(names, strides, strict=True) if k % stride == 0) for k in range(horizon // pace)]
+    return Schedule(names, horizon, _repeated(turns, pace))
 
 
-def _dealt(terms: Terms, names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+def _repeated(turns: Sequence[tuple[str, ...]], pace: int) -> tuple[tuple[str, ...], ...]:
+    """Every turn so many times."""
+    return tuple(turn for turn in turns for _ in range(pace))
+
+
+def _dealt(terms: Terms, names: tuple[str, ...], rounds: int) -> tuple[tuple[str, ...], ...]:
     seed, many, packs = terms.learning.participation_seed or 0, terms.asked_a_round, itertools.count()
     pack: list[str] = []
     turns = []
-    for _ in range(terms.learning.horizon):
+    for _ in range(rounds):
         hand: set[str] = set()
         passed: list[str] = []  # who is in this hand already, from the pack before: first in the next
         while len(hand) < many:

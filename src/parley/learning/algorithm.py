@@ -12,6 +12,7 @@ from parley.errors import SettingError, VoidRound
 from parley.exchange import Exchange
 from parley.learning.step import step_size
 from parley.objectives import Objective
+from parley.outcome.posterior import Posterior
 from parley.queries import Answer, GradientQuery, Query
 from parley.schedule import Schedule
 from parley.setup import Setup
@@ -81,6 +82,10 @@ class Algorithm(ABC):
         """What else a run has released that a later forecast can use; usually nothing."""
         return None
 
+    def posterior(self, state: State) -> Posterior | None:
+        """How sure the first replicate's model is, where that follows from what was released; usually it does not."""
+        return None
+
     def without_noise(self) -> Self:
         """The algorithm that it would be if answers carried no noise; most do not mind it."""
         return self
@@ -106,6 +111,15 @@ class Descent(Algorithm):
     def answer(self, gradient: Callable[[Floats], Floats], theta: Floats) -> Floats:
         """What an owner whose records' mean gradient is this function answers at theta, but for the noise: for forecasts."""
         return gradient(theta)
+
+    @property
+    def each(self) -> bool:
+        """Whether `update` looks at single answers, not at their mean alone."""
+        return False
+
+    def reply(self, name: str, gradient: Callable[[Floats], Floats], state: State) -> Floats:
+        """What the owner of this name answers to its question of round `state.round`, but for the noise."""
+        return self.answer(gradient, state.theta)
 
     def projected_step(self, state: State, gradient: Floats, length: float) -> Floats:
         """One projected step: proj(theta - length (dg1 + gradient))."""

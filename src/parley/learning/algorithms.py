@@ -3,9 +3,15 @@
 from parley.learning.algorithm import Algorithm
 from parley.learning.averaged_subgradient import AveragedSubgradient
 from parley.learning.federated_averaging import FederatedAveraging
+from parley.learning.fedinfer import FedInfer
+from parley.learning.fedlin import FedLin
+from parley.learning.fednova import FedNova
+from parley.learning.fedprox import FedProx
+from parley.learning.fedsplit import FedSplit
 from parley.learning.gradient_descent import GradientDescent
 from parley.learning.objective_perturbation import ObjectivePerturbation
 from parley.learning.private_sgd import PrivateSGD
+from parley.learning.scaffold import Scaffold
 from parley.learning.scales import Scales
 from parley.learning.sufficient_statistics import SufficientStatistics
 from parley.setup import Setup
@@ -14,7 +20,13 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "averaged-subgradient": AveragedSubgradient,
     "gradient-descent": GradientDescent,
     "federated-averaging": FederatedAveraging,
+    "fedprox": FedProx,
+    "fednova": FedNova,
+    "scaffold": Scaffold,
+    "fedlin": FedLin,
+    "fedsplit": FedSplit,
     "sufficient-statistics": SufficientStatistics,
+    "fedinfer": FedInfer,
     "private-sgd": PrivateSGD,
     "objective-perturbation": ObjectivePerturbation,
     "scales": Scales,

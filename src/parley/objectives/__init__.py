@@ -1,5 +1,6 @@
 """What is minimised: cost, record gradients with a bound, and where they exist curvature and the non-private optimum."""
 
+from parley.objectives.least_squares_classes import LeastSquaresClasses
 from parley.objectives.linear_regression import LinearRegression
 from parley.objectives.linear_svm import LinearSVM
 from parley.objectives.logistic_regression import LogisticRegression
@@ -10,6 +11,7 @@ from parley.terms import Model
 
 __all__ = [
     "KINDS",
+    "LeastSquaresClasses",
     "Limits",
     "LinearRegression",
     "LinearSVM",
@@ -27,6 +29,7 @@ KINDS: dict[str, type[Objective]] = {
     "logistic-regression": LogisticRegression,
     "softmax-regression": SoftmaxRegression,
     "one-vs-all": OneVsAll,
+    "least-squares-classes": LeastSquaresClasses,
 }
 
 

@@ -8,12 +8,14 @@ from parley.queries.question import Context, Question, Tables
 from parley.queries.scales import ScalesQuery, ScalesQuestion
 from parley.queries.score import ScoreQuery, ScoreQuestion
 from parley.queries.statistics import StatisticsQuery, StatisticsQuestion
-from parley.queries.update import UpdateQuery, UpdateQuestion
+from parley.queries.update import CorrectedQuery, CorrectedQuestion, UpdateQuery, UpdateQuestion
 
 __all__ = [
     "KINDS",
     "Answer",
     "Context",
+    "CorrectedQuery",
+    "CorrectedQuestion",
     "GradientQuery",
     "GradientQuestion",
     "MinibatchQuery",
@@ -39,6 +41,7 @@ KINDS: dict[str, type[Question]] = {
         GradientQuestion,
         MinibatchQuestion,
         UpdateQuestion,
+        CorrectedQuestion,
         StatisticsQuestion,
         MinimumQuestion,
         ScoreQuestion,

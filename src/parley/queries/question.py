@@ -46,8 +46,14 @@ class Context:
 
     @cached_property
     def walk(self) -> LocalUpdate:
-        """The owners' local walks, or a `TermsError` if nothing limits what one record does to them."""
+        """The local walks of owners without steps of their own, or a `TermsError` if nothing limits what one record does to them."""
         return local_update(self.terms, self.objective, self.preparation, self.limits, self.norm)
+
+    def walk_of(self, owner: str) -> LocalUpdate:
+        """One owner's local walks."""
+        if not self.terms.uneven:
+            return self.walk
+        return local_update(self.terms, self.objective, self.preparation, self.limits, self.norm, owner)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,9 +18,10 @@ import pydantic
 from pydantic import Field, model_validator
 
 from parley.errors import TermsError
-from parley.terms.catalogue import MECHANISMS, MODELS
+from parley.terms.catalogue import ALGORITHMS, MECHANISMS, MODELS
 from parley.terms.sections import EACH_OWNER, HOSTS, SHARED, Host, Learning, Model, OwnerTerms, Privacy, Section
 from parley.terms.sentences import explain
+from parley.terms.walks import check_walks
 
 FORMAT = 1  # goes into the hash: raised when a key changes its meaning
 
@@ -69,28 +70,15 @@ class Terms(Section):
             )
         if learning.straggler == "skip" and learning.quorum is None:
             raise ValueError("learning.quorum|expected a number beside straggler = 'skip': how many owners a round needs at least")
-        if learning.straggler == "skip" and learning.facts.solves:
+        if learning.straggler == "skip" and learning.facts.solves and not learning.facts.repeats:
             raise ValueError("learning.straggler|expected 'wait' or 'stop': this algorithm asks once, everybody")
         if self.privacy.shared_records > len(names):
             raise ValueError(f"privacy.shared_records|expected at most the number of owners, {len(names)}")
         if learning.facts.perturbs:
             self._can_perturb()
-        elif learning.facts.solves and self.model.classifies:
-            raise ValueError("learning.algorithm|expected a gradient method: second moments say enough for linear-regression only")
-        if learning.facts.walks and not MODELS[self.model.kind].walks:
-            raise ValueError(
-                f"learning.algorithm|expected another than federated-averaging for {self.model.kind}: how far one record moves a walk on "
-                "it is not known"
-            )
-        if learning.facts.walks and not self.model.smooth:
-            raise ValueError(
-                "learning.algorithm|expected another than federated-averaging for linear-svm: across the hinge's corner a local step "
-                "of any length may drive close points apart, so one record may move a walk further than it moves a gradient"
-            )
-        if learning.facts.walks and self.model.radius is None:
-            raise ValueError(
-                "model.radius|expected a number beside federated-averaging: the rounding of an owner's local path is bounded within a box"
-            )
+        elif learning.facts.solves:
+            self._can_infer()
+        check_walks(self.model, learning, self.uneven, self.shared)
         boxed = self.model.radius is not None or learning.facts.solves or learning.facts.surveys or self.model.classifies
         if self.privacy.clip is None and not boxed:
             raise ValueError(
@@ -104,6 +92,8 @@ class Terms(Section):
                 raise ValueError(f"model.holdout|expected a share that leaves {owner.name!r} at least one training record")
         if self.privacy.score_epsilon is not None:
             self._can_score(self.privacy.score_epsilon)
+        if not learning.facts.repeats and any(owner.trust is not None for owner in self.owners):
+            raise ValueError("owners.trust|expected only with algorithm = 'fedinfer': others weigh owners by their records")
         self._can_survey()
         self._can_take_turns()
         self._can_share()
@@ -114,6 +104,11 @@ class Terms(Section):
     def shared(self) -> bool:
         """Whether one noise is drawn for the sum of all answers."""
         return self.privacy.noise == SHARED
+
+    @cached_property
+    def uneven(self) -> bool:
+        """Whether some owners walk steps of their own."""
+        return any(owner.local_steps is not None or owner.step is not None for owner in self.owners)
 
     def _can_share(self) -> None:
         """Refuse noise for all without three parties to draw it, and hosts with nothing to do."""
@@ -155,7 +150,7 @@ class Terms(Section):
         learning, strides = self.learning, [owner.stride for owner in self.owners if owner.stride is not None]
         if learning.participation is None and not strides:
             return
-        if learning.facts.solves:
+        if learning.facts.solves and not learning.facts.repeats:
             raise ValueError(
                 "learning.algorithm|expected one with rounds beside participation or strides: statistics are asked once"
             )
@@ -169,7 +164,7 @@ class Terms(Section):
             raise ValueError(
                 "owners.stride|expected at most learning.horizon: an owner that is never asked has nothing to agree to"
             )
-        if learning.participation is not None and self.asked_a_round * learning.horizon < len(self.owners):
+        if learning.participation is not None and self.asked_a_round * (learning.horizon // learning.pace) < len(self.owners):
             raise ValueError("learning.participation|expected a share, or a horizon, with which every owner is asked at least once")
         if learning.quorum is not None and strides:
             raise ValueError("learning.quorum|expected none beside strides: rounds differ in how many owners they ask")
@@ -212,6 +207,19 @@ class Terms(Section):
             )
         if self.privacy.mechanism != "laplace" or self.shared:
             raise ValueError("privacy.mechanism|expected 'laplace' and no shared noise beside objective-perturbation: it is pure")
+
+    def _can_infer(self) -> None:
+        """Refuse a model that second moments do not fix, and weights of owners whose own answers nobody sees."""
+        if not MODELS[self.model.kind].squared:
+            able = " and ".join(kind for kind, facts in MODELS.items() if facts.squared)
+            raise ValueError(f"learning.algorithm|expected a gradient method: second moments say enough for {able} only")
+        if self.model.class_weight:
+            raise ValueError("model.class_weight|expected none beside second moments: every record counts once in them")
+        some = self.learning.participation is not None or any(owner.stride is not None for owner in self.owners)
+        if self.shared and (some or any(owner.trust is not None for owner in self.owners)):
+            raise ValueError(
+                "privacy.noise|expected 'each-owner' beside trust, strides or participation: of a sum nobody can tell whose answers it has"
+            )
 
     @property
     def asked_a_round(self) -> int:
@@ -285,7 +293,8 @@ class Terms(Section):
         kept = [part for part in self.owners if only is None or part.name in only]
         for name in (*(owners or ()), *(only or ())):
             self.owner(name)  # refuses a name that nobody has
-        updates = {part.name: {**(everyone or {}), **(owners or {}).get(part.name, {})} for part in kept}
+        all_of_them = {**_following_owners(learning or {}), **(everyone or {})}
+        updates = {part.name: {**all_of_them, **(owners or {}).get(part.name, {})} for part in kept}
         content["owners"] = tuple({**p.model_dump(), **updates[p.name]} if updates[p.name] else p for p in kept)
         return self.from_dict(content)
 
@@ -374,10 +383,20 @@ class Terms(Section):
 
 
 def _following(update: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys that follow from those that change, to be computed anew: the horizon from batches and epochs, or the epochs."""
+    """Keys that follow from those that change, to be computed anew: the horizon from batches and epochs, or the epochs; and what
+    another algorithm has no use for."""
+    facts = ALGORITHMS.get(update.get("algorithm", ""))
+    useless = {} if facts is None else {"proximal": facts.pulls, "variates": facts.variates}
+    dropped = {key: None for key, used in useless.items() if not used}
     if update.keys() & {"batches", "epochs"}:
-        return {"horizon": None}
-    return {"epochs": None} if "horizon" in update else {}
+        return {"horizon": None, **dropped}
+    return {"epochs": None, **dropped} if "horizon" in update else dropped
+
+
+def _following_owners(update: Mapping[str, Any]) -> dict[str, Any]:
+    """The owners' keys for which another algorithm has no use."""
+    facts = ALGORITHMS.get(update.get("algorithm", ""))
+    return {} if facts is None or facts.walks else {"local_steps": None, "step": None}
 
 
 def training_records(records: int, holdout: float) -> int:

@@ -1,6 +1,7 @@
 """What terms can name - models, algorithms, mechanisms - and the few facts about each that checks of terms need.
 
-Everything else about them lives where it is computed: `objectives/`, `learning/`, `mechanisms/`. A new one is a line here and a file there.
+Everything else about them lives where it is computed: `objectives/`, `learning/`, `mechanisms/`. A new one is a line here and a
+file there.
 """
 
 from dataclasses import dataclass
@@ -13,30 +14,40 @@ Norm = Literal["l1", "l2"]
 @dataclass(frozen=True)
 class ModelFacts:
     """`task`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no jumps; `walks`: whether
-    it is known how far one record moves a local walk on it; `perturbs`: what a random slope in its cost hides."""
+    it is known how far one record moves a local walk on it; `perturbs`: what a random slope in its cost hides; `squared`: whether second
+    moments say everything about its loss."""
 
     task: Task
     penalty: float = 0.0
     smooth: bool = True
     walks: bool = True
     perturbs: bool = False
+    squared: bool = False
 
 
 @dataclass(frozen=True)
 class AlgorithmFacts:
     """`asks`: the kind of question, as `queries.KINDS` names it.
 
-    `samples`: a round asks a batch of the records, `batches` of which make an epoch. `solves`: one answer of everybody is enough, so there
-    is one round and no step; the task must be a number, unless it `perturbs`: then a single owner minimises the cost itself. `walks`:
-    owners take `local_steps` of their own, within a box, on a smooth loss. `unit_step`: the power of T by which the step of the first
-    round is shorter than the terms' `step`. `average`: which iterates make the model where the terms do not say; None: they cannot.
+    `samples`: a round asks a batch of the records, `batches` of which make an epoch. `solves`: one answer of everybody is enough,
+    so there is one round and no step; the loss must be squared, unless it `perturbs`: then a single owner minimises the cost
+    itself; `repeats`: it may be asked in several rounds all the same, whose answers are averaged. `walks`: owners take
+    `local_steps` of their own, within a box, on a smooth loss; `pulls`: they are held back by `proximal`; `corrects`: each owner
+    has a question of its own, made of what it answered before; `variates`: the terms may say what those corrections are made of;
+    `paired`: a step takes two answers, a gradient and a walk. `unit_step`: the power of T by which the step of the first round is
+    shorter than the terms' `step`. `average`: which iterates make the model where the terms do not say; None: they cannot.
     `surveys`: nothing is learned; two rounds ask how the columns' values are spread.
     """
 
     asks: str
     solves: bool = False
+    repeats: bool = False
     perturbs: bool = False
     walks: bool = False
+    pulls: bool = False
+    corrects: bool = False
+    variates: bool = False
+    paired: bool = False
     samples: bool = False
     unit_step: int = 0
     surveys: bool = False
@@ -45,8 +56,8 @@ class AlgorithmFacts:
 
 @dataclass(frozen=True)
 class MechanismFacts:
-    """`approximate`: whether its guarantee needs a delta above 0; `norm`: in which it needs values bounded; `grid`: whether it is another
-    mechanism's law on whole numbers, so that no plan gains by it."""
+    """`approximate`: whether its guarantee needs a delta above 0; `norm`: in which it needs values bounded; `grid`: whether it is
+    another mechanism's law on whole numbers, so that no plan gains by it."""
 
     approximate: bool
     norm: Norm = "l1"
@@ -54,18 +65,25 @@ class MechanismFacts:
 
 
 MODELS = {
-    "linear-regression": ModelFacts("number"),
+    "linear-regression": ModelFacts("number", squared=True),
     "linear-svm": ModelFacts("two classes", penalty=1.0, smooth=False),
     "logistic-regression": ModelFacts("two classes", perturbs=True),
     "softmax-regression": ModelFacts("classes", perturbs=True),
     "one-vs-all": ModelFacts("classes", walks=False),
+    "least-squares-classes": ModelFacts("classes", squared=True),
 }
 
 ALGORITHMS = {
     "averaged-subgradient": AlgorithmFacts("gradient", average="all"),
     "gradient-descent": AlgorithmFacts("gradient", unit_step=2, average="last"),
     "federated-averaging": AlgorithmFacts("update", walks=True),
+    "fedprox": AlgorithmFacts("update", walks=True, pulls=True),
+    "fednova": AlgorithmFacts("update", walks=True),
+    "scaffold": AlgorithmFacts("corrected", walks=True, corrects=True, variates=True),
+    "fedlin": AlgorithmFacts("corrected", walks=True, corrects=True, paired=True),
+    "fedsplit": AlgorithmFacts("corrected", walks=True, corrects=True, pulls=True),
     "sufficient-statistics": AlgorithmFacts("statistics", solves=True),
+    "fedinfer": AlgorithmFacts("statistics", solves=True, repeats=True),
     "private-sgd": AlgorithmFacts("minibatch", samples=True),
     "objective-perturbation": AlgorithmFacts("minimum", solves=True, perturbs=True),
     "scales": AlgorithmFacts("scales", surveys=True),

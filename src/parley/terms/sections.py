@@ -47,7 +47,7 @@ SHARED: Literal["shared"] = "shared"  # once, for the sum of all answers, by hos
 HOSTS = 3  # that draw it
 
 SURVEY_ROUNDS = 2  # of `scales`: how large values are, then how they are spread within that
-LOCAL_STEPS = 5  # of federated averaging, where the terms do not say
+LOCAL_STEPS = 5  # of federated averaging and its kin, where the terms do not say
 BATCHES = ("batches", "epochs", "sampling", "optimiser", "batch_seed")  # keys of private-sgd alone
 
 
@@ -213,6 +213,8 @@ class Learning(Section):
     algorithm: Annotated[str, Field(strict=True), _one_of(ALGORITHMS)] = "averaged-subgradient"
     horizon: Count = 100
     local_steps: Count | None = None
+    proximal: Positive | None = None
+    variates: Literal["walks", "gradients"] | None = None  # None: walks, or nothing to choose
     batches: Count | None = None
     epochs: Count | None = None
     sampling: Literal["partition", "poisson"] | None = None
@@ -239,6 +241,16 @@ class Learning(Section):
         """Whether owners draw each round's records in secret."""
         return self.sampling == "poisson"
 
+    @property
+    def paired(self) -> bool:
+        """Whether a step takes two answers: a gradient in every odd round, a walk in every even one."""
+        return self.facts.paired or self.variates == "gradients"
+
+    @property
+    def pace(self) -> int:
+        """How many rounds make a step."""
+        return 2 if self.paired else 1
+
     def epoch(self, number: int) -> int:
         """Which epoch a round belongs to, from 0; where there are none, every round is one."""
         return (number - 1) // (self.batches or 1)
@@ -249,7 +261,12 @@ class Learning(Section):
         if not isinstance(content, dict):
             return content
         facts = _looked_up(ALGORITHMS, content.get("algorithm", "averaged-subgradient")) or AlgorithmFacts("gradient")
-        said = {("batch", "full"), ("start", "zero"), ("average", facts.average)}  # what older files say, and what need not be said
+        said = {
+            ("batch", "full"),
+            ("start", "zero"),
+            ("average", facts.average),
+            ("variates", "walks" if facts.variates else None),
+        }  # what older files say, and what need not be said
         kept = {key: value for key, value in content.items() if not isinstance(value, str) or (key, value) not in said}
         if facts.solves:
             return {"horizon": 1, **kept}
@@ -263,12 +280,15 @@ class Learning(Section):
     def _consistent(self) -> Self:
         if self.facts.solves and self.step != "auto":
             raise ValueError("step|expected none: what is released once is solved, not stepped towards")
-        if self.facts.solves and self.horizon != 1:
+        if self.facts.solves and not self.facts.repeats and self.horizon != 1:
             raise ValueError("horizon|expected 1: this algorithm releases once; repeating it under one budget is never better")
         if self.facts.surveys and (self.horizon != SURVEY_ROUNDS or self.step != "auto" or self.straggler == "skip"):
             raise ValueError(f"algorithm|expected horizon = {SURVEY_ROUNDS}, no step and nobody skipped beside 'scales'")
         if self.local_steps is not None and not self.facts.walks:
-            raise ValueError("local_steps|expected only with algorithm = 'federated-averaging': other algorithms ask for gradients")
+            raise ValueError(
+                "local_steps|expected only with algorithm = 'federated-averaging' or its kin: other algorithms ask for gradients"
+            )
+        self._can_walk()
         self._can_batch()
         if self.average is not None and self.facts.average is None:
             raise ValueError("average|expected only with 'gradient-descent' or 'averaged-subgradient'")
@@ -280,6 +300,16 @@ class Learning(Section):
         if self.participation_seed is not None and self.participation is None:
             raise ValueError("participation_seed|expected only beside participation, whose draw it decides")
         return self
+
+    def _can_walk(self) -> None:
+        """Refuse pulls and control variates where there are none, and half a step at the end."""
+        if (self.proximal is not None) is not self.facts.pulls:
+            expected = "a number beside it" if self.facts.pulls else "only with algorithm = 'fedprox' or 'fedsplit'"
+            raise ValueError(f"proximal|expected {expected}: the weight of the pull towards where a walk began")
+        if self.variates is not None and not self.facts.variates:
+            raise ValueError("variates|expected only with algorithm = 'scaffold'")
+        if self.paired and self.horizon % 2:
+            raise ValueError("horizon|expected an even number: a step takes two answers, a gradient and a walk")
 
     def _can_batch(self) -> None:
         """Refuse batches where records are not taken in batches, and epochs that do not add up."""
@@ -374,6 +404,9 @@ class OwnerTerms(Section):
     records: Count
     epsilon: Positive
     stride: Count | None = None
+    trust: Positive | None = None  # None: 1
+    local_steps: Count | None = None  # None: as `learning` says
+    step: Positive | None = None
     value: NonNegative | None = None
     privacy_cost: PrivacyCost | None = None
     data: str | None = None
