@@ -117,7 +117,6 @@ def _refine(regression: Regression, A: Floats, B: Floats, delays: Floats, whole:
     """Gauss-Newton over A, B and the distinct delays, each kept within its period, from a start that the search found."""
     n, m = B.shape
     cut = n * n + n * m
-    scale = np.linalg.cholesky(np.linalg.inv(_residual_shape(regression.noise)))
     low, high = (whole + EDGE) * period, (whole + 1 - EDGE) * period
 
     def coefficients(theta: Numbers) -> Numbers:
@@ -127,7 +126,7 @@ def _refine(regression: Regression, A: Floats, B: Floats, delays: Floats, whole:
 
     def weighted(difference: Floats) -> Floats:
         with np.errstate(all="ignore"):
-            return np.asarray((regression.weight @ difference.T @ scale).reshape(-1))
+            return np.asarray(regression.whitening @ difference.reshape(-1))
 
     def derivatives(theta: Floats) -> list[Floats]:
         return [coefficients(theta + 1j * STEP * unit).imag / STEP for unit in np.eye(len(theta))]
@@ -173,16 +172,7 @@ def _solve(slopes: Floats, residual: Floats) -> Floats:
     return np.asarray(np.linalg.lstsq(slopes / lengths, residual, rcond=None)[0] / lengths)
 
 
-def _residual_shape(noise: Floats) -> Floats:
-    """The residuals' covariance up to a factor, kept away from singular; without noise all states weigh alike."""
-    size = float(np.trace(noise)) / len(noise)
-    return np.eye(len(noise)) if not size > 0 else noise / size + 1e-6 * np.eye(len(noise))
-
-
 def _covariance(regression: Regression, fit: _Fit) -> Floats:
     """Of (A, B, delays): the coefficients' covariance carried through the weighted least squares."""
-    scale = np.linalg.cholesky(np.linalg.inv(_residual_shape(regression.noise)))
-    whiten = np.kron(scale.T, regression.weight)
-    slopes = whiten @ fit.jacobian
-    pull = np.linalg.pinv(slopes) @ whiten
+    pull = np.linalg.pinv(regression.whitening @ fit.jacobian) @ regression.whitening
     return np.asarray(pull @ regression.covariance @ pull.T)

@@ -1,6 +1,6 @@
 """From trajectories to A_d and the input blocks: one regression of the next state on this state and the last inputs (Z eq. 9.19-9.21)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,27 +82,53 @@ def triangular(rows: Floats) -> Floats:
     return np.linalg.qr(rows, mode="r")  # type: ignore[return-value, unused-ignore]
 
 
+def factor_of(layout: Layout, moments: Floats, lift: float = 0.0) -> Floats:
+    """The same from second moments [width, width], which noise may have made indefinite.
+
+    Eigenvalues of the instruments' moments are first raised to `lift` at least; of what the instruments do not explain, which is noise
+    alone, a negative part counts as none.
+    """
+    z = layout.instruments
+    values, vectors = np.linalg.eigh(moments[:z, :z])
+    values = np.maximum(values, max(lift, 1e-14 * float(values[-1])))
+    explained = (vectors / np.sqrt(values)).T @ moments[:z]
+    explained[:, :z] = (vectors * np.sqrt(values)).T
+    rest = moments[z:, z:] - explained[:, z:].T @ explained[:, z:]
+    spread, directions = np.linalg.eigh(rest)
+    unexplained = (directions * np.sqrt(np.maximum(spread, 0.0))).T
+    return np.vstack([explained, np.hstack([np.zeros((len(rest), z)), unexplained])])
+
+
 @dataclass(frozen=True, eq=False)
 class Regression:
     """x[k+1] = F (x[k], u[k], ..., u[k-lags]) with F = `coefficients` [n, n + held].
 
-    `weight` is a triangular factor of the regressors' moments: the coefficients that suit the data nearly as well are those near F in
-    the norm |weight (F - F')^T|. `covariance` [n (n + held), same] is that of the coefficients, row by row.
+    `covariance` [n (n + held), same] is that of the coefficients, row by row. `whitening` measures how far other coefficients are from
+    what the data say: |whitening vec(F - F')|.
     """
 
     layout: Layout
     coefficients: Floats
-    weight: Floats
     covariance: Floats
-    noise: Floats  # covariance of the residuals [n, n]
+    whitening: Floats
 
     @classmethod
-    def of(cls, layout: Layout, factor: Floats, rows: int, instruments: bool = True) -> "Regression":
-        """Two-stage least squares with the state before as instrument, or plain least squares, from a triangular factor of `rows` rows.
+    def of(
+        cls,
+        layout: Layout,
+        factor: Floats,
+        rows: float,
+        instruments: bool = True,
+        noise: Callable[[Floats, Floats], Floats] | None = None,
+    ) -> "Regression":
+        """Two-stage least squares with the state before as instrument, or plain least squares, from a factor of the moments of `rows` rows.
 
         Measured states carry noise of their own, so that plain least squares is biased: noise in x[k] pulls A_d towards zero. The noise of
         x[k-1] has nothing to do with that of x[k] and x[k+1], whether the noise is in the measurement or drives the plant, so that with
         x[k-1] and the inputs as instruments the estimate is consistent for either; without noise both are exact.
+
+        `noise` is the covariance that noise in the moments themselves adds, given the coefficients and the matrix [n + held, instruments]
+        that carries a change of the instruments' moments with the residuals to the coefficients.
         """
         require_enough(layout, rows)
         known = (
@@ -112,11 +138,16 @@ class Regression:
         require_rich(design)
         coefficients = np.asarray(np.linalg.lstsq(design, target, rcond=None)[0].T, dtype=float)
         weight = triangular(design)
-        degrees = max(rows - weight.shape[1], 1)
+        degrees = max(rows - weight.shape[1], 1.0)
         now, before = _residuals(layout, factor, coefficients)
-        noise, neighbours = now.T @ now / degrees, now.T @ before / degrees
-        shifted = design.T @ known[:, layout.regressors_before]
-        return cls(layout, coefficients, weight, _sandwich(noise, neighbours, weight, shifted), noise)
+        spread, neighbours = now.T @ now / degrees, now.T @ before / degrees
+        covariance = _sandwich(spread, neighbours, weight, design.T @ known[:, layout.regressors_before])
+        if noise is None:
+            whitening = np.asarray(np.kron(np.linalg.cholesky(np.linalg.inv(_shape(spread))).T, weight), dtype=float)
+            return cls(layout, coefficients, covariance, whitening)
+        carried = np.linalg.pinv(design) @ np.linalg.inv(factor[: layout.instruments, : layout.instruments]).T
+        covariance = covariance + noise(coefficients, carried)
+        return cls(layout, coefficients, covariance, _inverse_root(covariance))
 
     @property
     def A_d(self) -> Floats:  # noqa: N802 - the field's name
@@ -127,6 +158,17 @@ class Regression:
         return self.coefficients[:, self.layout.states :]
 
 
+def _shape(spread: Floats) -> Floats:
+    """The residuals' covariance up to a factor, kept away from singular; without noise all states weigh alike."""
+    size = float(np.trace(spread)) / len(spread)
+    return np.eye(len(spread)) if not size > 0 else spread / size + 1e-6 * np.eye(len(spread))
+
+
+def _inverse_root(covariance: Floats) -> Floats:
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray((vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1]))).T)
+
+
 def _residuals(layout: Layout, factor: Floats, coefficients: Floats) -> tuple[Floats, Floats]:
     """Residuals of x[k+1] and of x[k], in the coordinates of the factor's rows."""
     now = factor[:, -layout.states :] - factor[:, layout.regressors] @ coefficients.T
@@ -134,26 +176,26 @@ def _residuals(layout: Layout, factor: Floats, coefficients: Floats) -> tuple[Fl
     return now, before
 
 
-def _sandwich(noise: Floats, neighbours: Floats, weight: Floats, shifted: Floats) -> Floats:
+def _sandwich(spread: Floats, neighbours: Floats, weight: Floats, shifted: Floats) -> Floats:
     """Covariance of the coefficients, row by row.
 
     Noise of measurement makes neighbouring residuals e[k+1] - A e[k] and e[k] - A e[k-1] dependent, so the products at distance one
     count, too: sum over distances of (covariance of residuals) x (products of the regressors).
     """
-    middle = np.kron(noise, weight.T @ weight) + np.kron(neighbours, shifted) + np.kron(neighbours.T, shifted.T)
+    middle = np.kron(spread, weight.T @ weight) + np.kron(neighbours, shifted) + np.kron(neighbours.T, shifted.T)
     inverse = np.linalg.inv(weight)
-    bread = np.kron(np.eye(len(noise)), inverse @ inverse.T)
+    bread = np.kron(np.eye(len(spread)), inverse @ inverse.T)
     covariance = bread @ middle @ bread
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)  # a sum cut after distance one may dip below zero
     return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
 
 
-def require_enough(layout: Layout, rows: int) -> None:
+def require_enough(layout: Layout, rows: float) -> None:
     """Refuse fewer rows than unknowns."""
     unknowns = layout.states + layout.held
     if rows < unknowns + layout.states + layout.inputs:
         raise DataError(
-            f"{rows} samples with {layout.lags + 1} inputs before them cannot determine {unknowns} coefficients of each state: "
+            f"{rows:.0f} samples with {layout.lags + 1} inputs before them cannot determine {unknowns} coefficients of each state: "
             f"record at least {unknowns + layout.states + layout.inputs + layout.lags + 2} samples, or lower the largest delay"
         )
 
