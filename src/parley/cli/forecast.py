@@ -11,10 +11,12 @@ from parley.errors import SettingError
 from parley.forecasting import Forecast, Proposal, ReleasedMoments, Source, Stated, compare_noise, forecast
 from parley.forecasting import plan as make_plan
 from parley.forecasting.inside import inside_view
+from parley.forecasting.plant import forecast_plant
 from parley.owner import Owner
 from parley.report import figures
 from parley.report import forecast as said
 from parley.report import noise as kinds
+from parley.report.plant import plant_rows
 from parley.report.verdict import INSIDE
 from parley.terms import Terms, load_terms, write_terms
 from parley.terms.notes import NOTES
@@ -73,6 +75,9 @@ def forecast_command(
         figures.require_figure_name(plot)
     if (delta is not None or write is not None) and not plan:
         raise SettingError("--delta, --write: expected --plan beside them")
+    if terms.learning.facts.identifies:
+        _show_plant(terms, pilot, as_json)
+        return
     known = source(pilot, moments, assume)
     if (inside is None) != (owner is None):
         raise SettingError("--inside TABLE, --owner NAME: expected both or neither")
@@ -102,6 +107,16 @@ def forecast_command(
         show_plan(proposal)
         for sentence in kinds.plan_beside(proposal.to_json()):
             console.print(sentence)
+
+
+def _show_plant(terms: Terms, pilot: Path | None, as_json: bool) -> None:
+    """How well a plant will be known."""
+    found = forecast_plant(terms, None if pilot is None else str(pilot))
+    if as_json:
+        print_json(found.to_json())
+        return
+    console.print(terminal_table(plant_rows(found), "Standard error of the delay"))
+    console.print(f"\n[bold]{found.sentence()}[/bold]", soft_wrap=True)
 
 
 def _show_inside(terms: Terms, owner: Owner, known: str | Source | None, seed: int, as_json: bool) -> None:

@@ -9,6 +9,7 @@ from parley.learning.fednova import FedNova
 from parley.learning.fedprox import FedProx
 from parley.learning.fedsplit import FedSplit
 from parley.learning.gradient_descent import GradientDescent
+from parley.learning.identification import Identification
 from parley.learning.objective_perturbation import ObjectivePerturbation
 from parley.learning.private_sgd import PrivateSGD
 from parley.learning.scaffold import Scaffold
@@ -30,6 +31,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "private-sgd": PrivateSGD,
     "objective-perturbation": ObjectivePerturbation,
     "scales": Scales,
+    "identification": Identification,
 }
 
 

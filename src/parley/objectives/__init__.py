@@ -1,5 +1,6 @@
 """What is minimised: cost, record gradients with a bound, and where they exist curvature and the non-private optimum."""
 
+from parley.objectives.delayed_dynamics import DelayedDynamics
 from parley.objectives.least_squares_classes import LeastSquaresClasses
 from parley.objectives.linear_regression import LinearRegression
 from parley.objectives.linear_svm import LinearSVM
@@ -11,6 +12,7 @@ from parley.terms import Model
 
 __all__ = [
     "KINDS",
+    "DelayedDynamics",
     "LeastSquaresClasses",
     "Limits",
     "LinearRegression",
@@ -30,6 +32,7 @@ KINDS: dict[str, type[Objective]] = {
     "softmax-regression": SoftmaxRegression,
     "one-vs-all": OneVsAll,
     "least-squares-classes": LeastSquaresClasses,
+    "delayed-dynamics": DelayedDynamics,
 }
 
 

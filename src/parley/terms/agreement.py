@@ -19,6 +19,7 @@ from pydantic import Field, model_validator
 
 from parley.errors import TermsError
 from parley.terms.catalogue import ALGORITHMS, MECHANISMS, MODELS
+from parley.terms.plant import check_identification
 from parley.terms.sections import EACH_OWNER, HOSTS, SHARED, Host, Learning, Model, OwnerTerms, Privacy, Section
 from parley.terms.sentences import explain
 from parley.terms.walks import check_walks
@@ -74,9 +75,10 @@ class Terms(Section):
             raise ValueError("learning.straggler|expected 'wait' or 'stop': this algorithm asks once, everybody")
         if self.privacy.shared_records > len(names):
             raise ValueError(f"privacy.shared_records|expected at most the number of owners, {len(names)}")
+        check_identification(self.model, learning, self.privacy)
         if learning.facts.perturbs:
             self._can_perturb()
-        elif learning.facts.solves:
+        elif learning.facts.solves and not learning.facts.identifies:
             self._can_infer()
         check_walks(self.model, learning, self.uneven, self.shared)
         boxed = self.model.radius is not None or learning.facts.solves or learning.facts.surveys or self.model.classifies
@@ -343,6 +345,8 @@ class Terms(Section):
         """Refuse terms that only ask for scales where a model is wanted."""
         if self.learning.facts.surveys:
             raise TermsError("learning.algorithm: these terms ask for scales and learn nothing; parley scales runs them")
+        if self.learning.facts.identifies:
+            raise TermsError("learning.algorithm: these terms identify a plant; parley identify runs them")
 
     def train_rows(self, name: str) -> int:
         """n_l: how many of an owner's records are learned from. Public, like `records` and `holdout`."""

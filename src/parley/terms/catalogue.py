@@ -15,7 +15,7 @@ Norm = Literal["l1", "l2"]
 class ModelFacts:
     """`task`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no jumps; `walks`: whether
     it is known how far one record moves a local walk on it; `perturbs`: what a random slope in its cost hides; `squared`: whether second
-    moments say everything about its loss."""
+    moments say everything about its loss; `trajectories`: whether a record is a whole recording."""
 
     task: Task
     penalty: float = 0.0
@@ -23,6 +23,7 @@ class ModelFacts:
     walks: bool = True
     perturbs: bool = False
     squared: bool = False
+    trajectories: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class AlgorithmFacts:
     has a question of its own, made of what it answered before; `variates`: the terms may say what those corrections are made of;
     `paired`: a step takes two answers, a gradient and a walk. `unit_step`: the power of T by which the step of the first round is
     shorter than the terms' `step`. `average`: which iterates make the model where the terms do not say; None: they cannot.
-    `surveys`: nothing is learned; two rounds ask how the columns' values are spread.
+    `surveys`: nothing is learned; two rounds ask how the columns' values are spread. `identifies`: what comes out is a plant.
     """
 
     asks: str
@@ -51,6 +52,7 @@ class AlgorithmFacts:
     samples: bool = False
     unit_step: int = 0
     surveys: bool = False
+    identifies: bool = False
     average: str | None = None
 
 
@@ -71,6 +73,7 @@ MODELS = {
     "softmax-regression": ModelFacts("classes", perturbs=True),
     "one-vs-all": ModelFacts("classes", walks=False),
     "least-squares-classes": ModelFacts("classes", squared=True),
+    "delayed-dynamics": ModelFacts("number", walks=False, trajectories=True),
 }
 
 ALGORITHMS = {
@@ -87,6 +90,7 @@ ALGORITHMS = {
     "private-sgd": AlgorithmFacts("minibatch", samples=True),
     "objective-perturbation": AlgorithmFacts("minimum", solves=True, perturbs=True),
     "scales": AlgorithmFacts("scales", surveys=True),
+    "identification": AlgorithmFacts("trajectories", solves=True, identifies=True),
 }
 
 MECHANISMS = {
