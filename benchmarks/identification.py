@@ -1,14 +1,17 @@
 """Delayed dynamics: how often intervals of the delay cover, beside PyDMD's DMDc without delay, and every random plant without noise.
 
-python benchmarks/identification.py [--runs 500]    (PyDMD comes with the extra `bench`)
+python benchmarks/identification.py [--part peer|plants|coverage|owners] [--runs 500]    (PyDMD comes with the extra `bench`)
 """
 
 import argparse
 import time
 
 import numpy as np
+import pandas as pd
 from scipy.linalg import helmert
 
+import parley
+from parley.learning.plant import identify_together
 from parley.reproduce.delayed_control import PERIOD, ROTOR
 from parley.sysid import DelayedDMD, DMDc, Plant
 
@@ -90,11 +93,70 @@ def peer(samples: int = 2000, repeats: int = 20) -> None:
     )
 
 
+def owners(trajectories: int = 300, samples: int = 40, replicates: int = 40) -> None:
+    """Error of the delay under differential privacy against the number of owners and epsilon, each noise beside one noise."""
+    plant = Plant.of([[-0.1, 1.1], [-1.1, -0.1]], [[1, -1], [-1, 2]], 2.5, PERIOD)
+    tables = [recordings(plant, trajectories, samples, seed) for seed in range(32)]
+    print("root mean square error of the delay in periods (in brackets: stated standard error); true delay 1.25")
+    print(f"{'eps':>5} {'owners':>7} {'own noise':>20} {'one noise':>20} {'ratio':>6}")
+    for epsilon in (1.0, 3.0, 10.0):
+        for count in (2, 8, 32):
+            found = [study(tables[:count], trajectories, samples, epsilon, noise, replicates) for noise in ("each-owner", "shared")]
+            cells = [f"{error:.3f} ({stated:.3f})" + (f" {lost:.0%} lost" if lost else "") for error, stated, lost in found]
+            print(f"{epsilon:5g} {count:7d} {cells[0]:>20} {cells[1]:>20} {found[0][0] / found[1][0]:6.1f}")
+
+
+def recordings(plant: Plant, runs: int, samples: int, seed: int) -> pd.DataFrame:
+    """Runs under random switching, 1 % noise, all stepped together."""
+    rng = np.random.default_rng(seed)
+    A_d, blocks = plant.sampled(2)
+    u = rng.choice([-1.0, 1.0], size=(runs, samples, 2))
+    held, x = np.concatenate([np.zeros((runs, 2, 2)), u], axis=1), np.zeros((runs, samples, 2))
+    for k in range(samples - 1):
+        x[:, k + 1] = x[:, k] @ A_d.T + np.concatenate([held[:, k + 2], held[:, k + 1], held[:, k]], axis=1) @ blocks.T
+    x += 0.01 * x.std() * rng.normal(size=x.shape)
+    frame = pd.DataFrame(np.concatenate([x, u], axis=2).reshape(-1, 4), columns=["x1", "x2", "u1", "u2"])
+    return frame.assign(run=np.repeat(np.arange(runs), samples))
+
+
+def study(
+    tables: list[pd.DataFrame], runs: int, samples: int, epsilon: float, noise: str, replicates: int
+) -> tuple[float, float, float]:
+    content = {
+        "model": {
+            "kind": "delayed-dynamics", "states": ["x1", "x2"], "inputs": ["u1", "u2"], "trajectory": "run", "period": PERIOD,
+            "max_delay": 3, "samples": samples, "bounds": {"x1": [-16, 16], "x2": [-16, 16], "u1": [-1, 1], "u2": [-1, 1]},
+        },
+        "learning": {"algorithm": "identification"},
+        "privacy": {"mechanism": "gaussian", "delta": 1e-6, "clip": 4.0, "noise": noise},
+        "owners": [{"name": f"plant-{k}", "records": runs, "epsilon": epsilon} for k in range(len(tables))],
+        "hosts": [{"name": f"host-{k}"} for k in range(3)] if noise == "shared" else [],
+    }  # fmt: skip
+    terms = parley.Terms.from_dict(content)
+    parties = [parley.Owner(f"plant-{k}", table) for k, table in enumerate(tables)]
+    result = identify_together(terms, parties, replicates=replicates, seed=1)
+    errors, stated = [], []
+    for release in result.releases:
+        try:
+            found = release.identify()
+        except parley.errors.DataError:
+            continue
+        errors.append(found.plant.delays[0] / PERIOD - 1.25)
+        stated.append(found.delay_std[0] / PERIOD)
+    return float(np.sqrt(np.mean(np.square(errors)))), float(np.median(stated)), 1 - len(errors) / replicates
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=["peer", "plants", "coverage", "owners"])
     parser.add_argument("--runs", type=int, default=500)
-    runs = parser.parse_args().runs
-    peer()
-    plants(100)
-    for delay in (1.25, 1.5):
-        coverage(delay, runs)
+    given = parser.parse_args()
+    parts = {
+        "peer": peer,
+        "plants": lambda: plants(100),
+        "coverage": lambda: [coverage(delay, given.runs) for delay in (1.25, 1.5)],
+        "owners": owners,
+    }
+    for name, part in parts.items():
+        if given.part in (None, name):
+            part()
