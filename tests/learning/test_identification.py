@@ -73,6 +73,8 @@ def test_the_forecast_says_beforehand_how_well(tables):
 def test_noise_that_drowns_the_plant_is_said(tables):
     result = study(tables, 2, 0.05, replicates=8)
     assert np.isnan(result.errors(2.5)).any() or rms(result.errors(2.5)) > 0.5
+    assert all(release.repaired for release in result.releases)
+    assert not any(release.repaired for release in study(tables, 2, 1e6, replicates=2).releases)
     assert forecast_plant(plant_terms(2, RUNS, 0.001), trajectories(60, 99)).to_json()["owners"]
 
 

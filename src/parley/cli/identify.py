@@ -179,6 +179,10 @@ def _together(
     errors, most = found.delay_std, (model.max_delay or 1) * found.plant.period
     side, driven = list(model.states or ()), list(model.inputs or ())
     _show(found.plant.A, found.plant.B, side, driven, found.plant.delays[:1], errors, found.plant.period, most, [""])
+    if result.releases[0].repaired:
+        console.print(
+            "Noise drowned a direction of what was measured: the true error may be far larger than stated.", style="yellow"
+        )
     for name in unheard:
         console.print(f"{name} was not heard of at the end: its ledger knows what it spent.", style="yellow", markup=False)
 

@@ -54,6 +54,7 @@ class PlantResult:
                 {"name": o.name, "trajectories": o.records, "epsilon_spent": self.spent.get(o.name)} for o in self.terms.owners
             ],
             "deviation": self.releases[0].deviation,
+            "repaired": self.releases[0].repaired,
             "released": self.released,
             "terms_hash": self.terms.hash,
             "seconds": self.seconds,

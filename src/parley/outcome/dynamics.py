@@ -51,10 +51,21 @@ class PlantRelease:
         if not self.deviation > 0:
             regression = Regression.of(layout, factor_of(layout, self.moments * self.rows), self.rows)
         else:
-            clear = 2 * self.deviation * np.sqrt(layout.instruments) / (1.0 if self.norm == "l1" else np.sqrt(2))
-            factor = factor_of(layout, self.moments * self.rows, clear * self.rows)
+            factor = factor_of(layout, self.moments * self.rows, self._clear * self.rows)
             regression = Regression.of(layout, factor, self.rows, noise=self._noise)
         return in_own_units(identify(regression, period), self.scale[: layout.states], self.scale[layout.states :])
+
+    @property
+    def _clear(self) -> float:
+        """What stands clear of the noise: about the largest eigenvalue of a symmetric matrix of noise alone."""
+        size = layout_of(self.model).instruments
+        return float(2 * self.deviation * np.sqrt(size) / (1.0 if self.norm == "l1" else np.sqrt(2)))
+
+    @property
+    def repaired(self) -> bool:
+        """Whether noise drowned a direction of the instruments, which was then lifted: stated errors are too small."""
+        z = layout_of(self.model).instruments
+        return bool(np.linalg.eigvalsh(self.moments[:z, :z])[0] < self._clear)
 
     def _noise(self, coefficients: Floats, carried: Floats) -> Floats:
         """What the noise of the moments adds to the covariance of the coefficients, row by row: exact to first order.
@@ -66,7 +77,7 @@ class PlantRelease:
         effect = np.zeros((width, n))  # residuals x[k+1] - F (...) as a combination of columns
         effect[-n:] = np.eye(n)
         effect[layout.regressors] -= coefficients.T
-        full = np.zeros((len(carried.T) and carried.shape[0], width))
+        full = np.zeros((len(carried), width))
         full[:, :z] = carried
         total = np.zeros((coefficients.size, coefficients.size))
         i, j = np.triu_indices(width)
