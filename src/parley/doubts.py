@@ -136,7 +136,8 @@ def agreed_ranges(agreement: Agreement) -> dict[str, tuple[float, float]]:
     """The range of every feature and of the target, declared, of names, or from the public sample."""
     preparation = agreement.setup.preparation
     found, model = preparation.ranges, agreement.setup.terms.model
-    return found if model.classifies else found | {model.target: preparation.target_bounds}
+    aimed = not model.classifies and model.trajectory is None  # at a number: its range counts, too
+    return found | {model.target: preparation.target_bounds} if aimed else found
 
 
 def public_digest(terms: Terms) -> str | None:

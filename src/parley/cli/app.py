@@ -96,6 +96,9 @@ PARTS = {
         "Make the joint model your own: pull it towards your rows as far as they say that your customers differ.",
         reads_terms=True,
     ),
+    "identify": Part(
+        "identify", "identify_command", "Which plant is it, and how late do its inputs arrive? Matrices and delay from samples."
+    ),
     "budget": Part("budget", "budget_app", "What an epsilon means, what releases cost together, how much noise a budget needs."),
     "reproduce": Part("reproduce", "reproduce_app", "A source document's numbers again: published beside recomputed."),
     "owner": Part(

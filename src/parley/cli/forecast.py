@@ -87,6 +87,9 @@ def forecast_command(
         figures.require_figure_name(plot)
     if (delta is not None or write is not None) and not plan:
         raise SettingError("--delta, --write: expected --plan beside them")
+    if terms.learning.facts.identifies:
+        _show_plant(terms, pilot, as_json)
+        return
     known = source(pilot, moments, assume)
     if (inside is None) != (owner is None):
         raise SettingError("--inside TABLE, --owner NAME: expected both or neither")
@@ -119,6 +122,19 @@ def forecast_command(
         show_plan(proposal)
         for sentence in kinds.plan_beside(proposal.to_json()):
             console.print(sentence)
+
+
+def _show_plant(terms: Terms, pilot: Path | None, as_json: bool) -> None:
+    """How well a plant will be known."""
+    from parley.forecasting.plant import forecast_plant
+    from parley.report.plant import plant_rows
+
+    found = forecast_plant(terms, None if pilot is None else str(pilot))
+    if as_json:
+        print_json(found.to_json())
+        return
+    console.print(terminal_table(plant_rows(found), "Standard error of the delay"))
+    console.print(f"\n[bold]{found.sentence()}[/bold]", soft_wrap=True)
 
 
 def _show_inside(terms: Terms, owner: str, table: Path, known: str | Source | None, seed: int, worth: float, as_json: bool) -> None:

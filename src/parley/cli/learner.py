@@ -210,7 +210,7 @@ def status_table(terms: Terms, known: "dict[str, PeerStatus]", done: int) -> Tab
 
 def show(result: "Result", federation: "Federation", unheard: list[str]) -> None:
     """The report of a deployed run."""
-    from parley.cli.train import show_scores, show_target
+    from parley.cli.train import show_intervals, show_scores, show_target
     from parley.outcome.guarantee import guarantee, kind_of_run
     from parley.report.training import remote_owner_rows, void_line
 
@@ -220,6 +220,7 @@ def show(result: "Result", federation: "Federation", unheard: list[str]) -> None
     rows = remote_owner_rows(result, latency, unheard)
     console.print(terminal_table(rows, result.terms.title or "Owners"))
     console.print()
+    show_intervals(result)
     show_scores(result)
     if (void := void_line(result)) is not None:
         console.print(void, style="yellow")

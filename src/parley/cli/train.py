@@ -18,7 +18,7 @@ from parley.outcome.guarantee import guarantee, kind_of_run
 from parley.report import figures
 from parley.report.forecast import baseline_line
 from parley.report.run_page import run_page
-from parley.report.training import owner_rows, quality_rows, score_rows, score_title, void_line
+from parley.report.training import interval_line, interval_rows, owner_rows, quality_rows, score_rows, score_title, void_line
 from parley.terms import Terms, load_terms
 
 
@@ -127,6 +127,7 @@ def show(result: Result, expected: Worth | None = None) -> None:
     if result.quality is not None:
         console.print(terminal_table(quality_rows(result)))
         console.print()
+    show_intervals(result)
     show_scores(result)
     show_target(result)
     if (void := void_line(result)) is not None:
@@ -135,6 +136,14 @@ def show(result: Result, expected: Worth | None = None) -> None:
         console.print(f"By the public sample: {baseline_line(expected)}", markup=False)
     console.print(guarantee(result), style="dim")
     console.print(f"terms {result.terms_hash[:16]}…   {result.replicates} run(s), {result.seconds:.1f} s", style="dim")
+
+
+def show_intervals(result: Result) -> None:
+    """How sure the coefficients are, where the release says so."""
+    if result.intervals is not None:
+        console.print(terminal_table(interval_rows(result), "Coefficients, in the columns' own units"))
+        console.print(interval_line(result), style="dim", markup=False)
+        console.print()
 
 
 def show_target(result: Result) -> None:

@@ -18,6 +18,7 @@ from parley.data.design import Design
 from parley.data.encoding import Encoding
 from parley.data.preparation import Preparation
 from parley.data.table import is_text, names, numbers, read_table, require_columns
+from parley.data.trajectories import trajectory_preparation
 from parley.data.two_classes import HELP
 from parley.errors import DataError
 from parley.terms import Model, Terms
@@ -37,6 +38,8 @@ def fit_preparation(
     whitening as the sample's are to that of rows drawn from them.
     """
     model = terms.model
+    if terms.learning.facts.identifies:
+        return trajectory_preparation(model), None
     public = None if model.public is None else _read_public(model)
     features = model.features or _numeric_columns(terms, example if public is None else public, public is not None)
     _require_features(model, features)
@@ -156,7 +159,7 @@ def _require_domain(encoding: Encoding, declared: tuple[float, float] | None, kn
 
 def listed_features(terms: Terms, table: pd.DataFrame) -> tuple[str, ...] | None:
     """The features that this table alone would suggest; None where the terms or a public sample list them."""
-    if terms.model.features is not None or terms.model.public is not None:
+    if terms.model.features is not None or terms.model.public is not None or terms.learning.facts.identifies:
         return None
     return _numeric_columns(terms, table, public=False)
 

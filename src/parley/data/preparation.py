@@ -72,6 +72,11 @@ class Preparation:
         """The names of the classes, where there may be several: from the terms or from the public sample."""
         return self.categories[self.model.target]
 
+    @property
+    def outcomes(self) -> int:
+        """q: how many numbers a model says of a row; one for each class where there may be several."""
+        return len(self.classes) if self.model.task == "classes" else 1
+
     @cached_property
     def feature_bound(self) -> Floats | None:
         """What no prepared record measures more than, in L1, L2 or Linf: its largest |x_j|; None if some feature is unbounded.
@@ -96,6 +101,22 @@ class Preparation:
             begun = sum(sizes)
             sizes += [1] * size if self.centre[begun : begun + size].any() else [size]
         return sizes
+
+    @property
+    def own_units(self) -> tuple[tuple[str, ...], Floats, Floats]:
+        """(names, M, m): a model theta [p] of prepared features is M theta + m in the columns' own units, the constant last.
+
+        What is clipped on the way is not seen by it. Features of a basis have no units, and remain as they are.
+        """
+        labels, constant = self.labels, self.model.has_intercept
+        turn = np.eye(len(labels)) if self.rotation is None else self.rotation
+        slopes = self.target_scale * turn / self.scale[:, None]
+        M = np.zeros((len(labels) + constant, self.width))
+        M[: len(labels), : turn.shape[1]] = slopes
+        m = np.zeros(len(M))
+        if constant:
+            M[-1, : turn.shape[1]], M[-1, -1], m[-1] = -self.centre @ slopes, self.target_scale, self.target_centre
+        return (*labels, *["(constant)"] * constant), M, m
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:

@@ -52,7 +52,7 @@ def top_of(label: str, known: Pilot, begin: Terms, seed: int, knobs: tuple[str, 
 def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, ...]]]:
     """What can be varied by a climb: a label, terms of that kind, and the knobs to turn."""
     for mechanism in mechanisms_for(delta):
-        noisy = with_mechanism(terms, mechanism, delta)
+        noisy = with_mechanism(free_to_step(terms), mechanism, delta)
         if terms.learning.facts.samples:
             for optimiser in OPTIMISERS:
                 step = OPTIMISERS[optimiser] if terms.learning.optimiser != optimiser else terms.learning.step
@@ -99,6 +99,14 @@ def mechanisms_for(delta: float) -> list[str]:
 def with_mechanism(terms: Terms, mechanism: str, delta: float) -> Terms:
     least = terms.privacy.delta if terms.shared else 0.0  # hosts need some for their random bits
     return terms.changed(privacy={"mechanism": mechanism, "delta": delta if MECHANISMS[mechanism].approximate else least})
+
+
+def free_to_step(terms: Terms) -> Terms:
+    """The same, where they solve, with what terms of another algorithm need and allow: a clip, to be chosen yet, and no trust."""
+    if not terms.learning.facts.solves or terms.learning.facts.perturbs:
+        return terms
+    clip, trusts = terms.privacy.clip, any(owner.trust is not None for owner in terms.owners)
+    return terms.changed(privacy={"clip": 1.0 if clip is None else clip}, everyone={"trust": None} if trusts else {})
 
 
 def perturbs(terms: Terms) -> bool:

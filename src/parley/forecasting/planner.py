@@ -14,7 +14,18 @@ from typing import Any
 from parley.data.table import Table
 from parley.errors import DataError, SettingError, TermsError
 from parley.forecasting.baselines import Baselines, baselines, best_cost
-from parley.forecasting.climbs import ONCE, PERTURBED, Found, climbed, mechanisms_for, perturbs, stepwise, top_of, with_mechanism
+from parley.forecasting.climbs import (
+    ONCE,
+    PERTURBED,
+    Found,
+    climbed,
+    free_to_step,
+    mechanisms_for,
+    perturbs,
+    stepwise,
+    top_of,
+    with_mechanism,
+)
 from parley.forecasting.noise_kinds import shared_terms
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.responses import WALKS
@@ -211,7 +222,9 @@ def _varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot]]:
     free = model.public is not None and model.components is None and model.whitening is None
     plain = free and not model.penalty > 0 and model.radius is None  # else the coordinates matter to the model itself
     for mechanism in mechanisms_for(delta):
-        base = with_mechanism(known.terms, mechanism, delta).changed(learning={**WALKS[0].learning, "horizon": 16, "start": None})
+        base = with_mechanism(free_to_step(known.terms), mechanism, delta).changed(
+            learning={**WALKS[0].learning, "horizon": 16, "start": None}
+        )
         base = base.changed(privacy={"clip": same_clip(known, base)})
         starts = ("zero", "public") if model.public is not None and known.own_fit is not None else ("zero",)
         for start in starts:

@@ -117,7 +117,10 @@ def _candidates(expected: Expectation) -> Iterator[Pilot]:
     bend = float(expected.here.curvature.max()) + pilot.objective.regularisation
     sizes = pilot.objective.record_norms(pilot.design, expected.here.optimum, norm)
     clip = float(f"{max(np.quantile(sizes, 0.99), 1e-6):.3g}")
-    base = terms if not learning.facts.solves else terms.changed(learning={"algorithm": "averaged-subgradient", "step": "auto"})
+    base = terms
+    if learning.facts.solves:
+        steps = {"algorithm": "averaged-subgradient", "step": "auto"}
+        base = terms.changed(learning=steps, privacy={"clip": clip}, everyone={"trust": None})
     for rounds in ROUNDS:
         step = float(f"{step_unit(base.learning, rounds) / max(bend, 1e-12):.4g}")
         yield from _under(pilot, learning=base.learning.model_dump() | {"horizon": rounds, "step": step}, privacy={"clip": clip})

@@ -12,6 +12,7 @@ from parley.errors import SettingError, VoidRound
 from parley.exchange import Exchange
 from parley.learning.step import step_size
 from parley.objectives import Objective
+from parley.outcome.posterior import Posterior
 from parley.queries import Answer, GradientQuery, Query
 from parley.schedule import Schedule
 from parley.setup import Setup
@@ -81,6 +82,10 @@ class Algorithm(ABC):
 
     def released(self, state: State, setup: Setup) -> dict[str, Any] | None:
         """What else a run has released that a later forecast can use; usually nothing."""
+        return None
+
+    def posterior(self, state: State) -> Posterior | None:
+        """How sure the first replicate's model is, where that follows from what was released; usually it does not."""
         return None
 
     def without_noise(self) -> Self:

@@ -3,11 +3,13 @@
 from parley.learning.algorithm import Algorithm
 from parley.learning.averaged_subgradient import AveragedSubgradient
 from parley.learning.federated_averaging import FederatedAveraging
+from parley.learning.fedinfer import FedInfer
 from parley.learning.fedlin import FedLin
 from parley.learning.fednova import FedNova
 from parley.learning.fedprox import FedProx
 from parley.learning.fedsplit import FedSplit
 from parley.learning.gradient_descent import GradientDescent
+from parley.learning.identification import Identification
 from parley.learning.objective_perturbation import ObjectivePerturbation
 from parley.learning.private_sgd import PrivateSGD
 from parley.learning.scaffold import Scaffold
@@ -25,9 +27,11 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "fedlin": FedLin,
     "fedsplit": FedSplit,
     "sufficient-statistics": SufficientStatistics,
+    "fedinfer": FedInfer,
     "private-sgd": PrivateSGD,
     "objective-perturbation": ObjectivePerturbation,
     "scales": Scales,
+    "identification": Identification,
 }
 
 

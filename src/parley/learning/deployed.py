@@ -137,9 +137,9 @@ def learn(
     began = time.perf_counter()
     setup, algorithm, kept = deployed.setup, deployed.algorithm, KeptRun(deployed, peers, begin)
     final = kept.rounds(progress)
-    theta = algorithm.model(final)
+    theta, posterior = algorithm.model(final), algorithm.posterior(final)
     if deployed.model is not None:
-        make_model(setup.preparation, theta, setup.hash, released=True).save(deployed.model)
+        make_model(setup.preparation, theta, setup.hash, True, posterior).save(deployed.model)
     scores = ask_scores(setup, aggregation_of(setup.terms), peers, theta)
     unheard = kept.catch_up(final)
     spent = kept.last_word()
@@ -160,6 +160,7 @@ def learn(
         ],
         own=own,
         moments=algorithm.released(final, setup),
+        posterior=posterior,
         quality=None,
         scores=scores,
         safe_noise=None,

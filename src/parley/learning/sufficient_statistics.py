@@ -1,9 +1,9 @@
 """Least squares from one release of the second moments: a single round, after which nothing is left to ask.
 
 Repeating a noisy release of the same statistics under a total budget is never better than one release at the full budget, so there is
-one round (Z's FedInfer for squared loss, released once). Z solves the noisy system as it is; its matrix may be close to singular or
-indefinite. Here every eigenvalue is first lifted by what is needed to stand clear of the noise (AdaSSP's ridge: Wang 2018), which is
-post-processing of the release.
+one round (Z's FedInfer for squared loss, released once; `fedinfer` is the same release, and may be asked by strides). Z solves the noisy
+system as it is; its matrix may be close to singular or indefinite. Here every eigenvalue is first lifted by what is needed to stand clear
+of the noise (AdaSSP's ridge: Wang 2018), which is post-processing of the release.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,9 @@ import numpy as np
 from parley.aggregation import aggregation_of
 from parley.learning.algorithm import Algorithm, Asker, State
 from parley.mechanisms import Norm
+from parley.objectives.inference import covariances, solve
 from parley.objectives.moments import moments_length, unpack_moments
+from parley.outcome.posterior import Posterior
 from parley.queries import Answer, StatisticsQuery
 from parley.setup import Setup
 from parley.validate import Floats
@@ -25,47 +27,72 @@ from parley.validate import Floats
 class SufficientStatistics(Algorithm):
     """(2 A + (r + 2 lift) I) theta = 2 b from the released A = mean x x', b = mean x y; lift = max(0, noise norm - least eigenvalue).
 
-    `deviation` is that of one number of the owners' combined answer; a symmetric matrix of such noise has a norm of about
-    2 deviation sqrt(p). The state remembers the released moments.
+    `deviation` is that of one number of the owners' combined answer, made of `records` rows. Where there are several classes, b and theta
+    have one row for each of the `outcomes`. The state remembers the released moments.
     """
 
     norm: Norm
     deviation: float
+    outcomes: int
+    records: float
 
     memory_name: ClassVar[str | None] = "moments"
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
-        variance = aggregation_of(setup.terms).noise(setup).all_together
-        return cls(setup.objective, setup.terms.learning.horizon, setup.terms.model.radius, setup.norm, variance**0.5)
+        noise = aggregation_of(setup.terms).noise(setup)
+        return cls(
+            setup.objective,
+            setup.terms.learning.horizon,
+            setup.terms.model.radius,
+            setup.norm,
+            noise.all_together**0.5,
+            setup.preparation.outcomes,
+            float(noise.records.sum()),
+        )
 
     def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        width = origin.shape[-1]
-        return State(1, np.broadcast_to(origin, (*worlds, width)), {"moments": np.zeros((*worlds, moments_length(width)))})
+        size, length = origin.shape[-1], moments_length(origin.shape[-1] // self.outcomes, self.outcomes)
+        return State(1, np.broadcast_to(origin, (*worlds, size)), {"moments": np.zeros((*worlds, length))})
 
     def query(self, state: State, asker: Asker) -> StatisticsQuery:
         return StatisticsQuery.ask(asker.terms_hash, asker.learner, state.round)
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
-        width = state.theta.shape[-1]
-        moments = unpack_moments(combined, width, self.norm)
-        values, vectors = np.linalg.eigh(moments[..., :width, :width])
-        clear = 2 * self.deviation * np.sqrt(width) / (1.0 if self.norm == "l1" else np.sqrt(2))
-        lift = np.maximum(0.0, clear - values[..., :1])
-        bend = values + lift + self.objective.regularisation / 2
-        along = np.einsum("...ji,...j->...i", vectors, moments[..., :width, width])
-        # Without noise a column that never varies bends nothing: no parameter of it matters.
-        solved = np.divide(along, bend, out=np.zeros_like(along), where=bend > 1e-13 * bend[..., -1:])
-        theta = np.einsum("...ij,...j->...i", vectors, solved)
-        return State(state.round + 1, self.project(theta), {"moments": combined})
+        return self._at(state, {"moments": combined})
+
+    def certainty(self, state: State) -> tuple[float, float]:
+        """(deviation of one number of the moments, records they are made of)."""
+        return self.deviation, self.records
 
     def without_noise(self) -> Self:
         return replace(self, deviation=0.0)  # nothing to stand clear of
 
+    def posterior(self, state: State) -> Posterior:
+        """The law of the first replicate's model, given what was released."""
+        width, (deviation, records) = self._width(state), self.certainty(state)
+        moments = self._matrix(state)
+        solved = solve(moments, width, deviation, self.norm, self.objective.regularisation)
+        covariance, spread = covariances(moments, solved, deviation, self.norm, records)
+        theta = self.model(state).reshape(-1, self.outcomes, width)[0]
+        return Posterior(theta, covariance, np.sqrt(spread), records, bool(solved.lift > 0))
+
     def released(self, state: State, setup: Setup) -> dict[str, Any]:
         """The released moments of the first replicate, for a forecast: matrix, number of records, deviation of the noise."""
-        records = sum(part.training.question.records for part in setup.parts.values())
-        width = state.theta.shape[-1]
+        deviation, records = self.certainty(state)
+        return {"matrix": self._matrix(state).tolist(), "records": round(records), "deviation": deviation}
+
+    def _at(self, state: State, memory: dict[str, Floats]) -> State:
+        """The state after a round whose answers made these moments."""
+        width, after = self._width(state), State(state.round + 1, state.theta, memory)
+        moments = unpack_moments(memory["moments"], width, self.norm, self.outcomes)
+        theta = solve(moments, width, self.certainty(after)[0], self.norm, self.objective.regularisation).theta
+        return replace(after, theta=self.project(theta.reshape(state.theta.shape)))
+
+    def _width(self, state: State) -> int:
+        return int(state.theta.shape[-1]) // self.outcomes
+
+    def _matrix(self, state: State) -> Floats:
+        """The moments of the first replicate."""
         moments = state.memory["moments"]
-        packed = moments.reshape(-1, moments.shape[-1])[0]
-        return {"matrix": unpack_moments(packed, width, self.norm).tolist(), "records": records, "deviation": self.deviation}
+        return unpack_moments(moments.reshape(-1, moments.shape[-1])[0], self._width(state), self.norm, self.outcomes)

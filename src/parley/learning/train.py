@@ -90,6 +90,7 @@ def train(
         owners=[_outcome(p, a, None if study is None else theta[0]) for p, a in zip(parties, agreements, strict=True)],
         own=next((a for a in agreements if a.part.name == terms.learning.learner), None),
         moments=algorithm.released(final, setup),
+        posterior=algorithm.posterior(final),
         quality=None if study is None else study.quality(theta),
         scores=scores,
         safe_noise=all(party.noise.safe for party in parties),

@@ -1,5 +1,7 @@
 """What is minimised: cost, record gradients with a bound, and where they exist curvature and the non-private optimum."""
 
+from parley.objectives.delayed_dynamics import DelayedDynamics
+from parley.objectives.least_squares_classes import LeastSquaresClasses
 from parley.objectives.linear_regression import LinearRegression
 from parley.objectives.linear_svm import LinearSVM
 from parley.objectives.logistic_regression import LogisticRegression
@@ -10,6 +12,8 @@ from parley.terms import Model
 
 __all__ = [
     "KINDS",
+    "DelayedDynamics",
+    "LeastSquaresClasses",
     "Limits",
     "LinearRegression",
     "LinearSVM",
@@ -27,6 +31,8 @@ KINDS: dict[str, type[Objective]] = {
     "logistic-regression": LogisticRegression,
     "softmax-regression": SoftmaxRegression,
     "one-vs-all": OneVsAll,
+    "least-squares-classes": LeastSquaresClasses,
+    "delayed-dynamics": DelayedDynamics,
 }
 
 

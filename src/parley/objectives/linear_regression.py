@@ -1,13 +1,15 @@
 """Least squares, optionally ridge: g2 = (y - theta.x)^2 (W section IV-A)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from parley.data import Design, Summable
+from parley.data import Design, Preparation, Summable
 from parley.objectives.margin import MarginObjective
+from parley.objectives.moments import targets
 from parley.objectives.objective import RecordBound, slope_limit
 from parley.objectives.sure_records import SureRecords
 from parley.validate import Floats
@@ -26,6 +28,9 @@ class LinearRegression(MarginObjective):
 
     largest_bend: ClassVar[float] = 2.0
     quadratic: ClassVar[bool] = True
+
+    def outcomes(self, preparation: Preparation) -> Callable[[Design], Floats]:
+        return targets
 
     def loss(self, margin: Floats, y: Floats) -> Floats:
         return np.square(margin - y)

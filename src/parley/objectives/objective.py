@@ -106,6 +106,10 @@ class Objective(ABC):
     def record_losses(self, design: Design, theta: Floats) -> Floats:
         """Every record's weighted loss at every parameter [..., P] -> [..., n]; their mean is f without g1. Private."""
 
+    def outcomes(self, preparation: Preparation) -> Callable[[Design], Floats] | None:
+        """What the second moments of a record need beside x, [n, q] of a block, to say everything about its loss; None: nothing does."""
+        return None
+
     @property
     def rounded(self) -> "Objective":
         """The same with corners rounded off, for searches that need a second derivative."""

@@ -18,6 +18,7 @@ from parley.data import Preparation, read_table
 from parley.data.two_classes import class_names
 from parley.errors import ModelError
 from parley.objectives import make
+from parley.outcome.posterior import CoefficientInterval, Posterior
 from parley.terms import Model
 from parley.validate import Floats
 
@@ -30,6 +31,8 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
 
     `coef_` belongs to the prepared features and target (scaled, rotated), `theta_` is `coef_` with the constant behind it.
     """
+
+    posterior_: Posterior | None = None  # how sure the model is, where that is known
 
     def _take(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Self:
         self.preparation_, self.theta_, self.terms_hash_, self.released_ = preparation, np.array(theta), terms_hash, released
@@ -61,6 +64,16 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             raw = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=finite)
         return self.preparation_.transform(raw)
 
+    def intervals(self, level: float = 0.9) -> tuple[CoefficientInterval, ...] | None:
+        """Where the population's coefficients lie with this probability, in the columns' own units; None where nothing says so."""
+        return None if self.posterior_ is None else self.posterior_.intervals(self.preparation_, level)
+
+    def _deviations(self, X: Any) -> Floats:
+        """Of the scores [n, q], or an error where there is no posterior."""
+        if self.posterior_ is None:
+            raise ModelError("return_std: this model has no posterior; expected one trained with algorithm = 'fedinfer'")
+        return self.posterior_.deviations(self._rows(X))
+
     def save(self, path: str | Path) -> None:
         """Write the model as JSON: numbers and names, nothing executable."""
         self._require_theta()
@@ -85,15 +98,21 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             "target_scale": p.target_scale,
             **{name: _rows(getattr(p, name)) for name in _ARRAYS},
         }
+        if self.posterior_ is not None:
+            content["posterior"] = self.posterior_.to_json()
         Path(path).write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 class JointRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
     """A linear model of a number."""
 
-    def predict(self, X: Any) -> Floats:
-        """Predicted targets [n] for a table with the feature columns, or an array in their order."""
-        return self._scores(X) * self.preparation_.target_scale + self.preparation_.target_centre
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predicted targets [n] for a table with the feature columns, or an array in their order.
+
+        `return_std`: also the deviation of each prediction [n], over noise and the draw of records, where the model has a posterior.
+        """
+        said = self._scores(X) * self.preparation_.target_scale + self.preparation_.target_centre
+        return (said, self._deviations(X)[:, 0] * self.preparation_.target_scale) if return_std else said
 
 
 class JointClassifier(ClassifierMixin, JointModel):  # type: ignore[misc]
@@ -152,6 +171,22 @@ class JointSoftmaxClassifier(JointClassifier):
         return np.asarray(softmax(self._scores(X), axis=1))
 
 
+class JointLeastSquaresClassifier(JointSoftmaxClassifier):
+    """A least-squares score for each class; the largest is that of the predicted class."""
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predicted classes [n]; `return_std`: also the deviation of the winning score [n], where the model has a posterior."""
+        best = self._scores(X).argmax(axis=1)
+        said = np.asarray(self.classes_[best])
+        return (said, self._deviations(X)[np.arange(len(best)), best]) if return_std else said
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Scores as probabilities [n, classes]: brought into [0, 1] and scaled to add up to 1."""
+        p = np.clip(self._scores(X), 0.0, 1.0)
+        total = p.sum(axis=1, keepdims=True)
+        return np.asarray(np.where(total > 0, p / np.maximum(total, np.finfo(np.float64).tiny), 1 / p.shape[1]))
+
+
 class JointOneVsAllClassifier(JointSoftmaxClassifier):
     """One linear model for each class against all others."""
 
@@ -169,13 +204,18 @@ BY_TASK: dict[str, type[JointModel]] = {
 BY_KIND: dict[str, type[JointModel]] = {  # kinds that say more than their task asks
     "logistic-regression": JointLogisticClassifier,
     "one-vs-all": JointOneVsAllClassifier,
+    "least-squares-classes": JointLeastSquaresClassifier,
 }
 
 
-def make_model(preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> JointModel:
-    """The fitted model of one parameter [p]; `released`: made of safe, debited answers only."""
+def make_model(
+    preparation: Preparation, theta: Floats, terms_hash: str, released: bool, posterior: Posterior | None = None
+) -> JointModel:
+    """The fitted model of one parameter [p]; `released`: made of safe, debited answers only; `posterior`: how sure it is."""
     kind = BY_KIND.get(preparation.model.kind, BY_TASK[preparation.model.task])
-    return kind()._take(preparation, theta, terms_hash, released)
+    model = kind()._take(preparation, theta, terms_hash, released)
+    model.posterior_ = posterior
+    return model
 
 
 def load_model(path: str | Path) -> JointModel:
@@ -200,7 +240,9 @@ def load_model(path: str | Path) -> JointModel:
         expected = make(preparation.model).parameters(preparation)
         if theta.shape != (expected,):
             raise ModelError(f"{path}: theta has {theta.size} numbers, expected {expected}")
-        model = make_model(preparation, theta, str(content["terms_hash"]), bool(content["released"]))
+        sure = content.get("posterior")  # most have none
+        posterior = None if sure is None else Posterior.from_json(sure, theta, preparation.outcomes)
+        model = make_model(preparation, theta, str(content["terms_hash"]), bool(content["released"]), posterior)
         if isinstance(model, JointClassifier):
             model.classes_ = np.array(content["classes"])
         return model

@@ -12,6 +12,7 @@ from parley.mechanisms.bounded import REPLACE_ONE
 from parley.outcome.metrics import Metrics
 from parley.outcome.model import JointModel, make_model
 from parley.outcome.personal import personal_model
+from parley.outcome.posterior import CoefficientInterval, Posterior
 from parley.outcome.scores import Scores
 from parley.outcome.study import Quality
 from parley.owner import Agreement
@@ -87,6 +88,11 @@ class Result:
         return {} if self.quality is None else self.quality.optimal_metrics
 
     @property
+    def intervals(self) -> tuple[CoefficientInterval, ...] | None:
+        """Where the population's coefficients lie, at 90 %, in the columns' own units; None where the release does not say."""
+        return self.model.intervals()
+
+    @property
     def relative_fitness(self) -> dict[str, float] | None:
         """psi = f(model)/f(theta*) - 1 over the replicates (W eq. 13)."""
         if self.path is None:
@@ -116,6 +122,8 @@ class Result:
             "void_rounds": list(self.void_rounds),
             "theta": self.theta[0].tolist(),
             "moments": self.moments,
+            "intervals": None if self.intervals is None else [vars(each) for each in self.intervals],
+            "repaired": None if self.model.posterior_ is None else self.model.posterior_.repaired,
             "terms_hash": self.terms_hash,
             "seconds": self.seconds,
         }
@@ -128,6 +136,7 @@ def make_result(
     owners: Iterable[OwnerOutcome],
     own: Agreement | None,
     moments: dict[str, Any] | None,
+    posterior: Posterior | None,
     quality: Quality | None,
     scores: Scores | None,
     safe_noise: bool | None,
@@ -141,7 +150,7 @@ def make_result(
     refined = None if own is None else _refined(own, first)
     return Result(
         terms=terms,
-        model=make_model(setup.preparation, first, setup.hash, released),
+        model=make_model(setup.preparation, first, setup.hash, released, posterior),
         own_model=None if refined is None else make_model(setup.preparation, refined, setup.hash, released=False),
         theta=theta,
         moments=moments,

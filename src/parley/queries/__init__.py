@@ -8,6 +8,7 @@ from parley.queries.question import Context, Question, Tables
 from parley.queries.scales import ScalesQuery, ScalesQuestion
 from parley.queries.score import ScoreQuery, ScoreQuestion
 from parley.queries.statistics import StatisticsQuery, StatisticsQuestion
+from parley.queries.trajectories import TrajectoriesQuery, TrajectoriesQuestion
 from parley.queries.update import CorrectedQuery, CorrectedQuestion, UpdateQuery, UpdateQuestion
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "StatisticsQuery",
     "StatisticsQuestion",
     "Tables",
+    "TrajectoriesQuery",
+    "TrajectoriesQuestion",
     "UpdateQuery",
     "UpdateQuestion",
 ]
@@ -46,5 +49,6 @@ KINDS: dict[str, type[Question]] = {
         MinimumQuestion,
         ScoreQuestion,
         ScalesQuestion,
+        TrajectoriesQuestion,
     )
 }

@@ -59,6 +59,25 @@ def quality_rows(result: Result) -> Rows:
     return rows
 
 
+def interval_rows(result: Result) -> Rows:
+    """Where the population's coefficients lie at 90 %; nothing but a head where the release does not say."""
+    found = result.intervals or ()
+    classes = any(each.outcome is not None for each in found)
+    rows = [[*(["class"] if classes else []), "coefficient", "estimate", "90 % interval"]]
+    for each in found:
+        interval = f"{number(each.low)} to {number(each.high)}"
+        rows.append([*([each.outcome or ""] if classes else []), each.name, number(each.estimate), interval])
+    return rows
+
+
+def interval_line(result: Result) -> str:
+    """What the intervals are about, in a sentence or two."""
+    sure = result.model.posterior_
+    words = "Intervals count the noise and the draw of the records, not records that were clipped (docs/fedinfer.md)."
+    drowned = " The moments drowned in noise and were repaired: the model is drawn towards 0."
+    return words + (drowned if sure is not None and sure.repaired else "")
+
+
 def score_title(result: Result) -> str:
     """What the table of scores is."""
     return "Released scores, ± noise" if result.released else "Simulated scores, ± noise"

@@ -13,14 +13,17 @@ Norm = Literal["l1", "l2"]
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """`task`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no jumps; `walks`:
-    whether it is known how far one record moves a local walk on it; `perturbs`: what a random slope in its cost hides."""
+    """`task`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no jumps; `walks`: whether
+    it is known how far one record moves a local walk on it; `perturbs`: what a random slope in its cost hides; `squared`: whether second
+    moments say everything about its loss; `trajectories`: whether a record is a whole recording."""
 
     task: Task
     penalty: float = 0.0
     smooth: bool = True
     walks: bool = True
     perturbs: bool = False
+    squared: bool = False
+    trajectories: bool = False
 
 
 @dataclass(frozen=True)
@@ -28,16 +31,18 @@ class AlgorithmFacts:
     """`asks`: the kind of question, as `queries.KINDS` names it.
 
     `samples`: a round asks a batch of the records, `batches` of which make an epoch. `solves`: one answer of everybody is enough,
-    so there is one round and no step; the task must be a number, unless it `perturbs`: then a single owner minimises the cost
-    itself. `walks`: owners take `local_steps` of their own, within a box, on a smooth loss; `pulls`: they are held back by
-    `proximal`; `corrects`: each owner has a question of its own, made of what it answered before; `variates`: the terms may say
-    what those corrections are made of; `paired`: a step takes two answers, a gradient and a walk. `unit_step`: the power of T by
-    which the step of the first round is shorter than the terms' `step`. `average`: which iterates make the model where the terms do
-    not say; None: they cannot. `surveys`: nothing is learned; two rounds ask how the columns' values are spread.
+    so there is one round and no step; the loss must be squared, unless it `perturbs`: then a single owner minimises the cost
+    itself; `repeats`: it may be asked in several rounds all the same, whose answers are averaged. `walks`: owners take
+    `local_steps` of their own, within a box, on a smooth loss; `pulls`: they are held back by `proximal`; `corrects`: each owner
+    has a question of its own, made of what it answered before; `variates`: the terms may say what those corrections are made of;
+    `paired`: a step takes two answers, a gradient and a walk. `unit_step`: the power of T by which the step of the first round is
+    shorter than the terms' `step`. `average`: which iterates make the model where the terms do not say; None: they cannot.
+    `surveys`: nothing is learned; two rounds ask how the columns' values are spread. `identifies`: what comes out is a plant.
     """
 
     asks: str
     solves: bool = False
+    repeats: bool = False
     perturbs: bool = False
     walks: bool = False
     pulls: bool = False
@@ -47,6 +52,7 @@ class AlgorithmFacts:
     samples: bool = False
     unit_step: int = 0
     surveys: bool = False
+    identifies: bool = False
     average: str | None = None
 
 
@@ -61,11 +67,13 @@ class MechanismFacts:
 
 
 MODELS = {
-    "linear-regression": ModelFacts("number"),
+    "linear-regression": ModelFacts("number", squared=True),
     "linear-svm": ModelFacts("two classes", penalty=1.0, smooth=False),
     "logistic-regression": ModelFacts("two classes", perturbs=True),
     "softmax-regression": ModelFacts("classes", perturbs=True),
     "one-vs-all": ModelFacts("classes", walks=False),
+    "least-squares-classes": ModelFacts("classes", squared=True),
+    "delayed-dynamics": ModelFacts("number", walks=False, trajectories=True),
 }
 
 ALGORITHMS = {
@@ -78,9 +86,11 @@ ALGORITHMS = {
     "fedlin": AlgorithmFacts("corrected", walks=True, corrects=True, paired=True),
     "fedsplit": AlgorithmFacts("corrected", walks=True, corrects=True, pulls=True),
     "sufficient-statistics": AlgorithmFacts("statistics", solves=True),
+    "fedinfer": AlgorithmFacts("statistics", solves=True, repeats=True),
     "private-sgd": AlgorithmFacts("minibatch", samples=True),
     "objective-perturbation": AlgorithmFacts("minimum", solves=True, perturbs=True),
     "scales": AlgorithmFacts("scales", surveys=True),
+    "identification": AlgorithmFacts("trajectories", solves=True, identifies=True),
 }
 
 MECHANISMS = {

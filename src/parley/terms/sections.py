@@ -8,6 +8,7 @@ from pydantic_core import PydanticCustomError
 
 from parley.terms.catalogue import ALGORITHMS, MECHANISMS, MODELS, AlgorithmFacts, Task
 from parley.terms.columns import Coding, Missing, Name, Transform, domain, is_defined
+from parley.terms.plant import DYNAMICS, check_plant
 from parley.validate import LARGEST, SMALLEST, in_range
 
 Facts = TypeVar("Facts")
@@ -100,6 +101,22 @@ class Model(Section):
     whitening: Literal["public"] | None = None
     holdout: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
     intercept: Annotated[bool, Field(strict=True)] | None = None
+    states: tuple[Name, ...] | None = None  # from here on: of a plant, learned from trajectories
+    inputs: tuple[Name, ...] | None = None
+    trajectory: Name | None = None
+    period: Positive | None = None
+    max_delay: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
+    samples: Count | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_trajectories(cls, content: Any) -> Any:
+        """A plant has no target; what tells its records apart stands in its place, and its columns are states and inputs."""
+        if not isinstance(content, dict) or content.get("kind") != DYNAMICS or not isinstance(content.get("trajectory"), str):
+            return content
+        if {"target", "features"} & content.keys() and content.get("target") != content["trajectory"]:
+            raise ValueError("target|expected none for a plant, and no features: its columns are states and inputs")
+        return {**content, "target": content["trajectory"]}
 
     @property
     def task(self) -> Task:
@@ -140,6 +157,7 @@ class Model(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        check_plant(self)
         if self.features is not None:
             if not self.features:
                 raise ValueError("features|expected at least one column; leave the key out for every numeric column")
@@ -280,7 +298,7 @@ class Learning(Section):
     def _consistent(self) -> Self:
         if self.facts.solves and self.step != "auto":
             raise ValueError("step|expected none: what is released once is solved, not stepped towards")
-        if self.facts.solves and self.horizon != 1:
+        if self.facts.solves and not self.facts.repeats and self.horizon != 1:
             raise ValueError("horizon|expected 1: this algorithm releases once; repeating it under one budget is never better")
         if self.facts.surveys and (self.horizon != SURVEY_ROUNDS or self.step != "auto" or self.straggler == "skip"):
             raise ValueError(f"algorithm|expected horizon = {SURVEY_ROUNDS}, no step and nobody skipped beside 'scales'")
@@ -404,6 +422,7 @@ class OwnerTerms(Section):
     records: Count
     epsilon: Positive
     stride: Count | None = None
+    trust: Positive | None = None  # None: 1
     local_steps: Count | None = None  # None: as `learning` says
     step: Positive | None = None
     value: NonNegative | None = None

@@ -1,0 +1,222 @@
+"""`parley identify`: which plant is it, and how late do its inputs arrive?"""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import typer
+
+from parley.cli.screen import console, print_json, progress_bar, terminal_table
+from parley.data.table import numbers, read_table, require_columns
+from parley.durable import require_folder
+from parley.errors import DataError, SettingError
+from parley.learning.owners import accepting_owners, open_owners
+from parley.learning.plant import PlantResult, identify_together
+from parley.report import figures, plant_figures
+from parley.report.plant import delay_sentence, matrix_rows, owner_rows, plant_json
+from parley.sysid import DelayedDMD
+from parley.terms import Terms, load_terms
+from parley.validate import Floats
+
+
+def identify_command(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TABLE",
+            help="Samples in the order of time (.csv or .parquet), or terms by which several owners identify one plant.",
+        ),
+    ],
+    inputs: Annotated[str | None, typer.Option(help="The columns that drive the plant, with commas between them.")] = None,
+    states: Annotated[str | None, typer.Option(help="The columns that are its state, with commas between them.")] = None,
+    period: Annotated[float | None, typer.Option(help="Time between two samples.")] = None,
+    max_delay: Annotated[int | None, typer.Option(help="The longest delay looked for, in whole periods.")] = None,
+    trajectory: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Which recording a row belongs to; left out: all are one.")
+    ] = None,
+    each: Annotated[bool, typer.Option("--each", help="Every input has a delay of its own.")] = False,
+    rank: Annotated[int | None, typer.Option(help="Keep this many modes of the state; left out: all of it.")] = None,
+    method: Annotated[
+        str, typer.Option(help="instruments: unbiased by noise in the measurements; least-squares: the plain regression.")
+    ] = "instruments",
+    ledgers: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="With terms: release, debited in DIR/OWNER.ledger. Without, this is a simulation."),
+    ] = None,
+    lifetime: Annotated[
+        float | None, typer.Option(metavar="EPS", help="With --ledgers: make missing ledgers, with this lifetime budget, for ever.")
+    ] = None,
+    lifetime_delta: Annotated[
+        float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget; left out: 0.")
+    ] = None,
+    owners: Annotated[
+        Path | None, typer.Option(metavar="ADDRESSES", help="With terms: ask owners that are elsewhere, addresses.toml.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="With --owners: go on with a run that was interrupted.")] = False,
+    deadline: Annotated[float, typer.Option(metavar="SECONDS", help="With --owners: when one counts as late.")] = 60.0,
+    seed: Annotated[int | None, typer.Option(help="With terms: makes a simulation repeatable.")] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="With terms: write what was released as JSON.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw what was measured, what the plant does, and the delay.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Find the matrices and the delay of x' = A x + B u(t - r) from samples of its states and inputs.
+
+    A row holds the state at a moment and the inputs that are held from that moment on. The delay need not be a whole number of periods;
+    its standard error comes from the residuals. With terms (.toml) several owners identify one plant: each answers once with the second
+    moments of its trajectories, noisy and debited, and the standard error counts that noise, too.
+
+    Example:  parley identify drive.csv --inputs u1,u2 --states x1,x2 --period 2 --max-delay 3 --plot drive.png
+    """
+    for file in (plot, save):
+        require_folder(file)
+    if source.suffix.lower() == ".toml":
+        if each or any(given is not None for given in (inputs, states, period, max_delay, trajectory, rank, plot)):
+            raise SettingError("--inputs, --states and the like belong to a table; terms say all that themselves")
+        _together(load_terms(source), source, ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, save, as_json)
+        return
+    if any(given is not None for given in (ledgers, owners, save, seed)):
+        raise SettingError("--ledgers, --owners, --seed and --save: expected terms (.toml) in the place of a table")
+    if inputs is None or states is None or period is None or max_delay is None:
+        raise SettingError("--inputs, --states, --period, --max-delay: expected all four beside a table")
+    if plot is not None:
+        figures.require_figure_name(plot)
+    driven, moved = _listed(inputs, "--inputs"), _listed(states, "--states")
+    x, u = _recordings(source, moved, driven, trajectory)
+    with progress_bar("delays"):
+        found = DelayedDMD(max_delay, rank, "each" if each else "common", method).fit(x, u, period)
+    if plot is not None:
+        figures.save(plant_figures.identified(found, x[0], u[0], moved), plot)
+    if as_json:
+        low, high = found.delay_interval()
+        print_json(
+            {
+                "A": found.A_.tolist(),
+                "B": found.B_.tolist(),
+                "Ad": found.Ad_.tolist(),
+                "input_blocks": found.input_blocks_.tolist(),
+                "delay": np.asarray(found.delay_).tolist(),
+                "delay_std": np.asarray(found.delay_std_).tolist(),
+                "delay_interval": {"level": 0.9, "low": np.asarray(low).tolist(), "high": np.asarray(high).tolist()},
+                "period": period,
+                "samples": sum(map(len, x)),
+            }
+        )
+        return
+    side = [f"mode {i + 1}" for i in range(rank)] if rank is not None else moved
+    delays, errors = np.atleast_1d(found.delay_), np.atleast_1d(found.delay_std_)
+    _show(found.A_, found.B_, side, driven, delays, errors, period, max_delay * period, driven if each else [""])
+
+
+def _show(
+    A: Floats,
+    B: Floats,
+    side: list[str],
+    driven: list[str],
+    delays: Floats,
+    errors: Floats,
+    period: float,
+    most: float,
+    names: list[str],
+) -> None:
+    """Matrices, then delays."""
+    console.print(terminal_table(matrix_rows("A", side, side, A)))
+    console.print()
+    console.print(terminal_table(matrix_rows("B", driven, side, B)))
+    console.print()
+    for name, delay, error in zip(names, delays, errors, strict=True):
+        console.print(delay_sentence(delay, error, period, most, name), soft_wrap=True)
+        if error > period / 2:
+            console.print(
+                "The samples hardly determine this delay: record more of them, or drive the plant harder.", style="yellow"
+            )
+
+
+def _together(
+    terms: Terms,
+    terms_file: Path,
+    ledgers: Path | None,
+    lifetime: float | None,
+    lifetime_delta: float | None,
+    addresses: Path | None,
+    resume: bool,
+    deadline: float,
+    seed: int | None,
+    save: Path | None,
+    as_json: bool,
+) -> None:
+    """Several owners, one plant."""
+    if not terms.learning.facts.identifies:
+        raise SettingError(f"{terms_file}: expected terms of a plant, kind = 'delayed-dynamics'; parley train runs these")
+    if addresses is not None and (ledgers is not None or seed is not None):
+        raise SettingError("--owners: expected neither --ledgers nor --seed beside it: owners elsewhere have ledgers of their own")
+    if ledgers is not None and seed is not None:
+        raise SettingError("--seed belongs to simulations; leave it out, or leave out --ledgers")
+    if addresses is not None:
+        result, unheard = _elsewhere(terms, terms_file, addresses, resume, deadline)
+    else:
+        parties = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
+        with progress_bar("asking") as progress:
+            result, unheard = identify_together(terms, parties, seed=seed, progress=progress), []
+    if save is not None:
+        save.write_text(json.dumps(result.releases[0].to_json(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    try:
+        found = result.identified()
+    except DataError as error:
+        raise DataError(
+            f"the noise drowned the plant ({error}); what was released is kept: more trajectories or budget are needed"
+        ) from None
+    if as_json:
+        print_json(plant_json(found, terms) | result.to_json() | {"unheard": unheard})
+        return
+    console.print("Released, debited." if result.released else "A simulation: nothing was released.", style="italic")
+    console.print(terminal_table(owner_rows(result), terms.title or "Owners"))
+    console.print()
+    model = terms.model
+    errors, most = found.delay_std, (model.max_delay or 1) * found.plant.period
+    side, driven = list(model.states or ()), list(model.inputs or ())
+    _show(found.plant.A, found.plant.B, side, driven, found.plant.delays[:1], errors, found.plant.period, most, [""])
+    if result.releases[0].repaired:
+        console.print(
+            "Noise drowned a direction of what was measured: the true error may be far larger than stated.", style="yellow"
+        )
+    for name in unheard:
+        console.print(f"{name} was not heard of at the end: its ledger knows what it spent.", style="yellow", markup=False)
+
+
+def _elsewhere(terms: Terms, terms_file: Path, addresses: Path, resume: bool, deadline: float) -> tuple[PlantResult, list[str]]:
+    from parley.cli.learner import open_federation, watched
+    from parley.learning.deployed import prepare_run
+    from parley.learning.plant import identify_elsewhere
+
+    run = prepare_run(terms, terms_file.with_suffix(".checkpoint"))
+    begin = run.begin(resume)
+    federation, _ = open_federation(run, begin, addresses, deadline)
+    try:
+        if not run.finished(begin):
+            federation.fetch_statements()
+        with watched(terms, federation) as progress:
+            return identify_elsewhere(run, federation, begin, progress)
+    finally:
+        federation.close()
+
+
+def _listed(text: str, option: str) -> list[str]:
+    listed = [name.strip() for name in text.split(",")]
+    if not all(listed) or len(set(listed)) < len(listed):
+        raise SettingError(f"{option} {text!r}: expected names of different columns with commas between them")
+    return listed
+
+
+def _recordings(table: Path, states: list[str], inputs: list[str], trajectory: str | None) -> tuple[list[Floats], list[Floats]]:
+    """States and inputs of every recording, in the order in which recordings begin."""
+    frame = read_table(table)
+    require_columns(frame, [*states, *inputs, *([] if trajectory is None else [trajectory])], str(table))
+    x = np.column_stack([numbers(frame, column, str(table)) for column in states])
+    u = np.column_stack([numbers(frame, column, str(table)) for column in inputs])
+    which = np.zeros(len(frame), dtype=np.intp) if trajectory is None else pd.factorize(frame[trajectory].astype(str))[0]
+    groups = [np.flatnonzero(which == recording) for recording in range(which.max(initial=0) + 1)]
+    return [x[rows] for rows in groups], [u[rows] for rows in groups]

@@ -1,0 +1,78 @@
+"""How sure a model is that was made of noisy second moments: a normal law around it, over noise and over the draw of the records."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from parley.data import Preparation
+from parley.errors import SettingError
+from parley.validate import Floats
+
+
+@dataclass(frozen=True)
+class CoefficientInterval:
+    """One coefficient in its column's own units, and where the population's lies with the stated probability. `outcome`: of which class."""
+
+    name: str
+    outcome: str | None
+    estimate: float
+    low: float
+    high: float
+    std: float
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Normal around the model theta, outcome by outcome; in the units of prepared columns, as theta is.
+
+    It counts the noise that owners added, by its known variance, and the draw of the records, by the residual variance that the release
+    shows. It does not count records that were clipped. `repaired`: the moments drowned in noise and were lifted to be positive definite.
+    """
+
+    theta: Floats  # [q, p]
+    covariance: Floats  # [q, p, p]
+    residual: Floats  # [q]: deviation of targets around the model
+    records: float  # that it is about; fewer than there are where owners count unequally
+    repaired: bool
+
+    def deviations(self, rows: Floats) -> Floats:
+        """Of what the model says of prepared rows [n, p]: [n, q]."""
+        variance = np.einsum("ni,qij,nj->nq", rows, self.covariance, rows)
+        return np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+
+    def intervals(self, preparation: Preparation, level: float = 0.9) -> tuple[CoefficientInterval, ...]:
+        """Of every coefficient, the population's, at this probability."""
+        if not 0 < level < 1:
+            raise SettingError(f"level = {level}: expected a probability between 0 and 1")
+        names, change, base = preparation.own_units
+        classes = preparation.classes if preparation.model.task == "classes" else (None,)
+        reach, found = float(ndtri((1 + level) / 2)), []
+        for theta, covariance, outcome in zip(self.theta, self.covariance, classes, strict=True):
+            value, std = change @ theta + base, np.sqrt(np.maximum(np.einsum("ki,ij,kj->k", change, covariance, change), 0.0))
+            found += [
+                CoefficientInterval(name, outcome, float(v), float(v - reach * s), float(v + reach * s), float(s))
+                for name, v, s in zip(names, value, std, strict=True)
+            ]
+        return tuple(found)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a model's file keeps it; theta is kept there too."""
+        return {
+            "covariance": self.covariance.tolist(),
+            "residual": self.residual.tolist(),
+            "records": self.records,
+            "repaired": self.repaired,
+        }
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any], theta: Floats, outcomes: int) -> "Posterior":
+        """What `to_json` gave, beside the model's theta [P]; a ValueError where it does not fit."""
+        matrix = theta.reshape(outcomes, -1)
+        covariance, residual = np.array(content["covariance"], dtype=np.float64), np.array(content["residual"], dtype=np.float64)
+        width, records = matrix.shape[1], float(content["records"])
+        sound = covariance.shape == (outcomes, width, width) and residual.shape == (outcomes,)
+        if not sound or not np.isfinite(covariance).all() or not np.isfinite(residual).all() or not records > 0:
+            raise ValueError("a posterior of another model")
+        return cls(matrix, covariance, residual, records, bool(content["repaired"]))
