@@ -173,4 +173,4 @@ def _means(places: Places, values: Floats, size: int, otherwise: float) -> Float
     """The mean of the values at each place; `otherwise` where there is none."""
     counts = np.bincount(places, minlength=size)
     sums = np.bincount(places, weights=values, minlength=size)
-    return np.divide(sums, counts, out=np.full(size, otherwise), where=counts > 0)
+    return np.asarray(np.divide(sums, counts, out=np.full(size, otherwise), where=counts > 0))
