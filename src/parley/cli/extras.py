@@ -11,6 +11,7 @@ _EXTRAS = {
     "prometheus_client": "deploy",
     "google": "deploy",
     "flwr": "flower",
+    "numba": "ratings",
 }
 
 

@@ -1,0 +1,221 @@
+"""P section 4 on MovieLens: alone and together over size ratios (figure 3), beside an unconcerned partner (4), both concerned (5), table 3.
+
+Figure 3 centres all ratings before they are divided, as P does. Figures 4 and 5 take means of the ratings that are learned from, as the
+owners release them: held-out ratings would tell of themselves otherwise. An owner alone uses its own ratings without noise; the means are
+common, as P's are, so what is gained is the factors' part alone.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from parley.data.ratings import Centred, Ratings, centre, divide, hold_out
+from parley.errors import SettingError
+from parley.learning.joint_factorization import Order, factorize
+from parley.learning.rating_noise import (
+    MECHANISMS,
+    RatingMechanism,
+    Scale,
+    Thinning,
+    bounded,
+    claim,
+    expected_ratings,
+    hide,
+    published_noise,
+    published_scale,
+    require_memory,
+    unbounded,
+)
+from parley.mechanisms import FastNoise
+from parley.objectives.factorization import Factorization, root_mean_square
+
+RATIOS = ((1, 9), (1, 4), (1, 2), (1, 1))
+PRIVACY = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # P's p; eps = 1/p - 1
+BOTH = (0.1, 0.5, 0.9)
+NETFLIX = {"ratings": 10_033_823, "users": 46_462, "items": 16_395}  # P table 2
+TABLE_3 = {9.0: 1, 2.33: 24, 1.0: 45, 0.53: 42, 0.11: 23}  # eps: by how much NF10 grows
+SCALE, HALF = Scale(), 2.0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An owner's mechanism and P's parameter of it: the share hidden, or 1/(1 + eps); 0 is no privacy."""
+
+    mechanism: RatingMechanism = "hide"
+    p: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.p < 1:
+            raise SettingError(f"p = {self.p}: expected a number from 0 to below 1")
+
+    @property
+    def epsilon(self) -> float:
+        """As the mechanism names it."""
+        return 1 / self.p - 1 if self.p > 0 else float("inf")
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """Raw ratings divided among owners, and each owner's into those to learn from and those to be judged by."""
+
+    trains: tuple[Ratings, ...]
+    tests: tuple[Ratings, ...]
+    centred: Centred | None  # means of all ratings, as P takes them; None: of those that are learned from
+
+    @property
+    def everything(self) -> Ratings:
+        """What is learned from, by anybody."""
+        return _union(self.trains)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One owner's root mean square errors on its own held-out ratings."""
+
+    baseline: float  # means alone
+    alone: float
+    together: float
+
+    @property
+    def improvement(self) -> float:
+        """By how many percent the error falls by learning together."""
+        return 100 * (self.alone - self.together) / self.alone
+
+
+def chosen_mechanisms(names: Sequence[str] | None) -> list[RatingMechanism]:
+    """Those named, or all."""
+    chosen = [known for known in MECHANISMS if not names or known in names]
+    if names and len(chosen) < len(set(names)):
+        raise SettingError(f"mechanism: expected some of {', '.join(MECHANISMS)}")
+    return chosen
+
+
+def make_division(ratings: Ratings, shares: Sequence[float], seed: int, all_means: bool = False) -> Division:
+    """Users by shares, a fifth of every owner's ratings held out."""
+    rng = np.random.default_rng([seed, *map(int, shares)])
+    halves = [hold_out(part, 0.2, rng) for part in divide(ratings, shares, rng)]
+    return Division(tuple(a for a, _ in halves), tuple(b for _, b in halves), centre(ratings) if all_means else None)
+
+
+def alone(division: Division, rule: Factorization, seed: int) -> list[tuple[float, float]]:
+    """(means alone, its own factors) for every owner, without privacy."""
+    centred = division.centred or centre(division.everything)
+    found = []
+    for train, test in zip(division.trains, division.tests, strict=True):
+        joint = factorize([train.with_values(centred.residuals_of(train))], rule, seed)
+        held_out = test.with_values(centred.residuals_of(test))
+        found.append((root_mean_square(held_out.values), joint.players[0].error(joint.items, held_out)))
+    return found
+
+
+def together(
+    division: Division, choices: Sequence[Choice], rule: Factorization, seed: int, order: Order = "in-turn", memory: float = 2e9
+) -> list[float]:
+    """Every owner's error after learning together from what the mechanisms leave of their ratings."""
+    sources = [np.random.default_rng([seed, owner]) for owner in range(len(choices))]
+    raw = [_raw(train, c, rng, memory) for train, c, rng in zip(division.trains, choices, sources, strict=True)]
+    centred = division.centred or centre(_union(raw))
+    parts = [part.with_values(centred.residuals_of(part)) for part in raw]
+    noisy = [_residuals(part, c, rule, rng, memory) for part, c, rng in zip(parts, choices, sources, strict=True)]
+    joint = factorize(noisy, rule, seed, order)
+    tests = [test.with_values(centred.residuals_of(test)) for test in division.tests]
+    return [player.error(joint.items, test) for player, test in zip(joint.players, tests, strict=True)]
+
+
+def size_ratios(
+    ratings: Ratings, splits: int, rule: Factorization, progress: Callable[[int, int], None], order: Order = "in-turn"
+) -> list[dict[str, object]]:
+    """Figure 3: both players at every ratio of their numbers of users; player 1 is the smaller one."""
+    points = []
+    for done, ratio in enumerate(RATIOS):
+        runs: list[list[Measured]] = []
+        for split in range(splits):
+            progress(done * splits + split, len(RATIOS) * splits)
+            division = make_division(ratings, ratio, split, all_means=True)
+            both = together(division, [Choice()] * 2, rule, split, order)
+            runs.append([Measured(*own, joint) for own, joint in zip(alone(division, rule, split), both, strict=True)])
+        for player in range(2):
+            points.append({"ratio": f"{ratio[0]}:{ratio[1]}", "player": player + 1, **summary([run[player] for run in runs])})
+    return points
+
+
+def privacy_curves(
+    ratings: Ratings,
+    mechanisms: Sequence[RatingMechanism],
+    splits: int,
+    rule: Factorization,
+    progress: Callable[[int, int], None],
+    both: bool = False,
+    memory: float = 2e9,
+) -> list[dict[str, object]]:
+    """Figure 4: what privacy costs the smaller owner of 1:4 whose partner has none. Figure 5 (`both`): two alike, each with its own p."""
+    shares = (1, 1) if both else (1, 4)
+    pairs = [(own, other) for own in BOTH for other in BOTH] if both else [(p, 0.0) for p in PRIVACY]
+    cases = [(m, own, other) for m in mechanisms for own, other in pairs]
+    divisions = [make_division(ratings, shares, split) for split in range(splits)]
+    apart = [alone(division, rule, split)[0] for split, division in enumerate(divisions)]
+    points = []
+    for done, (mechanism, own, other) in enumerate(cases):
+        runs = []
+        for split, division in enumerate(divisions):
+            progress(done * splits + split, len(cases) * splits)
+            pair = [Choice(mechanism, own), Choice(mechanism, other)]
+            runs.append(Measured(*apart[split], together(division, pair, rule, split, memory=memory)[0]))
+        says = claim(mechanism, 1 / own - 1, rule, SCALE) if own else None
+        facts = {"mechanism": mechanism, "p": own, "p_other": other, "ratio": f"{shares[0]}:{shares[1]}", "player": 1}
+        named = {"epsilon_named": says and says.named, "epsilon": says and says.real}
+        points.append({**facts, **named, **summary(runs)})
+    return points
+
+
+def expansion(counts: dict[str, int], rule: Factorization, thinning: Thinning = Thinning()) -> list[dict[str, float]]:  # noqa: B008 - frozen
+    """Table 3: by how much unbounded DP inflates a matrix of these counts; P's is NF10 by the published scale."""
+    rows = []
+    for epsilon, printed in TABLE_3.items():
+        scales = {"published_scale": published_scale(epsilon, rule, SCALE), "sound": SCALE.range / epsilon}
+        own = {
+            name: expected_ratings(counts["users"], counts["items"], b, HALF, thinning) / counts["ratings"]
+            for name, b in scales.items()
+        }
+        netflix = (
+            expected_ratings(NETFLIX["users"], NETFLIX["items"], scales["published_scale"], HALF, thinning) / NETFLIX["ratings"]
+        )
+        rows.append({"epsilon": epsilon, "netflix_printed": printed, "netflix": netflix, **own})
+    return rows
+
+
+def summary(runs: Sequence[Measured]) -> dict[str, object]:
+    """Means over splits, with the standard error of the mean improvement; None of a single split."""
+    gains = np.array([run.improvement for run in runs])
+    error = float(gains.std(ddof=1) / len(gains) ** 0.5) if len(gains) > 1 else None
+    means = {name: float(np.mean([getattr(run, name) for run in runs])) for name in ("baseline", "alone", "together")}
+    return {**means, "improvement": float(gains.mean()), "error": error, "improvements": gains.tolist()}
+
+
+def _raw(train: Ratings, choice: Choice, rng: np.random.Generator, memory: float) -> Ratings:
+    """Raw ratings as an owner lets them out of its hands; the published mechanisms act later."""
+    if choice.p == 0 or choice.mechanism.endswith("published"):
+        return train
+    if choice.mechanism == "hide":
+        return hide(train, choice.p, rng)
+    noise = FastNoise(int(rng.integers(2**62)))
+    if choice.mechanism == "bounded":
+        return bounded(train, choice.epsilon, SCALE, noise)
+    return unbounded(train, np.unique(train.users).astype(np.int64), choice.epsilon, SCALE, noise, rng, memory=memory)
+
+
+def _residuals(part: Ratings, choice: Choice, rule: Factorization, rng: np.random.Generator, memory: float) -> Ratings:
+    """Centred ratings as they are learned from."""
+    if choice.p == 0 or not choice.mechanism.endswith("published"):
+        return part
+    scale, users = published_scale(choice.epsilon, rule, SCALE), None
+    if choice.mechanism == "unbounded-published":
+        users = np.unique(part.users).astype(np.int64)
+        require_memory(len(users), len(part.item_names), scale, HALF, Thinning(), memory)
+    return published_noise(part, users, scale, rng, Thinning())
+
+
+def _union(parts: Sequence[Ratings]) -> Ratings:
+    users, items, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("users", "items", "values"))
+    return replace(parts[0], users=users, items=items, values=values)

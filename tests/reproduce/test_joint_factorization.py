@@ -1,0 +1,105 @@
+"""P's measurements, on a sample of MovieLens where it is at hand and on planted tastes."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from parley.cli.app import app
+from parley.data.ratings import Ratings, divide, enough, find_ratings
+from parley.errors import SettingError
+from parley.objectives.factorization import Factorization
+from parley.reproduce.joint_factorization import (
+    NETFLIX,
+    Choice,
+    alone,
+    chosen_mechanisms,
+    expansion,
+    make_division,
+    privacy_curves,
+    size_ratios,
+    together,
+)
+from samples import data_path
+
+RULE = Factorization()
+
+
+def silent(done, total):
+    pass
+
+
+def planted(users=600, items=80, share=0.4, seed=0):
+    """Whole ratings from 1 to 5 by tastes of two kinds."""
+    rng = np.random.default_rng(seed)
+    P, Q = rng.normal(0, 1, (users, 2)), rng.normal(0, 1, (items, 2))
+    u, i = np.nonzero(rng.random((users, items)) < share)
+    values = np.clip(np.round(3.2 + 0.6 * np.einsum("nf,nf->n", P[u], Q[i]) + 0.4 * rng.standard_normal(len(u))), 1, 5)
+    return Ratings(u.astype(np.int32), i.astype(np.int32), values, tuple(map(str, range(users))), tuple(map(str, range(items))))
+
+
+@pytest.fixture(scope="module")
+def movielens():
+    whole = enough(find_ratings(data_path("ml1m.parquet").parent))
+    return enough(divide(whole, [1, 5], np.random.default_rng(0))[0])
+
+
+def test_the_smaller_owner_gains_on_real_ratings(movielens):
+    """A sixth of the users; all of them are measured by the command itself."""
+    division = make_division(movielens, (1, 4), 0, all_means=True)
+    both, own = together(division, [Choice()] * 2, RULE, 0), alone(division, RULE, 0)
+    gains = [100 * (a - b) / a for (_, a), b in zip(own, both, strict=True)]
+    assert gains[0] > 1
+    assert gains[0] > gains[1]
+
+
+def test_figure_3_has_a_point_for_each_player_with_its_error_bar():
+    points = size_ratios(planted(users=1500), 3, Factorization(step=0.03), silent)
+    assert [(p["ratio"], p["player"]) for p in points] == [(r, n) for r in ("1:9", "1:4", "1:2", "1:1") for n in (1, 2)]
+    assert all(p["error"] >= 0 and len(p["improvements"]) == 3 for p in points)
+    assert points[0]["improvement"] > 2 * points[0]["error"] > 0  # the smallest owner
+    assert points[0]["improvement"] > points[1]["improvement"]
+
+
+def test_more_privacy_costs_more_and_every_point_says_its_real_epsilon():
+    points = privacy_curves(planted(), chosen_mechanisms(None), 1, Factorization(step=0.05), silent)
+    by = {(p["mechanism"], p["p"]): p for p in points}
+    for mechanism in ("hide", "bounded", "bounded-published"):
+        assert by[mechanism, 0.9]["improvement"] < by[mechanism, 0.1]["improvement"] < by[mechanism, 0.0]["improvement"] + 1
+    assert by["bounded", 0.5]["epsilon"] == by["bounded", 0.5]["epsilon_named"] == 1
+    assert by["bounded-published", 0.5]["epsilon"] == pytest.approx(16 / 1.197 * 0.0075 / 0.05)  # the scale grows with the step
+    assert by["hide", 0.5]["epsilon"] is None
+    assert by["bounded", 0.5]["improvement"] < by["bounded-published", 0.5]["improvement"] + 5
+
+
+def test_without_privacy_all_mechanisms_are_one():
+    division = make_division(planted(), (1, 4), 0)
+    found = [together(division, [Choice(m, 0.0)] * 2, RULE, 0) for m in chosen_mechanisms(None)]
+    assert all(one == found[0] for one in found)
+
+
+def test_table_3_comes_out_to_within_a_quarter():
+    for row in expansion(NETFLIX, RULE):
+        assert row["netflix"] == pytest.approx(row["netflix_printed"], rel=0.25)
+
+
+def test_the_command_prints_counts_and_points(tmp_path):
+    ratings = planted(users=150)
+    lines = [f"{u}::{i}::{r:.0f}::0" for u, i, r in zip(ratings.users, ratings.items, ratings.values, strict=True)]
+    (tmp_path / "ratings.dat").write_text("\n".join(lines))
+    run = CliRunner().invoke(app, ["reproduce", "pejo2018", "--figure", "3", "--data", str(tmp_path), "--splits", "1", "--json"])
+    said = json.loads(run.stdout)
+    assert said["counts"] == {"ratings": len(ratings), "users": 150, "items": 80}
+    assert {"ratio", "player", "alone", "together", "improvement"} <= said["points"][0].keys()
+    words = ["reproduce", "pejo2018", "--figure", "4", "--data", str(tmp_path), "--splits", "1", "--mechanism", "unbounded"]
+    refused = CliRunner().invoke(app, [*words, "--memory", "0.00001"])
+    assert refused.exit_code != 0
+    shown = CliRunner().invoke(app, ["reproduce", "pejo2018", "--table", "3", "--data", str(tmp_path)])
+    assert "x 45" in shown.stdout
+
+
+def test_impossible_choices_are_refused():
+    for wrong in (lambda: Choice("hide", 1.0), lambda: Choice("hide", float("nan")), lambda: chosen_mechanisms(["noise"])):
+        with pytest.raises(SettingError):
+            wrong()
