@@ -93,7 +93,9 @@ def test_what_chance_explains_is_not_refused(public):
 
 def test_the_standard_error_is_that_of_the_runs_and_of_the_public_fits(public):
     """Across seeds the runs' part spreads as it says; without runs there is the fits' part alone."""
-    terms = terms_of(public, 20_000, model__intercept=True, learning__algorithm="averaged-subgradient").changed(privacy={"clip": 1.0})
+    terms = terms_of(public, 20_000, model__intercept=True, learning__algorithm="averaged-subgradient").changed(
+        privacy={"clip": 1.0}
+    )
     expected = expect(open_pilot(terms))
     assert expected.method == "pilot-run"
     unit = expected.pilot.setup.preparation.target_scale**2

@@ -34,7 +34,9 @@ class Worth:
 
     together: float
     baselines: Baselines
-    error: float = 0.0  # standard error of `together` less the public sample's: of pilot runs, and of public fits as they may come out
+    error: float = (
+        0.0  # standard error of `together` less the public sample's: of pilot runs, and of public fits as they may come out
+    )
 
     def sentence(self) -> str | None:
         """What speaks against these terms; None: nothing does."""
