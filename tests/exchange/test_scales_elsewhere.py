@@ -11,6 +11,10 @@ from typer.testing import CliRunner
 import parley
 from consortium import SIZES, Consortium
 from parley.cli.app import app
+from parley.cli.learner import open_federation
+from parley.errors import ParleyError
+from parley.learning.deployed import prepare_run
+from parley.learning.survey import ask_scales_elsewhere
 from parley.terms import scales_agreement
 from samples import regression_table
 
@@ -87,3 +91,38 @@ def test_scales_and_then_a_model_between_organisations(consortium):
         assert (ledger.account(asked.hash).spent, ledger.account(ready.hash).spent) == (Fraction(40), Fraction(10))
         assert ledger.reserved == (Fraction(50), Fraction("1e-5"))
         ledger.verify()
+
+
+def test_an_interrupted_survey_goes_on_where_it_was_and_costs_nothing_twice(consortium):
+    folder = consortium.folder
+    typed("scales", folder / "terms.toml", "--agreement", folder / "scales.toml")
+    accept(consortium, "scales.toml")
+    consortium.start()
+    terms = parley.load_terms(folder / "terms.toml")
+    asked = scales_agreement(terms)
+    assert asked.learning.horizon > 1
+    run = prepare_run(asked, folder / "terms.scales.checkpoint")
+    begin = run.begin(resume=False)
+    federation, _ = open_federation(run, begin, folder / "addresses.toml", 30.0)
+
+    def pulled_out(state):
+        raise KeyboardInterrupt
+
+    federation.fetch_statements()
+    with pytest.raises(KeyboardInterrupt):
+        ask_scales_elsewhere(terms, run, federation, begin, pulled_out)
+    federation.close()
+    half = {name: consortium.ledger(name).account(asked.hash) for name in "abc"}
+    assert all(0 < account.answers < asked.learning.horizon for account in half.values())
+
+    ask = ["scales", folder / "terms.toml", "--owners", folder / "addresses.toml", "--json"]
+    refused = CliRunner().invoke(app, [str(each) for each in ask])
+    assert isinstance(refused.exception, ParleyError)
+    assert "--resume goes on with it" in str(refused.exception)
+    told = json.loads(typed(*ask, "--resume"))
+    assert told["spent"] == {"a": 40.0, "b": 40.0, "c": 40.0}
+    for name in "abc":
+        account = consortium.ledger(name).account(asked.hash)
+        assert (account.answers, account.spent) == (asked.learning.horizon, Fraction(40))
+        consortium.ledger(name).verify()
+    assert json.loads(typed(*ask, "--resume"))["columns"] == told["columns"]

@@ -18,6 +18,13 @@ def regression_terms(tmp_path, epsilon, **overrides):
     return make_terms(3000, 3000, epsilon=epsilon, model__public=str(tmp_path / "public.csv"), **settings | overrides)
 
 
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+    """(terms, their plan, their plan where a delta may be spent): made once, looked at by several."""
+    terms = regression_terms(tmp_path_factory.mktemp("planned"), 1.0)
+    return terms, parley.plan(terms), parley.plan(terms, delta=1e-6)
+
+
 @pytest.mark.parametrize("epsilon", [0.3, 3.0])
 def test_the_choice_beats_the_published_horizon_on_the_owners_own_tables(tmp_path, epsilon):
     """At equal total epsilon, measured by training, not by the forecast."""
@@ -33,9 +40,8 @@ def test_the_choice_beats_the_published_horizon_on_the_owners_own_tables(tmp_pat
     assert 1 / factor < after / proposal.best.relative_fitness < factor
 
 
-def test_gaussian_noise_is_considered_only_with_a_delta(tmp_path):
-    terms = regression_terms(tmp_path, 1.0)
-    pure, approximate = parley.plan(terms), parley.plan(terms, delta=1e-6)
+def test_gaussian_noise_is_considered_only_with_a_delta(planned):
+    _, pure, approximate = planned
     assert {choice.mechanism for choice in pure.choices} == {"laplace"}
     assert {choice.mechanism for choice in approximate.choices} == {"laplace", "gaussian"}
     assert approximate.best.relative_fitness <= pure.best.relative_fitness
@@ -54,9 +60,8 @@ def test_a_classifier_has_no_statistics_to_release(tmp_path):
     assert proposal.best.horizon < 100  # with this much noise a hundred rounds are too many
 
 
-def test_the_proposal_is_terms_that_train_and_json_that_programs_read(tmp_path):
-    terms = regression_terms(tmp_path, 1.0)
-    proposal = parley.plan(terms)
+def test_the_proposal_is_terms_that_train_and_json_that_programs_read(planned):
+    terms, proposal, _ = planned
     again = parley.Terms.from_dict(proposal.terms.model_dump())
     assert again.hash == proposal.terms.hash != terms.hash
     content = proposal.to_json()
@@ -136,8 +141,8 @@ def test_whitening_is_proposed_only_where_it_leaves_the_model_the_same(tmp_path)
     assert proposal.terms.model.whitening is None
 
 
-def test_what_the_choice_says_is_what_the_terms_say(tmp_path):
-    proposal = parley.plan(regression_terms(tmp_path, 1.0), delta=1e-6)
+def test_what_the_choice_says_is_what_the_terms_say(planned):
+    _, _, proposal = planned
     best, terms = proposal.best, proposal.terms
     keys = ("algorithm", "horizon", "step", "average", "decay", "momentum", "start")
     assert [getattr(terms.learning, key) for key in keys] == [getattr(best, key) for key in keys]

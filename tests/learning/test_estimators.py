@@ -2,6 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
 
 import parley
@@ -107,3 +108,22 @@ def test_a_norm_or_an_algorithm_that_is_none_is_refused():
         PrivateLogisticRegression(norm=0).fit(X, y)
     with pytest.raises(TermsError, match=r"learning.algorithm = 'magic'"):
         PrivateLogisticRegression(algorithm="magic").fit(X, y)
+
+
+@pytest.mark.parametrize("names", [(False, True), (0, 1), (-3, 7), ("no", "yes"), ("b", "a")], ids=str)
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_two_classes_are_named_and_ordered_as_in_scikit_learn(kind, names):
+    """`classes_` sorted and of the labels' own type; the margin is above zero, and the second column large, for the second."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 3))
+    y = np.array(names)[(X @ [2.0, -1.0, 0.0] + rng.logistic(size=3000) > 0.3).astype(int)]
+    ours, theirs = kind(epsilon=5.0, random_state=0).fit(X, y), LogisticRegression().fit(X, y)
+    np.testing.assert_array_equal(ours.classes_, theirs.classes_)
+    assert ours.classes_.dtype == theirs.classes_.dtype
+    assert ours.predict(X).dtype == theirs.predict(X).dtype
+    margin = ours.decision_function(X)
+    assert margin.shape == theirs.decision_function(X).shape
+    assert np.corrcoef(margin, theirs.decision_function(X))[0, 1] > 0.9
+    assert ((margin > 0) == (ours.predict(X) == ours.classes_[1])).all()
+    if hasattr(ours, "predict_proba"):
+        assert np.corrcoef(ours.predict_proba(X)[:, 1], theirs.predict_proba(X)[:, 1])[0, 1] > 0.9

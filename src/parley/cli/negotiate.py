@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json, terminal_table
+from parley.cli.screen import console, print_json, progress_bar, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.games.crowd import crowd
@@ -64,13 +64,16 @@ def negotiate_command(
             figures.require_figure_name(file)
     if balanced and target is None:
         raise SettingError("--balanced: expected --target beside it; without a target nobody is paid")
-    result = negotiate(terms, None if pilot is None else str(pilot), target, balanced, keep_own=keep_own)
+    known = None if pilot is None else str(pilot)
+    with progress_bar("running the pilot") as progress:
+        result = negotiate(terms, known, target, balanced, keep_own=keep_own, doing=progress.says)
     if write is not None:
         write_terms(result.agreed_terms(), write)
     if plot is not None:
         figures.save(said.figure(result), plot)
     if plot_owners is not None:
-        many = crowd(terms, None if pilot is None else str(pilot))
+        with progress_bar("owners in growing numbers") as progress:
+            many = crowd(terms, known, progress=progress)
         figures.save(game_figures.crowd(many.counts, many.payoff, many.fitness, many.like), plot_owners)
     if as_json:
         print_json(result.to_json())

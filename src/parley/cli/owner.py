@@ -10,7 +10,7 @@ import typer
 
 from parley.cli.extras import extras
 from parley.cli.owner_books import backup_command, close_command, ledger_command, restore_command
-from parley.cli.screen import console, errors_console, print_json
+from parley.cli.screen import console, errors_console, print_json, progress_bar
 from parley.durable import exposed
 from parley.identity.settings import load_owner
 from parley.numerals import number
@@ -97,7 +97,8 @@ def accept_command(
     terms = load_terms(terms_file)  # before the libraries that the rest needs
     with extras():
         from parley.serving.offer import consider
-    offer = consider(terms, load_owner(settings_file), certificate, relay)
+    with progress_bar("reading the table, calibrating noise"):
+        offer = consider(terms, load_owner(settings_file), certificate, relay)
     if offer.warning is not None:
         errors_console.print(offer.warning, style="yellow", markup=False, soft_wrap=True)
     screen = errors_console if as_json else console

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.screen import console, errors_console, print_json, terminal_table
+from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
 from parley.errors import SettingError, UnknownTerms
 from parley.identity.settings import OwnerSettings, load_owner
 from parley.ledger import Ledger
@@ -37,7 +37,8 @@ def ledger_command(
 
     Example:  parley owner ledger bank-a/owner.toml
     """
-    content = statement(load_owner(settings_file), verify)
+    with progress_bar("checking the chain"):
+        content = statement(load_owner(settings_file), verify)
     if as_json:
         print_json(content)
         return

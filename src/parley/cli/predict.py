@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json
+from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
 from parley.numerals import number
 from parley.outcome import load_model
@@ -30,8 +30,10 @@ def predict_command(
     require_folder(out)
     require_table_name(out, rows, model_file)
     model = load_model(model_file)
-    frame = predictions(model, rows)
-    write_table(frame, out)
+    with progress_bar("predicting") as progress:
+        frame = predictions(model, rows)
+        progress.says("writing")
+        write_table(frame, out)
     content = summary(model, frame)
     if as_json:
         print_json(content | {"out": str(out)})

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json
+from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
 from parley.learning.owners import owner_table
 from parley.outcome import load_model, refine
@@ -32,7 +32,8 @@ def refine_command(
     require_folder(save)
     terms, model = load_terms(terms_file), load_model(model_file)
     part = terms.owner(owner)
-    own, how = refine(model, terms, Owner(owner, str(data) if data is not None else owner_table(part)))
+    with progress_bar("judged by own rows, which weight is best"):
+        own, how = refine(model, terms, Owner(owner, str(data) if data is not None else owner_table(part)))
     own.save(save)
     if as_json:
         print_json({"owner": owner, "saved": str(save), "terms_hash": terms.hash, **how.to_json()})

@@ -7,7 +7,7 @@ import typer
 
 from parley.cli.aarhus2020 import aarhus2020
 from parley.cli.pejo2018 import pejo2018
-from parley.cli.screen import console, print_json, terminal_table
+from parley.cli.screen import console, print_json, progress_bar, terminal_table
 from parley.cli.wu2019 import wu2019
 from parley.durable import require_folder
 from parley.report import figures, game_figures
@@ -30,7 +30,8 @@ def wu_thesis(
     Example:  parley reproduce wu2019-thesis --plot convergence.png
     """
     require_folder(plot)
-    panels = compensation_games.convergence(printed)
+    with progress_bar("best responses"):
+        panels = compensation_games.convergence(printed)
     if plot is not None:
         drawn = [(f"{p.figure}: {p.game}", p.paths[:-1], [f"n = {size:,}" for size in p.sizes]) for p in panels]
         figures.save(game_figures.convergence(drawn), plot)

@@ -48,7 +48,8 @@ def score_command(
         console.print(f"\n[bold]{owners_sentence(verdicts)}[/bold]", soft_wrap=True)
         console.print(INSIDE, style="dim")
         return
-    verdict = score(terms, Owner(owner, str(data) if data is not None else owner_table(terms.owner(owner))), model)
+    with progress_bar("alone, together and personal, on own rows"):
+        verdict = score(terms, Owner(owner, str(data) if data is not None else owner_table(terms.owner(owner))), model)
     if as_json:
         print_json(verdict.to_json())
         return

@@ -78,9 +78,11 @@ def train_command(
         errors_console.print(f"Look twice at {loud.about}. {loud.sentence}", style="yellow", markup=False, soft_wrap=True)
     if ledgers is not None and (plot is not None or replicates != 1 or seed is not None):
         raise SettingError("--plot, --replicates and --seed belong to simulations; leave them out, or leave out --ledgers")
-    expected = _worth(terms, spends=ledgers is not None and not anyway)
-    owners = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
-    with progress_bar("training") as progress:
+    with progress_bar("what the public sample says of it") as progress:
+        expected = _worth(terms, spends=ledgers is not None and not anyway)
+        progress.says("reading tables")
+        owners = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
+        progress.says("training")
         result = train(terms, owners, replicates=replicates, seed=seed, progress=progress)
     if save is not None:
         result.model.save(save)

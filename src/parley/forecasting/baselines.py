@@ -70,7 +70,7 @@ def best_cost(pilot: Pilot) -> float:
 
 
 def fitted_excess(pilot: Pilot) -> tuple[Floats, PublicFit | None]:
-    """(how much above the best model public fits lie, as they may come out [B], and the fit itself); None: no public fit to compare with."""
+    """(how much above the best model public fits lie, as they may come out [B], and the fit itself); None: no fit to compare with."""
     nothing = np.zeros(0), None
     if pilot.terms.model.public is None or pilot.apart:
         return nothing

@@ -12,6 +12,7 @@ from parley.games.negotiate import budget_game, budgets, common_game
 from parley.games.privacy_cost import PrivacyCosts
 from parley.games.stakes import common_stakes, stakes
 from parley.games.weakest_link import WeakestLink
+from parley.learning.algorithm import Progress
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -30,15 +31,18 @@ class Crowd:
     fitness: dict[str, Floats]  # expected relative fitness of the joint model at these budgets
 
 
-def crowd(terms: Terms, pilot: Table | None = None, seed: int = 0) -> Crowd:
+def crowd(terms: Terms, pilot: Table | None = None, seed: int = 0, progress: Progress = lambda done, total: None) -> Crowd:
     """Two to two hundred owners like the terms' owner of median size, with each kind of noise. No private record is looked at."""
     apart, hosted = each_owner_terms(terms), shared_terms(terms)
     own = budget_game(apart, stakes(apart, pilot, budgets(apart), seed))
     common = common_game(hosted, common_stakes(hosted, pilot, budgets(hosted), seed))
     place = int(np.argsort(own.stakes.records, kind="stable")[(own.owners - 1) // 2])
     counts = np.unique(np.geomspace(2, MOST, POINTS).round().astype(int))
-    each = np.array([_each(own, place, int(count)) for count in counts]).T
-    one = np.array([_one(common, place, int(count)) for count in counts]).T
+    found = []
+    for done, count in enumerate(counts):
+        progress(done, len(counts))
+        found.append((_each(own, place, int(count)), _one(common, place, int(count))))
+    each, one = np.array(found).transpose(1, 2, 0)
     epsilon, payoff, fitness = ({"each_owner": a, "shared": b} for a, b in zip(each, one, strict=True))
     return Crowd(terms.owners[place].name, counts.astype(np.float64), epsilon, payoff, fitness)
 

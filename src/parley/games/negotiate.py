@@ -1,5 +1,6 @@
 """From terms to a deal: which budgets the owners would choose, who stays out, and what a better model would cost."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from parley.terms import Terms
 from parley.validate import Floats
 
 CURVE = 200  # points of an owner's payoff curve
+SEARCH = "looking for budgets that hold"
 POSTED_UP_TO = 100  # owners for whom the dearer posted price is computed for comparison
 
 
@@ -97,17 +99,20 @@ def negotiate(
     balance: bool = False,
     seed: int = 0,
     keep_own: bool = True,
+    doing: Callable[[str], None] = lambda what: None,
 ) -> Negotiation:
     """Find the owners' equilibrium budgets; with a `target` for relative fitness, the cheapest contracts that reach it.
 
     With `balance` the members pay the contracts themselves. With `keep_own` members use their own model where it is better, so that nobody
     counts a loss; without, all use the joint one. Needs every owner's `value` and `privacy_cost` and a public pilot sample; no
     private record is looked at. Assumes that the owners' data follow one law, and that they state their values truthfully: an owner that
-    says its privacy costs more is paid more.
+    says its privacy costs more is paid more. `doing` is told what is worked at.
     """
+    doing("calibrating noise, running the pilot")
     if terms.shared:
-        return _negotiate_common(terms, pilot, target, balance, seed, keep_own)
+        return _negotiate_common(terms, pilot, target, balance, seed, keep_own, doing)
     known = stakes(terms, pilot, budgets(terms), seed)
+    doing(SEARCH)
     game = budget_game(terms, known, keep_own)
     deal = free_deal(game) if target is None else cheapest_contracts(game, target)
     posted = None if target is None or game.owners > POSTED_UP_TO else posted_price(game, target)
@@ -173,10 +178,17 @@ class CommonNegotiation(Negotiation):
 
 
 def _negotiate_common(
-    terms: Terms, pilot: Table | None, target: float | None, balance: bool, seed: int, keep_own: bool
+    terms: Terms,
+    pilot: Table | None,
+    target: float | None,
+    balance: bool,
+    seed: int,
+    keep_own: bool,
+    doing: Callable[[str], None],
 ) -> CommonNegotiation:
     """The game of the weakest link: the largest common epsilon of a stable coalition, or the cheapest payments that lift it."""
     known = common_stakes(terms, pilot, budgets(terms), seed)
+    doing(SEARCH)
     game = common_game(terms, known, keep_own)
     free = free_common_deal(game)
     deal = free if target is None else cheapest_lift(game, target)
