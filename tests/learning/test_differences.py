@@ -19,7 +19,7 @@ from parley.terms import differences_agreement, load_terms, terms_after_differen
 
 NAMES = ["x0", "x1", "x2"]
 TRUTH = np.array([0.5, -0.8, 0.3])
-ROWS, COUNT = 250, 24
+ROWS, COUNT = 1000, 16
 
 
 def table(rng, rows, apart=0.0):
@@ -34,7 +34,7 @@ def content(public, mechanism="gaussian", **privacy):
     return {
         "model": {"kind": "linear-regression", "target": "y", "features": NAMES, "public": str(public)},
         "learning": {"algorithm": "gradient-descent", "horizon": 10, "step": 0.3, "decay": 0},
-        "privacy": {"clip": 20.0, "mechanism": mechanism, **delta, "difference_epsilon": 1.0, **privacy},
+        "privacy": {"clip": 8.0, "mechanism": mechanism, **delta, "difference_epsilon": 1.0, **privacy},
         "owners": [{"name": f"o{i}", "records": ROWS, "epsilon": 3.0} for i in range(COUNT)],
     }
 
@@ -53,9 +53,9 @@ def asked_of(terms, multiple, seed):
 
 
 def test_the_agreement_costs_just_that_and_the_rest_adds_up(public):
-    terms = parley.Terms.from_dict(
-        content(public, score_epsilon=0.5) | {"model": content(public)["model"] | {"holdout": 0.2, "bounds": {"y": [-9, 9]}}}
-    )
+    given = content(public, score_epsilon=0.5)
+    given["model"] |= {"holdout": 0.2, "bounds": {"y": [-9, 9]}}
+    terms = parley.Terms.from_dict(given)
     asked, ready = differences_agreement(terms), terms_after_differences(terms)
     assert asked.learning.horizon == 1
     assert asked.learning.start == "public"
@@ -98,12 +98,12 @@ def test_what_cannot_be_asked_is_refused(public, change, said):
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 def test_whole_tables_give_back_what_they_were_drawn_with(public, mechanism):
-    """Eight consortia that differ by 4 times the variance of an own estimate and eight that do not: most intervals cover, and who differs is
-    told from who does not."""
+    """Six consortia that differ by 4 times the variance of an own estimate and six that do not: most intervals cover, and who differs
+    is told from who does not."""
     terms = parley.Terms.from_dict(content(public, mechanism))
     for multiple in (0.0, 4.0):
-        found = [asked_of(terms, multiple, seed).between for seed in range(8)]
-        assert sum(each.low <= multiple <= each.high for each in found) >= 5
+        found = [asked_of(terms, multiple, seed).between for seed in range(6)]
+        assert sum(each.low <= multiple <= each.high for each in found) >= 4
         assert abs(np.mean([each.mean for each in found]) - multiple) < 0.3 * multiple + 0.5
     assert min(each.low for each in found) > 0
 
