@@ -55,22 +55,23 @@ class OwnersAnswers:
     def between(self) -> BetweenOwners:
         """The estimate with its interval."""
         rows = float(np.median(self.records))
+        grid = np.append(0.0, np.geomspace(*MULTIPLES, GRID)) / rows
+        known = np.array([self._statistic(k) for k in grid]).T
         tail = (1 - CONFIDENCE) / 2
-        low, best, high = (rows * self._falls_to(share, rows) for share in (1 - tail, None, tail))
+        low, best, high = (rows * self._falls_to(share, grid, known) for share in (1 - tail, None, tail))
         return BetweenOwners(best, min(low, best), max(high, best), rows)
 
-    def _falls_to(self, share: float | None, rows: float) -> float:
+    def _falls_to(self, share: float | None, grid: Floats, known: Floats) -> float:
         """The first k at which T is down to its mean, or to where this share of its law lies below; 0 if it is there already."""
 
-        def above(k: float) -> float:
-            total, mean, spread = self._statistic(k)
-            return total - (mean if share is None else spread / (2 * mean) * chi2.ppf(share, 2 * mean**2 / spread))
+        def above(total: Floats, mean: Floats, spread: Floats) -> Floats:
+            return np.asarray(total - (mean if share is None else spread / (2 * mean) * chi2.ppf(share, 2 * mean**2 / spread)))
 
-        grid = np.append(0.0, np.geomspace(*MULTIPLES, GRID)) / rows
-        for last, k in zip(grid[:1].tolist() + grid.tolist(), grid.tolist(), strict=False):
-            if above(k) <= 0:
-                return float(brentq(above, last, k, xtol=1e-9 * k)) if k > 0 else 0.0
-        return float(grid[-1])
+        down = np.flatnonzero(above(*known) <= 0)
+        if not down.size or down[0] == 0:
+            return 0.0 if down.size else float(grid[-1])
+        low, high = grid[down[0] - 1], grid[down[0]]
+        return float(brentq(lambda k: float(above(*np.array(self._statistic(k)))), low, high, xtol=1e-9 * high))
 
     @cached_property
     def _axes(self) -> tuple[Floats, Floats, Floats]:
