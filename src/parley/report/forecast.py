@@ -107,7 +107,8 @@ def better_without(result: Forecast) -> str | None:
     left_out = [owner.name for owner in result.owners if owner.name not in result.best_coalition]
     if not left_out:
         return None
-    return f"For the joint model's test cost better without {_names(left_out)}: noise of so small a budget adds more than the records bring."
+    names = _names(left_out)
+    return f"For the joint model's test cost better without {names}: noise of so small a budget adds more than the records bring."
 
 
 def plan_rows(proposal: Proposal) -> list[list[str]]:
