@@ -95,7 +95,7 @@ def demo(
 
     picture, report = folder / "unions.png", folder / "report.html"
     figure = joined_owners(
-        [(ONE_NOISE, one), (OWN_NOISE, own)], f"{len(unions)} credit unions: who gains by learning together", large
+        [(ONE_NOISE, one), (OWN_NOISE, own)], f"{count} credit unions and a large bank: who gains by learning together?", large
     )
     figures.save(figure, picture)
     report.write_text(joined_page(one, own, large, joined.bargain(free, paid, BANK), figure), encoding="utf-8")

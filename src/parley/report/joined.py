@@ -115,12 +115,15 @@ def outcome_rows(one: Chapter, own: Chapter) -> list[list[str]]:
 
 
 def foretelling(expected: Forecast, prices: Sequence[float]) -> str:
-    """For how many owners joining is forecast to be worth its price, and for whom it is not."""
+    """For how many owners joining is forecast to be worth its price, whether for the largest, and of how many gains that is sure."""
     worth = [said.gain.mean > price for said, price in zip(expected.owners, prices, strict=True)]
-    largest = max(expected.terms.owners, key=lambda part: part.records)
-    verdict = {part.name: yes for part, yes in zip(expected.terms.owners, worth, strict=True)}[largest.name]
-    bank = f"For {largest.name}, with {largest.records:,} rows, it is{'' if verdict else ' not'}."
-    return f"Forecast: joining is worth its price for {sum(worth)} of {len(worth)} owners. {bank}"
+    place = int(np.argmax([part.records for part in expected.terms.owners]))
+    largest = expected.terms.owners[place]
+    sure, open_ = (sum(said.verdict == each for said in expected.owners) for each in ("join", "unknown"))
+    return (
+        f"Forecast: joining is worth its price for {sum(worth)} of {len(worth)} owners; for {largest.name}, with {largest.records:,} rows, "
+        f"it is{'' if worth[place] else ' not'}. However much owners differ, {sure} gain; of {open_} it cannot be said for sure."
+    )
 
 
 def verdict(chapter: Chapter, noise: str) -> str:
