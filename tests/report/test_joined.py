@@ -16,12 +16,15 @@ from parley.report.joined import (
     some,
     unhappy,
     verdict,
+    without_anybody,
 )
 from parley.report.joined_figure import joined_owners
 
 
 def owner(name, records, foreseen, gain, price=0.05, held_out=(0.0, -1.0, 1.0)):
-    return Joining(name, records, price, Interval(foreseen, foreseen / 2, 2 * foreseen), 5.0, Estimate(*held_out), 4.0, gain)
+    return Joining(
+        name, records, price, Interval(foreseen, foreseen / 2, 2 * foreseen), 5.0, Estimate(*held_out), 4.0, gain, gain / 2
+    )
 
 
 RIGHT, MISSED, CRIED, QUIET = (
@@ -45,6 +48,7 @@ def test_sentences_say_what_the_numbers_say():
     assert "pays for 2 of 4 (forecast: 2)" in said
     assert "right for 2 of 4" in said
     assert "better for 1 of 4 (1 beyond chance, 1 worse beyond chance)" in on_held_out(STORY)
+    assert "would save 3.2 % on average, and more than the price for 2 of 4" in without_anybody(STORY)
     assert "do not bother" in unhappy(Chapter(None, None, (QUIET,)))
     assert "do not bother" not in unhappy(Chapter(None, None, (RIGHT, QUIET)))
 

@@ -26,7 +26,8 @@ class Joining:
     foreseen_alone: float
     held_out: Estimate  # saved on its own held-out rows, as `parley score` says
     alone: float  # the error of its own model on rows that are still to come,
-    gain: float  # and what the personal model saves there
+    gain: float  # and what the personal model saves there,
+    public: float  # and one that starts from the public sample's best fit, for which nobody has to join
 
     @property
     def foretold(self) -> bool:
@@ -133,6 +134,16 @@ def verdict(chapter: Chapter, noise: str) -> str:
         f"With {noise} joining pays for {chapter.paying} of {count} (forecast: {chapter.foretold}), saving {share(chapter.saved)} of the "
         f"error on average (forecast: {share(chapter.foreseen)}). The forecast was right for {chapter.right} of {count}; the same answer "
         f"for all would have been right for {chapter.constant} at best."
+    )
+
+
+def without_anybody(chapter: Chapter) -> str:
+    """What the public sample would do in the joint model's place."""
+    saved = float(np.mean([owner.public / owner.alone for owner in chapter.owners]))
+    paying = sum(owner.public > owner.price for owner in chapter.owners)
+    return (
+        f"The public sample's best fit in the joint model's place, which takes nobody else, would save {share(saved)} on average, and more "
+        f"than the price for {paying} of {len(chapter.owners)}."
     )
 
 
