@@ -108,7 +108,7 @@ def outcome_rows(one: Chapter, own: Chapter) -> list[list[str]]:
     rows = [["owner", "rows", "forecast", "one noise", "held out, 90 %", "own noise", "right?"]]
     others = {owner.name: owner for owner in own.owners}
     for owner in some(one.owners):
-        ends = "{:.0f} to {:.0f} %".format(*(100 * end / owner.alone for end in (owner.held_out.low, owner.held_out.high)))
+        ends = " to ".join(f"{round(100 * end / owner.alone)}" for end in (owner.held_out.low, owner.held_out.high)) + " %"
         saved = [share(owner.foreseen.mean / owner.foreseen_alone), share(owner.gain / owner.alone), ends]
         beside = others[owner.name]
         rows.append([owner.name, f"{owner.records:,}", *saved, share(beside.gain / beside.alone), "yes" if owner.right else "no"])
