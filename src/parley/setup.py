@@ -291,5 +291,10 @@ def resolve(terms: Terms, example: pd.DataFrame | None = None, redraw: int | Non
             "privacy.scale_epsilon: these terms ask for scales before they learn; parley scales TERMS --write READY writes those "
             "to learn by"
         )
+    if terms.privacy.difference_epsilon is not None:
+        raise TermsError(
+            "privacy.difference_epsilon: these terms ask how much owners differ before they learn; parley differences TERMS --write READY "
+            "writes those to learn by"
+        )
     preparation, public = fit_preparation(terms, example, redraw)
     return Setup(terms, preparation, public, objectives.make(terms.model), make_schedule(terms))

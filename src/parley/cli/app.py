@@ -78,6 +78,12 @@ PARTS = {
         "Ask the owners how their columns are spread, with noise, debited: for terms without a public sample.",
         reads_terms=True,
     ),
+    "differences": Part(
+        "differences",
+        "differences_command",
+        "Ask the owners how much they differ, with noise, debited: for the forecast of what joining adds to each.",
+        reads_terms=True,
+    ),
     "train": Part("train", "train_command", "Train one joint model by the terms, on this machine.", reads_terms=True),
     "predict": Part(
         "predict",

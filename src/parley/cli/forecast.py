@@ -58,11 +58,11 @@ def forecast_command(
     ] = None,
     owner: Annotated[str | None, typer.Option(metavar="NAME", help="With --inside: whose table it is.")] = None,
     differences: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            metavar="MULTIPLE",
+            metavar="MULTIPLE|JSON",
             help="How much owners differ: the variance between their best parameters, in units of the variance of an own estimate of the "
-            "owner of median size. 0: one law for all. Left out: not known, from 0 to 2.",
+            "owner of median size, or what `parley differences --save` kept. 0: one law for all. Left out: not known, from 0 to 2.",
         ),
     ] = None,
     worth: Annotated[
@@ -97,7 +97,7 @@ def forecast_command(
     if inside is not None and owner is not None:
         _show_inside(terms, Owner(owner, str(inside)), known, seed, worth, as_json)
         return
-    apart = ASSUMED if differences is None else Differences.stated(differences)
+    apart = _differences(differences)
     with progress_bar("reading the pilot") as progress:
         result = forecast(terms, known, seed, differences=apart, progress=progress, doing=progress.says)
         progress.says("comparing kinds of noise")
@@ -121,6 +121,16 @@ def forecast_command(
         show_plan(proposal)
         for sentence in kinds.plan_beside(proposal.to_json()):
             console.print(sentence)
+
+
+def _differences(given: str | None) -> Differences:
+    if given is None:
+        return ASSUMED
+    try:
+        multiple = float(given)
+    except ValueError:
+        return Differences.load(given)
+    return Differences.stated(multiple)
 
 
 def _show_inside(terms: Terms, owner: Owner, known: str | Source | None, seed: int, worth: float, as_json: bool) -> None:

@@ -4,10 +4,12 @@ The unit is that of the owner of median size. So 0 is one law for all; at 1 two 
 estimates of one parameter, each from that owner's number of rows, are by chance.
 """
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
-from parley.errors import SettingError
+from parley.errors import DataError, SettingError
 from parley.numerals import number
 
 Origin = Literal["assumed", "stated", "measured"]
@@ -30,6 +32,17 @@ class Differences:
     def stated(cls, multiple: float) -> "Differences":
         """Known, or stated by whoever asks."""
         return cls(multiple, multiple, multiple, "stated")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Differences":
+        """From the object that `parley differences --json` printed, or --save kept."""
+        try:
+            content: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))["differences"]
+            return cls(float(content["mean"]), float(content["low"]), float(content["high"]), "measured")
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+        except (ValueError, KeyError, TypeError, SettingError):
+            raise DataError(f"{path}: expected the JSON that `parley differences --save` wrote") from None
 
     def words(self, rows: float) -> str:
         """What is assumed, for owners of whom the median one has so many rows."""

@@ -63,15 +63,20 @@ class ScalesResult:
 
 def accepting_scales(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
     """The owners with durable ledgers that accepted the agreement about scales; a ledger that is made has room for all of `terms`."""
+    require_room(terms, folder, lifetime, lifetime_delta, "scales")
+    return accepting_owners(scales_agreement(terms), folder, lifetime, lifetime_delta)
+
+
+def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None, first: str) -> None:
+    """Refuse to make ledgers without room for what is asked first and for learning."""
     missing = [part.name for part in terms.owners if not (folder / f"{part.name}.ledger").exists()]
     epsilon, delta = max([terms.promised_epsilon(name) for name in missing], default=Fraction(0)), terms.privacy.delta
     if missing and (lifetime is None or exact(lifetime) < epsilon or (lifetime_delta or 0.0) < delta):
         more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
         raise LedgerError(
-            f"{folder / missing[0]}.ledger: no such ledger; --lifetime {float(epsilon):g}{more}, or more, makes it: so much do scales and "
+            f"{folder / missing[0]}.ledger: no such ledger; --lifetime {float(epsilon):g}{more}, or more, makes it: so much do {first} and "
             "learning take together. No ledger was made: its budget is for ever"
         )
-    return accepting_owners(scales_agreement(terms), folder, lifetime, lifetime_delta)
 
 
 def ask_scales(

@@ -105,6 +105,7 @@ class Terms(Section):
         if self.privacy.score_epsilon is not None:
             self._can_score(self.privacy.score_epsilon)
         self._can_survey()
+        self._can_differ()
         self._can_take_turns()
         self._can_share()
         self._can_batch()
@@ -149,6 +150,25 @@ class Terms(Section):
         for owner in self.owners:
             if not self.scale_epsilon + self.score_epsilon < Fraction(str(owner.epsilon)):
                 raise ValueError(f"privacy.scale_epsilon|expected less than the epsilon of {owner.name!r}: training needs the rest")
+
+    def _can_differ(self) -> None:
+        """Refuse to ask how much owners differ where that cannot be told, or would leave nothing to learn with."""
+        if self.privacy.difference_epsilon is None:
+            return
+        if self.model.public is None:
+            raise ValueError("privacy.difference_epsilon|expected model.public beside it: owners are asked at its best fit")
+        if self.learning.facts.asks not in ("gradient", "minibatch", "update") or self.privacy.clip_norm is not None:
+            raise ValueError(
+                "privacy.difference_epsilon|expected an algorithm whose clip bounds a record's gradient in the mechanism's norm, "
+                "such as gradient-descent"
+            )
+        if len(self.owners) < 2:
+            raise ValueError("privacy.difference_epsilon|expected two owners or more: one does not differ from anybody")
+        for owner in self.owners:
+            if not self.difference_epsilon + self.score_epsilon < Fraction(str(owner.epsilon)):
+                raise ValueError(
+                    f"privacy.difference_epsilon|expected less than the epsilon of {owner.name!r}: training needs the rest"
+                )
 
     def _can_take_turns(self) -> None:
         """Refuse rounds that leave somebody out for ever, or are drawn in two ways."""
@@ -352,6 +372,11 @@ class Terms(Section):
     def scale_epsilon(self) -> Fraction:
         """What of every owner's epsilon is set aside for scales, to be asked before anything is learned; 0: none."""
         return Fraction(0) if self.privacy.scale_epsilon is None else Fraction(str(self.privacy.scale_epsilon))
+
+    @property
+    def difference_epsilon(self) -> Fraction:
+        """What of every owner's epsilon is set aside to tell how much owners differ, before anything is learned; 0: none."""
+        return Fraction(0) if self.privacy.difference_epsilon is None else Fraction(str(self.privacy.difference_epsilon))
 
     def training_epsilon(self, name: str) -> Fraction:
         """What of an owner's epsilon its training answers may cost: all but the score's part. An exact fraction, as people wrote it."""

@@ -63,21 +63,21 @@ def ready_terms(terms: Terms, model: Mapping[str, Any]) -> Terms:
     """The terms to learn by: `model` has what the scales said, and the budgets are what they left, never more than exactly that."""
     asked = scales_agreement(terms)
     spent, delta = terms.scale_epsilon, Fraction(str(asked.privacy.delta))
-    left = {part.name: {"epsilon": _below(Fraction(str(part.epsilon)) - spent)} for part in terms.owners}
-    rest = _below(Fraction(str(terms.privacy.delta)) - delta)
+    left = {part.name: {"epsilon": below(Fraction(str(part.epsilon)) - spent)} for part in terms.owners}
+    rest = below(Fraction(str(terms.privacy.delta)) - delta)
     return terms.changed(model=model, privacy={"scale_epsilon": None, "delta": rest}, owners=left)
 
 
 def _scale_delta(terms: Terms) -> Fraction:
     delta = Fraction(str(terms.privacy.delta))
     needed = terms.shared or MECHANISMS[terms.privacy.mechanism].approximate
-    return Fraction(str(_below(delta * DELTA_SHARE))) if needed else delta
+    return Fraction(str(below(delta * DELTA_SHARE))) if needed else delta
 
 
-def _below(exact: Fraction) -> float:
+def below(exact: Fraction) -> float:
     """The largest number that, as it is written, is not above the exact one.
 
-    >>> _below(Fraction("1.0") - Fraction("0.7"))
+    >>> below(Fraction("1.0") - Fraction("0.7"))
     0.3
     """
     found = float(exact)

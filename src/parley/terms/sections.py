@@ -334,6 +334,7 @@ class Privacy(Section):
     person: Name | None = None
     score_epsilon: Positive | None = None
     scale_epsilon: Positive | None = None
+    difference_epsilon: Positive | None = None
     noise: Literal["each-owner", "shared"] = EACH_OWNER
 
     @model_validator(mode="before")

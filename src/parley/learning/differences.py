@@ -1,0 +1,166 @@
+"""Asking owners how much they differ, on this machine or elsewhere: one gradient of each at the public sample's best fit."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from parley.aggregation import aggregation_of
+from parley.errors import DataError
+from parley.learning.algorithm import Algorithm, Asker, State, run
+from parley.learning.checkpoint import Checkpoint
+from parley.learning.deployed import DeployedRun, KeptRun, Peers, prepare_run
+from parley.learning.owners import accepting_owners
+from parley.learning.start import starting_point
+from parley.learning.survey import require_room
+from parley.learning.train import Progress, exchange_with, gather, in_order
+from parley.outcome.differences import BetweenOwners, OwnersAnswers
+from parley.owner import Owner
+from parley.queries import Answer, GradientQuery
+from parley.setup import Setup
+from parley.terms import Terms, differences_agreement, terms_after_differences
+from parley.validate import Floats, upper
+
+
+@dataclass(frozen=True)
+class Apart(Algorithm):
+    """One round that moves nothing: the state remembers every owner's own answer."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        return cls(setup.objective, 1, setup.limits.radius, setup.schedule.names)
+
+    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
+        theta = np.broadcast_to(origin, (*worlds, origin.shape[-1]))
+        count = len(self.names)
+        return State(1, theta, {"own": np.zeros((*worlds, count, origin.shape[-1])), "heard": np.zeros((*worlds, count))})
+
+    def query(self, state: State, asker: Asker) -> GradientQuery:
+        return GradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
+
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        own, heard = state.memory["own"].copy(), state.memory["heard"].copy()
+        for answer in answers:
+            place = self.names.index(answer.owner)
+            own[..., place, :], heard[..., place] = answer.value, 1.0
+        return replace(state, round=state.round + 1, memory={"own": own, "heard": heard})
+
+
+@dataclass(frozen=True, eq=False)
+class DifferencesResult:
+    """How much owners differ, the terms that follow, and what it cost them."""
+
+    asked: Terms
+    between: BetweenOwners
+    clipped: float  # share of the public rows whose gradients the clip scales down
+    ready: Terms
+    spent: Mapping[str, float | None]  # by the owners' ledgers; None: one elsewhere that could not be asked
+    released: bool
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley differences --json` prints and --save keeps."""
+        return {
+            "title": self.asked.title,
+            "differences": self.between.to_json(),
+            "words": self.between.sentence(),
+            "clipped": self.clipped,
+            "epsilon": self.asked.owners[0].epsilon,
+            "delta": self.asked.privacy.delta,
+            "spent": dict(self.spent),
+            "left": {owner.name: owner.epsilon for owner in self.ready.owners},
+            "left_delta": self.ready.privacy.delta,
+            "released": self.released,
+            "terms_hash": self.asked.hash,
+            "ready_hash": self.ready.hash,
+            "seconds": self.seconds,
+        }
+
+
+def accepting_differences(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
+    """The owners with durable ledgers that accepted the agreement; a ledger that is made has room for all of `terms`."""
+    require_room(terms, folder, lifetime, lifetime_delta, "this answer")
+    return accepting_owners(differences_agreement(terms), folder, lifetime, lifetime_delta)
+
+
+def ask_differences(
+    terms: Terms, owners: Sequence[Owner], seed: int | None = None, progress: Progress = lambda done, total: None
+) -> DifferencesResult:
+    """Ask owners on this machine how much they differ, by terms that set `privacy.difference_epsilon` aside.
+
+    Owners with durable ledgers release: each must have accepted `differences_agreement(terms)`. Owners without take part in a study.
+    """
+    began, asked = time.perf_counter(), differences_agreement(terms)
+    parties, agreements, worlds = gather(asked, in_order(asked, owners), 1, seed)
+    setup = agreements[0].setup
+    algorithm = Apart.make(setup)
+    with exchange_with(setup, parties, seed) as exchange:
+        final = run(
+            algorithm,
+            exchange,
+            aggregation_of(asked),
+            Asker.of(setup),
+            algorithm.start(starting_point(setup), worlds),
+            lambda state, _: progress(state.round - 1, 1),
+        )
+    spent = {party.name: upper(party.ledger.account(setup.hash).spent) for party in parties}
+    return _result(terms, setup, final, spent, parties[0].releases, time.perf_counter() - began)
+
+
+def prepare_differences(asked: Terms, checkpoint: Path) -> DeployedRun:
+    """What a learner without a table fixes before it asks owners elsewhere; `asked` is `differences_agreement(terms)`."""
+    deployed = prepare_run(asked, checkpoint)
+    return replace(deployed, algorithm=Apart.make(deployed.setup))
+
+
+def ask_differences_elsewhere(
+    terms: Terms, deployed: DeployedRun, peers: Peers, begin: Checkpoint, progress: Callable[[State], None] = lambda state: None
+) -> tuple[DifferencesResult, list[str]]:
+    """The same of owners behind daemons."""
+    began, kept = time.perf_counter(), KeptRun(deployed, peers, begin)
+    final = kept.rounds(progress)
+    unheard, spent = kept.catch_up(final), kept.last_word()
+    said = {name: spent.get(name) for name in deployed.setup.schedule.names}
+    return _result(terms, deployed.setup, final, said, True, time.perf_counter() - began), unheard
+
+
+def _result(
+    terms: Terms, setup: Setup, final: State, spent: Mapping[str, float | None], released: bool, seconds: float
+) -> DifferencesResult:
+    heard = np.flatnonzero(_one(final.memory["heard"], 1))
+    if len(heard) < 2:
+        raise DataError("differences: fewer than two owners answered; expected two or more")
+    own, theta = _one(final.memory["own"], 2), _one(final.theta, 1)
+    parts = [setup.part(setup.schedule.names[place]).training for place in heard]
+    gradients, clipped = clipped_gradients(setup, theta)
+    found = OwnersAnswers(
+        answers=own[heard],
+        records=np.array([float(part.question.records) for part in parts]),
+        noise=np.array([part.series.mechanism.variance for part in parts]),
+        covariance=np.atleast_2d(np.cov(gradients.T)),
+        peaked=setup.terms.privacy.mechanism != "gaussian",
+    )
+    return DifferencesResult(setup.terms, found.between(), clipped, terms_after_differences(terms), spent, released, seconds)
+
+
+def _one(array: Floats, axes: int) -> Floats:
+    """The one run of a study, or the release."""
+    return array.reshape(array.shape[array.ndim - axes :])
+
+
+def clipped_gradients(setup: Setup, theta: Floats) -> tuple[Floats, float]:
+    """The public rows' gradients [m, P] at theta [P], each scaled down as an owner's would be, and the share that was."""
+    if setup.public is None:
+        raise DataError("differences: expected a public sample, whose rows tell how much owners' would scatter")
+    bound = next(iter(setup.parts.values())).training.question.bound
+    gradients = setup.objective.record_gradients(setup.public, theta)
+    if bound is None or not bound.clips:
+        return gradients, 0.0
+    sizes = setup.objective.record_norms(setup.public, theta, bound.norm)
+    scale = np.minimum(1.0, bound.value / np.maximum(sizes, 1e-300))
+    return gradients * scale[:, None], float(np.mean(sizes > bound.value))
