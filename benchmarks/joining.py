@@ -35,12 +35,11 @@ from parley.forecasting.first_terms import RADIUS, Draft, planned
 from parley.forecasting.inside import Outlook, outlook
 from parley.outcome.personal import centres, nothing
 from parley.outcome.ridge import Ridge
-from parley.owner import Agreement
 from parley.validate import Floats
 
 DELTA, EPSILONS, HELD_OUT = 1e-6, (1.0, 3.0), 0.3
 WORTH = (0.0, 0.01)  # of the cost alone
-QUICK = ("heart", "SBA amounts")
+QUICK = ("SBA amounts",)
 
 
 @dataclass(frozen=True)
@@ -136,13 +135,12 @@ def measured(deals: list[Deal], splits: int, advised: int, report: Callable[[int
     for split in range(splits):
         rng = np.random.default_rng([1, split])
         owners = [parley.Owner(owner_name(i), table.iloc[rng.permutation(len(table))]) for i, table in enumerate(tables)]
-        for d, deal in enumerate(deals):
-            joint = deal.train(owners, split)
-            for i, owner in enumerate(owners):
-                costs[d, i, :, split] = held_out_costs(owner.prepare(deal.terms), joint)
-                if split < advised:
-                    view = deal.outlook.inside(owner)
-                    advice[d][i].append(tuple(view.advice(worth) for worth in WORTH))
+        joint = [deal.train(owners, split) for deal in deals]
+        for i, owner in enumerate(owners):
+            costs[:, i, :, split] = held_out_costs(owner, deals, joint)
+            for d, deal in enumerate(deals if split < advised else []):
+                view = deal.outlook.inside(owner)
+                advice[d][i].append(tuple(view.advice(worth) for worth in WORTH))
         report(split + 1)
     for d, deal in enumerate(deals):
         for i, name in enumerate(deal.consortium.owners):
@@ -150,14 +148,16 @@ def measured(deals: list[Deal], splits: int, advised: int, report: Callable[[int
             yield Outcome(deal.consortium.name, deal.epsilon, name, alone, personal, tuple(advice[d][i]))
 
 
-def held_out_costs(agreement: Agreement, joint: Floats) -> tuple[float, float]:
-    """Mean costs on the owner's held-out rows of its model alone and its personal one, in the target's own units."""
-    setup = agreement.setup
+def held_out_costs(owner: parley.Owner, deals: list[Deal], joint: list[Floats]) -> Floats:
+    """Mean costs on the owner's held-out rows of its model alone and its personal one [deals, 2], in the target's own units."""
+    if any(deal.terms.model != deals[0].terms.model for deal in deals):  # rows are prepared in other ways: apart
+        return np.concatenate([held_out_costs(owner, [deal], [model]) for deal, model in zip(deals, joint, strict=True)])
+    agreement = owner.prepare(deals[0].terms)
+    setup, held_out = agreement.setup, agreement.tables.held_out.in_memory()
     ridge, none = Ridge(setup.objective, setup.preparation, agreement.tables.train.in_memory()), nothing(setup)
-    models = ridge.averages([[none], centres(setup, joint, none)])
-    losses = ridge.plain.record_losses(agreement.tables.held_out.in_memory(), np.array([model.theta for model in models]))
-    alone, personal = losses.mean(axis=1) * setup.preparation.target_scale**2
-    return float(alone), float(personal)
+    alone, *personal = ridge.averages([[none], *(centres(setup, model, none) for model in joint)])
+    pairs = np.array([[alone.theta, model.theta] for model in personal])
+    return ridge.plain.record_losses(held_out, pairs).mean(axis=-1) * setup.preparation.target_scale**2
 
 
 def table(found: list[Outcome], worth: float) -> list[list[str]]:

@@ -6,7 +6,7 @@
 - heart (disease, logistic): four hospitals; public: a fifth of everybody's patients, held back.
 - loans (interest rates, least squares): 30 states, every one and a half by size; public: 2,000 loans held back.
 
-Of a large owner some rows are taken: 2,000 for least squares, 400 for classes, which take longer.
+Of a large owner some rows are taken: 2,000 for least squares, 300 for classes, which take longer.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from common import books
 from common.books import DATA, Book
 
 PUBLIC, LEAST = 2000, 100
-MOST = {"linear-regression": 2000, "logistic-regression": 400}
+MOST = {"linear-regression": 2000, "logistic-regression": 300}
 BANKS, STATES = 40, 30
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 

@@ -5,6 +5,7 @@ import parley
 from parley.demo.folder import ONE, PRIVACY, VALUE, write_unions
 from parley.demo.story import foresee, learn, price
 from parley.learning.owners import open_owners
+from parley.learning.start import public_fit
 from parley.outcome import alone, refine, score
 from parley.outcome.model import make_model
 
@@ -43,6 +44,10 @@ def test_the_truth_is_told_by_loans_of_the_owner_s_own_law_that_nobody_has_seen(
         errors = [np.mean((model.predict(loans) - loans["int_rate"]) ** 2) for model in (own, personal)]
         assert said.alone == pytest.approx(errors[0], rel=1e-9)
         assert said.gain == pytest.approx(errors[0] - errors[1], rel=1e-6)
+        setup = owner.prepare(terms).setup
+        fit = public_fit(setup.objective, setup.public, None, setup.objective.start(setup.preparation)).theta
+        beside, _ = refine(make_model(setup.preparation, fit, terms.hash, released=False), terms, owner)
+        assert said.public == pytest.approx(errors[0] - np.mean((beside.predict(loans) - loans["int_rate"]) ** 2), rel=1e-6)
 
 
 def test_what_joining_must_save_is_the_privacy_cost_over_the_value(told):

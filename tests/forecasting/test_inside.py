@@ -1,19 +1,22 @@
 """An owner's inside view."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import f as f_law
+from scipy.stats import norm
 from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
 from parley.data import Design
 from parley.errors import DataError, SettingError, UnknownTerms
-from parley.forecasting.inside import LEVEL, inside_view, law_test
+from parley.forecasting.inside import LEVEL, NORMAL, _above_zero, inside_view, law_test
 from parley.objectives import LinearRegression
+from parley.outcome.verdict import Estimate
 from samples import make_terms, regression_table
 
 SETTINGS = {"learning__horizon": 30, "learning__step": 0.7, "privacy__clip": 8.0}
@@ -60,6 +63,39 @@ def test_an_owner_whose_customers_run_the_other_way_is_seen_to_differ_and_is_not
     assert contrary.law.p_value < 1e-6
     assert contrary.together.mean > 5 * contrary.alone.mean
     assert contrary.gain.mean < usual.gain.mean
+    assert contrary.gain == contrary.gain_of_rows  # moments are about the public law, which these rows contradict
+    assert contrary.verdict != "join"
+    assert not usual.law.differs
+    assert usual.gain != usual.gain_of_rows
+
+
+def test_advice_takes_half_a_standard_error_and_is_about_what_joining_is_worth(tmp_path):
+    view = inside_view(terms_for(4000, 4000, 40, tmp_path=tmp_path), parley.Owner("c", regression_table(40, seed=4)))
+
+    def told(gain: float, worth: float = 0.0) -> str:
+        error = 1.0
+        estimate = Estimate(gain, gain - NORMAL * error, gain + NORMAL * error)
+        return replace(view, gain=estimate, alone=Estimate(100.0, 90.0, 110.0)).advice(worth)
+
+    assert [told(gain) for gain in (-0.6, -0.4, 0.0, 0.4, 0.6)] == ["stay", "unknown", "unknown", "unknown", "join"]
+    assert [told(gain, 0.02) for gain in (0.6, 1.9, 2.6)] == ["stay", "unknown", "join"]
+    share = view.gain.mean / view.alone.mean
+    assert view.advice(0.0) == "join"
+    assert view.advice(min(0.99, 3 * share)) == "stay"
+    with pytest.raises(SettingError, match="worth"):
+        inside_view(terms_for(4000, 4000, 40, tmp_path=tmp_path), parley.Owner("c", regression_table(40, seed=4)), worth=1.5)
+
+
+def test_a_difference_is_averaged_over_what_it_may_be_above_zero():
+    """The mean of a normal value cut off at zero; a mutant that takes the estimate, or zero, is far off."""
+    for mean, error in ((0.0, 1.0), (-2.0, 1.0), (3.0, 0.5), (-1e3, 1.0)):
+        away = max(mean / error, -30.0)
+        expected = error * (away + np.exp(norm.logpdf(away) - norm.logcdf(away)))
+        values = _above_zero(mean, error, 999)
+        assert (values >= 0).all()
+        assert values.mean() == pytest.approx(expected, rel=0.02)
+    assert _above_zero(-1.0, 0.0).max() == 0
+    assert abs(_above_zero(-2.0, 1.0).mean() - 0.37) < 0.05
 
 
 def test_too_few_rows_and_no_public_sample_are_said(tmp_path):
@@ -80,4 +116,7 @@ def test_the_command_prints_the_verdict_and_says_that_nothing_leaves(tmp_path):
     shown = " ".join(CliRunner().invoke(app, arguments).output.split())
     assert "Join: the personal model is expected to save" in shown
     assert "keep it inside" in shown
+    assert "expected --inside" in str(CliRunner().invoke(app, [*arguments[:2], "--worth", "0.1"]).exception)
+    assert json.loads(CliRunner().invoke(app, [*arguments, "--json", "--worth", "0.9"]).stdout)["verdict"] == "stay"
+    assert "less than the" in " ".join(CliRunner().invoke(app, [*arguments, "--worth", "0.9"]).output.split())
     assert "expected both or neither" in str(CliRunner().invoke(app, arguments[:-2]).exception)

@@ -5,12 +5,26 @@ from matplotlib.collections import PathCollection
 
 from parley.forecasting.joining import Interval
 from parley.outcome.verdict import Estimate
-from parley.report.joined import Chapter, Joining, bargain, on_held_out, outcome_rows, some, unhappy, verdict
+from parley.report.joined import (
+    Chapter,
+    Joining,
+    bargain,
+    forecast_rows,
+    foretelling,
+    on_held_out,
+    outcome_rows,
+    some,
+    unhappy,
+    verdict,
+    without_anybody,
+)
 from parley.report.joined_figure import joined_owners
 
 
 def owner(name, records, foreseen, gain, price=0.05, held_out=(0.0, -1.0, 1.0)):
-    return Joining(name, records, price, Interval(foreseen, foreseen / 2, 2 * foreseen), 5.0, Estimate(*held_out), 4.0, gain)
+    return Joining(
+        name, records, price, Interval(foreseen, foreseen / 2, 2 * foreseen), 5.0, Estimate(*held_out), 4.0, gain, gain / 2
+    )
 
 
 RIGHT, MISSED, CRIED, QUIET = (
@@ -34,6 +48,7 @@ def test_sentences_say_what_the_numbers_say():
     assert "pays for 2 of 4 (forecast: 2)" in said
     assert "right for 2 of 4" in said
     assert "better for 1 of 4 (1 beyond chance, 1 worse beyond chance)" in on_held_out(STORY)
+    assert "would save 3.2 % on average, and more than the price for 2 of 4" in without_anybody(STORY)
     assert "do not bother" in unhappy(Chapter(None, None, (QUIET,)))
     assert "do not bother" not in unhappy(Chapter(None, None, (RIGHT, QUIET)))
 
@@ -46,6 +61,20 @@ def test_a_table_goes_from_the_smallest_to_the_largest():
     assert [row[0] for row in rows[1:]] == ["gains", "surprise", "promised", "large"]
     assert [row[-1] for row in rows[1:]] == ["yes", "no", "no", "yes"]
     assert rows[1][2:4] == ["8.0 %", "20.0 %"]
+
+
+def test_a_forecast_says_for_how_many_joining_is_worth_its_price_and_of_how_many_it_is_sure():
+    said = [("small", 200, 0.4, "join"), ("middle", 900, 0.06, "unknown"), ("large", 20_000, 0.001, "stay")]
+    expected = SimpleNamespace(
+        terms=SimpleNamespace(owners=[SimpleNamespace(name=name, records=rows) for name, rows, _, _ in said]),
+        owners=[SimpleNamespace(gain=Interval(gain, gain / 2, gain), alone=5.0, verdict=advice) for _, _, gain, advice in said],
+    )
+    sentence = foretelling(expected, [0.05] * 3)
+    assert "worth its price for 2 of 3 owners; for large, with 20,000 rows, it is not" in sentence
+    assert "1 gain; of 1 it cannot be said" in sentence
+    rows = forecast_rows(expected, [0.05] * 3)
+    assert [row[-1] for row in rows[1:]] == ["yes", "yes", "no"]
+    assert rows[1][2:4] == ["8.0 %", "4.0 % to 8.0 %"]
 
 
 def deal(names, members, payment=0.0, spend=0.0, target=None):

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from parley.cli.screen import console, errors_console, progress_bar, terminal_table
-from parley.demo.folder import BANKS, EPSILON, HOSTS, ONE, OWN, write_banks, write_unions
+from parley.demo.folder import BANK_PRIVACY, BANKS, EPSILON, HOSTS, ONE, OWN, PRIVACY, VALUE, write_banks, write_unions
 from parley.demo.story import FUTURE, foresee, learn, price
 from parley.demo.unions import BANK, PUBLIC_ROWS, UNIONS
 from parley.forecasting import Forecast
@@ -17,6 +17,7 @@ from parley.report import figures, joined
 from parley.report.forecast import assumption
 from parley.report.joined_figure import ONE_NOISE, OWN_NOISE, joined_owners
 from parley.report.joined_page import joined_page
+from parley.report.negotiation import CAVEAT
 
 SEED = 7
 
@@ -46,6 +47,11 @@ def demo(
         f"on. Everybody's ε is {EPSILON:g}. {', '.join(HOSTS[:-1])} and {HOSTS[-1]} draw one noise for all, which none of them knows.",
         soft_wrap=True,
     )
+    console.print(
+        f"By their terms a squared point of error is worth ${VALUE:g} a loan, this ε costs {100 * PRIVACY * EPSILON:g} cents (the "
+        f"bank {100 * BANK_PRIVACY * EPSILON:g}): joining is worth its price where it saves more than that.",
+        soft_wrap=True,
+    )
     console.print(SIMULATION, style="italic")
 
     _heading("1. Who would gain? Before any data moves", f"parley forecast {folder / ONE}")
@@ -65,6 +71,9 @@ def demo(
         paid = negotiate(expected.terms, target=target)
     for sentence in joined.bargain(free, paid, BANK):
         console.print(sentence, soft_wrap=True)
+    console.print(
+        f"{CAVEAT} The joint model as it is counts here, or an owner's own where that is better.", style="dim", soft_wrap=True
+    )
 
     model, other = folder / "model.json", folder / "own_noise.json"
     _heading(
@@ -74,13 +83,15 @@ def demo(
         f"parley score {model} {folder / ONE} --all",
         f"parley refine {model} {folder / ONE} --owner {HOSTS[0]} --save {folder / HOSTS[0]}.json",
     )
+    other_noise = _foresee(folder / OWN)
     with progress_bar("training, refining, judging") as progress:
-        one, own = learn([expected, _foresee(folder / OWN)], unions, seed, progress=progress)
+        one, own = learn([expected, other_noise], unions, seed, progress=progress)
     one.model.save(model)
     own.model.save(other)
     console.print(terminal_table(joined.outcome_rows(one, own), "Error that joining saves, of the error alone"))
     console.print(f"\n{joined.verdict(one, 'one noise')}", style="bold", soft_wrap=True)
     console.print(joined.verdict(own, "each owner's own noise"), soft_wrap=True)
+    console.print(joined.without_anybody(one), soft_wrap=True)
     console.print(joined.on_held_out(one), soft_wrap=True)
     console.print(
         f"Errors: of an owner's personal model and of its ridge regression alone, on {FUTURE:,} loans of its own law that nobody has seen. "
@@ -90,12 +101,14 @@ def demo(
     )
 
     _heading("4. And three large banks?", f"parley forecast {folder / BANKS}")
-    (large,) = learn([_foresee(folder / BANKS)], banks, seed)
+    for_banks = _foresee(folder / BANKS)
+    with progress_bar("the same for three banks") as progress:
+        (large,) = learn([for_banks], banks, seed, progress=progress)
     console.print(joined.unhappy(large), style="bold", soft_wrap=True)
 
     picture, report = folder / "unions.png", folder / "report.html"
     figure = joined_owners(
-        [(ONE_NOISE, one), (OWN_NOISE, own)], f"{len(unions)} credit unions: who gains by learning together", large
+        [(ONE_NOISE, one), (OWN_NOISE, own)], f"{count} credit unions and a large bank: who gains by learning together?", large
     )
     figures.save(figure, picture)
     report.write_text(joined_page(one, own, large, joined.bargain(free, paid, BANK), figure), encoding="utf-8")

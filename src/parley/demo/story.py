@@ -10,11 +10,13 @@ from parley.demo.unions import Union
 from parley.forecasting import Forecast, forecast
 from parley.games.privacy_cost import PrivacyCosts
 from parley.learning.owners import open_owners
+from parley.learning.start import starting_point
 from parley.learning.train import Progress, train
 from parley.outcome.personal import own_model, personal_model
 from parley.outcome.verdict import Estimate
 from parley.owner import Agreement
 from parley.report.joined import Chapter, Joining
+from parley.setup import Setup
 from parley.terms import OwnerTerms, load_terms
 from parley.validate import Floats
 
@@ -40,8 +42,8 @@ def learn(
     for place, (union, owner) in enumerate(zip(unions, owners, strict=True)):
         progress(place, len(unions))
         agreement = owner.prepare(expected[0].terms)
-        personal = [personal_model(agreement, model.theta_).theta for model in models]
-        thetas = np.array([own_model(agreement).theta, *personal])
+        starts = [*(model.theta_ for model in models), _public_fit(agreement.setup)]
+        thetas = np.array([own_model(agreement).theta, *(personal_model(agreement, start).theta for start in starts)])
         held_out, to_come = _held_out(agreement, thetas), _to_come(agreement, thetas, union.future(future, seed))
         for way, (chapter, said) in enumerate(zip(joined, expected, strict=True), start=1):
             chapter.append(
@@ -54,6 +56,7 @@ def learn(
                     held_out=Estimate.of(held_out[0] - held_out[way]),
                     alone=float(to_come[0]),
                     gain=float(to_come[0] - to_come[way]),
+                    public=float(to_come[0] - to_come[-1]),
                 )
             )
     parts = zip(expected, models, joined, strict=True)
@@ -65,6 +68,11 @@ def price(part: OwnerTerms) -> float:
     if part.value is None or part.privacy_cost is None:
         return 0.0
     return float(PrivacyCosts.of([part.privacy_cost])(np.array([part.epsilon]))[0]) / part.value
+
+
+def _public_fit(setup: Setup) -> Floats:
+    """The best model of the public sample [P], for which nobody has to be asked."""
+    return starting_point(setup.under(setup.terms.changed(learning={"start": "public"})))
 
 
 def _held_out(agreement: Agreement, thetas: Floats) -> Floats:

@@ -14,7 +14,7 @@ from parley.objectives.margin import MarginObjective
 from parley.objectives.newton import projected_newton
 from parley.validate import Floats
 
-PRECISION = 1e-6  # of the decrease that the last step brings, relative to the cost: what it leaves is of the order of its square
+PRECISION = 1e-5  # of the decrease that the last step brings, relative to the cost: what it leaves is of the order of its square
 ENTRIES = 2**21  # numbers that a block of squares of rows, or of second derivatives, may have
 
 

@@ -26,7 +26,8 @@ class Joining:
     foreseen_alone: float
     held_out: Estimate  # saved on its own held-out rows, as `parley score` says
     alone: float  # the error of its own model on rows that are still to come,
-    gain: float  # and what the personal model saves there
+    gain: float  # and what the personal model saves there,
+    public: float  # and one that starts from the public sample's best fit, for which nobody has to join
 
     @property
     def foretold(self) -> bool:
@@ -107,7 +108,7 @@ def outcome_rows(one: Chapter, own: Chapter) -> list[list[str]]:
     rows = [["owner", "rows", "forecast", "one noise", "held out, 90 %", "own noise", "right?"]]
     others = {owner.name: owner for owner in own.owners}
     for owner in some(one.owners):
-        ends = "{:.0f} to {:.0f} %".format(*(100 * end / owner.alone for end in (owner.held_out.low, owner.held_out.high)))
+        ends = " to ".join(f"{round(100 * end / owner.alone)}" for end in (owner.held_out.low, owner.held_out.high)) + " %"
         saved = [share(owner.foreseen.mean / owner.foreseen_alone), share(owner.gain / owner.alone), ends]
         beside = others[owner.name]
         rows.append([owner.name, f"{owner.records:,}", *saved, share(beside.gain / beside.alone), "yes" if owner.right else "no"])
@@ -115,12 +116,15 @@ def outcome_rows(one: Chapter, own: Chapter) -> list[list[str]]:
 
 
 def foretelling(expected: Forecast, prices: Sequence[float]) -> str:
-    """For how many owners joining is forecast to be worth its price, and for whom it is not."""
+    """For how many owners joining is forecast to be worth its price, whether for the largest, and of how many gains that is sure."""
     worth = [said.gain.mean > price for said, price in zip(expected.owners, prices, strict=True)]
-    largest = max(expected.terms.owners, key=lambda part: part.records)
-    verdict = {part.name: yes for part, yes in zip(expected.terms.owners, worth, strict=True)}[largest.name]
-    bank = f"For {largest.name}, with {largest.records:,} rows, it is{'' if verdict else ' not'}."
-    return f"Forecast: joining is worth its price for {sum(worth)} of {len(worth)} owners. {bank}"
+    place = int(np.argmax([part.records for part in expected.terms.owners]))
+    largest = expected.terms.owners[place]
+    sure, open_ = (sum(said.verdict == each for said in expected.owners) for each in ("join", "unknown"))
+    return (
+        f"Forecast: joining is worth its price for {sum(worth)} of {len(worth)} owners; for {largest.name}, with {largest.records:,} rows, "
+        f"it is{'' if worth[place] else ' not'}. However much owners differ, {sure} gain; of {open_} it cannot be said for sure."
+    )
 
 
 def verdict(chapter: Chapter, noise: str) -> str:
@@ -130,6 +134,16 @@ def verdict(chapter: Chapter, noise: str) -> str:
         f"With {noise} joining pays for {chapter.paying} of {count} (forecast: {chapter.foretold}), saving {share(chapter.saved)} of the "
         f"error on average (forecast: {share(chapter.foreseen)}). The forecast was right for {chapter.right} of {count}; the same answer "
         f"for all would have been right for {chapter.constant} at best."
+    )
+
+
+def without_anybody(chapter: Chapter) -> str:
+    """What the public sample would do in the joint model's place."""
+    saved = float(np.mean([owner.public / owner.alone for owner in chapter.owners]))
+    paying = sum(owner.public > owner.price for owner in chapter.owners)
+    return (
+        f"The public sample's best fit in the joint model's place, which takes nobody else, would save {share(saved)} on average, and more "
+        f"than the price for {paying} of {len(chapter.owners)}."
     )
 
 

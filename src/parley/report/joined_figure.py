@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
 
 from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate
-from parley.report.joined import Chapter
+from parley.report.joined import Chapter, share
 from parley.validate import Floats
 
 ONE_NOISE, OWN_NOISE = "One noise for all, drawn by three hosts", "Each owner adds its own noise"
@@ -24,16 +24,20 @@ def joined_owners(chapters: Sequence[tuple[str, Chapter]], title: str, large: Ch
     figure = Figure(figsize=(2.5 + 1.1 * sum(widths), 4.9), layout="constrained", facecolor="white")
     panels = figure.subplots(1, len(widths), sharey=True, width_ratios=widths, squeeze=False)[0]
     for axes, (name, chapter) in zip(panels, chapters, strict=False):
-        _panel(decorate(axes), chapter, name, f"{chapter.paying} of {len(chapter.owners)} gain; {chapter.right} forecasts right")
+        gaining = f"{chapter.paying} of {len(chapter.owners)} gain"
+        _panel(
+            decorate(axes), chapter, name, f"{gaining}; {share(chapter.saved)} saved on average; {chapter.right} forecasts right"
+        )
         _sizes(axes)
     if large:
         count = len(large.owners)
         _panel(decorate(panels[-1]), large, f"{count} large banks", "do not bother" if not large.paying else f"{large.paying} gain")
-        panels[-1].set_xticks(range(count), [f"{owner.records:,}" for owner in large.owners], rotation=30, ha="right")
+        panels[-1].set_xticks(range(count), [""] * count)
         panels[-1].set_xlim(-0.6, count - 0.4)
+        panels[-1].set_xlabel(f"{large.owners[0].records:,} rows each")
     top = max(owner.gain / owner.alone for _, chapter in chapters for owner in chapter.owners)
     bottom = min(owner.gain / owner.alone for _, chapter in chapters for owner in chapter.owners)
-    panels[0].set_ylim(min(-0.002, 1.3 * bottom), 1.15 * top)
+    panels[0].set_ylim(min(-0.002, 2 * bottom), 1.15 * top)
     panels[0].set_yscale("function", functions=(_squeezed, _stretched))
     panels[0].yaxis.set_major_locator(FixedLocator(SHARES))
     panels[0].yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
@@ -62,14 +66,14 @@ def _panel(axes: Axes, chapter: Chapter, name: str, outcome: str) -> None:
     largest = owners[-1]
     if largest.records > 2 * owners[0].records:
         at = (largest.records, largest.gain / largest.alone)
-        axes.annotate(largest.name, at, xytext=(4, 14), textcoords="offset points", ha="right", color=MUTED, fontsize=9)
+        axes.annotate(largest.name, at, xytext=(8, 20), textcoords="offset points", ha="right", color=MUTED, fontsize=9)
     axes.set_title(name, loc="left", color=INK, fontsize=11, fontweight="bold", pad=22)
     axes.text(0.0, 1.02, outcome, transform=axes.transAxes, color=MUTED, fontsize=9.5, va="bottom")
 
 
-def _squeezed(share: Floats) -> Floats:
+def _squeezed(saved: Floats) -> Floats:
     """The root, with a sign: small gains are to be seen beside large ones."""
-    return np.asarray(np.sign(share) * np.sqrt(np.abs(share)))
+    return np.asarray(np.sign(saved) * np.sqrt(np.abs(saved)))
 
 
 def _stretched(root: Floats) -> Floats:
@@ -81,6 +85,7 @@ def _sizes(axes: Axes) -> None:
     axes.xaxis.set_major_locator(FixedLocator(SIZES))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.margins(x=0.07)
     axes.set_xlabel("owner's rows")
 
 

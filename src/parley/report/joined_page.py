@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from parley.outcome.guarantee import SIMULATION
 from parley.report import figures
 from parley.report.forecast import assumption
-from parley.report.joined import Chapter, forecast_rows, foretelling, on_held_out, outcome_rows, unhappy, verdict
+from parley.report.joined import Chapter, forecast_rows, foretelling, on_held_out, outcome_rows, unhappy, verdict, without_anybody
 from parley.report.page import Section, page
 
 
@@ -22,13 +22,17 @@ def joined_page(one: Chapter, own: Chapter, large: Chapter, bargain: Sequence[st
         ),
         Section(
             "Before any data moved",
-            [foretelling(one.expected, prices), f"{assumption(one.expected)}"],
+            [foretelling(one.expected, prices), assumption(one.expected)],
             forecast_rows(one.expected, prices),
         ),
         Section("What moves the large one?", bargain),
         Section(
             "What came out of it?",
-            [on_held_out(one), "Errors saved, in shares of the error alone. Every model is an owner's own: personal, or alone."],
+            [
+                on_held_out(one),
+                without_anybody(one),
+                "Errors saved, in shares of the error alone. Every model is an owner's own: personal, or alone.",
+            ],
             outcome_rows(one, own),
         ),
         Section("Three large banks", [unhappy(large)]),
