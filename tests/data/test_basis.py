@@ -10,7 +10,13 @@ from parley.outcome.model import load_model
 from parley.setup import resolve
 from samples import BOUNDS, GAUSSIAN, make_terms, regression_table
 
-BENT = {"learning__algorithm": "fedinfer", "learning__horizon": None, "learning__step": None, "privacy__clip": None, "model__radius": None}
+BENT = {
+    "learning__algorithm": "fedinfer",
+    "learning__horizon": None,
+    "learning__step": None,
+    "privacy__clip": None,
+    "model__radius": None,
+}
 
 
 def bent_table(rows, seed=0):
@@ -97,11 +103,18 @@ def test_points_come_from_the_public_sample_where_there_is_one(tmp_path):
     setup = resolve(terms)
     assert setup.public.X.shape == (50, 13)
     assert ((setup.public.X[:, :12] == 1.0).sum(axis=0) >= 1).all()  # each point is a row of the sample
-    assert parley.forecast(bent_terms(4000, model__public=str(tmp_path / "public.csv"), model__bounds=None), resamples=3).path.shape == (1,)
+    assert parley.forecast(
+        bent_terms(4000, model__public=str(tmp_path / "public.csv"), model__bounds=None), resamples=3
+    ).path.shape == (1,)
 
 
 def test_what_makes_no_basis_is_refused():
-    for basis in ({"points": 0, "width": 1.0}, {"points": [], "width": 1.0}, {"points": [[1.0], [1.0, 2.0]], "width": 1.0}, {"points": 3}):
+    for basis in (
+        {"points": 0, "width": 1.0},
+        {"points": [], "width": 1.0},
+        {"points": [[1.0], [1.0, 2.0]], "width": 1.0},
+        {"points": 3},
+    ):
         with pytest.raises(TermsError, match="basis"):
             bent_terms(40, model__basis=basis)
     with pytest.raises(DataError, match="one for each feature"):

@@ -8,6 +8,7 @@ import typer
 from parley.cli.aarhus2020 import aarhus2020
 from parley.cli.screen import console, print_json, terminal_table
 from parley.cli.wu2019 import wu2019
+from parley.cli.zawacki2024 import zawacki2024
 from parley.durable import require_folder
 from parley.numerals import number
 from parley.report import figures, game_figures
@@ -16,6 +17,7 @@ from parley.reproduce import compensation_games, joint_learning_game
 reproduce_app = typer.Typer(no_args_is_help=True, help="A source document's numbers again: published beside recomputed.")
 reproduce_app.command("wu2019")(wu2019)
 reproduce_app.command("aarhus2020")(aarhus2020)
+reproduce_app.command("zawacki2024")(zawacki2024)
 
 
 @reproduce_app.command("pejo2018")

@@ -1,11 +1,12 @@
 """The three classification tasks of Z's chapter 8, split among clients as Z says: two Gaussians, Fisher's flowers, biopsies from Wisconsin.
 
 Columns are brought to [-1, 1] by numbers that are taken to be public. Z expands the features by a linear and a constant kernel on random
-points, whose span is that of the columns and a constant: that is the model here.
+points, whose span is that of the columns and a constant: that is the model here, but for the flowers. Least squares on their columns tells
+85 % of them at best, less than Z has; so theirs are 20 Gaussian bumps at random points (`model.basis`), which tell 95 %.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from parley.validate import Floats
 
 TEST = 0.2  # of the rows are kept for testing; Z does not say how many
+BUMPS = {"points": 20, "width": 0.7, "seed": 1}
 RADIUS = 5.0  # of the box for gradient methods: the best models lie well within
 
 Places = NDArray[np.intp]
@@ -47,7 +49,8 @@ def flowers(rng: np.random.Generator, expert: bool) -> Task:
     split: Split = (lambda kept, classes: experts(kept, classes)) if expert else (lambda kept, classes: dealt(kept, 3))
     low, high = iris.data.min(axis=0), iris.data.max(axis=0)
     features = tuple(f"f{j}" for j in range(4))
-    return _task(iris.data, iris.target, tuple(iris.target_names.tolist()), features, (low, high), rng, split)
+    task = _task(iris.data, iris.target, tuple(iris.target_names.tolist()), features, (low, high), rng, split)
+    return replace(task, model={**task.model, "basis": BUMPS})
 
 
 def biopsies(rng: np.random.Generator, skewed: bool) -> Task:
@@ -55,12 +58,16 @@ def biopsies(rng: np.random.Generator, skewed: bool) -> Task:
     cancer = load_breast_cancer()
     centre, spread = cancer.data.mean(axis=0), cancer.data.std(axis=0)
     features = tuple(f"f{j}" for j in range(30))
-    split: Split = (lambda kept, classes: sorted_in_part(kept, classes, 4, rng)) if skewed else (lambda kept, classes: dealt(kept, 4))
+    split: Split = (
+        (lambda kept, classes: sorted_in_part(kept, classes, 4, rng)) if skewed else (lambda kept, classes: dealt(kept, 4))
+    )
     bounds = centre - 3 * spread, centre + 3 * spread
     return _task(cancer.data, cancer.target, ("malignant", "benign"), features, bounds, rng, split)
 
 
-Split = Callable[[Places, NDArray[np.int64]], list[Places]]  # rows to train on, in random order, and the classes of all: rows by client
+Split = Callable[
+    [Places, NDArray[np.int64]], list[Places]
+]  # rows to train on, in random order, and the classes of all: rows by client
 
 
 def dealt(kept: Places, clients: int) -> list[Places]:
