@@ -76,8 +76,8 @@ def _figures() -> dict[str, Figure]:
         for each in (
             Figure("8.2", "two Gaussians, no noise", two_gaussians, None, 1e-4, 20, 3.0, 3.0),
             Figure("8.3", "two Gaussians", two_gaussians, *gauss, 200, 2.0, 2.5, published={"SCAFFOLD": 80.0, "FedLin": 80.0}),
-            Figure("8.5", "Iris, dealt at random", partial(flowers, expert=False), *iris, 150, 2.0, 6.0, 20),
-            Figure("8.6", "Iris, each client an expert", partial(flowers, expert=True), *iris, 150, 2.0, 6.0, 20, (), first),
+            Figure("8.5", "Iris, dealt at random", partial(flowers, expert=False), *iris, 100, 2.0, 6.0, 50),
+            Figure("8.6", "Iris, each client an expert", partial(flowers, expert=True), *iris, 100, 2.0, 6.0, 50, (), first),
             Figure("8.7", "breast cancer, dealt at random", partial(biopsies, skewed=False), *cancer, 200, 2.0, 6.0, 5, (), equal),
             Figure("8.8", "breast cancer, staggered clients", partial(biopsies, skewed=True), *cancer, 1000, 2.0, 6.0, 5, STAGGER),
         )
