@@ -13,7 +13,9 @@ from parley.learning.algorithms import make_algorithm
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
 from parley.objectives.inference import covariances, noise_covariance, solve
 from parley.outcome.model import load_model
+from parley.outcome.predictions import predictions
 from parley.queries import Answer
+from parley.report.run_page import run_page
 from parley.setup import resolve
 from samples import BOUNDS, GAUSSIAN, IRIS, SPECIES, iris_table, make_terms, regression_table
 
@@ -316,3 +318,20 @@ def test_the_forecast_knows_it(tmp_path):
     owners = [parley.Owner("a", regression_table(1500, 1)), parley.Owner("b", regression_table(1500, 2))]
     found = parley.train(terms, owners, replicates=400, seed=0).relative_fitness["mean"]
     assert expected.relative_fitness.mean == pytest.approx(found, rel=0.2)
+
+
+def test_plans_are_made_of_terms_without_a_clip(tmp_path):
+    regression_table(400, 9).to_csv(tmp_path / "public.csv", index=False)
+    terms = terms_of(900, 500, model__public=str(tmp_path / "public.csv"), model__bounds=None).changed(everyone={"trust": 1.0})
+    algorithms = {choice.algorithm for choice in parley.plan(terms).choices}
+    assert {"fedinfer", "sufficient-statistics"} <= algorithms
+
+
+def test_the_page_and_predictions_say_how_sure_they_are():
+    result = parley.train(terms_of(900, epsilon=5.0, **GAUSSIAN), [parley.Owner("a", regression_table(900))], seed=0)
+    assert "How sure are the coefficients?" in run_page(result)
+    frame = predictions(result.model, regression_table(4, 2))
+    np.testing.assert_array_equal(frame["std_y"], result.model.predict(regression_table(4, 2), return_std=True)[1])
+    content = result.to_json()
+    assert [each["name"] for each in content["intervals"]] == ["x0", "x1", "x2"]
+    assert content["repaired"] is False

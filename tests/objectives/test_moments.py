@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from parley.data import Design, fit_preparation
 from parley.data.design import summation_slack
-from parley.objectives import RecordBound
+from parley.objectives import LeastSquaresClasses, RecordBound
 from parley.objectives.moments import mean_moments, moments_bound, moments_length, moments_sensitivity, unpack_moments
 from samples import BOUNDS, make_terms, regression_table
 
@@ -75,6 +76,23 @@ def test_the_sensitivity_is_reached():
         apart = np.linalg.norm(mean_moments(one, bound) - mean_moments(other, bound), ORDER[norm])
         assert apart == pytest.approx(reach, rel=1e-9)
         assert apart <= moments_sensitivity(bound, 1, summation_slack(len(one), one.width)) < 1.0001 * apart
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_no_record_of_any_class_moves_the_moments_further_than_their_sensitivity(norm):
+    """One row of one, replaced by one of another class: over sizes from 1e-50 to 1e50, and at the corners, where the bound is reached."""
+    outcomes = LeastSquaresClasses().outcomes(SimpleNamespace(classes=("a", "b", "c")))
+    rng, worst, bound = np.random.default_rng(0), 0.0, RecordBound(2.0, norm, clips=True)
+    limit = moments_sensitivity(bound, 1, summation_slack(1, 4))
+    for _ in range(2000):
+        X = rng.choice([-1.0, 0.0, 1.0], (2, 2)) * 10.0 ** rng.choice([0.0, rng.uniform(-50, 50)], (2, 2))
+        places = rng.integers(0, 3, 2).astype(float)
+        one, other = (mean_moments(Design(X[k : k + 1], places[k : k + 1], np.ones(1)), bound, outcomes) for k in (0, 1))
+        assert one.shape == (moments_length(2, 3),)
+        worst = max(worst, float(np.linalg.norm(one - other, ORDER[norm])))
+    assert 0.9 * limit < worst <= limit
+    far = [mean_moments(Design(np.array([[5.0, 0.0]]), np.array([c]), np.ones(1)), bound, outcomes) for c in (0.0, 1.0)]
+    assert np.linalg.norm(far[0] - far[1], ORDER[norm]) <= limit
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])

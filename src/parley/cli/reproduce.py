@@ -9,6 +9,7 @@ from parley.cli.aarhus2020 import aarhus2020
 from parley.cli.pejo2018 import pejo2018
 from parley.cli.screen import console, print_json, progress_bar, terminal_table
 from parley.cli.wu2019 import wu2019
+from parley.cli.zawacki2024 import zawacki2024
 from parley.durable import require_folder
 from parley.report import figures, game_figures
 from parley.reproduce import compensation_games
@@ -17,6 +18,7 @@ reproduce_app = typer.Typer(no_args_is_help=True, help="A source document's numb
 reproduce_app.command("wu2019")(wu2019)
 reproduce_app.command("aarhus2020")(aarhus2020)
 reproduce_app.command("pejo2018")(pejo2018)
+reproduce_app.command("zawacki2024")(zawacki2024)
 
 
 @reproduce_app.command("wu2019-thesis")

@@ -49,8 +49,8 @@ def fit_preparation(
         require_columns(public, [*features, model.target], PUBLIC)
     plain = _unscaled(model, features, _listed_names(model, features, public), public)
     if public is None:
-        return plain, None
-    fitted = _fit_on_public(plain, public, redraw)
+        return _with_basis(plain, None), None
+    fitted = _with_basis(_fit_on_public(plain, public, redraw), public)
     y = fitted.target(public, PUBLIC)
     return fitted, Design(fitted.matrix(public, PUBLIC), y, fitted.weights(y))
 
@@ -202,6 +202,29 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame, redraw: int | None)
     scores = standard @ rotation
     low, high = (_capped(ends, -LARGEST, LARGEST) for ends in (scores.min(axis=0), scores.max(axis=0)))
     return replace(fitted, rotation=rotation, component_low=low, component_high=high)
+
+
+def _with_basis(fitted: Preparation, public: pd.DataFrame | None) -> Preparation:
+    """The same with the points that the terms ask for: listed, rows of the public sample, or drawn evenly from within the bounds."""
+    basis, constant = fitted.model.basis, fitted.model.has_intercept
+    if basis is None:
+        return fitted
+    rng, points = np.random.default_rng(basis.seed), basis.points
+    if not isinstance(points, int):
+        if len(points[0]) != len(fitted.features):
+            raise DataError(f"model.basis.points: expected {len(fitted.features)} numbers a point, one for each feature")
+        rows = fitted.transform(np.array(points, dtype=np.float64))
+    elif public is not None:
+        rows = fitted.matrix(public, PUBLIC)
+        if len(rows) < points:
+            raise DataError(f"model.basis.points = {points}: expected at most {len(rows)}, the rows of the public sample")
+        rows = rows[rng.permutation(len(rows))[:points]]
+    else:
+        low, high = fitted.prepared_bounds
+        if not (np.isfinite(fitted.low).all() and np.isfinite(fitted.high).all()):
+            raise DataError("model.basis.points: expected bounds of every feature, a public sample, or the points themselves")
+        return replace(fitted, basis=rng.uniform(low, high, (points, len(low))))
+    return replace(fitted, basis=np.ascontiguousarray(rows[:, :-1] if constant else rows))
 
 
 def _principal(standard: Floats, components: int) -> Floats:

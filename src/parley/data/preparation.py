@@ -46,6 +46,7 @@ class Preparation:
     component_low: Floats | None = None
     component_high: Floats | None = None
     fills: Mapping[str, float] = field(default_factory=dict)  # what a missing number counts as
+    basis: Floats | None = None  # [points, columns or components] that features say the nearness to
 
     @cached_property
     def encodings(self) -> tuple[Encoding, ...]:
@@ -63,9 +64,9 @@ class Preparation:
 
     @cached_property
     def width(self) -> int:
-        """p: columns or components, plus the constant if there is one."""
+        """p: columns, components or points of a basis, plus the constant if there is one."""
         columns = len(self.labels) if self.rotation is None else self.rotation.shape[1]
-        return columns + self.model.has_intercept
+        return (columns if self.basis is None else len(self.basis)) + self.model.has_intercept
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -82,9 +83,12 @@ class Preparation:
         """What no prepared record measures more than, in L1, L2 or Linf: its largest |x_j|; None if some feature is unbounded.
 
         Formal guarantee: one number for each column, but for columns of which at most one differs from 0 (`_groups`): such a group
-        measures what that one does, in every norm, so it has one number, its largest.
+        measures what that one does, in every norm, so it has one number, its largest. A nearness lies between 0 and 1, whatever the
+        columns hold.
         """
-        if self.component_low is not None and self.component_high is not None:
+        if self.basis is not None:
+            bound = np.ones(len(self.basis))
+        elif self.component_low is not None and self.component_high is not None:
             bound = _sizes(self.component_low, self.component_high)
         elif np.isfinite([self.low, self.high]).all():
             bound = np.maximum.reduceat(_sizes(*self._interval), np.cumsum([0, *self._groups[:-1]]))
@@ -109,6 +113,10 @@ class Preparation:
         What is clipped on the way is not seen by it. Features of a basis have no units, and remain as they are.
         """
         labels, constant = self.labels, self.model.has_intercept
+        if self.basis is not None:
+            names = tuple(f"near point {place + 1}" for place in range(len(self.basis)))
+            m = np.append(np.zeros(len(names)), [self.target_centre] * constant)
+            return (*names, *["(constant)"] * constant), self.target_scale * np.eye(len(m)), m
         turn = np.eye(len(labels)) if self.rotation is None else self.rotation
         slopes = self.target_scale * turn / self.scale[:, None]
         M = np.zeros((len(labels) + constant, self.width))
@@ -182,8 +190,20 @@ class Preparation:
             X, made = made[:-1], np.empty((self.rotation.shape[1] + 1, rows))
             np.matmul(self.rotation.T, X, out=made[:-1])
             settle(made[:-1], self.component_low[:, None], self.component_high[:, None], made[:-1])
+        if self.basis is not None:
+            made = np.vstack([self.near(made[:-1]), made[-1:]])
         made[-1] = 1.0
         return made[: self.width]
+
+    def near(self, columns: Floats) -> Floats:
+        """How near prepared columns [columns, n] are to the points of the basis [points, n], each from 0 to 1; without one, the columns."""
+        if self.basis is None or self.model.basis is None:
+            return columns
+        scale = 2 * self.model.basis.width**2
+        far = np.stack([np.square(columns - point[:, None]).sum(axis=0) for point in self.basis])
+        with np.errstate(under="ignore"):
+            nearness = np.exp(-(far / scale))
+        return settle(nearness, 0.0, 1.0, nearness)
 
     def target(self, frame: Rows, name: str) -> Floats:
         """The targets [n]: clipped to their bounds, centred and scaled; two classes as -1 and 1; several as their places, 0, 1, 2, ..."""

@@ -104,5 +104,5 @@ def _features(preparation: Preparation, rows: int, rng: np.random.Generator) -> 
         numbers = rng.standard_normal(rows) if scaled else rng.uniform(*ends, rows)
         columns.append(np.clip(np.where(gaps, 0.0, numbers), *ends))
         columns += [gaps.astype(float)] * (len(encoding.labels) - 1)
-    made = np.column_stack([*columns, np.ones(rows)])
+    made = np.column_stack([*preparation.near(np.array(columns)), np.ones(rows)])
     return np.ascontiguousarray(made[:, : preparation.width])

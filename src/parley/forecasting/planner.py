@@ -208,7 +208,9 @@ def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list
         found[found.index(best)] = replace(best, pilot=top, value=search.judge(top))
     if terms.model.task == "number":
         for mechanism in mechanisms_for(delta):
-            begin = with_mechanism(terms, mechanism, delta).changed(learning=ONCE, model={"whitening": terms.model.whitening})
+            begin = with_mechanism(free_to_step(terms), mechanism, delta).changed(
+                learning=ONCE, model={"whitening": terms.model.whitening}
+            )
             found += top_of(f"{mechanism}, one release of statistics", known, begin, seed, ("clip",))
     if perturbs(terms):
         begin = with_mechanism(terms, "laplace", delta).changed(learning=PERTURBED)

@@ -38,8 +38,10 @@ class LeastSquaresClasses(SoftmaxRegression):
         return np.asarray(np.square(away - _members(block, away.shape[1]).T).sum(axis=1))
 
     def residuals(self, block: Design, flat: Floats) -> Floats:
-        margins = _margins(block, flat)
-        return np.asarray(2 * (margins - _members(block, margins.shape[1]).T) * block.weight)
+        slope = _margins(block, flat)
+        slope[:, block.y.astype(np.intp), np.arange(len(block))] -= 1.0
+        slope *= 2 * block.weight if block.weighted else 2.0
+        return slope
 
     def separates(self, designs: Sequence[Summable], theta: Floats) -> bool:
         """A squared loss always has a minimum."""
@@ -65,7 +67,7 @@ class LeastSquaresClasses(SoftmaxRegression):
             if bound.clips:
                 limit = slope_limit(block, bound) / math.sqrt(slope.shape[1]) * (1 - (slope.shape[1] + 8) * UNIT)
                 np.clip(slope, -limit, limit, out=slope)
-            return (slope @ block.X).reshape(len(flat), -1)
+            return np.asarray(slope.reshape(-1, len(block)) @ block.X).reshape(len(flat), -1)
 
         return batched(part, design, theta) / len(design)
 
@@ -87,7 +89,7 @@ class LeastSquaresClasses(SoftmaxRegression):
 
 def _margins(block: Design, flat: Floats) -> Floats:
     """[R, classes, n]"""
-    return np.asarray(flat.reshape(len(flat), -1, block.width) @ block.X.T)
+    return np.asarray(flat.reshape(-1, block.width) @ block.X.T).reshape(len(flat), -1, len(block))  # one product for all
 
 
 def _members(block: Design, classes: int) -> Floats:

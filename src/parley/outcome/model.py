@@ -23,7 +23,7 @@ from parley.terms import Model
 from parley.validate import Floats
 
 FORMAT = "parley-model-1"
-_ARRAYS = ("low", "high", "centre", "scale", "rotation", "component_low", "component_high")
+_ARRAYS = ("low", "high", "centre", "scale", "rotation", "component_low", "component_high", "basis")
 
 
 class JointModel(BaseEstimator):  # type: ignore[misc]
@@ -225,6 +225,7 @@ def load_model(path: str | Path) -> JointModel:
         if content["format"] != FORMAT:
             raise ModelError(f"{path}: its format is not {FORMAT!r}")
         low, high = content["target_bounds"]
+        content = {"basis": None, **content}  # earlier files have none
         arrays = {name: None if content[name] is None else _array(content[name]) for name in _ARRAYS}
         preparation = Preparation(
             model=Model.model_validate(content["model"]),

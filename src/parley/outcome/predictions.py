@@ -10,18 +10,21 @@ import pandas as pd
 from parley.data import read_table
 from parley.data.table import Table
 from parley.errors import DataError, SettingError
-from parley.outcome.model import JointClassifier, JointModel
+from parley.outcome.model import JointClassifier, JointModel, JointRegressor
 
 FORMATS = (".csv", ".parquet")
 
 
 def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
-    """The table as it is, and behind its columns `predicted_TARGET`, for a classifier with probabilities also `probability_CLASS`.
+    """The table as it is, and behind its columns `predicted_TARGET`, for a classifier with probabilities also `probability_CLASS`, for a
+    regression that has a posterior `std_TARGET`: the deviation of the prediction.
 
     The rows need the features' columns; the target's may be missing. What is predicted of a row depends on that row and the model alone.
     """
     frame, target = read_table(rows), model.preparation_.model.target
     found: dict[str, Any] = {f"predicted_{target}": model.predict(frame)}
+    if model.posterior_ is not None and isinstance(model, JointRegressor):
+        found[f"std_{target}"] = model.predict(frame, return_std=True)[1]
     if isinstance(model, JointClassifier) and hasattr(model, "predict_proba"):
         chances = model.predict_proba(frame)
         found |= {f"probability_{name}": chances[:, place] for place, name in enumerate(model.classes_)}

@@ -45,6 +45,19 @@ def fitness_path(path: Floats, title: str = "How close to the model without priv
     return figure
 
 
+def accuracy_paths(paths: Sequence[tuple[str, Floats, Floats]], title: str = "Test accuracy as methods go on") -> Figure:
+    """A line for each method: its name, iterations [T], mean accuracy in percent [T]."""
+    figure, axes = _canvas()
+    colours = (ALONE, "#c9a227", LIMIT, TOGETHER)
+    for place, (name, iterations, accuracy) in enumerate(paths):
+        axes.plot(iterations, accuracy, color=colours[place % len(colours)], linewidth=1.6, label=name)
+    axes.set_xlabel("iteration")
+    axes.set_ylabel("test accuracy, %")
+    axes.legend(frameon=False, labelcolor=INK)
+    axes.set_title(title, loc="left", color=INK, fontweight="bold")
+    return figure
+
+
 def error_tradeoff(false_alarms: Floats, misses: Floats, epsilon: float, delta: float) -> Figure:
     """No test for a person's presence lies below this curve; the diagonal is guessing."""
     figure, axes = _canvas()

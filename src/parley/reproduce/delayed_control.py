@@ -9,6 +9,7 @@ from parley.validate import Floats
 
 PERIOD = 2.0
 DELAYS = (1.0, 1.25, 1.5)  # in periods
+SUBSTEPS = 16  # moments drawn in each period
 ROTOR = Plant.of([[0, 1.1], [-1.1, 0]], [[1, -1], [-1, 2]], 0.0, PERIOD)  # Z eq. 9.76
 # Z eq. 9.79-9.81. The upper right corner of the last is printed as 1.70; e^(A T) and the integrals of (9.62, 9.63) give 1.97.
 PUBLISHED = {
@@ -33,7 +34,7 @@ class Run:
         return np.hstack(list(self.found.input_blocks_[1:3]))
 
 
-def runs(samples: int = 200, horizon: int = 30, substeps: int = 16, seed: int = 1) -> list[Run]:
+def runs(samples: int = 200, horizon: int = 30, substeps: int = SUBSTEPS, seed: int = 1) -> list[Run]:
     """Identify each rotor from `samples` under random inputs, design feedback for what was found, and let it hold the true rotor."""
     result = []
     for delay in DELAYS:

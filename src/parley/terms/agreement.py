@@ -19,6 +19,7 @@ from pydantic import Field, model_validator
 
 from parley.errors import TermsError
 from parley.terms.catalogue import ALGORITHMS, MECHANISMS, MODELS
+from parley.terms.inference import check_moments
 from parley.terms.plant import check_identification
 from parley.terms.sections import EACH_OWNER, HOSTS, SHARED, Host, Learning, Model, OwnerTerms, Privacy, Section
 from parley.terms.sentences import explain
@@ -78,8 +79,7 @@ class Terms(Section):
         check_identification(self.model, learning, self.privacy)
         if learning.facts.perturbs:
             self._can_perturb()
-        elif learning.facts.solves and not learning.facts.identifies:
-            self._can_infer()
+        check_moments(self.model, learning, self.owners, self.shared)
         check_walks(self.model, learning, self.uneven, self.shared)
         boxed = self.model.radius is not None or learning.facts.solves or learning.facts.surveys or self.model.classifies
         if self.privacy.clip is None and not boxed:
@@ -94,8 +94,6 @@ class Terms(Section):
                 raise ValueError(f"model.holdout|expected a share that leaves {owner.name!r} at least one training record")
         if self.privacy.score_epsilon is not None:
             self._can_score(self.privacy.score_epsilon)
-        if not learning.facts.repeats and any(owner.trust is not None for owner in self.owners):
-            raise ValueError("owners.trust|expected only with algorithm = 'fedinfer': others weigh owners by their records")
         self._can_survey()
         self._can_differ()
         self._can_take_turns()
@@ -229,19 +227,6 @@ class Terms(Section):
             )
         if self.privacy.mechanism != "laplace" or self.shared:
             raise ValueError("privacy.mechanism|expected 'laplace' and no shared noise beside objective-perturbation: it is pure")
-
-    def _can_infer(self) -> None:
-        """Refuse a model that second moments do not fix, and weights of owners whose own answers nobody sees."""
-        if not MODELS[self.model.kind].squared:
-            able = " and ".join(kind for kind, facts in MODELS.items() if facts.squared)
-            raise ValueError(f"learning.algorithm|expected a gradient method: second moments say enough for {able} only")
-        if self.model.class_weight:
-            raise ValueError("model.class_weight|expected none beside second moments: every record counts once in them")
-        some = self.learning.participation is not None or any(owner.stride is not None for owner in self.owners)
-        if self.shared and (some or any(owner.trust is not None for owner in self.owners)):
-            raise ValueError(
-                "privacy.noise|expected 'each-owner' beside trust, strides or participation: of a sum nobody can tell whose answers it has"
-            )
 
     @property
     def asked_a_round(self) -> int:

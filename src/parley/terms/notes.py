@@ -16,6 +16,7 @@ NOTES: Mapping[str, str] = {
     "model.public": "a public sample: ranges, scales, categories, and what plans are judged on. Nobody's private rows",
     "model.public_sha256": "so that all parties use the same one",
     "model.whitening": "public: features are turned so that on the public sample they are uncorrelated",
+    "model.basis": "features by nearness to public points, instead of the columns",
     "model.intercept": "a constant beside the features",
     "model.radius": "no parameter leaves the box |theta| <= radius",
     "model.holdout": "share of each owner's rows kept for scoring: never learned from",

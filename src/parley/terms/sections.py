@@ -78,6 +78,20 @@ class Section(BaseModel):
         raise TypeError("terms are changed with Terms.changed(...), which checks them")
 
 
+class Basis(Section):
+    """Features by how near a record is to some public points: exp(-|x - c|^2/(2 width^2)), in the units of scaled columns."""
+
+    points: Count | tuple[tuple[Bearable, ...], ...]  # how many are drawn, or they themselves in the features' own units
+    width: Positive
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] = 0
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if isinstance(self.points, tuple) and (not self.points or len({len(point) for point in self.points}) > 1):
+            raise ValueError("points|expected a number, or points with a number for each feature")
+        return self
+
+
 class Model(Section):
     """What is learned, from which columns."""
 
@@ -99,6 +113,7 @@ class Model(Section):
     public_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     components: Count | None = None
     whitening: Literal["public"] | None = None
+    basis: Basis | None = None
     holdout: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
     intercept: Annotated[bool, Field(strict=True)] | None = None
     states: tuple[Name, ...] | None = None  # from here on: of a plant, learned from trajectories

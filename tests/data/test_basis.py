@@ -1,0 +1,123 @@
+"""Features by nearness to public points: what they are, that nothing exceeds them, and that a model with them is as linear as any."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import parley
+from parley.errors import DataError, TermsError
+from parley.outcome.model import load_model
+from parley.setup import resolve
+from samples import BOUNDS, GAUSSIAN, make_terms, regression_table
+
+BENT = {
+    "learning__algorithm": "fedinfer",
+    "learning__horizon": None,
+    "learning__step": None,
+    "privacy__clip": None,
+    "model__radius": None,
+}
+
+
+def bent_table(rows, seed=0):
+    """A target that no straight line fits."""
+    table = regression_table(rows, seed)
+    return table.assign(y=np.sin(3 * table.x0) - table.x1**2)
+
+
+def bent_terms(*sizes, **overrides):
+    basis = {"points": 12, "width": 0.8, "seed": 3}
+    return make_terms(*sizes, **{**BENT, "model__bounds": BOUNDS, "model__basis": basis, "model__intercept": True, **overrides})
+
+
+def test_features_are_what_they_are_said_to_be():
+    table, points = regression_table(40), [[0.5, -0.5, 0.0], [1.0, 1.0, -1.0]]
+    preparation = resolve(bent_terms(40, model__basis={"points": points, "width": 0.7}), table).preparation
+    X = table[["x0", "x1", "x2"]].to_numpy()
+    expected = np.exp(-np.square(X[:, None] - np.array(points)).sum(axis=2) / (2 * 0.7**2))
+    np.testing.assert_allclose(preparation.matrix(table, "t"), np.column_stack([expected, np.ones(40)]), rtol=1e-12)
+    assert preparation.width == 3
+
+
+@pytest.mark.parametrize("bounds", [BOUNDS, None])
+def test_no_cell_makes_a_feature_larger_than_its_bound(bounds):
+    """Over the whole range of doubles, with and without bounds of the columns: from 0 to 1, and never a NaN."""
+    points = [[0.5, -0.5, 0.0], [1e50, 1.0, -1e-50]]
+    terms = bent_terms(40, model__bounds=bounds, model__basis={"points": points, "width": 1e-50}, privacy__clip=9.0)
+    preparation = resolve(terms, regression_table(3)).preparation
+    rng = np.random.default_rng(0)
+    cells = rng.choice([-1.0, 1.0], (500, 3)) * 10.0 ** rng.uniform(-320, 308, (500, 3))
+    cells[:2] = points
+    X = preparation.matrix(pd.DataFrame(cells, columns=["x0", "x1", "x2"]), "t")
+    small = X[(X > 0) & (X < 1e-50)]
+    assert X.min() >= 0
+    assert X.max() <= 1
+    assert not small.size
+    assert (X[:2].diagonal() == 1).all() or bounds is not None
+    np.testing.assert_allclose(preparation.feature_bound, np.ones(3), rtol=1e-11)
+
+
+def test_the_moments_of_near_features_keep_to_their_sensitivity():
+    """z z' is bounded by points + constant + target squared; two records at the corners come close to it, none goes beyond."""
+    terms = bent_terms(5, **GAUSSIAN)
+    setup = resolve(terms, regression_table(5))
+    question = setup.part("a").training.question
+    assert question.bound.value == pytest.approx(12 + 1 + 9, rel=1e-9)
+    rng, worst = np.random.default_rng(1), 0.0
+    for _ in range(300):
+        tables = [regression_table(5, int(rng.integers(1000))) for _ in range(2)]
+        tables[1].iloc[1:] = tables[0].iloc[1:]
+        tables[0].loc[0, "y"], tables[1].loc[0, "y"] = 3.0, rng.choice([-3.0, 0.0])
+        answers = [question.exact(None, _tables(setup, table)) for table in tables]
+        worst = max(worst, float(np.linalg.norm(answers[0] - answers[1])))
+    assert 0.2 * question.sensitivity < worst <= question.sensitivity
+
+
+def _tables(setup, table):
+    from parley.queries import Tables
+
+    design = setup.preparation.design(table, "a")
+    return Tables(design, design.empty())
+
+
+def test_a_bent_target_is_learned_and_the_model_survives_a_file(tmp_path):
+    table, rows = bent_table(4000), bent_table(300, 5)
+    found = {}
+    for name, basis in (("straight", None), ("bent", {"points": 30, "width": 0.8})):
+        terms = bent_terms(4000, epsilon=1e5, model__basis=basis, **GAUSSIAN)
+        model = parley.train(terms, [parley.Owner("a", table)], seed=0).model
+        model.save(tmp_path / name)
+        back = load_model(tmp_path / name)
+        mean, std = back.predict(rows, return_std=True)
+        np.testing.assert_array_equal(mean, model.predict(rows))
+        assert np.isfinite(std).all()
+        found[name] = float(np.mean((mean - rows.y) ** 2))
+    assert found["bent"] < 0.5 * found["straight"]
+    assert model.intervals()[0].name == "near point 1"
+
+
+def test_points_come_from_the_public_sample_where_there_is_one(tmp_path):
+    public = regression_table(50, 9)
+    public.to_csv(tmp_path / "public.csv", index=False)
+    terms = bent_terms(40, model__public=str(tmp_path / "public.csv"), model__bounds=None)
+    setup = resolve(terms)
+    assert setup.public.X.shape == (50, 13)
+    assert ((setup.public.X[:, :12] == 1.0).sum(axis=0) >= 1).all()  # each point is a row of the sample
+    assert parley.forecast(
+        bent_terms(4000, model__public=str(tmp_path / "public.csv"), model__bounds=None), resamples=3
+    ).path.shape == (1,)
+
+
+def test_what_makes_no_basis_is_refused():
+    for basis in (
+        {"points": 0, "width": 1.0},
+        {"points": [], "width": 1.0},
+        {"points": [[1.0], [1.0, 2.0]], "width": 1.0},
+        {"points": 3},
+    ):
+        with pytest.raises(TermsError, match="basis"):
+            bent_terms(40, model__basis=basis)
+    with pytest.raises(DataError, match="one for each feature"):
+        resolve(bent_terms(40, model__basis={"points": [[1.0]], "width": 1.0}), regression_table(3))
+    with pytest.raises(DataError, match="expected bounds"):
+        resolve(bent_terms(40, model__bounds=None, privacy__clip=5.0), regression_table(3))
