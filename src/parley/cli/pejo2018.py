@@ -72,6 +72,10 @@ def pejo2018(
     if figure is not None:
         console.print(terminal_table(_figure_rows(figure, content["points"]), TITLES[figure]))
         console.print("RMSE on each owner's held-out ratings; ± is the standard error over divisions of the users.", style="dim")
+        if figure != 3:
+            console.print(
+                "solved: the owner solves its users' factors from their own ratings in the end, which stay with it.", style="dim"
+            )
     if table == 3:
         console.print(terminal_table(_table_rows(content["table"]), "Table 3: ratings made of empty cells, for every true rating"))
 
@@ -84,21 +88,23 @@ def _kept(ratings: Ratings, users: int | None) -> Ratings:
 
 
 def _figure_rows(figure: int, points: list[dict[str, Any]]) -> list[list[str]]:
-    head = ["ratio", "player"] if figure == 3 else ["mechanism", "p", "p of the other", "ε named", "ε at most"]
-    rows = [[*head, "means alone", "alone", "together", "gain %", "±"]]
+    head = ["ratio", "player"] if figure == 3 else ["mechanism", "hides", "p", "other's p", "ε named", "ε at most"]
+    solved = [] if figure == 3 else ["solved"]
+    rows = [[*head, "means", "alone", "together", *solved, "gain %", "±"]]
     for point in points:
         first = (
             [point["ratio"], str(point["player"])]
             if figure == 3
             else [
                 point["mechanism"],
+                point["hides"],
                 f"{point['p']:g}",
                 f"{point['p_other']:g}",
                 _epsilon(point["epsilon_named"], point),
                 _epsilon(point["epsilon"], point),
             ]
         )
-        errors = [f"{point[name]:.4f}" for name in ("baseline", "alone", "together")]
+        errors = [f"{point[name]:.4f}" for name in ("baseline", "alone", "together", *(["together_solved"] if solved else []))]
         bar = "" if point["error"] is None else f"{point['error']:.2f}"
         rows.append([*first, *errors, f"{point['improvement']:+.2f}", bar])
     return rows

@@ -32,8 +32,12 @@ class Player:
         self._rule.walk(self._ratings, self._own, after, self._rng)
         return after
 
+    def predicted(self, Q: Floats, cells: Ratings) -> Floats:
+        """p_u.q_i for its own users at these cells."""
+        return cells.values - prediction_errors(cells, self._own, Q)
+
     def error(self, Q: Floats, held_out: Ratings) -> float:
-        """The root mean square error on ratings of its own users that it did not learn from."""
+        """The root mean square error on centred ratings of its own users that it did not learn from."""
         return root_mean_square(prediction_errors(held_out, self._own, Q))
 
 

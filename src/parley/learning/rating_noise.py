@@ -91,8 +91,8 @@ def claim(mechanism: RatingMechanism, epsilon: float, rule: Factorization, scale
     Sound: the noise is calibrated (`bounded`, `unbounded`). Published: replacing one rating moves all residuals together by at most four
     ranges (`data.ratings.centre` says why), and Laplace noise of scale b on a vector that moves by D in L1 costs D/b, rounding in floating
     point not counted. This holds for what is learned from the noisy residuals; item means that are handed out without noise have none.
-    A rating that is added or removed moves its own cell by half a range, its item's mean and through it the means of those who rated it by a
-    range each, its user's mean by two (what is left of a rating lies within a range of 0): 4.5 ranges.
+    A rating that is added or removed moves its own cell by half a range, its item's mean and through it the means of those who rated it
+    by a range each, its user's mean by two (what is left of a rating lies within a range of 0): 4.5 ranges.
     """
     if mechanism == "hide":
         return Claim(None, None)

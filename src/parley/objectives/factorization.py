@@ -60,7 +60,7 @@ def shuffled(ratings: Ratings, rng: np.random.Generator) -> Ratings:
     return ratings.pick(rng.permutation(len(ratings)))
 
 
-@njit(nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator, unused-ignore]
 def _walk(
     blocks: Integers, users: Places, items: Places, values: Floats, P: Floats, Q: Floats, step: float, penalty: float, box: float
 ) -> None:

@@ -1,20 +1,23 @@
 """P section 4 on MovieLens: alone and together over size ratios (figure 3), beside an unconcerned partner (4), both concerned (5), table 3.
 
-Figure 3 centres all ratings before they are divided, as P does. Figures 4 and 5 take means of the ratings that are learned from, as the
-owners release them: held-out ratings would tell of themselves otherwise. An owner alone uses its own ratings without noise; the means are
+Figure 3 centres all ratings before they are divided and measures errors of centred ratings, as P does. Figures 4 and 5 take means of the
+ratings that are learned from, as the owners release them (held-out ratings would tell of themselves otherwise), and measure errors of the
+ratings themselves: noisy means would be judged by themselves otherwise. An owner alone uses its own ratings without noise; the means are
 common, as P's are, so what is gained is the factors' part alone.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from parley.data.ratings import Centred, Ratings, centre, divide, hold_out
 from parley.errors import SettingError
-from parley.learning.joint_factorization import Order, factorize
+from parley.learning.factor_updates import UpdateOwner, UpdateRule, learn_items, solved_error
+from parley.learning.joint_factorization import Order, Player, factorize
 from parley.learning.rating_noise import (
-    MECHANISMS,
+    Claim,
     RatingMechanism,
     Scale,
     Thinning,
@@ -29,20 +32,30 @@ from parley.learning.rating_noise import (
 )
 from parley.mechanisms import FastNoise
 from parley.objectives.factorization import Factorization, root_mean_square
+from parley.validate import Floats
 
+Mechanism = RatingMechanism | Literal["updates"]
+UNITS: dict[Mechanism, str] = {  # what is hidden
+    "hide": "nothing that is kept",
+    "bounded": "a rating's value",
+    "unbounded": "a rating",
+    "bounded-published": "a rating's value",
+    "unbounded-published": "a rating",
+    "updates": "a user",
+}
 RATIOS = ((1, 9), (1, 4), (1, 2), (1, 1))
 PRIVACY = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # P's p; eps = 1/p - 1
 BOTH = (0.1, 0.5, 0.9)
 NETFLIX = {"ratings": 10_033_823, "users": 46_462, "items": 16_395}  # P table 2
 TABLE_3 = {9.0: 1, 2.33: 24, 1.0: 45, 0.53: 42, 0.11: 23}  # eps: by how much NF10 grows
-SCALE, HALF = Scale(), 2.0
+SCALE, HALF, DELTA = Scale(), 2.0, 1e-5
 
 
 @dataclass(frozen=True)
 class Choice:
     """An owner's mechanism and P's parameter of it: the share hidden, or 1/(1 + eps); 0 is no privacy."""
 
-    mechanism: RatingMechanism = "hide"
+    mechanism: Mechanism = "hide"
     p: float = 0.0
 
     def __post_init__(self) -> None:
@@ -83,11 +96,11 @@ class Measured:
         return 100 * (self.alone - self.together) / self.alone
 
 
-def chosen_mechanisms(names: Sequence[str] | None) -> list[RatingMechanism]:
+def chosen_mechanisms(names: Sequence[str] | None) -> list[Mechanism]:
     """Those named, or all."""
-    chosen = [known for known in MECHANISMS if not names or known in names]
+    chosen = [known for known in UNITS if not names or known in names]
     if names and len(chosen) < len(set(names)):
-        raise SettingError(f"mechanism: expected some of {', '.join(MECHANISMS)}")
+        raise SettingError(f"mechanism: expected some of {', '.join(UNITS)}")
     return chosen
 
 
@@ -104,23 +117,49 @@ def alone(division: Division, rule: Factorization, seed: int) -> list[tuple[floa
     found = []
     for train, test in zip(division.trains, division.tests, strict=True):
         joint = factorize([train.with_values(centred.residuals_of(train))], rule, seed)
-        held_out = test.with_values(centred.residuals_of(test))
-        found.append((root_mean_square(held_out.values), joint.players[0].error(joint.items, held_out)))
+        means = _error(division, test, centred, np.zeros(len(test)))
+        found.append((means, _error(division, test, centred, joint.players[0].predicted(joint.items, test))))
     return found
+
+
+@dataclass(frozen=True)
+class Together:
+    """Every owner's error; and if it solves its users' factors from their own ratings in the end, which stay with it. None in figure 3."""
+
+    errors: list[float]
+    solved: list[float] | None
 
 
 def together(
     division: Division, choices: Sequence[Choice], rule: Factorization, seed: int, order: Order = "in-turn", memory: float = 2e9
-) -> list[float]:
-    """Every owner's error after learning together from what the mechanisms leave of their ratings."""
+) -> Together:
+    """Owners learn together from what the mechanisms leave of their ratings, or from released updates."""
+    if any(choice.mechanism == "updates" for choice in choices):
+        return by_updates(division, choices, seed)
     sources = [np.random.default_rng([seed, owner]) for owner in range(len(choices))]
     raw = [_raw(train, c, rng, memory) for train, c, rng in zip(division.trains, choices, sources, strict=True)]
     centred = division.centred or centre(_union(raw))
     parts = [part.with_values(centred.residuals_of(part)) for part in raw]
     noisy = [_residuals(part, c, rule, rng, memory) for part, c, rng in zip(parts, choices, sources, strict=True)]
     joint = factorize(noisy, rule, seed, order)
-    tests = [test.with_values(centred.residuals_of(test)) for test in division.tests]
-    return [player.error(joint.items, test) for player, test in zip(joint.players, tests, strict=True)]
+    judged: list[tuple[Player, Ratings]] = list(zip(joint.players, division.tests, strict=True))
+    errors = [_error(division, test, centred, player.predicted(joint.items, test)) for player, test in judged]
+    if division.centred is not None:
+        return Together(errors, None)
+    V = np.column_stack([centred.item_means - SCALE.middle, joint.items])
+    return Together(errors, [solved_error(V, *own, UpdateRule()) for own in zip(division.trains, division.tests, strict=True)])
+
+
+def by_updates(division: Division, choices: Sequence[Choice], seed: int) -> Together:
+    """Owners release updates alone; one without privacy releases them without noise."""
+    rule, owners = UpdateRule(), []
+    for place, (train, choice) in enumerate(zip(division.trains, choices, strict=True)):
+        noise = FastNoise(np.random.SeedSequence([seed, place]))
+        epsilon = choice.epsilon if choice.p > 0 else None
+        owners.append(UpdateOwner(train, np.unique(train.users).astype(np.int64), rule, noise, epsilon, DELTA))
+    V = learn_items(owners, len(division.trains[0].item_names), rule, seed)
+    errors = [owner.error(V, test) for owner, test in zip(owners, division.tests, strict=True)]
+    return Together(errors, errors)
 
 
 def size_ratios(
@@ -133,7 +172,7 @@ def size_ratios(
         for split in range(splits):
             progress(done * splits + split, len(RATIOS) * splits)
             division = make_division(ratings, ratio, split, all_means=True)
-            both = together(division, [Choice()] * 2, rule, split, order)
+            both = together(division, [Choice()] * 2, rule, split, order).errors
             runs.append([Measured(*own, joint) for own, joint in zip(alone(division, rule, split), both, strict=True)])
         for player in range(2):
             points.append({"ratio": f"{ratio[0]}:{ratio[1]}", "player": player + 1, **summary([run[player] for run in runs])})
@@ -142,7 +181,7 @@ def size_ratios(
 
 def privacy_curves(
     ratings: Ratings,
-    mechanisms: Sequence[RatingMechanism],
+    mechanisms: Sequence[Mechanism],
     splits: int,
     rule: Factorization,
     progress: Callable[[int, int], None],
@@ -157,15 +196,17 @@ def privacy_curves(
     apart = [alone(division, rule, split)[0] for split, division in enumerate(divisions)]
     points = []
     for done, (mechanism, own, other) in enumerate(cases):
-        runs = []
+        runs, solved = [], []
         for split, division in enumerate(divisions):
             progress(done * splits + split, len(cases) * splits)
             pair = [Choice(mechanism, own), Choice(mechanism, other)]
-            runs.append(Measured(*apart[split], together(division, pair, rule, split, memory=memory)[0]))
-        says = claim(mechanism, 1 / own - 1, rule, SCALE) if own else None
+            found = together(division, pair, rule, split, memory=memory)
+            runs.append(Measured(*apart[split], found.errors[0]))
+            solved.append((found.solved or found.errors)[0])
+        says = _claim(mechanism, 1 / own - 1, rule) if own else None
         facts = {"mechanism": mechanism, "p": own, "p_other": other, "ratio": f"{shares[0]}:{shares[1]}", "player": 1}
         named = {"epsilon_named": says and says.named, "epsilon": says and says.real}
-        points.append({**facts, **named, **summary(runs)})
+        points.append({**facts, **named, "hides": UNITS[mechanism], **summary(runs), "together_solved": float(np.mean(solved))})
     return points
 
 
@@ -191,6 +232,18 @@ def summary(runs: Sequence[Measured]) -> dict[str, object]:
     error = float(gains.std(ddof=1) / len(gains) ** 0.5) if len(gains) > 1 else None
     means = {name: float(np.mean([getattr(run, name) for run in runs])) for name in ("baseline", "alone", "together")}
     return {**means, "improvement": float(gains.mean()), "error": error, "improvements": gains.tolist()}
+
+
+def _error(division: Division, test: Ratings, centred: Centred, predicted: Floats) -> float:
+    """Of centred ratings where P's means of all are taken, else of the ratings themselves."""
+    if division.centred is not None:
+        return root_mean_square(centred.residuals_of(test) - predicted)
+    found = centred.item_means[test.items] + centred.user_means[test.users] + predicted
+    return root_mean_square(test.values - np.clip(found, SCALE.low, SCALE.high))
+
+
+def _claim(mechanism: Mechanism, epsilon: float, rule: Factorization) -> Claim:
+    return Claim(epsilon, epsilon) if mechanism == "updates" else claim(mechanism, epsilon, rule, SCALE)
 
 
 def _raw(train: Ratings, choice: Choice, rng: np.random.Generator, memory: float) -> Ratings:

@@ -1,0 +1,102 @@
+"""Items learned from released updates: budgets, the law of the noise, and that it works."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from parley.data.ratings import Ratings, divide, hold_out
+from parley.errors import SettingError
+from parley.learning.factor_updates import UpdateOwner, UpdateRule, learn_items, solved_error
+from parley.mechanisms import FastNoise, SafeNoise
+from parley.objectives.user_updates import UserUpdate
+
+RULE = UpdateRule(rounds=12, factors=2, update=UserUpdate(clip=5.0, ridge=2.0), users_spread=0.5)
+
+
+def planted(users=600, items=40, share=0.5, seed=0):
+    rng = np.random.default_rng(seed)
+    P, Q, b = rng.normal(0, 1, (users, 2)), rng.normal(0, 0.6, (items, 2)), rng.normal(0, 0.7, items)
+    u, i = np.nonzero(rng.random((users, items)) < share)
+    values = np.clip(np.round(3 + b[i] + np.einsum("nf,nf->n", P[u], Q[i]) + 0.3 * rng.standard_normal(len(u))), 1, 5)
+    return Ratings(u.astype(np.int32), i.astype(np.int32), values, tuple(map(str, range(users))), tuple(map(str, range(items))))
+
+
+def owners_of(epsilons, rule=RULE, shares=(1, 4), noise=FastNoise):
+    rng = np.random.default_rng(0)
+    halves = [hold_out(part, 0.2, rng) for part in divide(planted(), shares, rng)]
+    owners = [
+        UpdateOwner(train, np.unique(train.users), rule, noise(place) if noise is FastNoise else noise(), epsilon)
+        for place, ((train, _), epsilon) in enumerate(zip(halves, epsilons, strict=True))
+    ]
+    return owners, halves
+
+
+def learned(epsilons, **rest):
+    owners, halves = owners_of(epsilons, **rest)
+    V = learn_items(owners, 40, RULE, 0)
+    return [owner.error(V, test) for owner, (_, test) in zip(owners, halves, strict=True)], V
+
+
+def test_it_learns_and_a_noisy_partner_does_little_harm():
+    (clean, _), _ = learned([None, None])
+    (private, partner), V = learned([0.1, None])
+    owners, halves = owners_of([None, None])
+    nothing = owners[0].error(np.zeros((40, 3)), halves[0][1])
+    assert clean < 0.6 * nothing
+    assert private < clean + 0.05
+    assert partner < 0.6 * nothing
+    assert solved_error(V, *halves[0], RULE) == pytest.approx(owners[0].error(V, halves[0][1]))
+
+
+def test_budgets_are_exact_and_end():
+    (owner, _), _ = owners_of([2.0, 2.0])
+    V = np.zeros((40, 3))
+    for done in range(RULE.rounds):
+        before = owner.spent
+        owner.answer(V)
+        assert owner.spent > before
+        assert (owner.spent == Fraction(2)) == (done == RULE.rounds - 1)
+    with pytest.raises(SettingError, match="all 12 answers were given"):
+        owner.answer(V)
+
+
+def test_answers_carry_the_noise_that_was_calibrated():
+    """Calibrated to 2 clip/n over all rounds: answers scatter by as much, neither less nor more."""
+    (owner, _), _ = owners_of([1.0, 1.0])
+    exact = owner.rule.update.mean(owner._table, np.zeros((40, 3)))
+    drawn = np.concatenate([owner.answer(np.zeros((40, 3))).ravel() - exact.value for _ in range(RULE.rounds)])
+    least = 3.73 * RULE.rounds**0.5 * 2 * 5.0 / len(owner)  # sigma/sensitivity at (1, 1e-5)
+    assert exact.sensitivity >= 2 * 5.0 / len(owner)
+    assert owner.deviation >= least
+    assert abs(drawn.std() / owner.deviation - 1) < 4 / (2 * len(drawn)) ** 0.5
+
+
+def test_an_answer_depends_on_the_ratings_and_what_was_asked_alone():
+    (owner, _), _ = owners_of([None, None])
+    V = np.random.default_rng(0).normal(0, 0.3, (40, 3))
+    first = owner.answer(V)
+    owner.answer(np.zeros((40, 3)))
+    assert np.array_equal(owner.answer(V), first)  # nothing is remembered
+
+
+def test_true_noise_serves_as_well_and_laplace_needs_terms_clipped_in_its_norm():
+    (owner, _), _ = owners_of([1.0, 1.0], noise=SafeNoise)
+    assert np.isfinite(owner.answer(np.zeros((40, 3)))).all()
+    ratings, users = planted(), np.arange(600)
+    with pytest.raises(SettingError, match="clipped in L1"):
+        UpdateOwner(ratings, users, RULE, FastNoise(0), 1.0, mechanism="laplace")
+    flat = UpdateRule(rounds=2, factors=2, update=UserUpdate(clip=5.0, norm="l1"))
+    pure = UpdateOwner(ratings, users, flat, FastNoise(0), 1.0, mechanism="laplace")
+    pure.answer(np.zeros((40, 3)))
+    assert pure.spent == Fraction(1, 2)
+
+
+def test_owners_of_other_rules_and_strangers_are_refused():
+    (owner, _), halves = owners_of([None, None])
+    with pytest.raises(SettingError, match="of the same rule"):
+        learn_items([owner], 40, UpdateRule(), 0)
+    with pytest.raises(SettingError, match="its own users"):
+        owner.predict(np.zeros((40, 3)), halves[1][1])
+    with pytest.raises(SettingError):
+        UpdateRule(rounds=0)
