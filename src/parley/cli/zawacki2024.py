@@ -83,6 +83,7 @@ def _delayed(out: Path | None, as_json: bool) -> dict[str, Any]:
     rows = [["delay", "identified", "published blocks off by", "|x| at the end, fractional", "truncated"]]
     found = []
     for run in shown:
+        identified = float(np.asarray(run.found.delay_)) / delayed_control.PERIOD
         off = np.abs(run.blocks - np.array(delayed_control.PUBLISHED[run.delay]))
         ends = [float(np.linalg.norm(path[-1])) for path in (run.fractional, run.truncated)]
         rows.append(
@@ -96,7 +97,7 @@ def _delayed(out: Path | None, as_json: bool) -> dict[str, Any]:
         found.append(
             {
                 "delay": run.delay,
-                "identified": run.found.delay_ / delayed_control.PERIOD,
+                "identified": identified,
                 "blocks": run.blocks.tolist(),
                 "ends": ends,
             }
