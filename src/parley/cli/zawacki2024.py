@@ -89,7 +89,7 @@ def _delayed(out: Path | None, as_json: bool) -> dict[str, Any]:
         rows.append(
             [
                 f"{run.delay:g} T",
-                number(run.found.delay_ / delayed_control.PERIOD, 8) + " T",
+                f"{number(identified, 8)} T",
                 number(float(off.max()), 2),
                 *map(number, ends),
             ]
