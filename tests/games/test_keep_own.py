@@ -129,7 +129,7 @@ def test_no_contracts_on_a_grid_are_cheaper(seed):
 
 def test_at_a_price_owners_join_for_the_money_and_add_noise():
     """By hand: cost e^eps - 1 and a price of 2 make log 2 the best budget of whoever keeps its own model, as the large owner does."""
-    game = budget_game([500, 100_000], [2000, 2000], [("exponential", 1.0)] * 2, bias=0.01, keep_own=True)
+    game = budget_game([500, 100_000], [2000, 2000], [("exponential", 1.0)] * 2, bias=0.01, noise_price=1000.0, keep_own=True)
     deal = free_deal(game, 2.0)
     assert deal.members.all()
     assert deal.epsilon[1] == pytest.approx(np.log(2), rel=1e-3)
