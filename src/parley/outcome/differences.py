@@ -7,7 +7,7 @@ all owners, T(k) = sum a_ij r_ij^2/v_ij has a known mean and variance, for norma
 T(k) is its mean; the interval ends where T(k) is at the ends of a scaled chi-square law of that mean and variance.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -53,7 +53,14 @@ class OwnersAnswers:
     peaked: bool
 
     def between(self) -> BetweenOwners:
-        """The estimate with its interval."""
+        """The estimate with its interval; G must not be zero."""
+        unit = float(np.abs(self.covariance).max())
+        scaled = replace(
+            self, answers=self.answers / np.sqrt(unit), noise=self.noise / unit, covariance=self.covariance / unit
+        )  # nor do extreme units
+        return scaled._between()
+
+    def _between(self) -> BetweenOwners:
         rows = float(np.median(self.records))
         grid = np.append(0.0, np.geomspace(*MULTIPLES, GRID)) / rows
         known = np.array([self._statistic(k) for k in grid]).T
@@ -77,7 +84,7 @@ class OwnersAnswers:
     def _axes(self) -> tuple[Floats, Floats, Floats]:
         """(g [P], the directions as columns [P, P], the answers along them [N, P])."""
         g, axes = np.linalg.eigh(self.covariance)
-        return np.maximum(g, 0.0), axes, self.answers @ axes
+        return np.maximum(g, 0.0), axes, (self.answers - self.answers.mean(axis=0)) @ axes
 
     def _statistic(self, k: float) -> tuple[float, float, float]:
         """(T, its mean, its variance) if owners differed by k."""
@@ -85,6 +92,7 @@ class OwnersAnswers:
         v = (k + 1 / self.records[:, None]) * g + self.noise[:, None]
         common = 1 / np.sum(1 / v, axis=0)  # the variance of the mean of all
         b = g / v**2
+        b = b / b.max()  # T in other units: no square of it vanishes
         total = np.sum(b * (z - common * np.sum(z / v, axis=0)) ** 2)
         left = v - common
         chance = np.sum(b**2 * left**2) + np.sum(common**2 * (np.sum(b, axis=0) ** 2 - np.sum(b**2, axis=0)))
