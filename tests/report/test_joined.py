@@ -29,7 +29,7 @@ def owner(name, records, foreseen, gain, price=0.05, held_out=(0.0, -1.0, 1.0)):
 
 RIGHT, MISSED, CRIED, QUIET = (
     owner("gains", 200, 0.4, 0.8, held_out=(0.5, 0.1, 0.9)),
-    owner("surprise", 500, 0.02, 0.2),
+    owner("surprise", 500, 0.02, 0.2, held_out=(-0.1, -1.0, 0.8)),
     owner("promised", 900, 0.1, 0.01, held_out=(-0.5, -0.9, -0.1)),
     owner("large", 20_000, 0.001, 0.0),
 )
