@@ -66,7 +66,8 @@ def quiet_run(terms, tables, exchange=Quiet, start=None):
     agreements = {name: parley.Owner(name, table).prepare(terms) for name, table in tables.items()}
     setup = agreements["a"].setup
     algorithm, asked = make_algorithm(setup), exchange(agreements)
-    begin = algorithm.start(starting_point(setup) if start is None else start)
+    origin = starting_point(setup) if start is None else start
+    begin = algorithm.start(origin, origin.shape[:-1])
     final = run(algorithm, asked, aggregation_of(terms), Asker.of(setup), begin)
     return algorithm.model(final), asked
 

@@ -15,7 +15,8 @@ Why no magnitude breaks a sensitivity (S = SMALLEST = 1e-50, H = LARGEST = 1e50,
   theta), together below 1e-309; `summation_slack` counts four roundings more than there are, worth 4 u Xi, and Xi is at least 1e-150
   (2 S^3, a regression's by bounds; else S^2 by bounds, S by clip). In a walk a margin may be off by p 2^-1075, which moves a gradient by
   B|x| times that, B the largest bend with weights; `LocalUpdate` allows for 32 u radius/rho, at least 16 u S B|f|^2 with f the bounds
-  of x, which is more since |f| >= S.
+  of x, which is more since |f| >= S. A correction is at most H and at most radius/rho and Xi, a pull at most 2 radius mu with rho mu <= 2:
+  times rho they are at most 5 radius and rho Xi.
 """
 
 from abc import ABC, abstractmethod

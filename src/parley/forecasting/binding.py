@@ -21,7 +21,8 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
         if fewest < 30:
             warnings.append(f"one class has only {fewest} records in the pilot: the forecast rests on little")
     learning = pilot.terms.learning
-    if (learning.local_steps or 1) > 1 and len(pilot.terms.owners) > 1:
+    walks = learning.facts.walks and not learning.facts.corrects and ((learning.local_steps or 1) > 1 or pilot.terms.uneven)
+    if walks and len(pilot.terms.owners) > 1:
         warnings.append("owners that differ drift apart in their local steps: the forecast assumes that all follow the pilot's law")
     clip = _clip_sentence(pilot, here, moments)
     box = moments is not None and _box_binds(pilot, here, moments)

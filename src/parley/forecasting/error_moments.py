@@ -6,14 +6,27 @@ running the algorithm itself for that round; mean and covariance follow. No upda
 linear in its answers can be forecast, and T rounds cost O(T).
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from parley.aggregation import weighted_mean
 from parley.learning.algorithm import Descent, State
+from parley.queries import Answer
 from parley.validate import Floats
 
 TRACED = 64  # rounds up to which the response to each round's noise is kept
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """Who answers, one by one, for algorithms that tell owners apart: the names asked in each round, every owner's records, and the
+    deviation of its noise in units of one."""
+
+    turns: Sequence[Sequence[str]]
+    records: Mapping[str, int]
+    deviations: Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +52,11 @@ class ErrorMoments:
         return self.point_kept * self.start
 
 
-def error_moments(algorithm: Descent, curvature: Floats, start: Floats, noise: Floats | None = None) -> ErrorMoments:
+def error_moments(
+    algorithm: Descent, curvature: Floats, start: Floats, noise: Floats | None = None, crowd: Crowd | None = None
+) -> ErrorMoments:
     """The moments in directions of these curvatures (of the data part of the cost) from these starting errors, without a box. `noise` [T]
-    is each round's variance in units of one; left out: all are one.
+    is each round's variance in units of one; left out: all are one. With a `crowd` every owner's answer has its own noise instead.
 
     >>> from parley.learning.gradient_descent import GradientDescent
     >>> from parley.objectives import LinearRegression
@@ -54,26 +69,42 @@ def error_moments(algorithm: Descent, curvature: Floats, start: Floats, noise: F
     loudness = np.ones(T) if noise is None else np.sqrt(noise)
     begin = free.start(np.ones(p))
     names = list(begin.memory)
-    size = 1 + len(names)
-    basis = np.eye(size, size + 1)[:, :, None] * np.ones(p)  # [part, unit of each part or noise, p]
+    size, voices = 1 + len(names), 1 if crowd is None else len(crowd.records)
+    basis = np.eye(size, size + voices)[:, :, None] * np.ones(p)  # [part, unit of each part or noise, p]
     mean = np.stack([begin.theta, *begin.memory.values()], axis=1)[:, :, None]  # [p, part, 1]
     spread = np.zeros((p, size, size))
     kept, gain, point_kept, point_gain = np.empty((4, T, p))
     steps = []
     for k in range(1, T + 1):
         state = _state(k, basis, names)
-        answer = free.answer(lambda away: curvature * away, state.theta)
-        answer[size] += loudness[k - 1]
-        step = _parts(free.update(state, answer), names)  # [p, part, unit]
+        if crowd is None:
+            answer = free.answer(lambda away: curvature * away, state.theta)
+            answer[size] += loudness[k - 1]
+            after = free.update(state, answer)
+        else:
+            answers = _heard(free, state, curvature, crowd, size)
+            after = free.update(state, weighted_mean(answers), answers)
+        step = _parts(after, names)  # [p, part, unit]
         model = free.model(_state(k + 1, basis, names))[:size].T[:, None]  # [p, 1, part]
         inner, noisy = step[:, :, :size], step[:, :, size:]
         mean = inner @ mean
         spread = inner @ spread @ inner.transpose(0, 2, 1) + noisy @ noisy.transpose(0, 2, 1)
         kept[k - 1], point_kept[k - 1] = (model @ mean)[:, 0, 0], mean[:, 0, 0]
         gain[k - 1], point_gain[k - 1] = (model @ spread @ model.transpose(0, 2, 1))[:, 0, 0], spread[:, 0, 0]
-        if T <= TRACED:
+        if T <= TRACED and crowd is None:
             steps.append((inner, noisy))
     return ErrorMoments(start, kept, gain, point_kept, point_gain, _traced(steps, model) if steps else None)
+
+
+def _heard(free: Descent, state: State, curvature: Floats, crowd: Crowd, size: int) -> list[Answer]:
+    """What those whose turn it is answer, each with one unit of its own noise."""
+    places = {name: size + place for place, name in enumerate(crowd.records)}
+    answers = []
+    for name in crowd.turns[state.round - 1]:
+        value = free.reply(name, lambda away: curvature * away, state)
+        value[places[name]] += crowd.deviations[name]
+        answers.append(Answer("", name, crowd.records[name], value))
+    return answers
 
 
 def _state(number: int, parts: Floats, names: list[str]) -> State:

@@ -1,8 +1,9 @@
 """The forecast for least squares when each owner's own second moments are known: exact, owners that differ and take turns included.
 
 From one pilot for all, rounds that ask some owners only are an approximation: whoever is asked is thought to be like the rest. Here every
-round has the gradient of those it asks. The algorithm's error then obeys a linear recursion in full matrices; as in `error_moments`, it is
-found by running the algorithm itself, once without noise and once for every unit of noise in every round.
+round has the gradients of those it asks, and where owners walk each walks along its own: drift is part of it. The algorithm's error then
+obeys a linear recursion in full matrices; as in `error_moments`, it is found by running the algorithm itself, once without noise and once
+for every unit of noise in every round.
 """
 
 from collections.abc import Mapping
@@ -11,12 +12,13 @@ from functools import partial
 
 import numpy as np
 
-from parley.aggregation import aggregation_of
+from parley.aggregation import aggregation_of, weighted_mean
 from parley.data import Summable
 from parley.errors import SettingError
 from parley.learning.algorithm import Descent, State
 from parley.learning.algorithms import make_algorithm
 from parley.learning.start import starting_point
+from parley.queries import Answer
 from parley.setup import Setup
 from parley.validate import Floats
 
@@ -51,8 +53,10 @@ def expected_path(setup: Setup, owners: Mapping[str, Moments]) -> Floats:
     least = float(shares @ np.array([owners[name].c for name in names])) - 0.5 * float(best @ hessian @ best)
     T, p = free.horizon, len(best)
     origin = starting_point(setup)
-    # Row 0: the path without noise. The others, from zero and without b: one unit of noise in one coordinate of one round.
-    theta = np.zeros((1 + T * p, p))
+    # Row 0: the path without noise. The others, from zero and without b: one unit of noise in one coordinate of one round, of everybody's
+    # mean or, where owners are told apart, of one of them.
+    voices = len(names) if free.each else 1
+    theta = np.zeros((1 + T * p * voices, p))
     theta[0] = origin
     only = np.zeros((len(theta), 1))
     only[0] = 1.0
@@ -64,11 +68,24 @@ def expected_path(setup: Setup, owners: Mapping[str, Moments]) -> Floats:
     for k in range(1, T + 1):
         asked = frozenset(setup.schedule.at(k))
         members = np.array([name in asked for name in names])
-        weight = members * noise.records / noise.size(members)
-        A_k, b_k = np.einsum("l,lij->ij", weight, A), weight @ b
-        answer = free.answer(partial(_gradient, A_k, only * b_k), state.theta)
-        answer[1 + (k - 1) * p + np.arange(p), np.arange(p)] += np.sqrt(noise.variance(members))
-        state = free.update(state, answer)
+        answers = [
+            Answer(
+                "",
+                names[each],
+                int(noise.records[each]),
+                free.reply(names[each], partial(_gradient, A[each], only * b[each]), state),
+            )
+            for each in np.flatnonzero(members)
+        ]
+        first = 1 + (k - 1) * voices * p
+        if free.each:
+            for place, answer in enumerate(answers):
+                rows = first + place * p + np.arange(p)
+                answer.value[rows, np.arange(p)] += np.sqrt(noise.variances[names.index(answer.owner)])
+        combined = weighted_mean(answers)
+        if not free.each:
+            combined[first + np.arange(p), np.arange(p)] += np.sqrt(noise.variance(members))
+        state = free.update(state, combined, answers)
         model = free.model(state)
         error = np.concatenate([model[:1] - best, model[1:]])
         path[k - 1] = 0.5 * float(np.einsum("ri,ij,rj->", error, hessian, error)) / least

@@ -248,7 +248,8 @@ class PilotExchange:
         pilot, values, answers = self._pilot, dict[tuple[str, str], Floats](), []
         for name, query in questions.items():
             stage = pilot.setup.part(name).stage(query.round)
-            key = query.id, name if stage.question.batched else ""  # all rows answer one question alike
+            own = stage.question.batched or pilot.terms.uneven
+            key = query.id, name if own else ""  # all rows answer one question alike
             if key not in values:
                 values[key] = stage.question.rehearsed(query, pilot.tables, self._worlds, self._draws, self._noiseless).value
             value, mechanism = values[key], stage.series.mechanism

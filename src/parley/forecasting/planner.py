@@ -69,6 +69,8 @@ class Choice:
     clip: float | None  # None: bounds of the columns do
     relative_fitness: float
     local_steps: int | None = None
+    proximal: float | None = None
+    variates: str | None = None
     batches: int | None = None
     epochs: int | None = None
     optimiser: str | None = None
@@ -280,6 +282,8 @@ def _judged(found: Found, known: Pilot, seed: int) -> Choice:
         clip=pilot.bound.value if pilot.bound.clips else None,
         relative_fitness=value / least,
         local_steps=learning.local_steps,
+        proximal=learning.proximal,
+        variates=learning.variates,
         batches=learning.batches,
         epochs=learning.epochs,
         optimiser=learning.optimiser,

@@ -114,7 +114,7 @@ def plan_advice(proposal: Proposal) -> str:
     lines += [f"horizon = {best.horizon}"] if best.batches is None else [f"batches = {best.batches}", f"epochs = {best.epochs}"]
     lines += [] if best.optimiser is None else [f'optimiser = "{best.optimiser}"']
     lines += [] if best.step is None else [f"step = {best.step:g}"]
-    for key in ("local_steps", "average", "decay", "momentum", "start"):
+    for key in ("local_steps", "proximal", "variates", "average", "decay", "momentum", "start"):
         value = getattr(best, key)
         lines += [] if value is None else [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"]
     lines += [] if best.whitening is None else ["[model]", f'whitening = "{best.whitening}"']
