@@ -63,16 +63,19 @@ def test_terms_accepted_while_the_daemon_runs_draw_on_the_same_lifetime_budget(b
     assert "accepted these terms" in banks.fail("--deadline", "5", file="third.toml")
 
 
-def test_statistics_travel_in_one_round(banks):
-    head = toml_terms(horizon=1, extra='algorithm = "sufficient-statistics"').replace("step = 0.2\n", "")
+@pytest.mark.parametrize("algorithm", ["sufficient-statistics", "fedinfer"])
+def test_statistics_travel_in_one_round(banks, algorithm):
+    head = toml_terms(horizon=1, extra=f'algorithm = "{algorithm}"').replace("step = 0.2\n", "")
     (banks.folder / "terms.toml").write_text(head)
     terms = parley.load_terms(banks.folder / "terms.toml")
     banks.accept(terms)
     banks.start()
-    result = banks.learn()
+    result = banks.learn("--save", str(banks.folder / "model.json"))
     assert banks.spent(terms) == {"a": 1, "b": 1, "c": 1}
     assert banks.replay(terms) == result["theta"]
     assert len(result["moments"]["matrix"]) == 4
+    saved = parley.load_model(banks.folder / "model.json").intervals()
+    assert [vars(each) for each in saved] == result["intervals"]
 
 
 def test_an_owner_that_learns_adds_noise_to_its_own_answers_and_keeps_its_refinement(banks):

@@ -17,6 +17,7 @@ from parley.reproduce.federated_inference import (
     accuracies,
     equal_totals,
     per_update,
+    rounds_of,
     terms_of,
     total_epsilon,
     trace,
@@ -35,18 +36,12 @@ def test_every_answer_has_the_noise_of_zs_update(number, name):
     if figure.epsilon is None:
         return
     task = figure.draw(np.random.default_rng(0))
-    terms = terms_of(figure, method, task, _rounds(figure, method), per_update(figure, method, len(task.clients)))
+    terms = terms_of(figure, method, task, rounds_of(figure, method)[0], per_update(figure, method, len(task.clients)))
     setup = resolve(terms, task.clients[0])
     for part in setup.parts.values():
         mechanism = part.training.series.mechanism
         ratio = mechanism.noise_scale / mechanism.sensitivity
         assert ratio == pytest.approx(gaussian_ratio(figure.epsilon, figure.delta), rel=1e-4)
-
-
-def _rounds(figure, method):
-    from parley.reproduce.federated_inference import rounds_of
-
-    return rounds_of(figure, method)[0]
 
 
 def test_a_total_is_that_of_composition():
@@ -99,8 +94,7 @@ def test_trials_of_a_batch_differ_and_repeat():
 
 
 def test_at_equal_totals_every_client_pays_the_same():
-    figure = replace(FIGURES["8.3"], local_steps=2)
-    found = dict(equal_totals(figure, 4, 2))
+    found = dict(equal_totals(replace(FIGURES["8.3"], local_steps=1), 2, 2))
     assert {line.epsilon for lines in found.values() for line in lines} == {1.0, 3.0, 10.0}
     assert all(len(line.mean) == 1 for line in found["FedInfer"])
     assert found["FedInfer"][-1].last.mean() > 85

@@ -142,6 +142,7 @@ def _content(figure: Figure, lines: list[Line], honest: Honest, best: float) -> 
             "method": name,
             "epsilon": line.epsilon,
             "rounds": len(line.mean),
+            "local_steps": line.local_steps,
             "accuracy": float(line.last.mean()),
             "standard_error": line.error,
         }
@@ -178,9 +179,14 @@ def _show(figure: Figure, lines: list[Line], honest: Honest, best: float) -> Non
     if honest:
         rows = [["", *(f"total ε = {total:g}" for total in TOTALS)]]
         for name, found in honest:
-            rows.append([name, *(f"{_accuracy(line)} ({len(line.mean)} rounds)" for line in found)])
+            rows.append([name, *(f"{_accuracy(line)} ({_way(line)})" for line in found)])
         console.print(terminal_table(rows, f"The same at equal total (ε, {figure.delta:g})"))
     console.print()
+
+
+def _way(line: Line) -> str:
+    rounds = len(line.mean)
+    return "one release" if rounds == 1 else f"{rounds} rounds of {line.local_steps}"
 
 
 def _accuracy(line: Line) -> str:

@@ -6,7 +6,7 @@ all methods have the same clip for a gradient, FedInfer one for a record's secon
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -105,6 +105,7 @@ class Line:
     epsilon: float
     delta: float
     groups: int  # draws of the split, among which trials are shared evenly
+    local_steps: int  # that clients took between two answers; FedInfer's take none
 
     @property
     def mean(self) -> Floats:
@@ -209,7 +210,7 @@ def trace(
         found.append(accuracies(terms, task, trials // splits, seed + split))
         progress()
     accuracy = np.concatenate(found, axis=1)
-    return Line(method.name, np.ceil(each * (np.arange(count) + 1.0)), accuracy, largest, figure.delta, splits)
+    return Line(method.name, np.ceil(each * (np.arange(count) + 1.0)), accuracy, largest, figure.delta, splits, figure.local_steps)
 
 
 def without_privacy(figure: Figure, splits: int, seed: int = 0) -> float:
@@ -222,23 +223,23 @@ def without_privacy(figure: Figure, splits: int, seed: int = 0) -> float:
     return float(np.mean(found))
 
 
-TOTALS, SPREADS = (
-    (1.0, 3.0, 10.0),
-    (4, 16, 64),
-)  # budgets of the honest table, and over how many rounds gradient methods may spread them
+TOTALS = (1.0, 3.0, 10.0)  # budgets of the honest table
+SPREADS = ((4, 50), (16, 20), (16, 5), (64, 5), (64, 1))  # (rounds, local steps) over which gradient methods may spread them
 
 
 def equal_totals(
     figure: Figure, trials: int, splits: int, seed: int = 0, progress: Callable[[], None] = lambda: None
 ) -> list[tuple[str, list[Line]]]:
     """Every method at the same total (eps, delta) of every client, for each of `TOTALS`. FedInfer releases once; a gradient method has the
-    number of rounds, among `SPREADS`, that turned out best: a choice for which nothing is charged."""
+    rounds and local steps, among `SPREADS`, that turned out best: a choice for which nothing is charged."""
     found = []
     for method in METHODS:
         lines = []
         for total in TOTALS:
-            counts = (1,) if method.infers else SPREADS
-            tried = [trace(figure, method, trials, splits, seed, count, total, progress) for count in counts]
+            tried = []
+            for rounds, steps in ((1, 1),) if method.infers else SPREADS:
+                way = replace(figure, local_steps=steps)
+                tried.append(trace(way, method, trials, splits, seed, rounds, total, progress))
             lines.append(max(tried, key=lambda line: float(line.last.mean())))
         found.append((method.name, lines))
     return found
