@@ -291,6 +291,14 @@ def test_drowned_moments_are_repaired_and_say_so():
             {"everyone": {"trust": 0.5}, "privacy": {"noise": "shared", "delta": 1e-6}, "hosts": ["h1", "h2", "h3"]},
             "whose answers",
         ),
+        (
+            {
+                "learning": {"straggler": "skip", "quorum": 1},
+                "privacy": {"noise": "shared", "delta": 1e-6},
+                "hosts": ["h1", "h2", "h3"],
+            },
+            "whose answers",
+        ),
         ({"learning": {"step": 0.1}}, "solved, not stepped"),
         ({"learning": {"algorithm": "sufficient-statistics", "horizon": 3}}, "releases once"),
     ],

@@ -18,7 +18,8 @@ def check_moments(model: Model, learning: Learning, owners: Sequence[OwnerTerms]
         raise ValueError(f"learning.algorithm|expected a gradient method: second moments say enough for {able} only")
     if model.class_weight:
         raise ValueError("model.class_weight|expected none beside second moments: every record counts once in them")
-    if shared and (trusts or learning.participation is not None or any(owner.stride is not None for owner in owners)):
+    some = learning.participation is not None or learning.straggler == "skip" or any(owner.stride is not None for owner in owners)
+    if shared and (trusts or some):
         raise ValueError(
-            "privacy.noise|expected 'each-owner' beside trust, strides or participation: of a sum nobody can tell whose answers it has"
+            "privacy.noise|expected 'each-owner' beside trust, strides, participation or skip: nobody can tell whose answers a sum has"
         )
