@@ -11,7 +11,7 @@ from parley.cli.screen import console, print_json, progress_bar, terminal_table
 from parley.data.ratings import Ratings, divide, enough, find_ratings
 from parley.errors import SettingError
 from parley.numerals import number
-from parley.reproduce import joint_learning_game
+from parley.reproduce import joint_learning_game, measured_game
 from parley.reproduce.markets import data_folder
 
 TITLES = {
@@ -28,6 +28,9 @@ def pejo2018(
     splits: Annotated[int, typer.Option(min=1, help="Random divisions of the users; error bars need two or more.")] = 3,
     users: Annotated[int | None, typer.Option(min=100, help="Keep so many users at random, for a quick look.")] = None,
     mechanism: Annotated[list[str] | None, typer.Option(help="Only this mechanism of figures 4 and 5; may be repeated.")] = None,
+    game: Annotated[
+        bool, typer.Option("--game", help="With figure 5: the game on what was measured, beside the published fit.")
+    ] = False,
     memory: Annotated[
         float, typer.Option(help="GB that unbounded DP may take; refused before it starts if it would need more.")
     ] = 2.0,
@@ -46,6 +49,8 @@ def pejo2018(
         return
     if figure not in (None, *TITLES) or table not in (None, 3):
         raise SettingError("--figure, --table: expected figure 3, 4 or 5, or table 3")
+    if game and figure != 5:
+        raise SettingError("--game: expected figure 5, whose points it is played on")
     folder = data_folder(data)
     if folder is None:
         raise SettingError("--data: expected the folder that holds the ratings, or PARLEY_DATA set to it")
@@ -65,6 +70,8 @@ def pejo2018(
                 if figure == 3
                 else study.privacy_curves(ratings, chosen, splits, Factorization(), progress, figure == 5, memory * 1e9)
             )
+    if game:
+        content["games"] = measured_game.measured_games(content["points"])
     if as_json:
         print_json(content)
         return
@@ -76,6 +83,8 @@ def pejo2018(
             console.print(
                 "solved: the owner solves its users' factors from their own ratings in the end, which stay with it.", style="dim"
             )
+    if game:
+        console.print(terminal_table(_game_rows(content["games"]), "The game on what was measured: gains in percent, concern C/B"))
     if table == 3:
         console.print(terminal_table(_table_rows(content["table"]), "Table 3: ratings made of empty cells, for every true rating"))
 
@@ -122,6 +131,21 @@ def _table_rows(table: list[dict[str, float]]) -> list[list[str]]:
         cells = (row["netflix"], row["published_scale"], row["sound"])
         rows.append([f"{row['epsilon']:g}", f"x {row['netflix_printed']:g}", *(f"x {cell:.3g}" for cell in cells)])
     return rows
+
+
+def _game_rows(games: list[dict[str, Any]]) -> list[list[str]]:
+    rows = [["mechanism", "C/B", "p*", "±", "payoff", "price of privacy", "±", "p* published", "price published"]]
+    for one in games:
+        published = one["published"] or {"privacy": None, "price": None}
+        cells = (one["privacy"], one["privacy_spread"], one["payoff"], one["price_of_privacy"], one["price_spread"])
+        rows.append([one["mechanism"], *map(_short, (one["concern"], *cells, published["privacy"], published["price"]))])
+    return rows
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3g}" if isinstance(value, float) else ", ".join(f"{one:.3g}" for one in value)
 
 
 def _games(as_json: bool) -> None:

@@ -4,20 +4,28 @@ The learner sees the answers, how many users they are means over, and how large 
 noise drowns what they say count for little, by weights that are public.
 """
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.accounting import Series, exact, make_series
+from parley.accounting import Series, exact, make_series, series_rho
 from parley.data.ratings import Ratings
-from parley.errors import SettingError
+from parley.errors import GuaranteeError, SettingError
+from parley.ledger import AnyLedger, StudyLedger
+from parley.ledger.account import RHO_TOLERANCE, Reservation
 from parley.mechanisms import Noise
 from parley.objectives.factorization import root_mean_square
-from parley.objectives.user_updates import UserRatings, UserUpdate, by_user
+from parley.objectives.user_updates import LARGEST_ITEM, UserRatings, UserUpdate, by_user
+from parley.queries.item_factors import ItemFactorsQuery
+from parley.queries.question import check_in_box
 from parley.validate import Floats, positive, whole
+
+LEARNER = "learner"
 
 
 @dataclass(frozen=True)
@@ -44,11 +52,12 @@ class UpdateRule:
 
 
 class UpdateOwner:
-    """An owner of ratings. Its answers are all that it says.
+    """An owner of ratings. Its answers are all that it says. With a durable `ledger` they are releases; without, a study's.
 
-    Formal guarantee: with an `epsilon`, `rule.rounds` answers together are (epsilon, delta)-DP for replacing all ratings of one of its
-    `users`, whoever chooses V: each answer is a `Bounded` mean with the noise of a series that was calibrated for that many of them, and
-    one answer more is refused. With `SafeNoise` that includes floating point. Without an epsilon it has no privacy.
+    Formal guarantee (durable ledger): `rule.rounds` answers together are (epsilon, delta)-DP for replacing all ratings of one of its
+    `users`, whoever chooses V: each answer is a `Bounded` mean with the noise of a series that was calibrated for that many of them,
+    debited before it is seen, and the ledger refuses one more. Asked again, also after a crash, it gives the answer that it gave. Noise is
+    `SafeNoise` then, which includes floating point. Without an epsilon it has no privacy, and no ledger but a study's takes it.
     """
 
     def __init__(
@@ -60,15 +69,26 @@ class UpdateOwner:
         epsilon: float | None = None,
         delta: float = 1e-5,
         mechanism: str = "gaussian",
+        ledger: AnyLedger | None = None,
+        name: str = "owner",
     ) -> None:
-        self.rule, self._noise, self._given = rule, noise, 0
+        self.rule, self._noise = rule, noise
+        self._ledger: AnyLedger = StudyLedger() if ledger is None else ledger
         self._users, self._table = users, by_user(ratings, users, rule.low, rule.high)
         self.series: Series | None = None
+        if self._ledger.durable and not (self._noise.safe and epsilon is not None):
+            raise GuaranteeError(f"{name}: an owner with a durable ledger releases, so it needs an epsilon and safe noise")
+        facts = repr((rule, ratings.item_names, len(users), epsilon, delta, mechanism, name))
+        self.agreement = hashlib.sha256(facts.encode()).hexdigest()
         if epsilon is not None:
             budget = exact(epsilon), Fraction(str(delta)) if mechanism == "gaussian" else Fraction(0)
             self.series = make_series(mechanism, *budget, rule.rounds, rule.update.sensitivity(len(users)))
             if self.series.norm != rule.update.norm:
                 raise SettingError(f"mechanism = {mechanism!r}: expected terms clipped in {self.series.norm.upper()}")
+            rho = series_rho(mechanism, *budget, rule.rounds)
+            margin = None if rho is None else rho * (1 + 2 * RHO_TOLERANCE)
+            promise = Reservation(self.agreement, name, LEARNER, *budget, rule.rounds, rho=margin)
+            self._ledger.accept(promise, self._digest() if self._ledger.durable else None)
 
     def __len__(self) -> int:
         return len(self._table)
@@ -81,16 +101,26 @@ class UpdateOwner:
     @property
     def spent(self) -> Fraction | None:
         """The epsilon spent so far; None without privacy."""
-        return None if self.series is None else self.series.spent_after(self._given)
+        return None if self.series is None else self._ledger.account(self.agreement).spent
 
-    def answer(self, V: Floats) -> Floats:
-        """The mean of its users' bounded terms at V, with noise [items, factors + 2]."""
-        if self._given >= self.rule.rounds:
-            raise SettingError(f"rounds: all {self.rule.rounds} answers were given")
-        self._given += 1
-        bounded = self.rule.update.mean(self._table, V)
-        value = bounded.value if self.series is None else self.series.mechanism.release(bounded, self._noise)
-        return value.reshape(len(V), -1)
+    def answer(self, query: ItemFactorsQuery) -> Floats:
+        """The mean of its users' bounded terms at the query's V, with noise [items, factors + 2]; or a refusal that costs nothing."""
+        check_in_box(query.items, (self._table.item_count, self.rule.factors + 1), LARGEST_ITEM)
+        series = self.series
+        if series is None:
+            return self.rule.update.mean(self._table, query.items).value.reshape(len(query.items), -1)
+
+        def release() -> Callable[[], Floats]:
+            bounded = self.rule.update.mean(self._table, query.items)
+            return partial(series.mechanism.release, bounded, self._noise)
+
+        value, _ = self._ledger.answer(query, series.spent_after, series.event.to_dict(), release)
+        return value.reshape(len(query.items), -1)
+
+    def _digest(self) -> bytes:
+        """Of its ratings: one agreement is about one table."""
+        arrays = (self._table.first, self._table.items, self._table.values)
+        return hashlib.sha256(b"".join(hashlib.sha256(array.tobytes()).digest() for array in arrays)).digest()
 
     def predict(self, V: Floats, ratings: Ratings) -> Floats:
         """What its own users would rate, within the scale; solved from their ratings here, and told nobody."""
@@ -110,7 +140,7 @@ class UpdateOwner:
 
 
 def learn_items(owners: Sequence[UpdateOwner], items: int, rule: UpdateRule, seed: int) -> Floats:
-    """V = [b, Q] of all items after `rule.rounds` rounds, from answers and public facts alone.
+    """V = [b, Q] of all items after `rule.rounds` rounds, from answers and public facts alone: started again it asks the same questions.
 
     Owner l's sums S_l = n_l answer are about c_l g with variance c_l v + s_l^2, g the mean gradient of a rating, c_l how often the item was
     rated and s_l the deviation of its noise. So owners are weighted by 1/(1 + s_l^2/(v c_l)), c_l the average over items (from answers),
@@ -124,7 +154,8 @@ def learn_items(owners: Sequence[UpdateOwner], items: int, rule: UpdateRule, see
     counts = np.zeros((len(owners), items))
     v, t = rule.error**2, rule.items_spread
     for done in range(rule.rounds):
-        sums = np.stack([len(owner) * owner.answer(V) for owner in owners])
+        asked = [(owner, ItemFactorsQuery.ask(owner.agreement, LEARNER, done + 1, V)) for owner in owners]
+        sums = np.stack([len(owner) * owner.answer(query) for owner, query in asked])
         counts += (sums[:, :, -1] / rule.update.count - counts) / (done + 1)
         weights = 1 / (1 + noise**2 / (v * np.maximum(counts.mean(axis=1), 1.0)))
         total, c = np.einsum("l,lif->if", weights, sums), np.maximum(weights @ counts, 1.0)

@@ -92,7 +92,8 @@ class UserUpdate:
 
     def _terms(self, table: UserRatings, V: Floats) -> tuple[Floats, Floats, Floats]:
         settings = self.own_ridge, self.ridge, self.count, self.clip, self.norm == "l1"
-        found: tuple[Floats, Floats, Floats] = _terms(table.first, table.items, table.values, np.ascontiguousarray(V), *settings)
+        own = np.array(V)  # what is read-only would be compiled for once more
+        found: tuple[Floats, Floats, Floats] = _terms(table.first, table.items, table.values, own, *settings)
         return found
 
 

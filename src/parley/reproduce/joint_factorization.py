@@ -45,7 +45,7 @@ UNITS: dict[Mechanism, str] = {  # what is hidden
 }
 RATIOS = ((1, 9), (1, 4), (1, 2), (1, 1))
 PRIVACY = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # P's p; eps = 1/p - 1
-BOTH = (0.1, 0.5, 0.9)
+BOTH = (0.0, 0.2, 0.4, 0.6)
 NETFLIX = {"ratings": 10_033_823, "users": 46_462, "items": 16_395}  # P table 2
 TABLE_3 = {9.0: 1, 2.33: 24, 1.0: 45, 0.53: 42, 0.11: 23}  # eps: by how much NF10 grows
 SCALE, HALF, DELTA = Scale(), 2.0, 1e-5
@@ -189,24 +189,25 @@ def privacy_curves(
     memory: float = 2e9,
 ) -> list[dict[str, object]]:
     """Figure 4: what privacy costs the smaller owner of 1:4 whose partner has none. Figure 5 (`both`): two alike, each with its own p."""
-    shares = (1, 1) if both else (1, 4)
-    pairs = [(own, other) for own in BOTH for other in BOTH] if both else [(p, 0.0) for p in PRIVACY]
-    cases = [(m, own, other) for m in mechanisms for own, other in pairs]
+    shares, players = ((1, 1), (0, 1)) if both else ((1, 4), (0,))
+    pairs = [(a, b) for a in BOTH for b in BOTH if a <= b] if both else [(p, 0.0) for p in PRIVACY]
+    cases = [(m, pair) for m in mechanisms for pair in pairs]
     divisions = [make_division(ratings, shares, split) for split in range(splits)]
-    apart = [alone(division, rule, split)[0] for split, division in enumerate(divisions)]
+    apart = [alone(division, rule, split) for split, division in enumerate(divisions)]
     points = []
-    for done, (mechanism, own, other) in enumerate(cases):
-        runs, solved = [], []
+    for done, (mechanism, pair) in enumerate(cases):
+        found = []
         for split, division in enumerate(divisions):
             progress(done * splits + split, len(cases) * splits)
-            pair = [Choice(mechanism, own), Choice(mechanism, other)]
-            found = together(division, pair, rule, split, memory=memory)
-            runs.append(Measured(*apart[split], found.errors[0]))
-            solved.append((found.solved or found.errors)[0])
-        says = _claim(mechanism, 1 / own - 1, rule) if own else None
-        facts = {"mechanism": mechanism, "p": own, "p_other": other, "ratio": f"{shares[0]}:{shares[1]}", "player": 1}
-        named = {"epsilon_named": says and says.named, "epsilon": says and says.real}
-        points.append({**facts, **named, "hides": UNITS[mechanism], **summary(runs), "together_solved": float(np.mean(solved))})
+            found.append(together(division, [Choice(mechanism, p) for p in pair], rule, split, memory=memory))
+        for player in players:
+            own, other = pair[player], pair[1 - player]
+            says = _claim(mechanism, 1 / own - 1, rule) if own else None
+            facts = {"mechanism": mechanism, "hides": UNITS[mechanism], "p": own, "p_other": other, "player": player + 1}
+            named = {"ratio": f"{shares[0]}:{shares[1]}", "epsilon_named": says and says.named, "epsilon": says and says.real}
+            runs = [Measured(*apart[split][player], one.errors[player]) for split, one in enumerate(found)]
+            solved = float(np.mean([(one.solved or one.errors)[player] for one in found]))
+            points.append({**facts, **named, **summary(runs), "together_solved": solved})
     return points
 
 
