@@ -20,8 +20,8 @@ import parley
 from parley.data import split_consecutive
 from parley.reproduce.markets import Market, data_folder, loan_market
 
-ANSWERS, RUNS, DELTA = 20, 40, 1e-6
-RECORDS, STEPS = 8_000, 100
+ANSWERS, RUNS, DELTA = 20, 20, 1e-6
+RECORDS, STEPS = 4_000, 60
 PULL = 2.0
 
 RULES: dict[str, dict[str, Any]] = {
