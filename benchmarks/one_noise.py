@@ -32,6 +32,7 @@ from sklearn.linear_model import RidgeCV
 
 import parley
 from parley.data import split_consecutive
+from parley.forecasting import Differences
 from parley.forecasting.expectation import expect
 from parley.forecasting.forecast import Forecast
 from parley.forecasting.pilot import open_pilot
@@ -125,19 +126,21 @@ def table(market: Market, shapes: Sequence[tuple[int, int, int]], splits: int, r
         "error: mean on owners' own held-out rows, in variances of the target; (f): forecast; gain: share of owners better off together"
     )
     print("than alone by least squares / by ridge; psi: relative fitness; !: outside the forecast's 90 % interval\n")
-    print(f"owners x rows eps split    |  alone     (f) ridge | {heading('each own (f)')} | {heading('one    (f)')}")
+    print(f"owners x rows eps split    |  alone ridge     (f) | {heading('each own (f)')} | {heading('one    (f)')}")
     cells: dict[tuple[object, ...], Cell] = {}
     advice = []
     for shape in shapes:
         planned = {(kind, epsilon): best_clip(market, shape, epsilon, kind) for kind in KINDS for epsilon in EPSILONS}
-        foreseen = {key: parley.forecast(terms) for key, terms in planned.items()}
+        foreseen = {key: parley.forecast(terms, differences=Differences.stated(0.0)) for key, terms in planned.items()}
         outcome = {split: measured(market, shape, split, planned, splits, replicates) for split in SPLITS}
         for epsilon in EPSILONS:
             for split, found in outcome.items():
                 cell = cells[shape, epsilon, split] = found[epsilon]
                 said = {kind: foreseen[kind, epsilon] for kind in KINDS}
                 print(line(shape, epsilon, split, cell, said), flush=True)
-                advice += [(said[kind].owners[0].gain > 0) == (cell.gain(kind, cell.alone) > 0.5) for kind in KINDS]
+                for kind in KINDS:
+                    first = said[kind].owners[0]
+                    advice.append((first.together < first.alone) == (cell.gain(kind, cell.ridge) > 0.5))
     spread = max(scatter(cell.together[kind]) for cell in cells.values() for kind in KINDS)
     if splits > 1:
         print(f"\nlargest standard error of an error over splits: {spread:.4f}", end="")
@@ -152,7 +155,7 @@ def heading(name: str) -> str:
 def line(shape: tuple[int, int, int], epsilon: float, split: str, cell: Cell, foreseen: dict[str, Forecast]) -> str:
     unit = target_variance(foreseen[ONE].terms)
     text = f"{shape[0]:5} x {shape[1]:5} {epsilon:3g} {split:8} | {np.mean(cell.alone):6.3f} "
-    text += f"({foreseen[ONE].owners[0].alone / unit:.3f}) {np.mean(cell.ridge):.3f}"
+    text += f"{np.mean(cell.ridge):.3f} ({foreseen[ONE].owners[0].alone / unit:.3f})"
     for kind in KINDS:
         said, fitness = foreseen[kind].relative_fitness, float(np.mean(cell.fitness[kind]))
         outside = " " if said.low <= fitness <= said.high else "!"

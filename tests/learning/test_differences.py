@@ -166,3 +166,12 @@ def test_a_clip_that_hides_differences_is_said(public):
     assert result.clipped > 0.3
     assert "owners may differ more" in clip_note(result)
     assert clip_note(replace(result, clipped=0.01)) is None
+
+
+def test_a_sample_that_does_not_tell_is_refused_before_anybody_is_asked(tmp_path):
+    exact = table(np.random.default_rng(0), 40)
+    exact["y"] = 0.0
+    exact.to_csv(tmp_path / "public.csv", index=False)
+    terms = parley.Terms.from_dict(content(tmp_path / "public.csv"))
+    with pytest.raises(DataError, match="do not scatter"):
+        asked_of(terms, 0.0, seed=0)

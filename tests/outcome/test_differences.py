@@ -72,3 +72,13 @@ def test_it_is_said_in_words():
     )
     assert "hardly" in BetweenOwners(0.0, 0.0, 0.1, 300.0).sentence()
     assert "much" in BetweenOwners(20.0, 9.0, 44.0, 300.0).sentence()
+
+
+@pytest.mark.parametrize("unit", [1e-40, 1.0, 1e40])
+def test_units_do_not_count(unit):
+    plain = drawn(2.0, True, np.random.default_rng(1))
+    scaled = OwnersAnswers(plain.answers * unit, plain.records, plain.noise * unit**2, plain.covariance * unit**2, plain.peaked)
+    a, b = plain.between(), scaled.between()
+    assert (b.mean, b.low, b.high) == pytest.approx((a.mean, a.low, a.high), rel=1e-6)
+    drowned = replace(plain, noise=np.full(OWNERS, 1e80)).between()
+    assert (drowned.low, drowned.mean) == (0.0, 0.0)

@@ -24,6 +24,8 @@ from parley.setup import Setup
 from parley.terms import Terms, differences_agreement, terms_after_differences
 from parley.validate import Floats, upper
 
+MOST = 2000  # parameters whose covariance is written out
+
 
 @dataclass(frozen=True)
 class Apart(Algorithm):
@@ -98,23 +100,24 @@ def ask_differences(
     began, asked = time.perf_counter(), differences_agreement(terms)
     parties, agreements, worlds = gather(asked, in_order(asked, owners), 1, seed)
     setup = agreements[0].setup
-    algorithm = Apart.make(setup)
+    algorithm, known = Apart.make(setup), public_scatter(setup)
     with exchange_with(setup, parties, seed) as exchange:
         final = run(
             algorithm,
             exchange,
             aggregation_of(asked),
             Asker.of(setup),
-            algorithm.start(starting_point(setup), worlds),
+            algorithm.start(known.theta, worlds),
             lambda state, _: progress(state.round - 1, 1),
         )
     spent = {party.name: upper(party.ledger.account(setup.hash).spent) for party in parties}
-    return _result(terms, setup, final, spent, parties[0].releases, time.perf_counter() - began)
+    return _result(terms, setup, known, final, spent, parties[0].releases, time.perf_counter() - began)
 
 
 def prepare_differences(asked: Terms, checkpoint: Path) -> DeployedRun:
     """What a learner without a table fixes before it asks owners elsewhere; `asked` is `differences_agreement(terms)`."""
     deployed = prepare_run(asked, checkpoint)
+    public_scatter(deployed.setup)  # what cannot be told is refused before anybody is asked
     return replace(deployed, algorithm=Apart.make(deployed.setup))
 
 
@@ -126,26 +129,31 @@ def ask_differences_elsewhere(
     final = kept.rounds(progress)
     unheard, spent = kept.catch_up(final), kept.last_word()
     said = {name: spent.get(name) for name in deployed.setup.schedule.names}
-    return _result(terms, deployed.setup, final, said, True, time.perf_counter() - began), unheard
+    known = public_scatter(deployed.setup)
+    return _result(terms, deployed.setup, known, final, said, True, time.perf_counter() - began), unheard
 
 
 def _result(
-    terms: Terms, setup: Setup, final: State, spent: Mapping[str, float | None], released: bool, seconds: float
+    terms: Terms,
+    setup: Setup,
+    known: "PublicScatter",
+    final: State,
+    spent: Mapping[str, float | None],
+    released: bool,
+    seconds: float,
 ) -> DifferencesResult:
     heard = np.flatnonzero(_one(final.memory["heard"], 1))
     if len(heard) < 2:
         raise DataError("differences: fewer than two owners answered; expected two or more")
-    own, theta = _one(final.memory["own"], 2), _one(final.theta, 1)
     parts = [setup.part(setup.schedule.names[place]).training for place in heard]
-    gradients, clipped = clipped_gradients(setup, theta)
     found = OwnersAnswers(
-        answers=own[heard],
+        answers=_one(final.memory["own"], 2)[heard],
         records=np.array([float(part.question.records) for part in parts]),
         noise=np.array([part.series.mechanism.variance for part in parts]),
-        covariance=np.atleast_2d(np.cov(gradients.T)),
+        covariance=known.covariance,
         peaked=setup.terms.privacy.mechanism != "gaussian",
     )
-    return DifferencesResult(setup.terms, found.between(), clipped, terms_after_differences(terms), spent, released, seconds)
+    return DifferencesResult(setup.terms, found.between(), known.clipped, terms_after_differences(terms), spent, released, seconds)
 
 
 def _one(array: Floats, axes: int) -> Floats:
@@ -153,14 +161,29 @@ def _one(array: Floats, axes: int) -> Floats:
     return array.reshape(array.shape[array.ndim - axes :])
 
 
-def clipped_gradients(setup: Setup, theta: Floats) -> tuple[Floats, float]:
-    """The public rows' gradients [m, P] at theta [P], each scaled down as an owner's would be, and the share that was."""
+@dataclass(frozen=True, eq=False)
+class PublicScatter:
+    """The public sample's best fit [P], the covariance [P, P] of its rows' gradients there, each scaled down as an owner's would be, and
+    the share of rows whose are."""
+
+    theta: Floats
+    covariance: Floats
+    clipped: float
+
+
+def public_scatter(setup: Setup) -> PublicScatter:
+    """What answers are judged by; `DataError` where it does not tell."""
     if setup.public is None:
         raise DataError("differences: expected a public sample, whose rows tell how much owners' would scatter")
-    bound = next(iter(setup.parts.values())).training.question.bound
-    gradients = setup.objective.record_gradients(setup.public, theta)
-    if bound is None or not bound.clips:
-        return gradients, 0.0
-    sizes = setup.objective.record_norms(setup.public, theta, bound.norm)
-    scale = np.minimum(1.0, bound.value / np.maximum(sizes, 1e-300))
-    return gradients * scale[:, None], float(np.mean(sizes > bound.value))
+    if setup.parameters > MOST:
+        raise DataError(f"differences: the model has {setup.parameters:,} parameters; expected at most {MOST:,}")
+    theta, bound = starting_point(setup), next(iter(setup.parts.values())).training.question.bound
+    gradients, clipped = setup.objective.record_gradients(setup.public, theta), 0.0
+    if bound is not None and bound.clips:
+        sizes = setup.objective.record_norms(setup.public, theta, bound.norm)
+        gradients = gradients * np.minimum(1.0, bound.value / np.maximum(sizes, 1e-300))[:, None]
+        clipped = float(np.mean(sizes > bound.value))
+    covariance = np.atleast_2d(np.cov(gradients.T))
+    if not np.abs(covariance).max() > 0:
+        raise DataError("differences: the public rows' gradients do not scatter; expected a larger public sample")
+    return PublicScatter(theta, covariance, clipped)

@@ -7,7 +7,7 @@ all owners, T(k) = sum a_ij r_ij^2/v_ij has a known mean and variance, for norma
 T(k) is its mean; the interval ends where T(k) is at the ends of a scaled chi-square law of that mean and variance.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -53,30 +53,38 @@ class OwnersAnswers:
     peaked: bool
 
     def between(self) -> BetweenOwners:
-        """The estimate with its interval."""
+        """The estimate with its interval; G must not be zero."""
+        unit = float(np.abs(self.covariance).max())
+        scaled = replace(
+            self, answers=self.answers / np.sqrt(unit), noise=self.noise / unit, covariance=self.covariance / unit
+        )  # nor do extreme units
+        return scaled._between()
+
+    def _between(self) -> BetweenOwners:
         rows = float(np.median(self.records))
+        grid = np.append(0.0, np.geomspace(*MULTIPLES, GRID)) / rows
+        known = np.array([self._statistic(k) for k in grid]).T
         tail = (1 - CONFIDENCE) / 2
-        low, best, high = (rows * self._falls_to(share, rows) for share in (1 - tail, None, tail))
+        low, best, high = (rows * self._falls_to(share, grid, known) for share in (1 - tail, None, tail))
         return BetweenOwners(best, min(low, best), max(high, best), rows)
 
-    def _falls_to(self, share: float | None, rows: float) -> float:
+    def _falls_to(self, share: float | None, grid: Floats, known: Floats) -> float:
         """The first k at which T is down to its mean, or to where this share of its law lies below; 0 if it is there already."""
 
-        def above(k: float) -> float:
-            total, mean, spread = self._statistic(k)
-            return total - (mean if share is None else spread / (2 * mean) * chi2.ppf(share, 2 * mean**2 / spread))
+        def above(total: Floats, mean: Floats, spread: Floats) -> Floats:
+            return np.asarray(total - (mean if share is None else spread / (2 * mean) * chi2.ppf(share, 2 * mean**2 / spread)))
 
-        grid = np.append(0.0, np.geomspace(*MULTIPLES, GRID)) / rows
-        for last, k in zip(grid[:1].tolist() + grid.tolist(), grid.tolist(), strict=False):
-            if above(k) <= 0:
-                return float(brentq(above, last, k, xtol=1e-9 * k)) if k > 0 else 0.0
-        return float(grid[-1])
+        down = np.flatnonzero(above(*known) <= 0)
+        if not down.size or down[0] == 0:
+            return 0.0 if down.size else float(grid[-1])
+        low, high = grid[down[0] - 1], grid[down[0]]
+        return float(brentq(lambda k: float(above(*np.array(self._statistic(k)))), low, high, xtol=1e-9 * high))
 
     @cached_property
     def _axes(self) -> tuple[Floats, Floats, Floats]:
         """(g [P], the directions as columns [P, P], the answers along them [N, P])."""
         g, axes = np.linalg.eigh(self.covariance)
-        return np.maximum(g, 0.0), axes, self.answers @ axes
+        return np.maximum(g, 0.0), axes, (self.answers - self.answers.mean(axis=0)) @ axes
 
     def _statistic(self, k: float) -> tuple[float, float, float]:
         """(T, its mean, its variance) if owners differed by k."""
@@ -84,6 +92,7 @@ class OwnersAnswers:
         v = (k + 1 / self.records[:, None]) * g + self.noise[:, None]
         common = 1 / np.sum(1 / v, axis=0)  # the variance of the mean of all
         b = g / v**2
+        b = b / b.max()  # T in other units: no square of it vanishes
         total = np.sum(b * (z - common * np.sum(z / v, axis=0)) ** 2)
         left = v - common
         chance = np.sum(b**2 * left**2) + np.sum(common**2 * (np.sum(b, axis=0) ** 2 - np.sum(b**2, axis=0)))

@@ -63,14 +63,13 @@ def verdict_lines(result: Forecast, file: str = "TERMS") -> list[str]:
 
 def owner_rows(result: Forecast) -> list[list[str]]:
     """What joining means for each owner."""
-    words = {"join": "join", "stay": "stay", "unknown": "cannot say yet"}
-    rows = [["owner", "alone", "together", "personal", "gain", "from ... to", "verdict", "worth it from ε", "worth to the others"]]
+    rows = [["owner", "alone", "together", "personal", "gain", "from … to", "verdict", "worth it from ε"]]
     for owner in result.owners:
         even = owner.break_even_epsilon
         needed = "never" if even is None else "always" if even == 0 else number(even)
         costs = [number(v, 5) for v in (owner.alone, owner.together, owner.personal)]
-        gain = [number(owner.gain.mean, 3), f"{number(owner.gain.low, 3)} to {number(owner.gain.high, 3)}"]
-        rows.append([owner.name, *costs, *gain, words[owner.verdict], needed, number(owner.marginal_value, 3)])
+        gain = [number(owner.gain.mean, 2), f"{number(owner.gain.low, 2)} to {number(owner.gain.high, 2)}"]
+        rows.append([owner.name, *costs, *gain, owner.verdict, needed])
     return rows
 
 
@@ -108,7 +107,8 @@ def better_without(result: Forecast) -> str | None:
     left_out = [owner.name for owner in result.owners if owner.name not in result.best_coalition]
     if not left_out:
         return None
-    return f"Better without {', '.join(left_out)}: the noise of so small a budget adds more than the records bring."
+    names = _names(left_out)
+    return f"For the joint model's test cost better without {names}: noise of so small a budget adds more than the records bring."
 
 
 def plan_rows(proposal: Proposal) -> list[list[str]]:
