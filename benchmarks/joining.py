@@ -21,13 +21,14 @@ import argparse
 import json
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 from common.consortia import CONSORTIA, Consortium
-from common.decisions import Case, Tally
+from common.decisions import JOIN, STAY, UNKNOWN, Case, Tally
 
 import parley
 from parley.cli.screen import console, progress_bar, terminal_table
@@ -100,6 +101,8 @@ def main() -> None:
     for worth in WORTH:
         title = f"\njoining is worth it if it saves {f'{worth:.0%} of the cost alone' if worth else 'anything'}"
         console.print(terminal_table(table(found, worth), title=title), soft_wrap=True)
+        told = Counter(said for case in (each.case(worth) for each in found) if case.truth == STAY for said in case.advice)
+        console.print(f"told to those that lose: {', '.join(f'{said} {told[said]} times' for said in (STAY, JOIN, UNKNOWN))}")
     console.print("wanted: 85 % right, balanced .75 or more, unknown 25 % at most, hurt below 5 %", markup=False)
 
 
@@ -162,7 +165,7 @@ def held_out_costs(owner: parley.Owner, deals: list[Deal], joint: list[Floats]) 
 
 def table(found: list[Outcome], worth: float) -> list[list[str]]:
     """A line for each data set and eps, for each data set, and for all."""
-    lines = [["", "eps", "owners", "gain", "lose", "not clear", "right", "balanced", "unknown", "hurt" if not worth else "lose"]]
+    lines = [["", "eps", "all", "gain", "lose", "not clear", "right", "balanced", "unknown", "hurt" if not worth else "lose"]]
     groups = list(dict.fromkeys(each.group for each in found))
     for group in groups:
         mine = [each for each in found if each.group == group]
