@@ -25,6 +25,8 @@ from parley.schedule import Schedule, make_schedule, uses
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS
 
+OWN = {"name", "data", "value", "privacy_cost"}  # of an owner's part of the terms: no question depends on them
+
 
 @dataclass(frozen=True, eq=False)
 class Stage:
@@ -141,9 +143,13 @@ class Setup(Context):
         return self._parts[name]
 
     def _resolved(self, name: str) -> tuple[Stage, ...]:
-        """An owner's stages. Those alike have the same, resolved once: only draws of batches know an owner's name."""
+        """An owner's stages. Those alike have the same, resolved once: only draws of batches know an owner's name.
+
+        Alike are owners of whom the terms say the same, whatever it is, but for names, files and what they think things are worth.
+        """
         owner = self.terms.owner(name)
-        like = owner.records, owner.epsilon, self.schedule.rounds_of(name), name if self.terms.learning.facts.samples else ""
+        agreed = tuple(getattr(owner, key) for key in type(owner).model_fields if key not in OWN)
+        like = agreed, self.schedule.rounds_of(name), name if self.terms.learning.facts.samples else ""
         if like not in self._alike:
             self._alike[like] = tuple(self._stages(name))
         return self._alike[like]
