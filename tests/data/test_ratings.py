@@ -38,6 +38,16 @@ def test_dat_csv_and_parquet_hold_the_same(tmp_path):
         assert ratings.values.tolist() == [3, 5, 1]
 
 
+def test_a_public_list_decides_which_items_there_are():
+    frame = pd.DataFrame({"user": ["a", "b", "b"], "item": [7, 9, 8], "rating": [1, 2, 3]})
+    ratings = read_ratings(frame, items=["9", "7", "5"])
+    assert ratings.item_names == ("9", "7", "5")
+    assert ratings.items.tolist() == [1, 0]
+    assert ratings.values.tolist() == [1, 2]
+    with pytest.raises(SettingError, match="different names"):
+        read_ratings(frame, items=["9", "9"])
+
+
 @pytest.mark.parametrize("text", ["1::2::x::3\n", "1::2\n", ""])
 def test_what_is_no_rating_is_refused_without_its_value(tmp_path, text):
     (tmp_path / "ratings.dat").write_text(text)

@@ -49,7 +49,7 @@ def test_the_smaller_owner_gains_on_real_ratings(movielens):
     """A sixth of the users; all of them are measured by the command itself."""
     division = make_division(movielens, (1, 4), 0, all_means=True)
     both, own = together(division, [Choice()] * 2, RULE, 0).errors, alone(division, RULE, 0)
-    gains = [100 * (a - b) / a for (_, a), b in zip(own, both, strict=True)]
+    gains = [100 * (a - b) / a for (_, a, _), b in zip(own, both, strict=True)]
     assert gains[0] > 0.3
     assert gains[0] > gains[1]
 

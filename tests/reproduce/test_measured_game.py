@@ -31,7 +31,7 @@ def test_points_on_the_published_fit_give_its_equilibrium():
 
 
 def test_error_bars_grow_with_the_noise():
-    small, large = (measured_games(points_on(PUBLISHED["bDP"], noise), EVEN, resamples=3)[0] for noise in (0.01, 0.1))
+    small, large = (measured_games(points_on(PUBLISHED["bDP"], noise), EVEN, resamples=2)[0] for noise in (0.01, 0.1))
     assert 0 < small["privacy_spread"][0] < large["privacy_spread"][0]
     assert abs(small["privacy"][0] - 0.14608) < 6 * small["privacy_spread"][0]
 

@@ -98,8 +98,10 @@ def _kept(ratings: Ratings, users: int | None) -> Ratings:
 
 def _figure_rows(figure: int, points: list[dict[str, Any]]) -> list[list[str]]:
     head = ["ratio", "player"] if figure == 3 else ["mechanism", "hides", "p", "other's p", "ε named", "ε at most"]
-    solved = [] if figure == 3 else ["solved"]
-    rows = [[*head, "means", "alone", "together", *solved, "gain %", "±"]]
+    columns = {"baseline": "means", "alone": "alone", "together": "together"}
+    if figure != 3:
+        columns |= {"alone_solved": "alone, solved", "together_solved": "together, solved"}
+    rows = [[*head, *columns.values(), "gain %", "±"]]
     for point in points:
         first = (
             [point["ratio"], str(point["player"])]
@@ -113,7 +115,7 @@ def _figure_rows(figure: int, points: list[dict[str, Any]]) -> list[list[str]]:
                 _epsilon(point["epsilon"], point),
             ]
         )
-        errors = [f"{point[name]:.4f}" for name in ("baseline", "alone", "together", *(["together_solved"] if solved else []))]
+        errors = [f"{point[name]:.4f}" for name in columns]
         bar = "" if point["error"] is None else f"{point['error']:.2f}"
         rows.append([*first, *errors, f"{point['improvement']:+.2f}", bar])
     return rows

@@ -59,8 +59,14 @@ class Centred:
         return np.clip(ratings.values - self.item_means[ratings.items] - self.user_means[ratings.users], -self.half, self.half)
 
 
-def read_ratings(table: Table, user: str = "user", item: str = "item", target: str = "rating") -> Ratings:
-    """MovieLens' `ratings.dat`, or a CSV or Parquet file (or a data frame) with these three columns."""
+def read_ratings(
+    table: Table, user: str = "user", item: str = "item", target: str = "rating", items: Sequence[str] | None = None
+) -> Ratings:
+    """MovieLens' `ratings.dat`, or a CSV or Parquet file (or a data frame) with these three columns.
+
+    `items` is a public list, the same for all owners: then the items are those, and ratings of others are left out. Without it the items
+    are those that somebody rated, which is for studies: whether an item was ever rated tells of a rating.
+    """
     if isinstance(table, str | Path) and Path(table).suffix == ".dat":
         frame = _read_dat(Path(table)).set_axis([user, item, target], axis=1)
     else:
@@ -68,8 +74,9 @@ def read_ratings(table: Table, user: str = "user", item: str = "item", target: s
     name = str(table) if isinstance(table, str | Path) else "ratings"
     require_columns(frame, [user, item, target], name)
     users, user_names = _places(frame, user, name)
-    items, item_names = _places(frame, item, name)
-    return Ratings(users, items, column_numbers(frame, target, name), user_names, item_names)
+    places, item_names = _places(frame, item, name, items)
+    found = Ratings(users, places, column_numbers(frame, target, name), user_names, item_names)
+    return found if items is None else found.pick(places < len(item_names))
 
 
 def find_ratings(folder: Path) -> Ratings:
@@ -148,8 +155,12 @@ def _read_dat(path: Path) -> pd.DataFrame:
         raise DataError(f"{path}: cannot be read as lines of user::item::rating ({type(error).__name__})") from None
 
 
-def _places(frame: pd.DataFrame, column: str, name: str) -> tuple[Places, tuple[str, ...]]:
-    """The place of every cell among the column's names, which are sorted: as numbers where all of them are."""
+def _places(frame: pd.DataFrame, column: str, name: str, known: Sequence[str] | None = None) -> tuple[Places, tuple[str, ...]]:
+    """The place of every cell in the list, beyond its end for others; without one, among the column's names, sorted."""
+    if known is not None:
+        if len(set(known)) < len(known):
+            raise SettingError("items: expected different names")
+        return codes(frame, column, known, name).astype(np.int32), tuple(known)
     called = column_names(frame, column, name)
     if all(text.isdecimal() for text in called):
         called.sort(key=int)

@@ -111,14 +111,16 @@ def make_division(ratings: Ratings, shares: Sequence[float], seed: int, all_mean
     return Division(tuple(a for a, _ in halves), tuple(b for _, b in halves), centre(ratings) if all_means else None)
 
 
-def alone(division: Division, rule: Factorization, seed: int) -> list[tuple[float, float]]:
-    """(means alone, its own factors) for every owner, without privacy."""
+def alone(division: Division, rule: Factorization, seed: int) -> list[tuple[float, float, float]]:
+    """(means alone, its own factors, the same with its users solved in the end) for every owner, without privacy."""
     centred = division.centred or centre(division.everything)
     found = []
     for train, test in zip(division.trains, division.tests, strict=True):
         joint = factorize([train.with_values(centred.residuals_of(train))], rule, seed)
         means = _error(division, test, centred, np.zeros(len(test)))
-        found.append((means, _error(division, test, centred, joint.players[0].predicted(joint.items, test))))
+        walked = _error(division, test, centred, joint.players[0].predicted(joint.items, test))
+        V = np.column_stack([centred.item_means - SCALE.middle, joint.items])
+        found.append((means, walked, walked if division.centred else solved_error(V, train, test, UpdateRule())))
     return found
 
 
@@ -173,7 +175,7 @@ def size_ratios(
             progress(done * splits + split, len(RATIOS) * splits)
             division = make_division(ratings, ratio, split, all_means=True)
             both = together(division, [Choice()] * 2, rule, split, order).errors
-            runs.append([Measured(*own, joint) for own, joint in zip(alone(division, rule, split), both, strict=True)])
+            runs.append([Measured(*own[:2], joint) for own, joint in zip(alone(division, rule, split), both, strict=True)])
         for player in range(2):
             points.append({"ratio": f"{ratio[0]}:{ratio[1]}", "player": player + 1, **summary([run[player] for run in runs])})
     return points
@@ -205,9 +207,12 @@ def privacy_curves(
             says = _claim(mechanism, 1 / own - 1, rule) if own else None
             facts = {"mechanism": mechanism, "hides": UNITS[mechanism], "p": own, "p_other": other, "player": player + 1}
             named = {"ratio": f"{shares[0]}:{shares[1]}", "epsilon_named": says and says.named, "epsilon": says and says.real}
-            runs = [Measured(*apart[split][player], one.errors[player]) for split, one in enumerate(found)]
-            solved = float(np.mean([(one.solved or one.errors)[player] for one in found]))
-            points.append({**facts, **named, **summary(runs), "together_solved": solved})
+            runs = [Measured(*apart[split][player][:2], one.errors[player]) for split, one in enumerate(found)]
+            solved = {
+                "alone_solved": float(np.mean([own[player][2] for own in apart])),
+                "together_solved": float(np.mean([(one.solved or one.errors)[player] for one in found])),
+            }
+            points.append({**facts, **named, **summary(runs), **solved})
     return points
 
 

@@ -81,13 +81,13 @@ def _outcome(gain: Interpolation, concern: tuple[float, float], budgets: bool) -
         found = solve(joint_learning((gain, gain), concern, budgets=budgets))
     except NoEquilibriumError:
         return Outcome()
-    price, payoff = found.price_of_privacy, None if found.payoff is None else _pair(found.payoff)
+    price = found.price_of_privacy
     known = None if price is None or not np.isfinite(price) else float(price)
-    return Outcome(_pair(found.privacy), payoff, known)
+    return Outcome(_pair(found.privacy), _pair(found.payoff), known)
 
 
-def _pair(values: Floats) -> tuple[float, float]:
-    return float(values[0]), float(values[1])
+def _pair(values: Floats | None) -> tuple[float, float] | None:
+    return None if values is None else (float(values[0]), float(values[1]))
 
 
 def _spread(values: Sequence[Any]) -> Any:
