@@ -77,9 +77,10 @@ def sentences(agreement: Agreement) -> list[str]:
     clip = "none" if found["clip"] is None else number(found["clip"])
     weights = ", ".join(f"{number(weight)} for class {name}" for name, weight in sorted(found["class_weight"].items()))
     radius = "anything" if found["radius"] is None else f"±{number(found['radius'])}"
+    who = "A recording" if terms.learning.facts.identifies else "A person"
     said = [
         f"What one record counts at most: {number(found['record_bound'])} in {found['norm'].upper()}, by {by} (clip: {clip}; weights: "
-        f"{weights or '1 for all'}; parameters: {radius}). A person moves an answer by at most {number(found['sensitivity'])}; the "
+        f"{weights or '1 for all'}; parameters: {radius}). {who} moves an answer by at most {number(found['sensitivity'])}; the "
         f"noise has scale {number(found['noise_scale'])}.",
         "Ranges, beyond which values are cut: " + "; ".join(_range_words(agreement)) + ".",
     ]

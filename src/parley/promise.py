@@ -24,7 +24,8 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
     else:
         (low, high), unless = posterior_bounds(float(reservation.epsilon), 0.5), ""
     callers = f"certificate of {learner!r}" + (f" with the key {key[:16]}…" if key else ", any key that the authority signed")
-    columns = ", ".join(printable(column) for column in (*agreement.setup.preparation.features, model.target))
+    aimed = () if terms.learning.facts.identifies else (model.target,)
+    columns = ", ".join(printable(column) for column in (*agreement.setup.preparation.features, *aimed))
     known = accepted(owner, terms)
     return [
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
@@ -33,11 +34,18 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         *(_shared(agreement) if terms.shared else [_noisy(agreement)]),
         *_steps(agreement),
         *sentences(agreement),
-        f"What it promises every person in the table: ε = {number(reservation.epsilon, side='above')}, "
+        f"What it promises every {_unit(terms)} in the table: ε = {number(reservation.epsilon, side='above')}, "
         f"δ = {number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. "
-        f"Who believed something about a person with 50.0% ends between {percent(low, 'below')} and {percent(high, 'above')}{unless}.",
+        f"Who believed something about a {_unit(terms)} with 50.0% ends between {percent(low, 'below')} and "
+        f"{percent(high, 'above')}{unless}."
+        + (" Somebody with m recordings is promised m times that ε." if terms.learning.facts.identifies else ""),
         _costs(require_books(owner), reservation, known),
     ]
+
+
+def _unit(terms: Terms) -> str:
+    """Whom or what the promise is about."""
+    return "recording" if terms.learning.facts.identifies else "person"
 
 
 def _purpose(agreement: Agreement, columns: str) -> list[str]:

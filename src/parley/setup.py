@@ -160,6 +160,7 @@ class Setup(Context):
 
     def under(self, terms: Terms) -> "Setup":
         """The same columns and the same public knowledge under other terms."""
+        _require_ready(terms)
         return Setup(terms, self.preparation, self.public, objectives.make(terms.model), make_schedule(terms))
 
     def variance_at(self, name: str, epsilon: float) -> float:
@@ -321,6 +322,13 @@ def _stage(question: Question, rounds: Sequence[int], series: Series) -> Stage:
 def resolve(terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None) -> Setup:
     """The setup of these terms. `example` is consulted for its column names and kinds alone, and only where nothing public lists them;
     `redraw` is for forecasts (`data.fitting`)."""
+    _require_ready(terms)
+    preparation, public = fit_preparation(terms, example, redraw)
+    return Setup(terms, preparation, public, objectives.make(terms.model), make_schedule(terms))
+
+
+def _require_ready(terms: Terms) -> None:
+    """Refuse terms of which a part is to be asked, and paid, before anything is learned: their epsilon is not what learning may cost."""
     if terms.privacy.scale_epsilon is not None:
         raise TermsError(
             "privacy.scale_epsilon: these terms ask for scales before they learn; parley scales TERMS --write READY writes those "
@@ -331,5 +339,3 @@ def resolve(terms: Terms, example: pd.DataFrame | None = None, redraw: int | Non
             "privacy.difference_epsilon: these terms ask how much owners differ before they learn; parley differences TERMS --write READY "
             "writes those to learn by"
         )
-    preparation, public = fit_preparation(terms, example, redraw)
-    return Setup(terms, preparation, public, objectives.make(terms.model), make_schedule(terms))

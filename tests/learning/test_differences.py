@@ -175,3 +175,20 @@ def test_a_sample_that_does_not_tell_is_refused_before_anybody_is_asked(tmp_path
     terms = parley.Terms.from_dict(content(tmp_path / "public.csv"))
     with pytest.raises(DataError, match="do not scatter"):
         asked_of(terms, 0.0, seed=0)
+
+
+def test_an_owner_that_was_asked_how_it_differs_does_not_learn_by_the_same_terms(public):
+    """Their epsilon is for both together: the rest alone may be spent on learning."""
+    terms = parley.Terms.from_dict(content(public))
+    owner = parley.Owner("o0", table(np.random.default_rng(5), ROWS))
+    owner.accept(differences_agreement(terms))
+    with pytest.raises(TermsError, match="difference_epsilon"):
+        owner.accept(terms)
+
+
+def test_walks_are_clipped_in_another_norm_than_laplace_noise_needs(public):
+    given = content(public, mechanism="laplace")
+    given["model"] |= {"radius": 5.0, "bounds": {**{name: [-4, 4] for name in NAMES}, "y": [-9, 9]}}
+    given["learning"] = {"algorithm": "federated-averaging", "horizon": 4}
+    with pytest.raises(TermsError, match="mechanism's norm"):
+        parley.Terms.from_dict(given)

@@ -475,3 +475,12 @@ def test_a_terms_file_says_it_and_the_command_trains_by_it(tmp_path, name):
     result = json.loads(done.stdout)
     assert [owner["answers"] for owner in result["owners"]] == [4, 4, 4]
     assert all(0 < owner["step_epsilon"] < owner["epsilon"] == 1.0 for owner in result["owners"])  # per update, beside the total
+
+
+def test_owners_of_one_size_and_budget_walk_their_own_steps():
+    """Owners alike share what is resolved; steps of their own make them different."""
+    terms = family_terms("fednova", 60, 60, 60, own={"b": {"step": 0.01}, "c": {"local_steps": 7}})
+    setup = resolve(terms)
+    walks = {name: setup.part(name).training.question.walk for name in "abc"}
+    assert walks["b"].step == 0.01 != walks["a"].step
+    assert walks["c"].steps == 7 != walks["a"].steps

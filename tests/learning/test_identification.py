@@ -9,6 +9,7 @@ from parley.forecasting.plant import forecast_plant
 from parley.learning.plant import identify_together
 from parley.ledger import Ledger
 from parley.outcome.dynamics import PlantRelease
+from parley.promise import promise
 from plants import ROTOR, plant_terms, trajectories
 
 RUNS = 300
@@ -143,3 +144,21 @@ def test_tables_that_do_not_fit(tables):
     gap.loc[3, "run"] = None
     with pytest.raises(DataError, match="row 4"):
         identify_together(terms, [Owner("plant-0", gap)])
+
+
+def test_which_rows_are_one_recording_is_a_matter_of_their_own_cells(tables):
+    terms = plant_terms(1, RUNS, 1.0)
+    numbered = tables[0].assign(run=tables[0]["run"].str.slice(4).astype(float))
+    assert identify_together(terms, [Owner("plant-0", numbered)], seed=1).spent == {"plant-0": 1.0}
+    huge = numbered.assign(run=numbered["run"] + 2.0**53)
+    with pytest.raises(DataError, match="expected a name"):
+        identify_together(terms, [Owner("plant-0", huge)])
+
+
+def test_the_promise_is_about_recordings(tables, tmp_path):
+    owner = Owner("plant-0", tables[0], ledger=Ledger(tmp_path / "a.ledger", 2.0, 1e-6))
+    said = " ".join(promise(owner, owner.prepare(plant_terms(1, RUNS, 1.0))))
+    assert "promises every recording" in said
+    assert "m recordings" in said
+    assert "person" not in said
+    owner.ledger.close()

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import pandas as pd
 import typer
 
 from parley.cli.screen import console, print_json, progress_bar, terminal_table
-from parley.data.table import numbers, read_table, require_columns
+from parley.data.table import groups, numbers, read_table, require_columns
 from parley.durable import require_folder
 from parley.errors import DataError, SettingError
 from parley.learning.owners import accepting_owners, open_owners
@@ -217,6 +216,6 @@ def _recordings(table: Path, states: list[str], inputs: list[str], trajectory: s
     require_columns(frame, [*states, *inputs, *([] if trajectory is None else [trajectory])], str(table))
     x = np.column_stack([numbers(frame, column, str(table)) for column in states])
     u = np.column_stack([numbers(frame, column, str(table)) for column in inputs])
-    which = np.zeros(len(frame), dtype=np.intp) if trajectory is None else pd.factorize(frame[trajectory].astype(str))[0]
-    groups = [np.flatnonzero(which == recording) for recording in range(which.max(initial=0) + 1)]
-    return [x[rows] for rows in groups], [u[rows] for rows in groups]
+    which = np.zeros(len(frame), dtype=np.intp) if trajectory is None else groups(frame, trajectory, str(table), "its recording")
+    pieces = [np.flatnonzero(which == recording) for recording in range(which.max(initial=0) + 1)]
+    return [x[rows] for rows in pieces], [u[rows] for rows in pieces]

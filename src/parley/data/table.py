@@ -197,13 +197,20 @@ def raw_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], l
 
 def keep_per_person(frame: pd.DataFrame, person: str, limit: int, name: str) -> pd.DataFrame:
     """The first `limit` rows of every person, in the table's order. A person is whoever has one name in the column `person`."""
-    require_columns(frame, [person], name)
-    place, called = _called(frame, person, name)
-    _require_all(place, person, name, "its person")
-    known: dict[str, int] = {}
-    people = np.array([known.setdefault(text, len(known)) for text in called], dtype=np.int64)[place]
+    people = groups(frame, person, name, "its person")
     kept = pd.Series(people).groupby(people).cumcount() < limit
     return frame[kept.to_numpy()].reset_index(drop=True)
+
+
+def groups(frame: pd.DataFrame, column: str, name: str, what: str) -> NDArray[np.int64]:
+    """Which rows belong together [n]: those with one name in this column, numbered in the order in which names come; all must have one."""
+    require_columns(frame, [column], name)
+    place, called = _called(frame, column, name)
+    _require_all(place, column, name, what)
+    known: dict[str, int] = {}
+    listed = np.array([known.setdefault(text, len(known)) for text in called], dtype=np.int64)[place]
+    first: dict[int, int] = {}
+    return np.array([first.setdefault(group, len(first)) for group in listed.tolist()], dtype=np.int64)
 
 
 def _require_all(place: NDArray[np.int64], column: str, name: str, what: str) -> None:

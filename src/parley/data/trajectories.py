@@ -13,7 +13,7 @@ from parley.data.design import Design, Summable
 from parley.data.grid import settle
 from parley.data.preparation import Preparation, require_records
 from parley.data.streamed import ParquetFolder
-from parley.data.table import numbers, require_columns
+from parley.data.table import groups, numbers, require_columns
 from parley.errors import DataError
 from parley.sysid.regression import Layout
 from parley.terms import Model, Terms
@@ -63,10 +63,7 @@ class TrajectoryPreparation(Preparation):
         """(states, inputs) of every trajectory, scaled."""
         model, column = self.model, str(self.model.trajectory)
         require_columns(table, [*self.features, column], name)
-        gaps = np.flatnonzero(table[column].isna())
-        if gaps.size:
-            raise DataError(f"{name}: column {column!r}, row {gaps[0] + 1}: expected the trajectory that the row belongs to")
-        which = pd.factorize(table[column].astype(str))[0]
+        which = groups(table, column, name, "its trajectory")
         parts = zip(self.features, self.low, self.high, self.scale, strict=True)
         scaled = np.column_stack(
             [settle(np.clip(numbers(table, c, name), low, high) / scale, -1.0, 1.0) for c, low, high, scale in parts]

@@ -152,7 +152,9 @@ class Terms(Section):
             return
         if self.model.public is None:
             raise ValueError("privacy.difference_epsilon|expected model.public beside it: owners are asked at its best fit")
-        if self.learning.facts.asks not in ("gradient", "minibatch", "update") or self.privacy.clip_norm is not None:
+        norm = MECHANISMS[self.privacy.mechanism].norm  # walks are clipped in L2 whatever the noise
+        asked = self.learning.facts.asks in ("gradient", "minibatch") or (self.learning.facts.asks == "update" and norm == "l2")
+        if not asked or self.privacy.clip_norm is not None:
             raise ValueError(
                 "privacy.difference_epsilon|expected an algorithm whose clip bounds a record's gradient in the mechanism's norm, "
                 "such as gradient-descent"
