@@ -85,6 +85,7 @@ def pejo2018(
             )
     if game:
         console.print(terminal_table(_game_rows(content["games"]), "The game on what was measured: gains in percent, concern C/B"))
+        console.print("p* = 1, 1: nobody learns together. No fit is given where the quadratic misses the points.", style="dim")
     if table == 3:
         console.print(terminal_table(_table_rows(content["table"]), "Table 3: ratings made of empty cells, for every true rating"))
 
@@ -136,11 +137,27 @@ def _table_rows(table: list[dict[str, float]]) -> list[list[str]]:
 
 
 def _game_rows(games: list[dict[str, Any]]) -> list[list[str]]:
-    rows = [["mechanism", "C/B", "p*", "±", "payoff", "price of privacy", "±", "p* published", "price published"]]
+    rows = [
+        [
+            "mechanism",
+            "C/B",
+            "p* of points",
+            "same",
+            "payoff",
+            "price",
+            "±",
+            "p* of the fit",
+            "price",
+            "rmse",
+            "p* published",
+            "price",
+        ]
+    ]
     for one in games:
-        published = one["published"] or {"privacy": None, "price": None}
-        cells = (one["privacy"], one["privacy_spread"], one["payoff"], one["price_of_privacy"], one["price_spread"])
-        rows.append([one["mechanism"], *map(_short, (one["concern"], *cells, published["privacy"], published["price"]))])
+        points, fitted, published = one["on_points"], one["on_fit"], one["published"] or {"privacy": None, "price": None}
+        cells = [points[name] for name in ("privacy", "same", "payoff", "price", "price_spread")]
+        cells += [fitted["privacy"], fitted["price"], fitted["fit"]["rmse"], published["privacy"], published["price"]]
+        rows.append([one["mechanism"], *map(_short, (one["concern"], *cells))])
     return rows
 
 

@@ -139,8 +139,16 @@ class UpdateOwner:
         return root_mean_square(held_out.values - self.predict(V, held_out))
 
 
-def learn_items(owners: Sequence[UpdateOwner], items: int, rule: UpdateRule, seed: int) -> Floats:
-    """V = [b, Q] of all items after `rule.rounds` rounds, from answers and public facts alone: started again it asks the same questions.
+@dataclass(frozen=True, eq=False)
+class Items:
+    """What was learned: V = [b, Q] [items, factors + 1], and about how often each item was rated, by the same answers [items]."""
+
+    V: Floats
+    counts: Floats
+
+
+def learn_items(owners: Sequence[UpdateOwner], items: int, rule: UpdateRule, seed: int) -> Items:
+    """The items after `rule.rounds` rounds, from answers and public facts alone: started again it asks the same questions.
 
     Owner l's sums S_l = n_l answer are about c_l g with variance c_l v + s_l^2, g the mean gradient of a rating, c_l how often the item was
     rated and s_l the deviation of its noise. So owners are weighted by 1/(1 + s_l^2/(v c_l)), c_l the average over items (from answers),
@@ -163,7 +171,7 @@ def learn_items(owners: Sequence[UpdateOwner], items: int, rule: UpdateRule, see
         V[:, 0] += step * total[:, 0]
         V[:, 1:] += rule.pace * step[:, None] * total[:, 1:-1] / rule.users_spread**2
         V = np.clip(V, -rule.box, rule.box)
-    return V
+    return Items(V, np.maximum(weights @ counts, 0.0))
 
 
 def solved_error(V: Floats, train: Ratings, held_out: Ratings, rule: UpdateRule) -> float:
