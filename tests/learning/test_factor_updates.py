@@ -36,7 +36,7 @@ def owners_of(epsilons, rule=RULE, shares=(1, 4), noise=FastNoise):
 
 def learned(epsilons, **rest):
     owners, halves = owners_of(epsilons, **rest)
-    V = learn_items(owners, 40, RULE, 0)
+    V = learn_items(owners, 40, RULE, 0).V
     return [owner.error(V, test) for owner, (_, test) in zip(owners, halves, strict=True)], V
 
 
@@ -130,7 +130,7 @@ def released(folder, ratings, epsilon=1.0, crash_at=None):
         )
         for k, part in enumerate(parts)
     ]
-    return owners, learn_items(owners, len(ratings.item_names), rule, 0)
+    return owners, learn_items(owners, len(ratings.item_names), rule, 0).V
 
 
 def test_a_release_goes_on_after_a_crash_with_the_answers_that_were_given(tmp_path):

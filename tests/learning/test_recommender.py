@@ -32,7 +32,7 @@ def learned():
 def test_it_predicts_what_its_owner_would(learned):
     model, owner, train, _ = learned
     assert model.predict(train, "u7", "i3") == pytest.approx(
-        owner.predict(model.V, Ratings(*(np.array([x], dtype=np.int32) for x in (7, 3)), np.zeros(1), *_names(train)))[0]
+        owner.predict(model.items.V, Ratings(*(np.array([x], dtype=np.int32) for x in (7, 3)), np.zeros(1), *_names(train)))[0]
     )
 
 
@@ -44,7 +44,7 @@ def test_it_recommends_the_best_of_what_was_not_rated(learned):
     model, _, train, _ = learned
     best = model.recommend(train, "u7", 5)
     rated = {train.item_names[i] for i in train.items[train.users == 7]}
-    scores = dict(zip(train.item_names, model.scores(train, np.array([7]))[0], strict=True))
+    scores = dict(zip(train.item_names, model.rank_scores(train, np.array([7]))[0], strict=True))
     assert len(best) == 5
     assert not rated & set(best)
     assert min(scores[i] for i in best) >= max(s for i, s in scores.items() if i not in rated and i not in best)
@@ -53,7 +53,7 @@ def test_it_recommends_the_best_of_what_was_not_rated(learned):
 def test_tastes_beat_popularity_where_there_are_tastes(learned):
     model, _, train, test = learned
     users = np.arange(300)
-    ours = ranking(model.scores(train, users), train, test, users)
+    ours = ranking(model.rank_scores(train, users), train, test, users)
     baseline = ranking(popularity(train, 300), train, test, users)
     assert ours.recall > 1.2 * baseline.recall
     assert ours.ndcg > 1.2 * baseline.ndcg
@@ -78,13 +78,14 @@ def test_saved_and_read_it_is_the_same_and_holds_nobody(learned, tmp_path):
     again = Recommender.load(tmp_path / "model.json")
     assert again.recommend(train, "u7") == model.recommend(train, "u7")
     text = (tmp_path / "model.json").read_text()
-    own, _ = RULE.update.solved(owner._table, model.V)
+    own, _ = RULE.update.solved(owner._table, model.items.V)
     assert not any(repr(float(number)) in text for number in own.ravel() if number)
     assert "u7" not in text
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", '{"format": 1, "kind": "matrix-factorization", "items": ["a"], "V": [[1, 2], [3, 4]]}', "[1]"]
+    "text",
+    ["", "{}", '{"format": 1, "kind": "matrix-factorization", "items": ["a"], "V": [[1, 2], [3, 4]], "counts": [1, 2]}', "[1]"],
 )
 def test_what_is_no_recommender_is_refused(tmp_path, text):
     (tmp_path / "model.json").write_text(text)

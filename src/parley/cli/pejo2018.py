@@ -81,10 +81,16 @@ def pejo2018(
         console.print("RMSE on each owner's held-out ratings; ± is the standard error over divisions of the users.", style="dim")
         if figure != 3:
             console.print(
-                "solved: the owner solves its users' factors from their own ratings in the end, which stay with it.", style="dim"
+                "solved: the owner solves its users' factors from their own ratings in the end. updates hide a user (δ = 1e-5), "
+                "unbounded noise a rating, bounded noise its value.",
+                style="dim",
             )
     if game:
         console.print(terminal_table(_game_rows(content["games"]), "The game on what was measured: gains in percent, concern C/B"))
+        console.print(
+            "p* = 1, 1: nobody learns together; same: in which share of resamples. No fit where the quadratic misses the points.",
+            style="dim",
+        )
     if table == 3:
         console.print(terminal_table(_table_rows(content["table"]), "Table 3: ratings made of empty cells, for every true rating"))
 
@@ -97,34 +103,29 @@ def _kept(ratings: Ratings, users: int | None) -> Ratings:
 
 
 def _figure_rows(figure: int, points: list[dict[str, Any]]) -> list[list[str]]:
-    head = ["ratio", "player"] if figure == 3 else ["mechanism", "hides", "p", "other's p", "ε named", "ε at most"]
+    head = {3: ["ratio", "player"], 4: ["mechanism", "p", "ε"], 5: ["mechanism", "p", "other's", "ε"]}[figure]
     columns = {"baseline": "means", "alone": "alone", "together": "together"}
     if figure != 3:
-        columns |= {"alone_solved": "alone, solved", "together_solved": "together, solved"}
+        columns = {"alone": "alone", "together": "together", "together_solved": "solved"}
     rows = [[*head, *columns.values(), "gain %", "±"]]
     for point in points:
-        first = (
-            [point["ratio"], str(point["player"])]
-            if figure == 3
-            else [
-                point["mechanism"],
-                point["hides"],
-                f"{point['p']:g}",
-                f"{point['p_other']:g}",
-                _epsilon(point["epsilon_named"], point),
-                _epsilon(point["epsilon"], point),
-            ]
-        )
+        first = [point["ratio"], str(point["player"])]
+        if figure != 3:
+            first = [point["mechanism"], *(f"{point[p]:g}" for p in ("p", "p_other")[: figure - 3]), _epsilon(point)]
         errors = [f"{point[name]:.4f}" for name in columns]
         bar = "" if point["error"] is None else f"{point['error']:.2f}"
         rows.append([*first, *errors, f"{point['improvement']:+.2f}", bar])
     return rows
 
 
-def _epsilon(epsilon: float | None, point: dict[str, Any]) -> str:
+def _epsilon(point: dict[str, Any]) -> str:
+    """What is given, and what is named where that is another."""
+    named, given = point["epsilon_named"], point["epsilon"]
     if point["p"] == 0:
         return "∞"
-    return "none" if epsilon is None else f"{epsilon:.3g}"
+    if given is None:
+        return "none"
+    return f"{given:.3g}" if given == named else f"{given:.3g}, not {named:.3g}"
 
 
 def _table_rows(table: list[dict[str, float]]) -> list[list[str]]:
@@ -136,11 +137,12 @@ def _table_rows(table: list[dict[str, float]]) -> list[list[str]]:
 
 
 def _game_rows(games: list[dict[str, Any]]) -> list[list[str]]:
-    rows = [["mechanism", "C/B", "p*", "±", "payoff", "price of privacy", "±", "p* published", "price published"]]
+    rows = [["mechanism", "C/B", "p* of points", "same", "payoff", "price", "p* of fit", "misfit", "p* published"]]
     for one in games:
-        published = one["published"] or {"privacy": None, "price": None}
-        cells = (one["privacy"], one["privacy_spread"], one["payoff"], one["price_of_privacy"], one["price_spread"])
-        rows.append([one["mechanism"], *map(_short, (one["concern"], *cells, published["privacy"], published["price"]))])
+        points, fitted, published = one["on_points"], one["on_fit"], one["published"] or {"privacy": None}
+        cells = [points[name] for name in ("privacy", "same", "payoff", "price")]
+        cells += [fitted["privacy"], fitted["fit"]["rmse"], published["privacy"]]
+        rows.append([one["mechanism"], *map(_short, (one["concern"], *cells))])
     return rows
 
 

@@ -139,12 +139,22 @@ class UpdateOwner:
         return root_mean_square(held_out.values - self.predict(V, held_out))
 
 
-def learn_items(owners: Sequence[UpdateOwner], items: int, rule: UpdateRule, seed: int) -> Floats:
-    """V = [b, Q] of all items after `rule.rounds` rounds, from answers and public facts alone: started again it asks the same questions.
+@dataclass(frozen=True, eq=False)
+class Items:
+    """What was learned: V = [b, Q] [items, factors + 1], and about how often each item was rated, by the same answers [items]."""
+
+    V: Floats
+    counts: Floats
+
+
+def learn_items(owners: Sequence[UpdateOwner], items: int, rule: UpdateRule, seed: int) -> Items:
+    """The items after `rule.rounds` rounds, from answers and public facts alone: started again it asks the same questions.
 
     Owner l's sums S_l = n_l answer are about c_l g with variance c_l v + s_l^2, g the mean gradient of a rating, c_l how often the item was
     rated and s_l the deviation of its noise. So owners are weighted by 1/(1 + s_l^2/(v c_l)), c_l the average over items (from answers),
-    and a step is S/(c + (v + s^2/c)/t^2): Newton's in b for squared errors, shrunk as a prior of deviation t on items demands.
+    and a step is (S - pull V)/(c + (v + s^2/c)/t^2): Newton's in b for squared errors and a prior of deviation t on V, shorter where
+    there is noise. The prior's pull v/t^2 is one for all rounds, in which noise averages out, so a round has the share of it that it
+    has of what all rounds say.
     """
     if not owners or any(owner.rule != rule for owner in owners):
         raise SettingError("owners: expected one or more, of the same rule")
@@ -153,17 +163,20 @@ def learn_items(owners: Sequence[UpdateOwner], items: int, rule: UpdateRule, see
     noise = np.array([len(owner) * owner.deviation for owner in owners])
     counts = np.zeros((len(owners), items))
     v, t = rule.error**2, rule.items_spread
+    spreads, paces = np.full(rule.factors + 1, rule.users_spread**2), np.full(rule.factors + 1, rule.pace)
+    spreads[0] = paces[0] = 1.0
     for done in range(rule.rounds):
         asked = [(owner, ItemFactorsQuery.ask(owner.agreement, LEARNER, done + 1, V)) for owner in owners]
         sums = np.stack([len(owner) * owner.answer(query) for owner, query in asked])
         counts += (sums[:, :, -1] / rule.update.count - counts) / (done + 1)
-        weights = 1 / (1 + noise**2 / (v * np.maximum(counts.mean(axis=1), 1.0)))
+        rated = np.maximum(counts.mean(axis=1), 1.0)
+        weights, in_all = (1 / (1 + noise**2 / (rounds * v * rated)) for rounds in (1, rule.rounds))
         total, c = np.einsum("l,lif->if", weights, sums), np.maximum(weights @ counts, 1.0)
-        step = 1 / (c + (v + (weights**2 @ noise**2) / c) / t**2)
-        V[:, 0] += step * total[:, 0]
-        V[:, 1:] += rule.pace * step[:, None] * total[:, 1:-1] / rule.users_spread**2
+        pull = v / t**2 * float(weights @ rated / (in_all @ rated))
+        towards = total[:, :-1] / spreads - pull * V
+        V += paces * towards / (c + (v + (weights**2 @ noise**2) / c) / t**2)[:, None]
         V = np.clip(V, -rule.box, rule.box)
-    return V
+    return Items(V, np.maximum(weights @ counts, 0.0))
 
 
 def solved_error(V: Floats, train: Ratings, held_out: Ratings, rule: UpdateRule) -> float:

@@ -10,36 +10,43 @@ from numpy.typing import NDArray
 from parley.data.ratings import Ratings
 from parley.durable import replace_text
 from parley.errors import ModelError, SettingError
-from parley.learning.factor_updates import UpdateRule
+from parley.learning.factor_updates import Items, UpdateRule
 from parley.objectives.user_updates import UserUpdate, by_user
 from parley.validate import Floats, whole
 
-FORMAT = 1
+FORMAT, FEW = 1, 20.0  # how often an item is taken to be rated at least, so that noise about the rare says little
 
 
 @dataclass(frozen=True, eq=False)
 class Recommender:
-    """V = [b, Q] of the named items, and the scale and ridges by which a user is solved. It holds nobody's ratings or factors."""
+    """The named items as they were learned, and the scale and ridges by which a user is solved. It holds nobody's ratings or factors."""
 
-    V: Floats
+    items: Items
     item_names: tuple[str, ...]
     rule: UpdateRule
 
     def scores(self, own: Ratings, users: NDArray[np.int64]) -> Floats:
         """What these users would rate [users, items], within the scale, from their own ratings here."""
         self._require(own)
-        solved, _ = self.rule.update.solved(by_user(own, np.arange(len(own.user_names)), self.rule.low, self.rule.high), self.V)
-        found = (self.rule.low + self.rule.high) / 2 + self.V[:, 0] + solved[users, :1] + solved[users, 1:] @ self.V[:, 1:].T
+        solved, _ = self.rule.update.solved(
+            by_user(own, np.arange(len(own.user_names)), self.rule.low, self.rule.high), self.items.V
+        )
+        V = self.items.V
+        found = (self.rule.low + self.rule.high) / 2 + V[:, 0] + solved[users, :1] + solved[users, 1:] @ V[:, 1:].T
         return np.asarray(np.clip(found, self.rule.low, self.rule.high))
+
+    def rank_scores(self, own: Ratings, users: NDArray[np.int64]) -> Floats:
+        """By what items are ranked: expected rating + log(how often rated), for people mostly rate what many do."""
+        return np.asarray(self.scores(own, users) + np.log(self.items.counts + FEW))
 
     def predict(self, own: Ratings, user: str, item: str) -> float:
         """The rating expected of this user for this item."""
         return float(self.scores(own, np.array([_place(own.user_names, user, "user")]))[0, _place(self.item_names, item, "item")])
 
     def recommend(self, own: Ratings, user: str, k: int = 10) -> list[str]:
-        """The k items that this user has not rated and would rate highest, best first."""
+        """The k items that this user has not rated and that rank highest, best first."""
         place = _place(own.user_names, user, "user")
-        scores = self.scores(own, np.array([place]))[0]
+        scores = self.rank_scores(own, np.array([place]))[0]
         scores[own.items[own.users == place]] = -np.inf
         best = np.argsort(-scores, kind="stable")[: whole(k, "k")]
         return [self.item_names[i] for i in best if np.isfinite(scores[i])]
@@ -48,7 +55,8 @@ class Recommender:
         """As a JSON file: items, their factors, public settings."""
         rule, update = self.rule, self.rule.update
         facts = {"low": rule.low, "high": rule.high, "ridge": update.ridge, "own_ridge": update.own_ridge}
-        content = {"format": FORMAT, "kind": "matrix-factorization", "items": list(self.item_names), "V": self.V.tolist(), **facts}
+        content = {"format": FORMAT, "kind": "matrix-factorization", "items": list(self.item_names), **facts}
+        content |= {"V": self.items.V.tolist(), "counts": self.items.counts.tolist()}
         replace_text(Path(path), json.dumps(content))
 
     @classmethod
@@ -58,14 +66,16 @@ class Recommender:
             content = json.loads(Path(path).read_text())
             if content["format"] != FORMAT or content["kind"] != "matrix-factorization":
                 raise ValueError
-            V, names = np.array(content["V"], dtype=np.float64), tuple(map(str, content["items"]))
+            V, counts = (np.array(content[name], dtype=np.float64) for name in ("V", "counts"))
+            names = tuple(map(str, content["items"]))
             update = UserUpdate(1.0, ridge=content["ridge"], own_ridge=content["own_ridge"])
             rule = UpdateRule(factors=V.shape[1] - 1, update=update, low=content["low"], high=content["high"])
-            if len(V) != len(names) or not np.isfinite(V).all() or not rule.low < rule.high:
+            sound = np.isfinite(V).all() and (counts >= 0).all() and np.isfinite(counts).all() and rule.low < rule.high
+            if not sound or V.ndim != 2 or counts.shape != (len(V),) or len(V) != len(names):
                 raise ValueError
         except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
             raise ModelError(f"{path}: cannot be read as a recommender ({type(error).__name__})") from None
-        return cls(V, names, rule)
+        return cls(Items(V, counts), names, rule)
 
     def _require(self, own: Ratings) -> None:
         if own.item_names != self.item_names:

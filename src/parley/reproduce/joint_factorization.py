@@ -159,7 +159,7 @@ def by_updates(division: Division, choices: Sequence[Choice], seed: int) -> Toge
         noise = FastNoise(np.random.SeedSequence([seed, place]))
         epsilon = choice.epsilon if choice.p > 0 else None
         owners.append(UpdateOwner(train, np.unique(train.users).astype(np.int64), rule, noise, epsilon, DELTA))
-    V = learn_items(owners, len(division.trains[0].item_names), rule, seed)
+    V = learn_items(owners, len(division.trains[0].item_names), rule, seed).V
     errors = [owner.error(V, test) for owner, test in zip(owners, division.tests, strict=True)]
     return Together(errors, errors)
 

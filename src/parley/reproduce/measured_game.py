@@ -1,4 +1,8 @@
-"""The joint-learning game on what was measured: P's quadratic fitted to our own gains, its equilibrium and price, with error bars."""
+"""The joint-learning game on what was measured: played on the measured points themselves, and on P's quadratic where it fits them.
+
+On the points each player picks one of the measured p, or stays out, which ends the joint learning: nothing gained, nothing lost by either.
+That everybody stays out is always an equilibrium (P Theorem 1); shown is the one with the largest sum of payoffs.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +17,9 @@ from parley.games.joint_learning import PUBLISHED, Interpolation, Mechanism, fit
 from parley.validate import Floats
 
 CONCERNS = ((1.0, 1.0), (5.0, 0.2))  # C/B of P section 7.3
+MISFIT = (
+    0.25  # percent: beyond this root mean square error a quadratic says nothing of gains of a percent or two; P's have 0.12 at most
+)
 PRINTED: dict[str, Mechanism] = {
     "hide": "hide",
     "bounded": "bDP",
@@ -35,38 +42,76 @@ class Outcome:
 def measured_games(
     points: Sequence[dict[str, Any]], concerns: Sequence[tuple[float, float]] = CONCERNS, resamples: int = 20, seed: int = 0
 ) -> list[dict[str, Any]]:
-    """For each mechanism of figure 5 and each concern: the equilibrium of the fit, its spread over bootstrap resamples, P's own beside.
+    """For each mechanism of figure 5 and each concern: the equilibrium on the points and on the fit, how firm they are, P's own beside.
 
-    A resample draws every point's divisions anew with replacement; the spread is the deviation of what the fits come to. The fit is used as
-    it is, as in P section 7.3: a gain may be negative there, and more privacy may raise it.
+    A resample draws every point's divisions anew with replacement. On points, `same` is the share of resamples with the same equilibrium
+    and the spread of the price its deviation; on a fit, spreads are deviations of what the fits come to. A fit is used as it is, as in
+    P section 7.3: a gain may be negative there, and more privacy may raise it.
     """
     games = []
     for mechanism in dict.fromkeys(point["mechanism"] for point in points):
         own = [point for point in points if point["mechanism"] == mechanism]
         others_p, own_p = (np.array([point[name] for point in own]) for name in ("p_other", "p"))
-        gains = np.array([point["improvements"] for point in own])
-        fitted, rng = fit(others_p, own_p, gains.mean(axis=1)), np.random.default_rng(seed)
-        again = [fit(others_p, own_p, _drawn(gains, rng)) for _ in range(resamples if gains.shape[1] > 1 else 0)]
+        gains, rng = np.array([point["improvements"] for point in own]), np.random.default_rng(seed)
+        drawn = [_drawn(gains, rng) for _ in range(resamples if gains.shape[1] > 1 else 0)]
+        fitted = fit(others_p, own_p, gains.mean(axis=1))
+        fits = [fit(others_p, own_p, one) for one in drawn] if fitted.rmse <= MISFIT else []
         for concern in concerns:
-            budgets = mechanism != "hide"
-            ours, others = _outcome(fitted, concern, budgets), [_outcome(one, concern, budgets) for one in again]
-            printed = PRINTED.get(mechanism)
+            found, again = (
+                _on_points(own_p, others_p, gains.mean(axis=1), concern),
+                [_on_points(own_p, others_p, one, concern) for one in drawn],
+            )
+            on_points = {
+                **vars(found),
+                "same": float(np.mean([one.privacy == found.privacy for one in again])) if again else None,
+                "price_spread": _spread([one.price for one in again]),
+            }
+            printed, budgets = PRINTED.get(mechanism), mechanism != "hide"
             games.append(
                 {
                     "mechanism": mechanism,
                     "concern": list(concern),
-                    "fit": {name: getattr(fitted, name) for name in ("eta0", "alpha1", "alpha2", "eta1", "beta1", "beta2", "rmse")},
-                    "privacy": ours.privacy,
-                    "payoff": ours.payoff,
-                    "privacy_spread": _spread([one.privacy for one in others]),
-                    "price_of_privacy": ours.price,
-                    "price_spread": _spread([one.price for one in others]),
+                    "on_points": on_points,
+                    "on_fit": _on_fit(fitted, fits, concern, budgets),
                     "published": None if printed is None else vars(_outcome(PUBLISHED[printed], concern, budgets)),
                 }
             )
     if not games:
         raise SettingError("points: expected those of figure 5")
     return games
+
+
+def _on_fit(fitted: Interpolation, fits: Sequence[Interpolation], concern: tuple[float, float], budgets: bool) -> dict[str, Any]:
+    """The equilibrium of the quadratic, or nothing but its error where it does not fit."""
+    facts = {name: getattr(fitted, name) for name in ("eta0", "alpha1", "alpha2", "eta1", "beta1", "beta2", "rmse")}
+    if not fitted.rmse <= MISFIT:
+        return {"fit": facts, **vars(Outcome())}
+    again = [_outcome(one, concern, budgets) for one in fits]
+    spreads = {"privacy_spread": _spread([one.privacy for one in again]), "price_spread": _spread([one.price for one in again])}
+    return {"fit": facts, **vars(_outcome(fitted, concern, budgets)), **spreads}
+
+
+def _on_points(own: Floats, other: Floats, gains: Floats, concern: tuple[float, float]) -> Outcome:
+    """The best pure equilibrium of the game on measured points, p = 1 for both if it is to stay out."""
+    levels = np.unique(own)
+    G = np.full((len(levels), len(levels)), np.nan)  # [own, other], both players' measurements in one
+    for i, mine in enumerate(levels):
+        for j, others in enumerate(levels):
+            here = gains[(own == mine) & (other == others)]
+            if not len(here):
+                raise SettingError("points: expected every pair of the measured p")
+            G[i, j] = here.mean()
+    first, second = (G - c * (1 - levels)[:, None] for c in concern)
+    stable = (first >= np.maximum(first.max(axis=0), 0)) & (second >= np.maximum(second.max(axis=0), 0)).T
+    if not stable.any():
+        return Outcome((1.0, 1.0), (0.0, 0.0), 1.0)
+    total = np.where(stable, first + second.T, -np.inf)
+    i, j = divmod(int(np.argmax(total)), len(levels))
+    kept = max(G[i, j], 0.0) + max(G[j, i], 0.0)
+    price = 1 - kept / (2 * G[0, 0]) if G[0, 0] > 0 else None
+    return Outcome(
+        (float(levels[i]), float(levels[j])), (float(first[i, j]), float(second[j, i])), None if price is None else float(price)
+    )
 
 
 def _drawn(gains: Floats, rng: np.random.Generator) -> Floats:
