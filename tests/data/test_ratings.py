@@ -93,7 +93,7 @@ def test_one_rating_moves_all_residuals_by_at_most_four_ranges():
             # values in the middle, so that clamps forgive as little as possible
             values = 3 + 0.2 * (ratings.values - 3)
             low, high = values.copy(), values.copy()
-            low[j], high[j] = 1, 5
+            low[j], high[j] = rng.choice([1.0, 0.5, -1e9]), rng.choice([5.0, 7.0, 1e9])  # what is out of range counts as its end
             apart = [centre(ratings.with_values(v)).residuals for v in (low, high)]
             worst = max(worst, float(np.abs(apart[0] - apart[1]).sum()))
     assert 13 < worst <= 16

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from parley.data.ratings import Ratings, divide, hold_out
-from parley.errors import GuaranteeError, OutOfOrder, ParleyError, Refusal, SettingError
+from parley.errors import GuaranteeError, Malformed, OutOfOrder, ParleyError, Refusal, SettingError, UnknownTerms
 from parley.learning.factor_updates import UpdateOwner, UpdateRule, learn_items, solved_error
 from parley.ledger import Ledger
 from parley.mechanisms import FastNoise, SafeNoise
@@ -171,3 +171,18 @@ def test_what_is_out_of_place_is_refused_and_costs_nothing(V):
     with pytest.raises(Refusal):
         ask(owner, V)
     assert owner.spent == 0
+
+
+def test_two_agreements_in_one_ledger_do_not_lend_each_other_rounds(tmp_path):
+    """Asked under another agreement's name an owner would answer with its own noise and debit the other's budget."""
+    ratings = planted(users=40, items=6)
+    ledger = Ledger(tmp_path / "one.ledger", 4.0, 1e-4)
+    first, second = (UpdateOwner(ratings, np.arange(40), RULE, SafeNoise(), eps, ledger=ledger) for eps in (1.0, 2.0))
+    V = np.zeros((6, RULE.factors + 1))
+    with pytest.raises(UnknownTerms):
+        first.answer(ItemFactorsQuery.ask(second.agreement, "learner", 1, V))
+    assert (first.spent, second.spent) == (0, 0)
+    with pytest.raises(Malformed):
+        first.answer(ItemFactorsQuery("id", first.agreement, "learner", True, V))
+    assert first.answer(ItemFactorsQuery.ask(first.agreement, "learner", 1, V)).shape == (6, RULE.factors + 2)
+    assert second.spent == 0 < first.spent

@@ -112,8 +112,9 @@ def centre(ratings: Ratings, low: float = 1.0, high: float = 5.0) -> Centred:
         raise SettingError(f"low, high = {low}, {high}: expected a range")
     half = (high - low) / 2
     items, users = len(ratings.item_names), len(ratings.user_names)
-    item_means = np.clip(_means(ratings.items, ratings.values, items, (low + high) / 2), low, high)
-    left = ratings.values - item_means[ratings.items]
+    values = np.clip(ratings.values, low, high)  # the bound above is about values within the range
+    item_means = np.clip(_means(ratings.items, values, items, (low + high) / 2), low, high)
+    left = values - item_means[ratings.items]
     user_means = np.clip(_means(ratings.users, left, users, 0.0), -half, half)
     return Centred(item_means, user_means, np.clip(left - user_means[ratings.users], -half, half), half)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from parley.accounting import Series, exact, make_series, series_rho
 from parley.data.ratings import Ratings
-from parley.errors import GuaranteeError, SettingError
+from parley.errors import GuaranteeError, Malformed, SettingError, UnknownTerms
 from parley.ledger import AnyLedger, StudyLedger
 from parley.ledger.account import RHO_TOLERANCE, Reservation
 from parley.mechanisms import Noise
@@ -105,6 +105,10 @@ class UpdateOwner:
 
     def answer(self, query: ItemFactorsQuery) -> Floats:
         """The mean of its users' bounded terms at the query's V, with noise [items, factors + 2]; or a refusal that costs nothing."""
+        if query.terms_hash != self.agreement:  # another agreement has other noise, and its own debits
+            raise UnknownTerms("query: expected the agreement that this owner accepted")
+        if type(query) is not ItemFactorsQuery or type(query.round) is not int:
+            raise Malformed("query: expected items' factors, and a whole number as its round")
         check_in_box(query.items, (self._table.item_count, self.rule.factors + 1), LARGEST_ITEM)
         series = self.series
         if series is None:

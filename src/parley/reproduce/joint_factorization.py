@@ -249,7 +249,12 @@ def _error(division: Division, test: Ratings, centred: Centred, predicted: Float
 
 
 def _claim(mechanism: Mechanism, epsilon: float, rule: Factorization) -> Claim:
-    return Claim(epsilon, epsilon) if mechanism == "updates" else claim(mechanism, epsilon, rule, SCALE)
+    """What a point of the figures gives. As published, means of both owners' raw ratings centre everybody's: one rating moves residuals of the
+    partner, who may add less noise or none, so that no epsilon holds, though noise of that scale would give some to an owner by itself."""
+    if mechanism == "updates":
+        return Claim(epsilon, epsilon)
+    says = claim(mechanism, epsilon, rule, SCALE)
+    return Claim(says.named, None) if mechanism.endswith("published") else says
 
 
 def _raw(train: Ratings, choice: Choice, rng: np.random.Generator, memory: float) -> Ratings:
