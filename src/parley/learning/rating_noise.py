@@ -90,8 +90,8 @@ def claim(mechanism: RatingMechanism, epsilon: float, rule: Factorization, scale
 
     Sound: the noise is calibrated (`bounded`, `unbounded`). Published: replacing one rating moves all residuals together by at most four
     ranges (`data.ratings.centre` says why), and Laplace noise of scale b on a vector that moves by D in L1 costs D/b, rounding in floating
-    point not counted. This holds for one owner whose means are its own and never leave. Means that owners take together, or hand out, carry no
-    noise: then there is no epsilon at all (`reproduce.joint_factorization` says so of its figures).
+    point not counted. This holds for one owner whose means are its own and never leave. Means that owners take together, or hand out,
+    carry no noise: then there is no epsilon at all (`reproduce.joint_factorization` says so of its figures).
     A rating that is added or removed moves its own cell by half a range, its item's mean and through it the means of those who rated it
     by a range each, its user's mean by two (what is left of a rating lies within a range of 0): 4.5 ranges.
     """
@@ -130,7 +130,7 @@ def unbounded(
     thinning: Thinning = Thinning(),  # noqa: B008 - frozen
     memory: float = 2e9,
 ) -> Ratings:
-    """Noise on every cell of the matrix of these users (public, as the items are: fixed before anybody looked at ratings), then fewer of them.
+    """Noise on every cell of the matrix of these users, then fewer of them. Users and items are public: fixed before anybody saw ratings.
 
     Formal guarantee: eps-DP for one rating that is added, removed, or replaced by another of these users anywhere. An empty cell holds the
     middle of the scale, a rating is at most half the range from it: the two cells move by at most the range together, in L1. Noise comes in

@@ -249,8 +249,8 @@ def _error(division: Division, test: Ratings, centred: Centred, predicted: Float
 
 
 def _claim(mechanism: Mechanism, epsilon: float, rule: Factorization) -> Claim:
-    """What a point of the figures gives. As published, means of both owners' raw ratings centre everybody's: one rating moves residuals of the
-    partner, who may add less noise or none, so that no epsilon holds, though noise of that scale would give some to an owner by itself."""
+    """What a point of the figures gives. As published, means of both owners' raw ratings centre everybody's: one rating moves residuals of
+    the partner, who may add less noise or none, so that no epsilon holds, though noise of that scale would give some to an owner alone."""
     if mechanism == "updates":
         return Claim(epsilon, epsilon)
     says = claim(mechanism, epsilon, rule, SCALE)
