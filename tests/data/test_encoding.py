@@ -166,7 +166,7 @@ def test_a_bound_that_forgets_a_group_is_found(monkeypatch):
     frame = frame.fillna({"age": 30.0, "home": "own"})
     terms = make(3, model, privacy=GAUSSIAN)
     assert farthest(parley.Owner("a", frame).prepare(terms), frame) <= 1
-    right = Preparation.feature_bound.fget
+    right = Preparation.feature_bound.func
     monkeypatch.setattr(Preparation, "feature_bound", property(lambda self: right(self)[1:]))
     assert farthest(parley.Owner("a", frame).prepare(terms), frame) > 1.1
 

@@ -106,5 +106,5 @@ def test_the_command_prints_one_object_and_refuses_other_figures():
     )
     assert run.exit_code == 0, run.output
     assert '"claim": "all reach the optimum, FedInfer in one step"' in run.stdout
-    refused = CliRunner().invoke(app, ["reproduce", "zawacki2024", "--figure", "9.1"])
+    refused = CliRunner().invoke(app, ["reproduce", "zawacki2024", "--figure", "9.9"])
     assert refused.exit_code != 0

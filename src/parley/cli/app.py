@@ -103,7 +103,9 @@ PARTS = {
         reads_terms=True,
     ),
     "identify": Part(
-        "identify", "identify_command", "Which plant is it, and how late do its inputs arrive? Matrices and delay from samples."
+        "identify",
+        "identify_command",
+        "Find the matrices and the delay of x' = A x + B u(t - r) from samples of its states and inputs.",
     ),
     "budget": Part("budget", "budget_app", "What an epsilon means, what releases cost together, how much noise a budget needs."),
     "reproduce": Part("reproduce", "reproduce_app", "A source document's numbers again: published beside recomputed."),
