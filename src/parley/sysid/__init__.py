@@ -1,9 +1,16 @@
-"""Which plant is it, and how late do its inputs arrive? Identification from samples, and feedback that minds the delay."""
+"""Which plant is it, and how late do its inputs arrive? Identification from samples, and feedback that minds the delay.
 
-from parley.sysid.control import Controller, DelayedQuadratic, PredictiveFeedback, closed_loop, linear_quadratic, pole_placement
-from parley.sysid.decomposition import DMD, DMDc
-from parley.sysid.delayed_dmd import DelayedDMD
-from parley.sysid.plant import Plant
+Names are looked up when they are first used: terms and tables need the layout of a regression, and no library of signals for it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from parley.sysid.control import Controller, DelayedQuadratic, PredictiveFeedback, closed_loop, linear_quadratic, pole_placement
+    from parley.sysid.decomposition import DMD, DMDc
+    from parley.sysid.delayed_dmd import DelayedDMD
+    from parley.sysid.plant import Plant
 
 __all__ = [
     "DMD",
@@ -17,3 +24,11 @@ __all__ = [
     "linear_quadratic",
     "pole_placement",
 ]
+
+_HOME = {"DMD": "decomposition", "DMDc": "decomposition", "DelayedDMD": "delayed_dmd", "Plant": "plant"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME.get(name, 'control')}"), name)
