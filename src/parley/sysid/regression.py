@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from parley.errors import DataError
 from parley.validate import Floats
 
-# Below this ratio of singular values (columns scaled to length one) rounding alone leaves the coefficients fewer than four digits.
-RICH = 1e-12
+# Below this ratio of singular values (columns scaled to length one) rounding alone leaves the coefficients three digits or fewer.
+RICH = 1e-13
 
 
 @dataclass(frozen=True)
