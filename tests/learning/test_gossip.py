@@ -17,6 +17,7 @@ from parley.learning.gossip import Gossip
 from parley.learning.mixing import bearable, contraction, metropolis, spectral_gap
 from parley.ledger import Ledger
 from parley.objectives import LinearRegression
+from parley.report.training import apart_line
 from parley.terms import load_terms
 from parley.terms.topology import edges
 from samples import class_table
@@ -109,8 +110,10 @@ def test_a_complete_graph_is_gradient_descent_with_equal_steps_noise_included():
     np.testing.assert_allclose(one.theta, other.theta, rtol=0, atol=1e-12)
     assert one.apart < 1e-12
     assert other.apart is None
+    assert apart_line(other) is None
     ring = parley.train(terms.changed(learning={"topology": "ring"}), owners, replicates=5, seed=4)
     assert ring.apart > 0.01
+    assert f"own points lie up to {ring.apart:.3g} from the model" in apart_line(ring)
     assert np.abs(ring.theta - other.theta).max() > 1e-3
 
 
@@ -139,9 +142,7 @@ def test_the_factor_falls_as_the_gap_grows_and_is_that_of_the_run():
         state, errors = rule.start(np.zeros(1)), []
         for _ in range(60 if name == "complete" else 600):
             points = rule.points(state)
-            answers = [
-                parley.queries.Answer("", n, 50, curvatures[k] * points[n] - slopes[k]) for k, n in enumerate(NAMES[:6])
-            ]
+            answers = [parley.queries.Answer("", n, 50, curvatures[k] * points[n] - slopes[k]) for k, n in enumerate(NAMES[:6])]
             state = rule.update(state, np.zeros(1), answers)
             best = slopes.sum() / curvatures.sum()
             errors.append(max(abs(float(point[0]) - best) for point in rule.points(state).values()))
@@ -253,14 +254,23 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_bit(tmp_path):
     ("changes", "match"),
     [
         ({"learning__topology": None}, r"learning\.topology: expected beside 'gossip': 'ring', 'grid'"),
-        ({"learning__topology": "torus"}, r"learning\.topology = 'torus': expected 'ring', 'grid', 'star' or 'complete', or a list"),
-        ({"learning__topology": []}, r"learning\.topology = \[\]: expected 'ring'"),
-        ({"learning__topology": 3}, r"learning\.topology = 3: expected 'ring'"),
-        ({"learning__topology": [["a", "b", "c"]]}, r"learning\.topology = .*: expected 'ring'"),
-        ({"learning__topology": [["a", 1]]}, r"learning\.topology = .*: expected 'ring'"),
-        ({"learning__topology": [*PATH, ["a", "a"]]}, r"learning\.topology = .*: expected .*pairs of different owners"),
-        ({"learning__topology": [*PATH, ["a", "x"]]}, r"learning\.topology: expected pairs of owners, found 'x'"),
-        ({"learning__topology": PATH[:-1]}, r"learning\.topology: expected a connected graph: nothing leads from 'a' to 'f'; add a pair"),
+        (
+            {"learning__topology": "torus"},
+            r"learning\.topology: expected 'ring', 'grid', 'star' or 'complete', or a list",
+        ),
+        ({"learning__topology": []}, r"learning\.topology: expected 'ring'"),
+        ({"learning__topology": 3}, r"learning\.topology: expected 'ring'"),
+        ({"learning__topology": [["a", "b", "c"]]}, r"learning\.topology: expected 'ring'"),
+        ({"learning__topology": [["a", 1]]}, r"learning\.topology: expected 'ring'"),
+        ({"learning__topology": [*PATH, ["a", "a"]]}, r"learning\.topology: expected .*pairs of different owners"),
+        (
+            {"learning__topology": [*PATH, ["a", "x"]]},
+            r"learning\.topology: expected pairs of owners, found a name that is none of theirs",
+        ),
+        (
+            {"learning__topology": PATH[:-1]},
+            r"learning\.topology: expected a connected graph: nothing leads from 'a' to 'f'; add a pair",
+        ),
         ({"learning__topology": PATH[1:]}, r"expected a connected graph: nothing leads from 'a' to 'b'"),
         ({"learning__algorithm": "gradient-descent"}, r"learning\.topology: expected only with algorithm = 'gossip'"),
         ({"learning__local_steps": 3}, r"learning\.local_steps: expected only with"),
@@ -293,14 +303,16 @@ def test_a_file_of_edges_lies_beside_the_terms(tmp_path):
     parley.terms.write_terms(base.changed(learning={"topology": "ring"}), tmp_path / "terms.toml")
     text = (tmp_path / "terms.toml").read_text().replace('topology = "ring"', 'topology = "edges.csv"')
     (tmp_path / "terms.toml").write_text(text)
-    with pytest.raises(TermsError, match=r"learning\.topology = 'edges\.csv': expected .* no such file beside the terms"):
+    with pytest.raises(TermsError, match=r"learning\.topology: expected .* no such file beside the terms"):
         load_terms(tmp_path / "terms.toml")
     lines = ["# neighbours", "a,b", "c , b  # both ways", "", "c d", "d, e", "e,f"]
     (tmp_path / "edges.csv").write_text("\n".join(lines))
     assert load_terms(tmp_path / "terms.toml").hash == base.hash
-    (tmp_path / "edges.csv").write_text("a,b,c\n")
-    with pytest.raises(TermsError, match=r"learning\.topology = .*: expected"):
-        load_terms(tmp_path / "terms.toml")
+    for wrong in ("a,secret,c\n", "a,b\nb,secret\n", "", "a,b\n" * 300_000, "secret"):
+        (tmp_path / "edges.csv").write_text(wrong)
+        with pytest.raises(TermsError, match=r"learning\.topology: expected") as refused:
+            load_terms(tmp_path / "terms.toml")
+        assert "secret" not in str(refused.value)  # it may be the wrong file
 
 
 def test_owners_that_leave_take_their_pairs_with_them():
@@ -308,6 +320,18 @@ def test_owners_that_leave_take_their_pairs_with_them():
     assert gossip_terms("ring").changed(only=["a", "b", "c"]).learning.topology == "ring"
     with pytest.raises(TermsError, match="expected a connected graph"):
         gossip_terms(PATH).changed(only=["a", "b", "d"])
+
+
+def test_crowds_need_a_centre():
+    with pytest.raises(TermsError, match=r"learning\.algorithm: expected at most 256 owners beside gossip"):
+        many_terms(257)
+    assert many_terms(256).learning.topology == "complete"
+
+
+def many_terms(count):
+    content = gossip_terms("complete").model_dump()
+    owner = content["owners"][0]
+    return parley.Terms.from_dict({**content, "owners": [owner | {"name": f"o{k}"} for k in range(count)]})
 
 
 def test_one_owner_is_a_graph_too():

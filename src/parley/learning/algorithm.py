@@ -160,7 +160,7 @@ def run(
             continue
         with np.errstate(over="ignore", invalid="ignore"):
             state = algorithm.update(state, aggregation.combine(answers), answers)
-        if not all(np.abs(point).max() <= LARGEST for point in (state.theta, *algorithm.asked(state))):
+        if not all(np.abs(point).max() <= LARGEST for point in algorithm.asked(state)):
             raise SettingError(
                 f"learning.step: the run diverged in round {state.round - 1}; choose a smaller step, or set model.radius"
             )
