@@ -184,6 +184,9 @@ def test_automatic_steps_are_ones_that_the_graph_bears(name, shares):
     part = bearable(W, shares)
     assert contraction(W, part * shares) < 1
     assert part == 1 if name == "complete" else contraction(W, 30 * part * shares) > 1
+    assert bearable(W, shares, 4.0) <= part
+    alone = np.eye(6)[5] * min(6, 4 * shares[5])  # the last owner has all the curvature
+    assert contraction(W, bearable(W, shares, 4.0) * alone) < 1
     terms = gossip_terms(name, learning__step=0.05)
     assert make_algorithm(parley.Owner("a", TABLES["a"]).prepare(terms).setup).step == 0.05  # what terms say is not touched
 

@@ -15,6 +15,8 @@ from parley.setup import Setup
 from parley.terms.topology import Edges, edges
 from parley.validate import Floats
 
+EXCESS = 4.0  # how many times the curvature of the public sample one owner's may be, for the automatic step
+
 POINT, TRACKER, GRADIENT = "point", "tracker", "gradient"
 
 
@@ -44,8 +46,10 @@ class Gossip(Descent):
         joined = edges(learning.topology or "complete", names)
         records = tuple(terms.train_rows(name) for name in names)
         made = cls(setup.objective, learning.horizon, terms.model.radius, step_size(setup), names, records, joined)
-        slower = bearable(made.weights, made.scale) if learning.step == "auto" else 1.0
-        return replace(made, step=made.step * slower)
+        if learning.step != "auto":
+            return made
+        excess = 1.0 if setup.public is None else EXCESS  # declared bounds hold for every owner
+        return replace(made, step=made.step * bearable(made.weights, made.scale, excess))
 
     @cached_property
     def weights(self) -> Floats:

@@ -5,7 +5,7 @@ import numpy as np
 from parley.terms.topology import Edges
 from parley.validate import Floats
 
-MARGIN = 1.5  # by how much owners' curvatures may exceed what the step was chosen for
+MARGIN = 1.5  # by how much everybody's curvature may exceed what the step was chosen for
 LEAST = 2.0**-30
 
 
@@ -48,14 +48,16 @@ def contraction(weights: Floats, bends: Floats) -> float:
     return float(np.abs(np.linalg.eigvals(rule)).max())
 
 
-def bearable(weights: Floats, scale: Floats) -> float:
-    """The part of a step that the graph bears: the largest of 1, 1/2, 1/4, ... with which errors shrink, at `MARGIN` times the curvature.
+def bearable(weights: Floats, scale: Floats, excess: float = 1.0) -> float:
+    """The part of a step of 1/curvature that the graph bears: the largest of 1, 1/2, 1/4, ... with which errors shrink.
 
-    `scale` [K] is K n_l/n. Looked at are owners of equal curvature, and the largest owner alone having any: the extremes. It depends on
-    public knowledge alone. Owners that all hear each other bear the whole step.
+    `scale` [K] is K n_l/n; an owner's own curvature may be `excess` times everybody's (which bounds it: n_l/n of it is part of that).
+    Looked at are owners alike, and one alone that has all the curvature: the one that counts most, and the one that hears least. No
+    private record is looked at. Owners that all hear each other bear the whole step, whatever they are like.
     """
-    largest = np.where(np.arange(len(scale)) == int(np.argmax(scale)), scale, 0.0)
+    size = len(scale)
+    ones = [np.eye(size)[k] * min(size, excess * scale[k]) for k in {int(np.argmax(scale)), int(np.argmax(np.diag(weights)))}]
     part = 1.0
-    while part > LEAST and not all(contraction(weights, MARGIN * part * each) < 1 for each in (scale, largest)):
+    while part > LEAST and not all(contraction(weights, part * bends) < 1 for bends in (MARGIN * scale, *ones)):
         part /= 2
     return part
