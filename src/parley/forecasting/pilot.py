@@ -236,12 +236,6 @@ def _drawn_fits(pilot: Pilot) -> Floats:
     return np.array(fits) - fit.ridge * np.linalg.solve(hessian + fit.ridge * np.eye(len(hessian)), fit.theta)
 
 
-def _apart(terms: Terms) -> bool:
-    """Whether the algorithm keeps what each owner said."""
-    facts = terms.learning.facts
-    return terms.uneven or facts.corrects or facts.repeats or facts.mixes
-
-
 class PilotExchange:
     """Answers as the owners will: the pilot's bounded answer with each owner's own noise, or one for all. The learning loop cannot tell.
 
@@ -257,7 +251,7 @@ class PilotExchange:
         self._own = (
             pilot.question.batched or terms.uneven
         )  # all rows answer one question alike; batches and steps of their own differ
-        self._apart = _apart(terms)
+        self._apart = terms.uneven or terms.learning.facts.corrects or terms.learning.facts.repeats
         self._known: dict[tuple[str, ...], list[tuple[Crowd, FastNoise]]] = {}
         self._latest: tuple[str, Floats] = "", np.empty(0)
 
