@@ -97,6 +97,14 @@ def test_a_box_that_binds_holds_every_point_and_the_end_is_that_of_descent():
     assert max(np.abs(query.theta).max() for questions in asked.asked for query in questions.values()) <= 0.1
 
 
+def test_a_mean_of_points_in_the_corner_does_not_round_out_of_the_box():
+    """Three times 0.1 over 3 is more than 0.1; owners would refuse to score such a model."""
+    terms = gossip_terms("complete", *SIZES[:3], model__radius=0.1, privacy__clip=None)
+    rule = make_algorithm(parley.Owner("a", TABLES["a"]).prepare(terms).setup)
+    answers = [parley.queries.Answer("", name, size, np.full(3, -1e3)) for name, size in zip("abc", SIZES, strict=False)]
+    assert (rule.update(rule.start(np.zeros(3)), np.zeros(3), answers).theta == 0.1).all()
+
+
 # Against gradient descent.
 
 

@@ -83,10 +83,6 @@ class Gossip(Descent):
         away = np.linalg.norm(self._all(state, POINT) - state.theta[..., None, :], axis=-1)
         return float(np.mean(away.max(axis=-1)))
 
-    def query(self, state: State, asker: Asker) -> Query:
-        """What is asked of somebody whose point is the mean."""
-        return GradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
-
     def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
         points, who = self.points(state), (asker.terms_hash, asker.learner)
         return {name: GradientQuery.ask(*who, state.round, points[name]) for name in asker.schedule.at(state.round)}
@@ -105,7 +101,7 @@ class Gossip(Descent):
         points = self.project(self.weights @ (points - self.step * trackers))
         parts = {TRACKER: trackers, GRADIENT: gradients, POINT: points}
         memory = {f"{what} of {name}": value[..., k, :] for what, value in parts.items() for name, k in place.items()}
-        return State(state.round + 1, points.mean(axis=-2), memory)
+        return State(state.round + 1, self.project(points.mean(axis=-2)), memory)  # a mean may round out of the box
 
     def _all(self, state: State, what: str) -> Floats:
         """What is remembered of all owners [..., K, P]."""

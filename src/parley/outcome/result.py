@@ -52,7 +52,7 @@ class Result:
     released: bool
     seconds: float
     by_word: bool = False  # whether the owners were elsewhere: what they spent, and that it was debited, is their own word
-    apart: float | None = None  # how far from the model owners' own points lie at most, where they have some
+    apart: float | None = None  # how far the farthest owner's own point lies from the model, where there is no centre
     void_rounds: tuple[int, ...] = ()  # with one noise for all: rounds that brought no step, as far as this process saw them
 
     @property
