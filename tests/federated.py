@@ -56,7 +56,7 @@ class Quiet:
 
     def answered(self, name, query):
         agreement = self.agreements[name]
-        worlds = query.start.shape[:-1]
+        worlds = next(iter(query.arrays.values())).shape[:-1]
         question = agreement.part.check(query, worlds).question
         return Answer(query.id, name, question.records, question.bounded(query, agreement.tables, worlds).value)
 

@@ -212,7 +212,7 @@ def show(result: "Result", federation: "Federation", unheard: list[str]) -> None
     """The report of a deployed run."""
     from parley.cli.train import show_intervals, show_scores, show_target
     from parley.outcome.guarantee import guarantee, kind_of_run
-    from parley.report.training import remote_owner_rows, void_line
+    from parley.report.training import apart_line, remote_owner_rows, void_line
 
     console.print(kind_of_run(result), style="italic")
     console.print()
@@ -224,6 +224,8 @@ def show(result: "Result", federation: "Federation", unheard: list[str]) -> None
     show_scores(result)
     if (void := void_line(result)) is not None:
         console.print(void, style="yellow")
+    if (apart := apart_line(result)) is not None:
+        console.print(apart)
     show_target(result)
     console.print(guarantee(result), style="dim")
     if result.terms.model.holdout > 0:

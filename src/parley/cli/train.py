@@ -18,7 +18,16 @@ from parley.outcome.guarantee import guarantee, kind_of_run
 from parley.report import figures
 from parley.report.forecast import baseline_line
 from parley.report.run_page import run_page
-from parley.report.training import interval_line, interval_rows, owner_rows, quality_rows, score_rows, score_title, void_line
+from parley.report.training import (
+    apart_line,
+    interval_line,
+    interval_rows,
+    owner_rows,
+    quality_rows,
+    score_rows,
+    score_title,
+    void_line,
+)
 from parley.terms import Terms, load_terms
 
 
@@ -134,6 +143,8 @@ def show(result: Result, expected: Worth | None = None) -> None:
     show_target(result)
     if (void := void_line(result)) is not None:
         console.print(void, style="yellow")
+    if (apart := apart_line(result)) is not None:
+        console.print(apart)
     if expected is not None:
         console.print(f"By the public sample: {baseline_line(expected)}", markup=False)
     console.print(guarantee(result), style="dim")

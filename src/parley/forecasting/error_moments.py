@@ -32,7 +32,8 @@ class Crowd:
 @dataclass(frozen=True, eq=False)
 class ErrorMoments:
     """After round k the model's error in direction j has mean `kept`[k, j] times the start's and variance `gain`[k, j] times that of one
-    round's noise. `point_kept` and `point_gain` say the same of the parameter at which the next round asks."""
+    round's noise. `point_kept` and `point_gain` say the same of the parameter at which the next round asks, or of several the
+    most."""
 
     start: Floats  # [p]
     kept: Floats  # [T, p]
@@ -85,15 +86,24 @@ def error_moments(
             answers = _heard(free, state, curvature, crowd, size)
             after = free.update(state, weighted_mean(answers), answers)
         step = _parts(after, names)  # [p, part, unit]
-        model = free.model(_state(k + 1, basis, names))[:size].T[:, None]  # [p, 1, part]
+        ahead = _state(k + 1, basis, names)
+        model = free.model(ahead)[:size].T[:, None]  # [p, 1, part]
         inner, noisy = step[:, :, :size], step[:, :, size:]
         mean = inner @ mean
         spread = inner @ spread @ inner.transpose(0, 2, 1) + noisy @ noisy.transpose(0, 2, 1)
-        kept[k - 1], point_kept[k - 1] = (model @ mean)[:, 0, 0], mean[:, 0, 0]
-        gain[k - 1], point_gain[k - 1] = (model @ spread @ model.transpose(0, 2, 1))[:, 0, 0], spread[:, 0, 0]
+        kept[k - 1], gain[k - 1] = (model @ mean)[:, 0, 0], (model @ spread @ model.transpose(0, 2, 1))[:, 0, 0]
+        point_kept[k - 1], point_gain[k - 1] = _widest(free.asked(ahead), mean, spread)
         if T <= TRACED and crowd is None:
             steps.append((inner, noisy))
     return ErrorMoments(start, kept, gain, point_kept, point_gain, _traced(steps, model) if steps else None)
+
+
+def _widest(points: Sequence[Floats], mean: Floats, spread: Floats) -> tuple[Floats, Floats]:
+    """The largest mean error, with its sign, and the largest variance [p] among points, given as parts of each unit [unit, p]."""
+    rows = np.stack([point[: mean.shape[1]].T for point in points], axis=1)  # [p, point, part]
+    means, variances = (rows @ mean)[:, :, 0], np.einsum("pij,pjk,pik->pi", rows, spread, rows)
+    most = np.argmax(np.abs(means), axis=1)
+    return means[np.arange(len(means)), most], variances.max(axis=1)
 
 
 def _heard(free: Descent, state: State, curvature: Floats, crowd: Crowd, size: int) -> list[Answer]:

@@ -80,6 +80,14 @@ class Algorithm(ABC):
         """Whom round `state.round` asks what, by name. Here: the same of everybody whose turn it is."""
         return dict.fromkeys(asker.schedule.at(state.round), self.query(state, asker))
 
+    def asked(self, state: State) -> Sequence[Floats]:
+        """The parameters [..., P] at which round `state.round` asks. Here: one, for everybody."""
+        return [state.theta]
+
+    def apart(self, state: State) -> float | None:
+        """How far from the model owners' own points lie at most, where they have some; usually not."""
+        return None
+
     def released(self, state: State, setup: Setup) -> dict[str, Any] | None:
         """What else a run has released that a later forecast can use; usually nothing."""
         return None
@@ -152,7 +160,7 @@ def run(
             continue
         with np.errstate(over="ignore", invalid="ignore"):
             state = algorithm.update(state, aggregation.combine(answers), answers)
-        if not np.abs(state.theta).max() <= LARGEST:
+        if not all(np.abs(point).max() <= LARGEST for point in algorithm.asked(state)):
             raise SettingError(
                 f"learning.step: the run diverged in round {state.round - 1}; choose a smaller step, or set model.radius"
             )

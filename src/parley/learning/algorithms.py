@@ -8,6 +8,7 @@ from parley.learning.fedlin import FedLin
 from parley.learning.fednova import FedNova
 from parley.learning.fedprox import FedProx
 from parley.learning.fedsplit import FedSplit
+from parley.learning.gossip import Gossip
 from parley.learning.gradient_descent import GradientDescent
 from parley.learning.identification import Identification
 from parley.learning.objective_perturbation import ObjectivePerturbation
@@ -26,6 +27,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "scaffold": Scaffold,
     "fedlin": FedLin,
     "fedsplit": FedSplit,
+    "gossip": Gossip,
     "sufficient-statistics": SufficientStatistics,
     "fedinfer": FedInfer,
     "private-sgd": PrivateSGD,

@@ -166,6 +166,7 @@ def learn(
         safe_noise=None,
         released=True,
         by_word=True,
+        apart=algorithm.apart(final),
         void_rounds=kept.void,
         seconds=time.perf_counter() - began,
     )

@@ -95,6 +95,7 @@ def train(
         scores=scores,
         safe_noise=all(party.noise.safe for party in parties),
         released=release,
+        apart=algorithm.apart(final),
         void_rounds=void,
         seconds=time.perf_counter() - began,
     )

@@ -52,6 +52,7 @@ class Result:
     released: bool
     seconds: float
     by_word: bool = False  # whether the owners were elsewhere: what they spent, and that it was debited, is their own word
+    apart: float | None = None  # how far the farthest owner's own point lies from the model, where there is no centre
     void_rounds: tuple[int, ...] = ()  # with one noise for all: rounds that brought no step, as far as this process saw them
 
     @property
@@ -124,6 +125,7 @@ class Result:
             "moments": self.moments,
             "intervals": None if self.intervals is None else [vars(each) for each in self.intervals],
             "repaired": None if self.model.posterior_ is None else self.model.posterior_.repaired,
+            "apart": self.apart,
             "terms_hash": self.terms_hash,
             "seconds": self.seconds,
         }
@@ -143,6 +145,7 @@ def make_result(
     released: bool,
     seconds: float,
     by_word: bool = False,
+    apart: float | None = None,
     void_rounds: Iterable[int] = (),
 ) -> Result:
     """What came out of a run, here or between organisations, that ended with the models theta [replicates, P]."""
@@ -165,6 +168,7 @@ def make_result(
         released=released,
         seconds=seconds,
         by_word=by_word,
+        apart=apart,
         void_rounds=tuple(void_rounds),
     )
 

@@ -44,6 +44,13 @@ def void_line(result: Result) -> str | None:
     return f"{len(result.void_rounds)} of {result.terms.learning.horizon} rounds were void: {shown}. What they cost is spent."
 
 
+def apart_line(result: Result) -> str | None:
+    """How far owners' own points are from the model, where there is no centre."""
+    if result.apart is None:
+        return None
+    return f"No centre: owners' own points lie up to {number(result.apart, 3)} from the model, which is their mean."
+
+
 def quality_rows(result: Result) -> Rows:
     """How good the model is, beside the one without privacy."""
     rows = [["quality", "private", "without privacy"]]

@@ -23,6 +23,7 @@ from parley.terms.inference import check_moments
 from parley.terms.plant import check_identification
 from parley.terms.sections import EACH_OWNER, HOSTS, SHARED, Host, Learning, Model, OwnerTerms, Privacy, Section
 from parley.terms.sentences import explain
+from parley.terms.topology import among, check_topology, with_edges
 from parley.terms.walks import check_walks
 
 FORMAT = 1  # goes into the hash: raised when a key changes its meaning
@@ -81,6 +82,7 @@ class Terms(Section):
             self._can_perturb()
         check_moments(self.model, learning, self.owners, self.shared)
         check_walks(self.model, learning, self.uneven, self.shared)
+        check_topology(learning.topology, names, learning.facts.mixes, self.shared)
         boxed = self.model.radius is not None or learning.facts.solves or learning.facts.surveys or self.model.classifies
         if self.privacy.clip is None and not boxed:
             raise ValueError(
@@ -256,11 +258,7 @@ class Terms(Section):
     @classmethod
     def from_toml(cls, text: str, source: str = "terms") -> "Terms":
         """Read terms from TOML text; `source` names the text in messages."""
-        try:
-            content = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise TermsError(f"{source}: not valid TOML: {error}") from None
-        return cls.from_dict(content, source)
+        return cls.from_dict(_parsed(text, source), source)
 
     @classmethod
     def from_dict(cls, content: dict[str, Any], source: str = "terms") -> "Terms":
@@ -292,6 +290,8 @@ class Terms(Section):
         >>> terms.changed(learning={"horizon": 5}, owners={"a": {"epsilon": 0.5}}).learning.horizon
         5
         """
+        if only is not None and self.learning.topology is not None:
+            learning = {"topology": among(self.learning.topology, only), **(learning or {})}
         sections = {"model": model, "learning": learning, "privacy": privacy}
         keys = {host.name: host for host in self.hosts}
         named = self.hosts if hosts is None else tuple(keys.get(name, {"name": name}) for name in hosts)
@@ -402,7 +402,7 @@ def _following(update: Mapping[str, Any]) -> dict[str, Any]:
     """Keys that follow from those that change, to be computed anew: the horizon from batches and epochs, or the epochs; and what
     another algorithm has no use for."""
     facts = ALGORITHMS.get(update.get("algorithm", ""))
-    useless = {} if facts is None else {"proximal": facts.pulls, "variates": facts.variates}
+    useless = {} if facts is None else {"proximal": facts.pulls, "variates": facts.variates, "topology": facts.mixes}
     dropped = {key: None for key, used in useless.items() if not used}
     if update.keys() & {"batches", "epochs"}:
         return {"horizon": None, **dropped}
@@ -431,6 +431,13 @@ def held_out_records(records: int, holdout: float) -> int:
     return int(records * holdout)
 
 
+def _parsed(text: str, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise TermsError(f"{source}: not valid TOML: {error}") from None
+
+
 def load_terms(path: str | Path) -> Terms:
     """Read a terms file. Paths inside it are relative to the file."""
     path = Path(path)
@@ -440,8 +447,8 @@ def load_terms(path: str | Path) -> Terms:
         raise TermsError(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise TermsError(f"{path}: cannot be read: expected UTF-8 text") from None
-    terms = Terms.from_toml(text, source=path.name)
     here = path.resolve().parent
+    terms = Terms.from_dict(with_edges(_parsed(text, path.name), here), path.name)
 
     def beside(local: str | None) -> str | None:
         return None if local is None else str(here / local)

@@ -35,7 +35,8 @@ class AlgorithmFacts:
     itself; `repeats`: it may be asked in several rounds all the same, whose answers are averaged. `walks`: owners take
     `local_steps` of their own, within a box, on a smooth loss; `pulls`: they are held back by `proximal`; `corrects`: each owner
     has a question of its own, made of what it answered before; `variates`: the terms may say what those corrections are made of;
-    `paired`: a step takes two answers, a gradient and a walk. `unit_step`: the power of T by which the step of the first round is
+    `paired`: a step takes two answers, a gradient and a walk. `mixes`: there is no centre; every owner has a point of its own, and
+    the terms say who hears whom. `unit_step`: the power of T by which the step of the first round is
     shorter than the terms' `step`. `average`: which iterates make the model where the terms do not say; None: they cannot.
     `surveys`: nothing is learned; two rounds ask how the columns' values are spread. `identifies`: what comes out is a plant.
     """
@@ -49,6 +50,7 @@ class AlgorithmFacts:
     corrects: bool = False
     variates: bool = False
     paired: bool = False
+    mixes: bool = False
     samples: bool = False
     unit_step: int = 0
     surveys: bool = False
@@ -85,6 +87,7 @@ ALGORITHMS = {
     "scaffold": AlgorithmFacts("corrected", walks=True, corrects=True, variates=True),
     "fedlin": AlgorithmFacts("corrected", walks=True, corrects=True, paired=True),
     "fedsplit": AlgorithmFacts("corrected", walks=True, corrects=True, pulls=True),
+    "gossip": AlgorithmFacts("gradient", mixes=True),
     "sufficient-statistics": AlgorithmFacts("statistics", solves=True),
     "fedinfer": AlgorithmFacts("statistics", solves=True, repeats=True),
     "private-sgd": AlgorithmFacts("minibatch", samples=True),

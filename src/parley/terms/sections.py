@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 from parley.terms.catalogue import ALGORITHMS, MECHANISMS, MODELS, AlgorithmFacts, Task
 from parley.terms.columns import Coding, Missing, Name, Transform, domain, is_defined
 from parley.terms.plant import DYNAMICS, check_plant
+from parley.terms.topology import Edges, read_topology
 from parley.validate import LARGEST, SMALLEST, in_range
 
 Facts = TypeVar("Facts")
@@ -248,6 +249,7 @@ class Learning(Section):
     local_steps: Count | None = None
     proximal: Positive | None = None
     variates: Literal["walks", "gradients"] | None = None  # None: walks, or nothing to choose
+    topology: Annotated[str | Edges, BeforeValidator(read_topology)] | None = None
     batches: Count | None = None
     epochs: Count | None = None
     sampling: Literal["partition", "poisson"] | None = None

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from parley.terms.sections import PARTY, RANGE, Host, Learning, Model, OwnerTerms, Privacy, PrivacyCost, Section
+from parley.terms.topology import EXPECTED as TOPOLOGY
 
 _SECTIONS: dict[str, type[Section]] = {
     "model": Model,
@@ -41,6 +42,8 @@ def explain(error: Any, root: type[Section], content: Any = None) -> str:
         return f"model.bounds.{error['loc'][2]}: expected [low, high], two finite numbers"
     if error["loc"][:2] == ("model", "missing"):
         return "model.missing: expected 'refuse' or 'fill', or a table of columns with one of the two each"
+    if error["loc"][:2] == ("learning", "topology"):
+        return f"learning.topology: expected {TOPOLOGY}"
     place = list(error["loc"])
     if len(place) > 1 and place[-1] == "[key]":
         place.pop()

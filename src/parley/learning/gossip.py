@@ -1,0 +1,108 @@
+"""Descent without a centre: every owner has a point of its own and hears its neighbours on a graph (gradient tracking)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from parley.learning.algorithm import Asker, Descent, State
+from parley.learning.mixing import bearable, metropolis
+from parley.learning.step import step_size
+from parley.queries import Answer, GradientQuery, Query
+from parley.setup import Setup
+from parley.terms.topology import Edges, edges
+from parley.validate import Floats
+
+EXCESS = 4.0  # how many times the curvature of the public sample one owner's may be, for the automatic step
+
+POINT, TRACKER, GRADIENT = "point", "tracker", "gradient"
+
+
+@dataclass(frozen=True)
+class Gossip(Descent):
+    """y <- W (y + g - g of before), x <- proj(W (x - step y)), where g_l = dg1(x_l) + K n_l/n times what owner l answered at x_l.
+
+    x_l, y_l, g_l are owner l's point, tracker and last gradient, W the Metropolis weights of the graph. What an owner releases a round
+    is one noisy gradient; all else is made of released vectors, by whoever has them: it costs no privacy, here in one process as among
+    peers. Who is not asked, or skipped, is stood in for by what it released last.
+
+    W keeps sums, so the mean of the trackers is that of the gradients, and the mean of the points moves along it. Where all rest
+    without noise, W evens out points and trackers, so x_l = x and sum n_l/n f_l'(x) = 0: the pooled optimum, whatever the graph. Where
+    everybody hears everybody, W is 1/K, all points are one, and this is gradient descent with equal steps, noise included.
+
+    The model, and theta, is the mean of the points.
+    """
+
+    names: tuple[str, ...]
+    records: tuple[int, ...]
+    joined: Edges
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        terms, learning = setup.terms, setup.terms.learning
+        names = tuple(part.name for part in terms.owners)
+        joined = edges(learning.topology or "complete", names)
+        records = tuple(terms.train_rows(name) for name in names)
+        made = cls(setup.objective, learning.horizon, terms.model.radius, step_size(setup), names, records, joined)
+        if learning.step != "auto":
+            return made
+        excess = 1.0 if setup.public is None else EXCESS  # declared bounds hold for every owner
+        return replace(made, step=made.step * bearable(made.weights, made.scale, excess))
+
+    @cached_property
+    def weights(self) -> Floats:
+        """W [K, K]."""
+        return metropolis(self.names, self.joined)
+
+    @cached_property
+    def scale(self) -> Floats:
+        """K n_l/n [K]: with these the plain mean of the gradients is the one weighted by records."""
+        return np.array(self.records) * (len(self.names) / sum(self.records))
+
+    @property
+    def each(self) -> bool:
+        return True
+
+    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
+        theta = super().start(origin, worlds).theta
+        zero = np.zeros_like(theta)
+        memory = {TRACKER: zero, GRADIENT: zero, POINT: theta}
+        return State(1, theta, {f"{what} of {name}": value for what, value in memory.items() for name in self.names})
+
+    def points(self, state: State) -> Mapping[str, Floats]:
+        """Every owner's own [..., P]."""
+        return {name: state.memory[f"{POINT} of {name}"] for name in self.names}
+
+    def asked(self, state: State) -> Sequence[Floats]:
+        return list(self.points(state).values())
+
+    def apart(self, state: State) -> float:
+        """How far the farthest owner's point lies from the model, on average over the replicates."""
+        away = np.linalg.norm(self._all(state, POINT) - state.theta[..., None, :], axis=-1)
+        return float(np.mean(away.max(axis=-1)))
+
+    def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
+        points, who = self.points(state), (asker.terms_hash, asker.learner)
+        return {name: GradientQuery.ask(*who, state.round, points[name]) for name in asker.schedule.at(state.round)}
+
+    def reply(self, name: str, gradient: Callable[[Floats], Floats], state: State) -> Floats:
+        return gradient(self.points(state)[name])
+
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        points, trackers, before = (self._all(state, what) for what in (POINT, TRACKER, GRADIENT))
+        gradients, place = before.copy(), {name: k for k, name in enumerate(self.names)}
+        for answer in answers:
+            k = place[answer.owner]
+            own = self.objective.penalty_gradient(points[..., k, :])
+            gradients[..., k, :] = own + self.scale[k] * answer.value
+        trackers = self.weights @ (trackers + gradients - before)
+        points = self.project(self.weights @ (points - self.step * trackers))
+        parts = {TRACKER: trackers, GRADIENT: gradients, POINT: points}
+        memory = {f"{what} of {name}": value[..., k, :] for what, value in parts.items() for name, k in place.items()}
+        return State(state.round + 1, self.project(points.mean(axis=-2)), memory)  # a mean may round out of the box
+
+    def _all(self, state: State, what: str) -> Floats:
+        """What is remembered of all owners [..., K, P]."""
+        return np.stack([state.memory[f"{what} of {name}"] for name in self.names], axis=-2)

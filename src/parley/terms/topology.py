@@ -1,0 +1,126 @@
+"""Graphs of owners: who hears whom where there is no centre. Pairs of names; part of the terms and of their hash."""
+
+from collections.abc import Collection, Sequence
+from itertools import combinations, pairwise
+from math import isqrt
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import PydanticCustomError
+
+from parley.errors import TermsError
+
+NAMED = ("ring", "grid", "star", "complete")
+MOST_PEERS = 256
+LONGEST = 1_000_000  # characters of a file of edges
+
+Edges = tuple[tuple[str, str], ...]
+
+EXPECTED = (
+    "'ring', 'grid', 'star' or 'complete', or a list of pairs of different owners; in a terms file also a file with a pair a line"
+)
+
+
+def read_topology(value: Any) -> str | Edges:
+    """A name, or pairs in one order whatever order they were written in: terms that mean the same graph have one hash."""
+    if isinstance(value, str) and value in NAMED:
+        return value
+    pairs = value if isinstance(value, (list, tuple)) else ()
+    sound = all(isinstance(pair, (list, tuple)) and len(pair) == 2 and all(isinstance(end, str) for end in pair) for pair in pairs)
+    if not pairs or not sound or any(one == other for one, other in pairs):
+        raise PydanticCustomError("topology", "{expected}", {"expected": EXPECTED})
+    return tuple(sorted({(min(pair), max(pair)) for pair in pairs}))
+
+
+def edges(topology: str | Edges, names: Sequence[str]) -> Edges:
+    """Who is joined to whom, owners in the order of the terms.
+
+    A ring joins neighbours, and the last to the first; a star joins all to the first; a grid has rows of about sqrt K owners, the
+    last one maybe shorter.
+
+    >>> edges("ring", "abcd"), edges("star", "abc")
+    ((('a', 'b'), ('b', 'c'), ('c', 'd'), ('a', 'd')), (('a', 'b'), ('a', 'c')))
+    """
+    if not isinstance(topology, str):
+        return topology
+    if topology == "complete":
+        return tuple(combinations(names, 2))
+    if topology == "star":
+        return tuple((names[0], other) for other in names[1:])
+    if topology == "ring":
+        line = tuple(pairwise(names))
+        return (*line, (names[0], names[-1])) if len(names) > 2 else line
+    width = isqrt(len(names) - 1) + 1
+    along = [(names[k], names[k + 1]) for k in range(len(names) - 1) if (k + 1) % width]
+    return (*along, *zip(names, names[width:], strict=False))
+
+
+def check_topology(topology: str | Edges | None, names: Sequence[str], mixes: bool, shared: bool) -> None:
+    """Refuse (ValueError) a graph that nobody uses, is missing, has strangers in it or falls apart, and sums in the place of answers.
+
+    What a file of edges said is not repeated: it may be the wrong file.
+    """
+    if not mixes:
+        if topology is not None:
+            raise ValueError("learning.topology|expected only with algorithm = 'gossip': others have a centre")
+        return
+    if topology is None:
+        raise ValueError(f"learning.topology|expected beside 'gossip': {EXPECTED}")
+    if shared:
+        raise ValueError(
+            "privacy.noise|expected 'each-owner' beside gossip: owners mix single answers, and of a sum nobody sees them"
+        )
+    if len(names) > MOST_PEERS:
+        raise ValueError(
+            f"learning.algorithm|expected at most {MOST_PEERS} owners beside gossip: everybody keeps everybody's point"
+        )
+    if isinstance(topology, str):
+        return
+    if not {end for pair in topology for end in pair} <= {*names}:
+        raise ValueError("learning.topology|expected pairs of owners, found a name that is none of theirs")
+    reached = _reached(names[0], topology)
+    away = [name for name in names if name not in reached]
+    if away:
+        raise ValueError(
+            f"learning.topology|expected a connected graph: nothing leads from {names[0]!r} to {away[0]!r}; add a pair"
+        )
+
+
+def _reached(first: str, joined: Edges) -> set[str]:
+    """Everybody to whom some way leads."""
+    near: dict[str, list[str]] = {}
+    for one, other in joined:
+        near.setdefault(one, []).append(other)
+        near.setdefault(other, []).append(one)
+    reached, ahead = {first}, [first]
+    while ahead:
+        new = {*near.get(ahead.pop(), ())} - reached
+        reached |= new
+        ahead += new
+    return reached
+
+
+def among(topology: str | Edges | None, names: Collection[str]) -> str | Edges | None:
+    """What remains of a graph where these owners remain."""
+    if topology is None or isinstance(topology, str):
+        return topology
+    return tuple(pair for pair in topology if {*pair} <= {*names}) or None
+
+
+def with_edges(content: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The content of a terms file with its file of edges read: two names a line, by a comma or blanks; # begins a comment."""
+    learning = content.get("learning")
+    if not isinstance(learning, dict):
+        return content
+    file = learning.get("topology")
+    if not isinstance(file, str) or file in NAMED:
+        return content
+    try:
+        with (folder / file).open(encoding="utf-8") as lines:
+            text = lines.read(LONGEST + 1)
+    except (OSError, ValueError):
+        raise TermsError(f"learning.topology: expected {EXPECTED}; there is no such file beside the terms") from None
+    if len(text) > LONGEST:
+        raise TermsError(f"learning.topology: expected a file of at most {LONGEST:,} characters")
+    pairs = (line.partition("#")[0].replace(",", " ").split() for line in text.splitlines())
+    return {**content, "learning": {**learning, "topology": [pair for pair in pairs if pair]}}
