@@ -14,7 +14,7 @@ from parley.cli.app import app
 from parley.cli.learner import open_federation
 from parley.errors import ParleyError
 from parley.learning.deployed import prepare_run
-from parley.learning.survey import ask_scales_elsewhere
+from parley.learning.asking import ask_elsewhere
 from parley.terms import scales_agreement
 from samples import regression_table
 
@@ -110,7 +110,7 @@ def test_an_interrupted_survey_goes_on_where_it_was_and_costs_nothing_twice(cons
 
     federation.fetch_statements()
     with pytest.raises(KeyboardInterrupt):
-        ask_scales_elsewhere(terms, run, federation, begin, pulled_out)
+        ask_elsewhere(run, federation, begin, pulled_out)
     federation.close()
     half = {name: consortium.ledger(name).account(asked.hash) for name in "abc"}
     assert all(0 < account.answers < asked.learning.horizon for account in half.values())

@@ -6,13 +6,31 @@ from typing import Annotated
 
 import typer
 
+from parley.cli.asking import (
+    Addresses,
+    Agreement,
+    AsJson,
+    Deadline,
+    Ledgers,
+    Lifetime,
+    LifetimeDelta,
+    Resume,
+    Seed,
+    elsewhere,
+    require_one_way,
+)
 from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
-from parley.errors import SettingError
-from parley.learning.differences import DifferencesResult, accepting_differences, ask_differences
+from parley.learning.differences import (
+    DifferencesResult,
+    accepting_differences,
+    ask_differences,
+    differences_result,
+    prepare_differences,
+)
 from parley.learning.owners import open_owners
 from parley.report.differences import clip_note, left, release_note, summary
-from parley.terms import Terms, differences_agreement, load_terms, write_terms
+from parley.terms import differences_agreement, load_terms, write_terms
 
 
 def differences_command(
@@ -23,31 +41,15 @@ def differences_command(
     write: Annotated[
         Path | None, typer.Option(metavar="READY", help="Write the terms to learn by, with the rest of the budgets.")
     ] = None,
-    agreement: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Only write the agreement by which this is asked, for owners elsewhere to accept; ask nobody."
-        ),
-    ] = None,
-    ledgers: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Release: debit every owner's ledger, DIR/NAME.ledger. Without, this is a simulation."),
-    ] = None,
-    lifetime: Annotated[
-        float | None,
-        typer.Option(metavar="EPS", help="With --ledgers: make the ledgers that are missing, with this lifetime budget, for ever."),
-    ] = None,
-    lifetime_delta: Annotated[
-        float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget; left out: 0.")
-    ] = None,
-    owners: Annotated[
-        Path | None,
-        typer.Option(metavar="ADDRESSES", help="Ask owners that are elsewhere, addresses.toml; they accepted --agreement's file."),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="With --owners: go on with a run that was interrupted.")] = False,
-    deadline: Annotated[float, typer.Option(metavar="SECONDS", help="With --owners: when one counts as late.")] = 60.0,
-    seed: Annotated[int | None, typer.Option(help="Of a simulation's noise.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    agreement: Agreement = None,
+    ledgers: Ledgers = None,
+    lifetime: Lifetime = None,
+    lifetime_delta: LifetimeDelta = None,
+    owners: Addresses = None,
+    resume: Resume = False,
+    deadline: Deadline = 60.0,
+    seed: Seed = None,
+    as_json: AsJson = False,
 ) -> None:
     """Ask the owners how much they differ, with noise, debited: for the forecast of what joining adds to each.
 
@@ -64,12 +66,11 @@ def differences_command(
         write_terms(asked, agreement)
         console.print(f"{agreement}  every owner accepts it: parley owner accept {agreement} --owner OWNER", soft_wrap=True)
         return
-    if owners is not None and (ledgers is not None or seed is not None):
-        raise SettingError("--owners: expected neither --ledgers nor --seed beside it: owners elsewhere have ledgers of their own")
-    if ledgers is not None and seed is not None:
-        raise SettingError("--seed belongs to simulations; leave it out, or leave out --ledgers")
+    require_one_way(ledgers, owners, seed)
     if owners is not None:
-        result, unheard = _elsewhere(terms, asked, terms_file, owners, resume, deadline)
+        kept = terms_file.with_suffix(".differences.checkpoint")
+        heard = elsewhere(lambda: prepare_differences(asked, kept), asked, owners, resume, deadline)
+        result, unheard = differences_result(terms, heard), list(heard.unheard)
     else:
         parties = open_owners(asked) if ledgers is None else accepting_differences(terms, ledgers, lifetime, lifetime_delta)
         with progress_bar("asking") as progress:
@@ -83,24 +84,6 @@ def differences_command(
         print_json(content)
     else:
         show(result, save, write)
-
-
-def _elsewhere(
-    terms: Terms, asked: Terms, terms_file: Path, addresses: Path, resume: bool, deadline: float
-) -> tuple[DifferencesResult, list[str]]:
-    from parley.cli.learner import open_federation, watched
-    from parley.learning.differences import ask_differences_elsewhere, prepare_differences
-
-    run = prepare_differences(asked, terms_file.with_suffix(".differences.checkpoint"))
-    begin = run.begin(resume)
-    federation, _ = open_federation(run, begin, addresses, deadline)
-    try:
-        if not run.finished(begin):
-            federation.fetch_statements()
-        with watched(asked, federation) as progress:
-            return ask_differences_elsewhere(terms, run, federation, begin, progress)
-    finally:
-        federation.close()
 
 
 def show(result: DifferencesResult, save: Path | None, write: Path | None) -> None:

@@ -7,12 +7,25 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from parley.cli.asking import (
+    Addresses,
+    AsJson,
+    Deadline,
+    Ledgers,
+    Lifetime,
+    LifetimeDelta,
+    Resume,
+    Seed,
+    elsewhere,
+    require_one_way,
+)
 from parley.cli.screen import console, print_json, progress_bar, terminal_table
 from parley.data.table import groups, numbers, read_table, require_columns
 from parley.durable import require_folder
 from parley.errors import DataError, SettingError
+from parley.learning.deployed import prepare_run
 from parley.learning.owners import accepting_owners, open_owners
-from parley.learning.plant import PlantResult, identify_together
+from parley.learning.plant import identify_together, plant_result
 from parley.report import figures, plant_figures
 from parley.report.plant import delay_sentence, matrix_rows, owner_rows, plant_json
 from parley.sysid import DelayedDMD
@@ -40,27 +53,18 @@ def identify_command(
     method: Annotated[
         str, typer.Option(help="instruments: unbiased by noise in the measurements; least-squares: the plain regression.")
     ] = "instruments",
-    ledgers: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="With terms: release, debited in DIR/OWNER.ledger. Without, this is a simulation."),
-    ] = None,
-    lifetime: Annotated[
-        float | None, typer.Option(metavar="EPS", help="With --ledgers: make missing ledgers, with this lifetime budget, for ever.")
-    ] = None,
-    lifetime_delta: Annotated[
-        float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget; left out: 0.")
-    ] = None,
-    owners: Annotated[
-        Path | None, typer.Option(metavar="ADDRESSES", help="With terms: ask owners that are elsewhere, addresses.toml.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="With --owners: go on with a run that was interrupted.")] = False,
-    deadline: Annotated[float, typer.Option(metavar="SECONDS", help="With --owners: when one counts as late.")] = 60.0,
-    seed: Annotated[int | None, typer.Option(help="With terms: makes a simulation repeatable.")] = None,
+    ledgers: Ledgers = None,
+    lifetime: Lifetime = None,
+    lifetime_delta: LifetimeDelta = None,
+    owners: Addresses = None,
+    resume: Resume = False,
+    deadline: Deadline = 60.0,
+    seed: Seed = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="With terms: write what was released as JSON.")] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw what was measured, what the plant does, and the delay.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find the matrices and the delay of x' = A x + B u(t - r) from samples of its states and inputs.
 
@@ -150,12 +154,11 @@ def _together(
     """Several owners, one plant."""
     if not terms.learning.facts.identifies:
         raise SettingError(f"{terms_file}: expected terms of a plant, kind = 'delayed-dynamics'; parley train runs these")
-    if addresses is not None and (ledgers is not None or seed is not None):
-        raise SettingError("--owners: expected neither --ledgers nor --seed beside it: owners elsewhere have ledgers of their own")
-    if ledgers is not None and seed is not None:
-        raise SettingError("--seed belongs to simulations; leave it out, or leave out --ledgers")
+    require_one_way(ledgers, addresses, seed)
     if addresses is not None:
-        result, unheard = _elsewhere(terms, terms_file, addresses, resume, deadline)
+        kept = terms_file.with_suffix(".checkpoint")
+        heard = elsewhere(lambda: prepare_run(terms, kept), terms, addresses, resume, deadline)
+        result, unheard = plant_result(heard), list(heard.unheard)
     else:
         parties = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
         with progress_bar("asking") as progress:
@@ -184,23 +187,6 @@ def _together(
         )
     for name in unheard:
         console.print(f"{name} was not heard of at the end: its ledger knows what it spent.", style="yellow", markup=False)
-
-
-def _elsewhere(terms: Terms, terms_file: Path, addresses: Path, resume: bool, deadline: float) -> tuple[PlantResult, list[str]]:
-    from parley.cli.learner import open_federation, watched
-    from parley.learning.deployed import prepare_run
-    from parley.learning.plant import identify_elsewhere
-
-    run = prepare_run(terms, terms_file.with_suffix(".checkpoint"))
-    begin = run.begin(resume)
-    federation, _ = open_federation(run, begin, addresses, deadline)
-    try:
-        if not run.finished(begin):
-            federation.fetch_statements()
-        with watched(terms, federation) as progress:
-            return identify_elsewhere(run, federation, begin, progress)
-    finally:
-        federation.close()
 
 
 def _listed(text: str, option: str) -> list[str]:

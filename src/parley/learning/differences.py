@@ -1,28 +1,26 @@
 """Asking owners how much they differ, on this machine or elsewhere: one gradient of each at the public sample's best fit."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from parley.aggregation import aggregation_of
 from parley.errors import DataError
-from parley.learning.algorithm import Algorithm, Asker, State, run
-from parley.learning.checkpoint import Checkpoint
-from parley.learning.deployed import DeployedRun, KeptRun, Peers, prepare_run
+from parley.learning.algorithm import Algorithm, Asker, State
+from parley.learning.asking import Asked, ask_here
+from parley.learning.deployed import DeployedRun, prepare_run
 from parley.learning.owners import accepting_owners
 from parley.learning.start import starting_point
 from parley.learning.survey import require_room
-from parley.learning.train import Progress, exchange_with, gather, in_order
+from parley.learning.train import Progress
 from parley.outcome.differences import BetweenOwners, OwnersAnswers
 from parley.owner import Owner
 from parley.queries import Answer, GradientQuery
 from parley.setup import Setup
 from parley.terms import Terms, differences_agreement, terms_after_differences
-from parley.validate import Floats, upper
+from parley.validate import Floats
 
 MOST = 2000  # parameters whose covariance is written out
 
@@ -97,21 +95,12 @@ def ask_differences(
 
     Owners with durable ledgers release: each must have accepted `differences_agreement(terms)`. Owners without take part in a study.
     """
-    began, asked = time.perf_counter(), differences_agreement(terms)
-    parties, agreements, worlds = gather(asked, in_order(asked, owners), 1, seed)
-    setup = agreements[0].setup
-    algorithm, known = Apart.make(setup), public_scatter(setup)
-    with exchange_with(setup, parties, seed) as exchange:
-        final = run(
-            algorithm,
-            exchange,
-            aggregation_of(asked),
-            Asker.of(setup),
-            algorithm.start(known.theta, worlds),
-            lambda state, _: progress(state.round - 1, 1),
-        )
-    spent = {party.name: upper(party.ledger.account(setup.hash).spent) for party in parties}
-    return _result(terms, setup, known, final, spent, parties[0].releases, time.perf_counter() - began)
+    asked = differences_agreement(terms)
+
+    def begin(setup: Setup) -> tuple[Algorithm, Floats]:
+        return Apart.make(setup), public_scatter(setup).theta
+
+    return differences_result(terms, ask_here(asked, owners, begin, 1, seed, progress))
 
 
 def prepare_differences(asked: Terms, checkpoint: Path) -> DeployedRun:
@@ -121,27 +110,9 @@ def prepare_differences(asked: Terms, checkpoint: Path) -> DeployedRun:
     return replace(deployed, algorithm=Apart.make(deployed.setup))
 
 
-def ask_differences_elsewhere(
-    terms: Terms, deployed: DeployedRun, peers: Peers, begin: Checkpoint, progress: Callable[[State], None] = lambda state: None
-) -> tuple[DifferencesResult, list[str]]:
-    """The same of owners behind daemons."""
-    began, kept = time.perf_counter(), KeptRun(deployed, peers, begin)
-    final = kept.rounds(progress)
-    unheard, spent = kept.catch_up(final), kept.last_word()
-    said = {name: spent.get(name) for name in deployed.setup.schedule.names}
-    known = public_scatter(deployed.setup)
-    return _result(terms, deployed.setup, known, final, said, True, time.perf_counter() - began), unheard
-
-
-def _result(
-    terms: Terms,
-    setup: Setup,
-    known: "PublicScatter",
-    final: State,
-    spent: Mapping[str, float | None],
-    released: bool,
-    seconds: float,
-) -> DifferencesResult:
+def differences_result(terms: Terms, asked: Asked) -> DifferencesResult:
+    """What one round by `differences_agreement(terms)` came to."""
+    setup, final, known = asked.setup, asked.final, public_scatter(asked.setup)
     heard = np.flatnonzero(_one(final.memory["heard"], 1))
     if len(heard) < 2:
         raise DataError("differences: fewer than two owners answered; expected two or more")
@@ -153,7 +124,8 @@ def _result(
         covariance=known.covariance,
         peaked=setup.terms.privacy.mechanism != "gaussian",
     )
-    return DifferencesResult(setup.terms, found.between(), known.clipped, terms_after_differences(terms), spent, released, seconds)
+    ready = terms_after_differences(terms)
+    return DifferencesResult(setup.terms, found.between(), known.clipped, ready, asked.spent, asked.released, asked.seconds)
 
 
 def _one(array: Floats, axes: int) -> Floats:

@@ -1,25 +1,21 @@
 """Several owners identify one plant, on this machine or elsewhere: what came out, and what it cost."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from parley.aggregation import aggregation_of
 from parley.errors import DataError, GuaranteeError
-from parley.learning.algorithm import Asker, State, run
-from parley.learning.checkpoint import Checkpoint
-from parley.learning.deployed import DeployedRun, KeptRun, Peers
+from parley.learning.asking import Asked, ask_here
 from parley.learning.identification import Identification
-from parley.learning.train import Progress, exchange_with, gather, in_order
+from parley.learning.train import Progress
 from parley.outcome.dynamics import PlantRelease
 from parley.owner import Owner
 from parley.setup import Setup
 from parley.sysid.delay import Identified
 from parley.terms import Terms
-from parley.validate import Floats, upper
+from parley.validate import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,35 +68,13 @@ def identify_together(
 
     Owners with durable ledgers release; owners without take part in a study of `replicates` parallel runs.
     """
-    began = time.perf_counter()
-    parties, agreements, worlds = gather(terms, in_order(terms, owners), replicates, seed)
-    setup = agreements[0].setup
-    algorithm = _algorithm(setup)
-    with exchange_with(setup, parties, seed) as exchange:
-        final = run(
-            algorithm,
-            exchange,
-            aggregation_of(terms),
-            Asker.of(setup),
-            algorithm.start(np.zeros(1), worlds),
-            lambda state, _: progress(state.round - 1, algorithm.horizon),
-        )
-    spent = {party.name: upper(party.ledger.account(setup.hash).spent) for party in parties}
-    return PlantResult(terms, tuple(algorithm.releases(final, setup)), spent, parties[0].releases, time.perf_counter() - began)
+    return plant_result(ask_here(terms, owners, lambda setup: (_algorithm(setup), np.zeros(1)), replicates, seed, progress))
 
 
-def identify_elsewhere(
-    deployed: DeployedRun, peers: Peers, begin: Checkpoint, progress: Callable[[State], None] = lambda state: None
-) -> tuple[PlantResult, list[str]]:
-    """The same with owners behind daemons."""
-    began, setup = time.perf_counter(), deployed.setup
-    algorithm = _algorithm(setup)
-    kept = KeptRun(deployed, peers, begin)
-    final = kept.rounds(progress)
-    unheard, spent = kept.catch_up(final), kept.last_word()
-    said = {name: spent.get(name) for name in setup.schedule.names}
-    releases = tuple(algorithm.releases(final, setup))
-    return PlantResult(setup.terms, releases, said, True, time.perf_counter() - began), unheard
+def plant_result(asked: Asked) -> PlantResult:
+    """What one round by terms of a plant came to."""
+    releases = tuple(_algorithm(asked.setup).releases(asked.final, asked.setup))
+    return PlantResult(asked.setup.terms, releases, asked.spent, asked.released, asked.seconds)
 
 
 def _algorithm(setup: Setup) -> Identification:

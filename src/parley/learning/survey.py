@@ -1,7 +1,6 @@
 """Asking owners for the scales of their columns, on this machine or elsewhere: what came out, and the terms that follow."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -10,22 +9,17 @@ from typing import Any
 import numpy as np
 
 from parley.accounting.budget import exact
-from parley.aggregation import aggregation_of
-from parley.errors import GuaranteeError, LedgerError
-from parley.learning.algorithm import Asker, State, run
-from parley.learning.checkpoint import Checkpoint
-from parley.learning.deployed import DeployedRun, KeptRun, Peers
+from parley.errors import LedgerError
+from parley.learning.asking import Asked, ask_here
 from parley.learning.owners import accepting_owners
 from parley.learning.scales import Scales
-from parley.learning.train import Progress, exchange_with, gather, in_order
+from parley.learning.train import Progress
 from parley.mechanisms.stability import Stability
 from parley.outcome.ready import Ready, make_ready
 from parley.outcome.scales import ColumnScale
 from parley.owner import Owner
 from parley.queries.scales import BINS
-from parley.setup import Setup
 from parley.terms import Terms, scales_agreement
-from parley.validate import upper
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,42 +80,15 @@ def ask_scales(
 
     Owners with durable ledgers release: each must have accepted `scales_agreement(terms)`. Owners without take part in a study.
     """
-    began, asked = time.perf_counter(), scales_agreement(terms)
-    parties, agreements, worlds = gather(asked, in_order(asked, owners), 1, seed)
-    setup = agreements[0].setup
-    algorithm = Scales.make(setup)
-    with exchange_with(setup, parties, seed) as exchange:
-        final = run(
-            algorithm,
-            exchange,
-            aggregation_of(asked),
-            Asker.of(setup),
-            algorithm.start(np.zeros(1), worlds),
-            lambda state, _: progress(state.round - 1, algorithm.horizon),
-        )
-    spent = {party.name: upper(party.ledger.account(setup.hash).spent) for party in parties}
-    return _result(terms, setup, algorithm, final, spent, parties[0].releases, time.perf_counter() - began)
+    asked = scales_agreement(terms)
+    return scales_result(terms, ask_here(asked, owners, lambda setup: (Scales.make(setup), np.zeros(1)), 1, seed, progress))
 
 
-def ask_scales_elsewhere(
-    terms: Terms, deployed: DeployedRun, peers: Peers, begin: Checkpoint, progress: Callable[[State], None] = lambda state: None
-) -> tuple[ScalesResult, list[str]]:
-    """The same of owners behind daemons; `deployed` is prepared for `scales_agreement(terms)`."""
-    began, algorithm = time.perf_counter(), deployed.algorithm
-    if not isinstance(algorithm, Scales):
-        raise GuaranteeError("scales: expected terms that ask for them")
-    kept = KeptRun(deployed, peers, begin)
-    final = kept.rounds(progress)
-    unheard, spent = kept.catch_up(final), kept.last_word()
-    said = {name: spent.get(name) for name in deployed.setup.schedule.names}
-    return _result(terms, deployed.setup, algorithm, final, said, True, time.perf_counter() - began), unheard
-
-
-def _result(
-    terms: Terms, setup: Setup, algorithm: Scales, final: State, spent: Mapping[str, float | None], released: bool, seconds: float
-) -> ScalesResult:
-    columns, clear = algorithm.columns(final), algorithm.survey.clear(BINS)
+def scales_result(terms: Terms, asked: Asked) -> ScalesResult:
+    """What two rounds by `scales_agreement(terms)` came to."""
+    setup, algorithm = asked.setup, Scales.make(asked.setup)
+    columns, clear = algorithm.columns(asked.final), algorithm.survey.clear(BINS)
     noises = {part.name: part.training.series.mechanism for part in setup.parts.values()}
     names = {name: noise.threshold for name, noise in noises.items() if isinstance(noise, Stability)}
     ready = make_ready(terms, setup.preparation.features, columns, algorithm.survey.named)
-    return ScalesResult(setup.terms, columns, clear, names, ready, spent, released, seconds)
+    return ScalesResult(setup.terms, columns, clear, names, ready, asked.spent, asked.released, asked.seconds)
