@@ -13,8 +13,8 @@ from consortium import SIZES, Consortium
 from parley.cli.app import app
 from parley.cli.learner import open_federation
 from parley.errors import ParleyError
-from parley.learning.deployed import prepare_run
 from parley.learning.asking import ask_elsewhere
+from parley.learning.deployed import prepare_run
 from parley.terms import scales_agreement
 from samples import regression_table
 
