@@ -107,3 +107,12 @@ def test_the_standard_error_is_that_of_the_runs_and_of_the_public_fits(public):
     spread = np.std([each.together for each in many], ddof=1)
     assert spread == pytest.approx(runs, rel=0.45)  # of 60 draws: four standard errors
     assert worth_of(expected, 0.1).error == pytest.approx(own)
+
+
+def test_what_is_refused_before_training_is_what_the_forecast_shows(public):
+    """By a run on the pilot, too: one figure for one file, or a release would spend what the forecast advises against."""
+    terms = terms_of(public, 2000, horizon=6, model__intercept=True).changed(privacy={"clip": 0.3})
+    result = parley.forecast(terms, resamples=2)
+    assert result.method == "pilot-run"
+    before = worth(terms)
+    assert (before.together, before.error) == (result.worth.together, result.worth.error)

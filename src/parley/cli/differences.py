@@ -56,7 +56,7 @@ def differences_command(
     It costs each owner privacy.difference_epsilon of its epsilon: one mean of clipped gradients at the public sample's best fit. What
     these scatter beyond chance and noise is how much owners differ. READY has the rest of the budgets.
 
-    Example:  parley differences terms.toml --ledgers books --lifetime 3 --save apart.json --write ready.toml
+    Example:  parley differences terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --save apart.json --write ready.toml
     """
     terms = load_terms(terms_file)
     asked = differences_agreement(terms)

@@ -11,6 +11,7 @@ from parley.errors import SettingError
 from parley.forecasting import Forecast, Proposal, ReleasedMoments, Source, Stated, compare_noise, forecast
 from parley.forecasting import plan as make_plan
 from parley.forecasting.differences import ASSUMED, Differences
+from parley.numerals import number
 from parley.report import forecast as said
 from parley.report import noise as kinds
 from parley.terms import Terms, load_terms, write_terms
@@ -143,7 +144,11 @@ def _show_plant(terms: Terms, pilot: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(found.to_json())
         return
-    console.print(terminal_table(plant_rows(found), "Standard error of the delay"))
+    console.print(
+        terminal_table(
+            plant_rows(found), f"Standard error of the delay, in units of time (a period is {number(terms.model.period)})"
+        )
+    )
     console.print(f"\n[bold]{found.sentence()}[/bold]", soft_wrap=True)
 
 

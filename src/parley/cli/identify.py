@@ -78,7 +78,7 @@ def identify_command(
         require_folder(file)
     if source.suffix.lower() == ".toml":
         if each or any(given is not None for given in (inputs, states, period, max_delay, trajectory, rank, plot)):
-            raise SettingError("--inputs, --states and the like belong to a table; terms say all that themselves")
+            raise SettingError("--inputs, --states, --plot and the like belong to a table; terms say all that themselves")
         _together(load_terms(source), source, ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, save, as_json)
         return
     if any(given is not None for given in (ledgers, owners, save, seed)):

@@ -40,6 +40,7 @@ LEAST_ROWS = 10
 LEVEL = 0.05  # of the test: how often owners whose rows do follow the public law are said to differ
 NORMAL = float(norm.ppf((1 + CONFIDENCE) / 2))  # standard errors to an end of an interval
 SURE = 0.5  # standard errors from which advice is given: it is then right with 69 % or more, as far as the estimate is normal
+NOTICED = 1e-6  # share of the cost alone: what is smaller is rounding, not a gain
 MOST = 16_000  # rows times joint models that are looked at; of many rows a few joint models say as much
 
 
@@ -81,9 +82,16 @@ class InsideView:
         """What joining must save a row, in the target's own units."""
         return self.worth * self.alone.mean
 
+    @property
+    def nothing(self) -> bool:
+        """Whether joining changes nothing that anybody would notice: the personal model is the model alone."""
+        return max(abs(self.gain.low), abs(self.gain.high)) < NOTICED * self.alone.mean
+
     def advice(self, worth: float) -> Advice:
         """The verdict for whom joining must save this share of the cost alone."""
         away = self.gain.mean - worth * self.alone.mean
+        if self.nothing:
+            return "stay"
         if not abs(away) > SURE * (self.gain.high - self.gain.mean) / NORMAL:
             return "unknown"
         return "join" if away > 0 else "stay"

@@ -13,7 +13,7 @@ from parley.accounting import mechanism_norm
 from parley.errors import BelowBaselineError, DataError, SettingError, TermsError
 from parley.forecasting.baselines import Baselines, baselines, best_cost, fitted_excess
 from parley.forecasting.expectation import Expectation, expect
-from parley.forecasting.pilot import Pilot, open_pilot, pilot_models
+from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.sources import Sample
 from parley.learning.step import step_unit
 from parley.objectives.moments import moment_norms
@@ -62,10 +62,8 @@ def worth(terms: Terms, seed: int = 0) -> Worth | None:
         expected = expect(open_pilot(terms))
     except DataError:
         return None
-    if expected.method != "pilot-run":
-        return worth_of(expected, expected.fitness(seed))
-    models = pilot_models(expected.pilot, REPLICATES, seed)
-    return worth_of(expected, float(np.mean(expected.run_excess(models))) / expected.unit, models)
+    path, models = expected.outcome(seed)  # the forecast's own figure, so that both say the same of these terms
+    return worth_of(expected, float(path[-1]), models)
 
 
 def worth_of(expected: Expectation, fitness: float, models: Floats | None = None) -> Worth:

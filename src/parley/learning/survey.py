@@ -67,9 +67,12 @@ def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_de
     epsilon, delta = max([terms.promised_epsilon(name) for name in missing], default=Fraction(0)), terms.privacy.delta
     if missing and (lifetime is None or exact(lifetime) < epsilon or (lifetime_delta or 0.0) < delta):
         more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
+        short = (
+            "; the noise of these terms has a δ, and --lifetime-delta falls short of it" if (lifetime_delta or 0.0) < delta else ""
+        )
         raise LedgerError(
             f"{folder / missing[0]}.ledger: no such ledger; --lifetime {float(epsilon):g}{more}, or more, makes it: so much do {first} and "
-            "learning take together. No ledger was made: its budget is for ever"
+            f"learning take together{short}. No ledger was made: its budget is for ever"
         )
 
 

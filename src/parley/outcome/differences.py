@@ -34,7 +34,10 @@ class BetweenOwners:
 
     def sentence(self) -> str:
         """How much owners differ, in words."""
-        size = "hardly" if self.high < 0.25 else "a little" if self.mean < 1 else "clearly" if self.mean < 8 else "much"
+        if self.low <= 0 and self.high > 2:
+            size = "by nobody knows how much (at this epsilon answers do not tell)"
+        else:
+            size = "hardly" if self.high < 0.25 else "a little" if self.mean < 1 else "clearly" if self.mean < 8 else "much"
         unit = f"that of an own estimate from {self.rows:,.0f} rows ({CONFIDENCE:.0%}: {self.low:.3g} to {self.high:.3g})"
         return f"Owners differ {size}: the variance between them is {self.mean:.3g} times {unit}."
 

@@ -184,11 +184,12 @@ def inside_sentences(view: "InsideView") -> list[str]:
         else f"which is no gain: even the personal model would cost {number(-gain.mean)} more"
     )
     advice = {
+        "nothing": "Stay: joining would change nothing, since the personal model is the model alone.",
         "join": f"Join: the personal model is expected to save {number(gain.mean)} a row ({reach}){price}.",
         "stay": f"Stay: joining is expected to save {number(gain.mean)} a row ({reach}), {stays}.",
         "unknown": f"Cannot say: the expected gain, {number(gain.mean)} a row ({reach}), is within chance"
         f"{f' of the {number(view.least)} that would make it worth it' if view.worth else ''}.",
-    }[view.verdict]
+    }["nothing" if view.nothing else view.verdict]
     level = f"a test that errs in {LEVEL:.0%} of owners that do not"
     law = (
         f"Own rows differ from the public sample's law (p = {number(view.law.p_value)}, {level}): the forecast for all is not about them, "

@@ -6,7 +6,7 @@ from typing import Any
 from parley.numerals import number
 
 STANDINGS = "One budget ε for all: where each owner stands"
-TITLE = "The same budgets with noise drawn elsewhere"
+TITLE = "The same terms, rounds and clip with noise drawn elsewhere"
 KINDS = {"each_owner": "each owner's own", "shared": "one for all (hosts)", "distributed": "in owners' shares"}
 
 
@@ -39,7 +39,7 @@ def decision(noise: Mapping[str, Any], hosted: bool) -> str:
         return f"Nobody gains by joining, with either kind of noise; with one for all ψ is {number(times, 3)} times smaller."
     if after > before:
         few, all_of = f"{before} of {len(own['gains'])}" if before else "nobody", f"{after} of {len(one['gains'])}"
-        return f"With each owner's own noise {few} gains by joining, with one noise for all {all_of}: join with that{hosts}."
+        return f"By joining gain {few} with each owner's own noise, {all_of} with one noise for all: join with that{hosts}."
     return f"Joining pays either way, and one noise for all makes ψ {number(times, 3)} times smaller{hosts}."
 
 

@@ -81,7 +81,10 @@ def interval_line(result: Result) -> str:
     """What the intervals are about, in a sentence or two."""
     sure = result.model.posterior_
     words = "Intervals count the noise and the draw of the records, not records that were clipped (docs/fedinfer.md)."
-    drowned = " The moments drowned in noise and were repaired: the model is drawn towards 0."
+    drowned = (
+        " In some direction the moments do not stand clear of the noise and were lifted: the model is drawn towards 0 there. With a "
+        "constant and a column for every name of a category that is always so, since those add up; such intervals mean little."
+    )
     return words + (drowned if sure is not None and sure.repaired else "")
 
 
