@@ -194,12 +194,12 @@ def test_a_hopeless_budget_is_called_so():
 
 @pytest.mark.parametrize("kind", ["linear-svm", "logistic-regression"])
 def test_on_the_real_card_data_the_truth_lies_in_the_interval(tmp_path, kind):
-    """Two pilots of 10,000 rows each, at two budgets (20 of them in benchmarks/forecast.py): at least three of four inside, unstretched."""
+    """Two pilots of 5,000 rows each, at two budgets (20 of 10,000 in benchmarks/forecast.py): at least three of four inside, unstretched."""
     cards = real_data("creditcard.parquet").drop(columns="Time")
     inside = 0
     for draw, epsilon in product(range(2), (0.5, 4.0)):
         order = np.random.default_rng(draw).permutation(len(cards))
-        cards.iloc[order[:10_000]].to_parquet(tmp_path / f"{draw}.parquet")
+        cards.iloc[order[:5_000]].to_parquet(tmp_path / f"{draw}.parquet")
         content = {
             "model": {
                 "kind": kind,
@@ -209,11 +209,11 @@ def test_on_the_real_card_data_the_truth_lies_in_the_interval(tmp_path, kind):
             },
             "learning": {"horizon": 25},
             "privacy": {"clip": 30.0},
-            "owners": [{"name": name, "records": 20_000, "epsilon": epsilon} for name in "ab"],
+            "owners": [{"name": name, "records": 10_000, "epsilon": epsilon} for name in "ab"],
         }
         terms = parley.Terms.from_dict(content)
         interval = forecast(terms, seed=draw, resamples=20).relative_fitness
-        parts = parley.data.split_consecutive(cards.iloc[order[10_000:50_000]], [20_000, 20_000])
+        parts = parley.data.split_consecutive(cards.iloc[order[5_000:25_000]], [10_000, 10_000])
         owners = [parley.Owner(name, part) for name, part in zip("ab", parts, strict=True)]
         truth = parley.train(terms, owners, replicates=24, seed=draw, whole_path=False).relative_fitness["mean"]
         inside += interval.low <= truth <= interval.high
