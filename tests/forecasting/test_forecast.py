@@ -194,7 +194,7 @@ def test_a_hopeless_budget_is_called_so():
 
 @pytest.mark.parametrize("kind", ["linear-svm", "logistic-regression"])
 def test_on_the_real_card_data_the_truth_lies_in_the_interval(tmp_path, kind):
-    """Two pilots of 5,000 rows each, at two budgets (20 of 10,000 in benchmarks/forecast.py): at least three of four inside, unstretched."""
+    """Two pilots of 5,000 rows, at two budgets (20 of 10,000 in benchmarks/forecast.py): at least three of four inside, unstretched."""
     cards = real_data("creditcard.parquet").drop(columns="Time")
     inside = 0
     for draw, epsilon in product(range(2), (0.5, 4.0)):
