@@ -100,6 +100,21 @@ def test_a_release_debits_once_and_repeats_itself(tables, tmp_path):
     assert second.spent == first.spent
 
 
+def test_a_release_with_one_noise_is_drawn_by_hosts(tables, tmp_path):
+    terms = plant_terms(3, RUNS, 12.0, "shared", **CLIP)
+    owners = [Owner(f"plant-{k}", tables[k], ledger=Ledger(tmp_path / f"{k}.ledger", 12.0, 1e-5)) for k in range(3)]
+    for owner in owners:
+        owner.accept(terms)
+    result = identify_together(terms, owners)
+    assert result.released
+    assert result.spent == dict.fromkeys(("plant-0", "plant-1", "plant-2"), 12.0)
+    found = result.identified()
+    assert found.plant.delays[0] == pytest.approx(2.5, abs=5 * found.delay_std[0])
+    assert found.delay_std[0] < 0.15
+    for owner in owners:
+        owner.ledger.close()
+
+
 def test_saved_releases_say_the_same(tables, tmp_path):
     import json
 

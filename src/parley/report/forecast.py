@@ -183,9 +183,10 @@ def inside_sentences(view: "InsideView") -> list[str]:
         if view.worth
         else f"which is no gain: even the personal model would cost {number(-gain.mean)} more"
     )
+    join = "Join" if gain.low > view.least else "Join, though no sure gain"
     advice = {
         "nothing": "Stay: joining would change nothing, since the personal model is the model alone.",
-        "join": f"Join: the personal model is expected to save {number(gain.mean)} a row ({reach}){price}.",
+        "join": f"{join}: the personal model is expected to save {number(gain.mean)} a row ({reach}){price}.",
         "stay": f"Stay: joining is expected to save {number(gain.mean)} a row ({reach}), {stays}.",
         "unknown": f"Cannot say: the expected gain, {number(gain.mean)} a row ({reach}), is within chance"
         f"{f' of the {number(view.least)} that would make it worth it' if view.worth else ''}.",
