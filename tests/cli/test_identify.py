@@ -51,3 +51,9 @@ def test_a_wrong_column_is_one_sentence(table):
     result = run(table, "--inputs", "u1,u9", *COLUMNS[2:])
     assert result.exit_code != 0
     assert "u9" in str(result.exception)
+
+
+def test_recordings_taken_for_one_are_remarked_on(table):
+    result = run(table, *COLUMNS, "--json")
+    assert "--trajectory run" in result.stderr
+    assert "--trajectory run" not in run(table, *COLUMNS, "--trajectory", "run", "--json").stderr

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parley.cli.screen import console
 from parley.errors import SettingError
-from parley.terms import Terms
+from parley.terms import Terms, write_terms
 
 if TYPE_CHECKING:
     from parley.learning.asking import Asked
@@ -46,6 +47,14 @@ def require_one_way(ledgers: Path | None, addresses: Path | None, seed: int | No
         raise SettingError("--owners: expected neither --ledgers nor --seed beside it: owners elsewhere have ledgers of their own")
     if ledgers is not None and seed is not None:
         raise SettingError("--seed belongs to simulations; leave it out, or leave out --ledgers")
+
+
+def only_agreement(asked: Terms, file: Path | None) -> bool:
+    """Write the agreement and say what it is for, where a file was named; nobody is asked then."""
+    if file is not None:
+        write_terms(asked, file)
+        console.print(f"{file}  every owner accepts it: parley owner accept {file} --owner OWNER", soft_wrap=True)
+    return file is not None
 
 
 def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, addresses: Path, resume: bool, deadline: float) -> "Asked":

@@ -17,6 +17,7 @@ from parley.cli.asking import (
     Resume,
     Seed,
     elsewhere,
+    only_agreement,
     require_one_way,
 )
 from parley.cli.screen import console, print_json, progress_bar
@@ -62,9 +63,7 @@ def differences_command(
     asked = differences_agreement(terms)
     for file in (save, write, agreement):
         require_folder(file)
-    if agreement is not None:
-        write_terms(asked, agreement)
-        console.print(f"{agreement}  every owner accepts it: parley owner accept {agreement} --owner OWNER", soft_wrap=True)
+    if only_agreement(asked, agreement):
         return
     require_one_way(ledgers, owners, seed)
     if owners is not None:

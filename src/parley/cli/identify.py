@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import pandas as pd
 import typer
 
 from parley.cli.asking import (
@@ -19,7 +20,7 @@ from parley.cli.asking import (
     elsewhere,
     require_one_way,
 )
-from parley.cli.screen import console, print_json, progress_bar, terminal_table
+from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
 from parley.data.table import groups, numbers, read_table, require_columns
 from parley.durable import require_folder
 from parley.errors import DataError, SettingError
@@ -196,10 +197,26 @@ def _listed(text: str, option: str) -> list[str]:
     return listed
 
 
+def _say_seams(others: pd.DataFrame) -> None:
+    """Remark on a column that seems to tell recordings apart: what lies across a seam is no motion of the plant."""
+    for column in others.columns:
+        cells = others[column].astype(str).to_numpy()
+        stretches = 1 + int((cells[1:] != cells[:-1]).sum()) if len(cells) else 0
+        if 2 <= stretches <= len(cells) / 4 and stretches == len(set(cells)):
+            errors_console.print(
+                f"The column {column!r} looks as if it told {stretches} recordings apart, and all are taken for one: --trajectory {column}",
+                style="yellow",
+                markup=False,
+                soft_wrap=True,
+            )
+
+
 def _recordings(table: Path, states: list[str], inputs: list[str], trajectory: str | None) -> tuple[list[Floats], list[Floats]]:
     """States and inputs of every recording, in the order in which recordings begin."""
     frame = read_table(table)
     require_columns(frame, [*states, *inputs, *([] if trajectory is None else [trajectory])], str(table))
+    if trajectory is None:
+        _say_seams(frame.drop(columns=[*states, *inputs]))
     x = np.column_stack([numbers(frame, column, str(table)) for column in states])
     u = np.column_stack([numbers(frame, column, str(table)) for column in inputs])
     which = np.zeros(len(frame), dtype=np.intp) if trajectory is None else groups(frame, trajectory, str(table), "its recording")

@@ -16,6 +16,7 @@ from parley.cli.asking import (
     Resume,
     Seed,
     elsewhere,
+    only_agreement,
     require_one_way,
 )
 from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
@@ -55,9 +56,7 @@ def scales_command(
     asked = scales_agreement(terms)
     for file in (write, agreement):
         require_folder(file)
-    if agreement is not None:
-        write_terms(asked, agreement)
-        console.print(f"{agreement}  every owner accepts it: parley owner accept {agreement} --owner OWNER", soft_wrap=True)
+    if only_agreement(asked, agreement):
         return
     require_one_way(ledgers, owners, seed)
     if owners is not None:

@@ -3,8 +3,9 @@
 from parley.terms.agreement import FORMAT, Terms, held_out_records, load_terms, training_records
 from parley.terms.differences import differences_agreement, terms_after_differences
 from parley.terms.file import write_terms
+from parley.terms.model import Model
 from parley.terms.scales import ready_terms, scales_agreement
-from parley.terms.sections import PARTY, Fingerprint, Host, Learning, Model, OwnerTerms, Privacy, PrivacyCost
+from parley.terms.sections import PARTY, Fingerprint, Host, Learning, OwnerTerms, Privacy, PrivacyCost
 
 __all__ = [
     "FORMAT",

@@ -18,17 +18,19 @@ import pydantic
 from pydantic import Field, model_validator
 
 from parley.errors import TermsError
-from parley.terms.catalogue import ALGORITHMS, MECHANISMS, MODELS
+from parley.terms.asked_first import check_differences, check_survey
+from parley.terms.catalogue import ALGORITHMS, MODELS
 from parley.terms.inference import check_moments
+from parley.terms.keys import Section
+from parley.terms.model import Model
 from parley.terms.plant import check_identification
-from parley.terms.sections import EACH_OWNER, HOSTS, SHARED, Host, Learning, Model, OwnerTerms, Privacy, Section
+from parley.terms.sections import EACH_OWNER, HOSTS, SHARED, Host, Learning, OwnerTerms, Privacy
 from parley.terms.sentences import explain
 from parley.terms.topology import among, check_topology, with_edges
+from parley.terms.turns import check_turns
 from parley.terms.walks import check_walks
 
 FORMAT = 1  # goes into the hash: raised when a key changes its meaning
-
-MOST_TURNS = 1_000_000  # rounds for which it is written down who is asked
 
 LOCAL = {"data", "public"}  # where a party keeps its files: never hashed
 
@@ -96,9 +98,9 @@ class Terms(Section):
                 raise ValueError(f"model.holdout|expected a share that leaves {owner.name!r} at least one training record")
         if self.privacy.score_epsilon is not None:
             self._can_score(self.privacy.score_epsilon)
-        self._can_survey()
-        self._can_differ()
-        self._can_take_turns()
+        check_survey(self)
+        check_differences(self)
+        check_turns(self)
         self._can_share()
         self._can_batch()
         return self
@@ -126,74 +128,6 @@ class Terms(Section):
                 f"hosts|expected {HOSTS} different names beside privacy.noise = 'shared', found {len(set(names))}: together they draw the "
                 "noise, and no single one knows it; owners may be hosts, and the learner"
             )
-
-    def _can_survey(self) -> None:
-        """Refuse a delta that nothing needs, scales that leave nothing to learn with, and what a survey has no use for."""
-        privacy, surveys = self.privacy, self.learning.facts.surveys
-        named = surveys or privacy.scale_epsilon is not None  # names that nobody listed need a delta whatever the noise
-        if privacy.delta > 0 and not MECHANISMS[privacy.mechanism].approximate and not self.shared and not named:
-            noise = privacy.mechanism.capitalize()
-            raise ValueError(f"privacy.delta|expected 0: {noise} noise needs none; with mechanism = 'gaussian' it is needed")
-        if surveys and (privacy.score_epsilon is not None or privacy.scale_epsilon is not None or self.model.holdout > 0):
-            raise ValueError("learning.algorithm|expected no score_epsilon, scale_epsilon or holdout beside 'scales'")
-        if surveys and MECHANISMS[privacy.mechanism].grid:
-            raise ValueError("privacy.mechanism|expected 'laplace' or 'gaussian' beside 'scales'")
-        if surveys and (self.learning.participation is not None or any(owner.stride is not None for owner in self.owners)):
-            raise ValueError("learning.algorithm|expected everybody in both rounds of 'scales': no participation and no strides")
-        if privacy.scale_epsilon is None:
-            return
-        if self.model.public is not None:
-            raise ValueError("privacy.scale_epsilon|expected none beside model.public: a public sample has the scales, for nothing")
-        for owner in self.owners:
-            if not self.scale_epsilon + self.score_epsilon < Fraction(str(owner.epsilon)):
-                raise ValueError(f"privacy.scale_epsilon|expected less than the epsilon of {owner.name!r}: training needs the rest")
-
-    def _can_differ(self) -> None:
-        """Refuse to ask how much owners differ where that cannot be told, or would leave nothing to learn with."""
-        if self.privacy.difference_epsilon is None:
-            return
-        if self.model.public is None:
-            raise ValueError("privacy.difference_epsilon|expected model.public beside it: owners are asked at its best fit")
-        norm = MECHANISMS[self.privacy.mechanism].norm  # walks are clipped in L2 whatever the noise
-        asked = self.learning.facts.asks in ("gradient", "minibatch") or (self.learning.facts.asks == "update" and norm == "l2")
-        if not asked or self.privacy.clip_norm is not None:
-            raise ValueError(
-                "privacy.difference_epsilon|expected an algorithm whose clip bounds a record's gradient in the mechanism's norm, "
-                "such as gradient-descent"
-            )
-        if len(self.owners) < 2:
-            raise ValueError("privacy.difference_epsilon|expected two owners or more: one does not differ from anybody")
-        for owner in self.owners:
-            if not self.difference_epsilon + self.score_epsilon < Fraction(str(owner.epsilon)):
-                raise ValueError(
-                    f"privacy.difference_epsilon|expected less than the epsilon of {owner.name!r}: training needs the rest"
-                )
-
-    def _can_take_turns(self) -> None:
-        """Refuse rounds that leave somebody out for ever, or are drawn in two ways."""
-        learning, strides = self.learning, [owner.stride for owner in self.owners if owner.stride is not None]
-        if learning.participation is None and not strides:
-            return
-        if learning.facts.solves and not learning.facts.repeats:
-            raise ValueError(
-                "learning.algorithm|expected one with rounds beside participation or strides: statistics are asked once"
-            )
-        if learning.participation is not None and strides:
-            raise ValueError("learning.participation|expected either this share or strides of the owners, not both")
-        if learning.horizon > MOST_TURNS:
-            raise ValueError(f"learning.horizon|expected at most {MOST_TURNS:,} beside participation or strides")
-        if strides and all((owner.stride or 1) > 1 for owner in self.owners):
-            raise ValueError("owners.stride|expected at least one owner without, or with 1: every round has to ask somebody")
-        if any(stride > learning.horizon for stride in strides):
-            raise ValueError(
-                "owners.stride|expected at most learning.horizon: an owner that is never asked has nothing to agree to"
-            )
-        if learning.participation is not None and self.asked_a_round * (learning.horizon // learning.pace) < len(self.owners):
-            raise ValueError("learning.participation|expected a share, or a horizon, with which every owner is asked at least once")
-        if learning.quorum is not None and strides:
-            raise ValueError("learning.quorum|expected none beside strides: rounds differ in how many owners they ask")
-        if learning.quorum is not None and learning.quorum > self.asked_a_round:
-            raise ValueError(f"learning.quorum|expected at most the number of owners asked in a round, {self.asked_a_round}")
 
     def _can_batch(self) -> None:
         """Refuse batches without records, and draws whose amplification nobody proved."""

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from parley.terms.agreement import Terms
-from parley.terms.sections import Host, OwnerTerms, Section
+from parley.terms.keys import Section
+from parley.terms.sections import Host, OwnerTerms
 
 SHOWN = {"algorithm", "horizon", "step", "mechanism"}  # written even where they are what a file without them means
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from parley.terms.catalogue import MODELS
-from parley.terms.sections import Learning, Model, OwnerTerms
+from parley.terms.model import Model
+from parley.terms.sections import Learning, OwnerTerms
 
 
 def check_moments(model: Model, learning: Learning, owners: Sequence[OwnerTerms], shared: bool) -> None:

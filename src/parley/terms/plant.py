@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from parley.terms.catalogue import MODELS
 
 if TYPE_CHECKING:
-    from parley.terms.sections import Learning, Model, Privacy
+    from parley.terms.model import Model
+    from parley.terms.sections import Learning, Privacy
 
 DYNAMICS = "delayed-dynamics"
 KEYS = ("states", "inputs", "trajectory", "period", "max_delay", "samples")

@@ -1,38 +1,13 @@
-"""The sections of the terms: every key, its type and range, and what the keys of one section say about each other."""
+"""The sections of the terms beside `[model]`: every key, its type and range, and what the keys of one section say about each other."""
 
-from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Literal, NoReturn, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field, model_validator
 
-from parley.terms.catalogue import ALGORITHMS, MECHANISMS, MODELS, AlgorithmFacts, Task
-from parley.terms.columns import Coding, Missing, Name, Transform, domain, is_defined
-from parley.terms.plant import DYNAMICS, check_plant
+from parley.terms.catalogue import ALGORITHMS, MECHANISMS, AlgorithmFacts
+from parley.terms.columns import Name
+from parley.terms.keys import Count, NonNegative, Positive, Section, Share, looked_up, one_of
 from parley.terms.topology import Edges, read_topology
-from parley.validate import LARGEST, SMALLEST, in_range
-
-Facts = TypeVar("Facts")
-
-RANGE = f"from {SMALLEST:g} to {LARGEST:g}"
-
-
-def _bearable(expected: str) -> AfterValidator:
-    def check(size: float) -> float:
-        if not in_range(size):
-            raise PydanticCustomError("magnitude", "{expected}", {"expected": expected})
-        return size
-
-    return AfterValidator(check)
-
-
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True), _bearable(f"a number {RANGE}")]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True), _bearable(f"0, or a number {RANGE}")]
-Count = Annotated[int, Field(ge=1, le=10**15, strict=True)]
-Share = Annotated[float, Field(gt=0, le=1, strict=True)]
-Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
-Bearable = Annotated[Finite, _bearable(f"0, or a number {RANGE} in size")]
-Interval = tuple[Finite, Finite]
 
 
 def _digits(value: Any) -> Any:
@@ -53,198 +28,10 @@ LOCAL_STEPS = 5  # of federated averaging and its kin, where the terms do not sa
 BATCHES = ("batches", "epochs", "sampling", "optimiser", "batch_seed")  # keys of private-sgd alone
 
 
-def _one_of(known: Collection[str]) -> AfterValidator:
-    """A name from the catalogue."""
-
-    def check(name: str) -> str:
-        if name not in known:
-            *others, last = (repr(each) for each in known)
-            expected = " or ".join([", ".join(others), last]) if others else last
-            raise PydanticCustomError("one_of", "{expected}", {"expected": expected})
-        return name
-
-    return AfterValidator(check)
-
-
-def _looked_up(known: Mapping[str, Facts], name: Any) -> Facts | None:
-    """What the catalogue says of a name; None for what is not one, which is refused later, in words."""
-    return known.get(name) if isinstance(name, str) else None
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> NoReturn:
-        """Refused: a copy would not be checked, and would keep the hash of what it was copied from."""
-        raise TypeError("terms are changed with Terms.changed(...), which checks them")
-
-
-class Basis(Section):
-    """Features by how near a record is to some public points: exp(-|x - c|^2/(2 width^2)), in the units of scaled columns."""
-
-    points: Count | tuple[tuple[Bearable, ...], ...]  # how many are drawn, or they themselves in the features' own units
-    width: Positive
-    seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] = 0
-
-    @model_validator(mode="after")
-    def _some(self) -> Self:
-        if isinstance(self.points, tuple) and (not self.points or len({len(point) for point in self.points}) > 1):
-            raise ValueError("points|expected a number, or points with a number for each feature")
-        return self
-
-
-class Model(Section):
-    """What is learned, from which columns."""
-
-    kind: Annotated[str, Field(strict=True), _one_of(MODELS)]
-    target: Name
-    features: tuple[Name, ...] | None = None
-    regularisation: NonNegative | None = None
-    class_weight: dict[Name, Positive] = Field(default_factory=dict)
-    radius: Positive | None = None
-    bounds: dict[Name, Interval] = Field(default_factory=dict)
-    categories: dict[Name, tuple[Name, ...]] = Field(default_factory=dict)
-    coding: Coding = "integer"
-    missing: Missing = "refuse"
-    transforms: dict[Name, Transform] = Field(default_factory=dict)
-    positive: Name | None = None
-    centres: dict[Name, Bearable] = Field(default_factory=dict)
-    scales: dict[Name, Positive] = Field(default_factory=dict)
-    public: str | None = None
-    public_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
-    components: Count | None = None
-    whitening: Literal["public"] | None = None
-    basis: Basis | None = None
-    holdout: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
-    intercept: Annotated[bool, Field(strict=True)] | None = None
-    states: tuple[Name, ...] | None = None  # from here on: of a plant, learned from trajectories
-    inputs: tuple[Name, ...] | None = None
-    trajectory: Name | None = None
-    period: Positive | None = None
-    max_delay: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
-    samples: Count | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_trajectories(cls, content: Any) -> Any:
-        """A plant has no target; what tells its records apart stands in its place, and its columns are states and inputs."""
-        if not isinstance(content, dict) or content.get("kind") != DYNAMICS or not isinstance(content.get("trajectory"), str):
-            return content
-        if {"target", "features"} & content.keys() and content.get("target") != content["trajectory"]:
-            raise ValueError("target|expected none for a plant, and no features: its columns are states and inputs")
-        return {**content, "target": content["trajectory"]}
-
-    @property
-    def task(self) -> Task:
-        """What the target is."""
-        return MODELS[self.kind].task
-
-    @property
-    def classifies(self) -> bool:
-        return self.task != "number"
-
-    @property
-    def smooth(self) -> bool:
-        """Whether the slope of the loss has no jumps."""
-        return MODELS[self.kind].smooth
-
-    @property
-    def has_intercept(self) -> bool:
-        """Whether a constant 1 is appended; left out: classifiers yes, regression no (W section II)."""
-        return self.classifies if self.intercept is None else self.intercept
-
-    @property
-    def largest_weight(self) -> float:
-        """The most that one record's loss counts."""
-        weights = list(self.class_weight.values())
-        every_class = self.task == "two classes" and len(weights) == 2
-        return max(weights if every_class else [1.0, *weights])
-
-    @property
-    def penalty(self) -> float:
-        """Weight of g1 = 0.5 |theta|^2; left out: 1 for the SVM as in W, else 0."""
-        return MODELS[self.kind].penalty if self.regularisation is None else self.regularisation
-
-    def fills(self, column: str) -> bool:
-        """Whether a missing cell of this column counts as one, instead of being refused. The target's never does."""
-        if column == self.target:
-            return False
-        return self.missing == "fill" if isinstance(self.missing, str) else column in self.missing
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        check_plant(self)
-        if self.features is not None:
-            if not self.features:
-                raise ValueError("features|expected at least one column; leave the key out for every numeric column")
-            if len(set(self.features)) < len(self.features):
-                raise ValueError("features|expected each column once")
-            if self.target in self.features:
-                raise ValueError(f"features|expected columns other than the target {self.target!r}")
-        for column, (low, high) in self.bounds.items():
-            if not low < high:
-                raise ValueError(f"bounds.{column}|expected [low, high] with low < high")
-            if not (in_range(low) and in_range(high) and high - low >= SMALLEST):
-                raise ValueError(
-                    f"bounds.{column} = [{low}, {high}]|expected ends that are 0 or {RANGE} in size, at least {SMALLEST:g} apart"
-                )
-        for column, names in self.categories.items():
-            if len(set(names)) < max(len(names), 1):
-                raise ValueError(f"categories.{column}|expected a list of different names")
-        if self.class_weight and not self.classifies:
-            raise ValueError("class_weight|expected only with a classifier")
-        if self.task == "two classes" and not {*self.class_weight} <= {"0", "1"}:
-            raise ValueError("class_weight|expected the classes '0' and '1' as its keys")
-        if self.components is not None and self.public is None:
-            raise ValueError("components|expected a `public` sample beside it: PCA never touches private data")
-        self._can_read()
-        self._can_scale()
-        if self.whitening is not None and (self.public is None or self.components is not None):
-            raise ValueError("whitening|expected a `public` sample beside it, whose second moments it takes, and no `components`")
-        return self
-
-    def _can_scale(self) -> None:
-        """Refuse centres and scales of columns that a public sample, or nothing, is scaled by."""
-        for key, given in (("centres", self.centres), ("scales", self.scales)):
-            if given and self.public is not None:
-                raise ValueError(f"{key}|expected none beside a `public` sample: it says how columns are centred and scaled")
-            for column in given:
-                if column in self.categories and (self.coding == "one-hot" or self.classifies):
-                    raise ValueError(f"{key}.{column}|expected a column of numbers, not one of categories")
-                if column == self.target and (self.classifies or not self.has_intercept):
-                    raise ValueError(f"{key}.{column}|expected a feature, or the target of a regression with an intercept")
-
-    def _can_read(self) -> None:
-        """Refuse columns that cannot be read as the terms say."""
-        if isinstance(self.missing, dict) and self.target in self.missing:
-            raise ValueError(f"missing.{self.target}|expected none for the target: a record without one teaches nothing")
-        for column, transform in self.transforms.items():
-            if column == self.target:
-                raise ValueError(f"transforms.{column}|expected a feature: predictions are in the target's own units")
-            if column in self.categories:
-                raise ValueError(f"transforms.{column}|expected a column of numbers, not one of categories")
-            if column in self.bounds and not is_defined(transform, self.bounds[column][0]):
-                raise ValueError(
-                    f"bounds.{column}|expected a low end {domain(transform)} beside transforms.{column} = {transform!r}"
-                )
-        for column in self.categories:
-            if self.coding == "one-hot" and column in self.bounds and column != self.target:
-                raise ValueError(f"bounds.{column}|expected none beside coding = 'one-hot': each category is a column of 0 and 1")
-        if self.positive is None:
-            return
-        if self.task != "two classes":
-            raise ValueError("positive|expected only with a model of two classes: it names the class that counts as 1")
-        classes = self.categories.get(self.target)
-        if classes is not None and (len(classes) != 2 or self.positive not in classes):
-            raise ValueError(
-                f"categories.{self.target}|expected two names beside positive, of which it is one, or leave the key out"
-            )
-
-
 class Learning(Section):
     """Who computes what, for how many rounds."""
 
-    algorithm: Annotated[str, Field(strict=True), _one_of(ALGORITHMS)] = "averaged-subgradient"
+    algorithm: Annotated[str, Field(strict=True), one_of(ALGORITHMS)] = "averaged-subgradient"
     horizon: Count = 100
     local_steps: Count | None = None
     proximal: Positive | None = None
@@ -295,7 +82,7 @@ class Learning(Section):
     def _usual(cls, content: Any) -> Any:
         if not isinstance(content, dict):
             return content
-        facts = _looked_up(ALGORITHMS, content.get("algorithm", "averaged-subgradient")) or AlgorithmFacts("gradient")
+        facts = looked_up(ALGORITHMS, content.get("algorithm", "averaged-subgradient")) or AlgorithmFacts("gradient")
         said = {
             ("batch", "full"),
             ("start", "zero"),
@@ -390,7 +177,7 @@ def _usual_batches(kept: dict[str, Any]) -> dict[str, Any]:
 class Privacy(Section):
     """What each owner promises every person in its table."""
 
-    mechanism: Annotated[str, Field(strict=True), _one_of(MECHANISMS)] = "laplace"
+    mechanism: Annotated[str, Field(strict=True), one_of(MECHANISMS)] = "laplace"
     clip: Positive | None = None
     clip_norm: Literal["l1", "l2", "linf"] | None = None  # None: the mechanism's
     delta: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
@@ -408,7 +195,7 @@ class Privacy(Section):
         """The mechanism's own norm need not be said: terms that say it have the hash of those that do not. Capitals do not count."""
         if not isinstance(content, dict) or not isinstance(norm := content.get("clip_norm"), str):
             return content
-        facts = _looked_up(MECHANISMS, content.get("mechanism", "laplace"))
+        facts = looked_up(MECHANISMS, content.get("mechanism", "laplace"))
         rest = {key: value for key, value in content.items() if key != "clip_norm"}
         return rest if facts is not None and norm.lower() == facts.norm else {**rest, "clip_norm": norm.lower()}
 

@@ -4,7 +4,9 @@ import difflib
 import re
 from typing import Any
 
-from parley.terms.sections import PARTY, RANGE, Host, Learning, Model, OwnerTerms, Privacy, PrivacyCost, Section
+from parley.terms.keys import RANGE, Section
+from parley.terms.model import Model
+from parley.terms.sections import PARTY, Host, Learning, OwnerTerms, Privacy, PrivacyCost
 from parley.terms.topology import EXPECTED as TOPOLOGY
 
 _SECTIONS: dict[str, type[Section]] = {

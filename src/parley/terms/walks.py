@@ -1,7 +1,8 @@
 """What terms must say for owners to take local steps: rules of federated averaging and its kin."""
 
 from parley.terms.catalogue import MODELS
-from parley.terms.sections import Learning, Model, OwnerTerms
+from parley.terms.model import Model
+from parley.terms.sections import Learning, OwnerTerms
 
 
 def check_walks(model: Model, learning: Learning, uneven: bool, shared: bool) -> None:

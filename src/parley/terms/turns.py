@@ -1,0 +1,31 @@
+"""What terms must say where a round asks some owners only."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from parley.terms.agreement import Terms
+
+MOST_TURNS = 1_000_000  # rounds for which it is written down who is asked
+
+
+def check_turns(terms: "Terms") -> None:
+    """Refuse rounds that leave somebody out for ever, or are drawn in two ways."""
+    learning, strides = terms.learning, [owner.stride for owner in terms.owners if owner.stride is not None]
+    if learning.participation is None and not strides:
+        return
+    if learning.facts.solves and not learning.facts.repeats:
+        raise ValueError("learning.algorithm|expected one with rounds beside participation or strides: statistics are asked once")
+    if learning.participation is not None and strides:
+        raise ValueError("learning.participation|expected either this share or strides of the owners, not both")
+    if learning.horizon > MOST_TURNS:
+        raise ValueError(f"learning.horizon|expected at most {MOST_TURNS:,} beside participation or strides")
+    if strides and all((owner.stride or 1) > 1 for owner in terms.owners):
+        raise ValueError("owners.stride|expected at least one owner without, or with 1: every round has to ask somebody")
+    if any(stride > learning.horizon for stride in strides):
+        raise ValueError("owners.stride|expected at most learning.horizon: an owner that is never asked has nothing to agree to")
+    if learning.participation is not None and terms.asked_a_round * (learning.horizon // learning.pace) < len(terms.owners):
+        raise ValueError("learning.participation|expected a share, or a horizon, with which every owner is asked at least once")
+    if learning.quorum is not None and strides:
+        raise ValueError("learning.quorum|expected none beside strides: rounds differ in how many owners they ask")
+    if learning.quorum is not None and learning.quorum > terms.asked_a_round:
+        raise ValueError(f"learning.quorum|expected at most the number of owners asked in a round, {terms.asked_a_round}")
