@@ -6,7 +6,7 @@ import pytest
 import parley
 from federated import family_terms
 from parley.forecasting import forecast
-from parley.forecasting.error_moments import Crowd, error_moments
+from parley.forecasting.error_moments import SingleVoices, error_moments
 from parley.forecasting.owners_moments import Moments, expected_path
 from parley.learning.gossip import Gossip
 from parley.objectives import LinearRegression
@@ -73,13 +73,13 @@ def test_the_point_moments_are_those_of_the_owner_whose_point_wanders_most():
     """Against 4,000 runs of the recursion itself; the mean of the points wanders less."""
     rule = Gossip(LinearRegression(), 9, None, 0.4, tuple(NAMES), (10, 30, 20, 40), edges("star", NAMES))
     loud = dict(zip(NAMES, (1.0, 0.5, 3.0, 0.2), strict=True))
-    crowd = Crowd([tuple(NAMES)] * 9, dict(zip(NAMES, rule.records, strict=True)), loud)
-    found = error_moments(rule, np.array([0.7]), np.array([1.0]), crowd=crowd)
+    voices = SingleVoices([tuple(NAMES)] * 9, dict(zip(NAMES, rule.records, strict=True)), loud)
+    found = error_moments(rule, np.array([0.7]), np.array([1.0]), voices=voices)
     rng, state = np.random.default_rng(5), rule.start(np.zeros(1), (4000,))
     for _ in range(9):
         points = rule.points(state)
         noisy = {name: 0.7 * points[name] + loud[name] * rng.standard_normal((4000, 1)) for name in NAMES}
-        answers = [parley.queries.Answer("", name, crowd.records[name], value) for name, value in noisy.items()]
+        answers = [parley.queries.Answer("", name, voices.records[name], value) for name, value in noisy.items()]
         state = rule.update(state, np.zeros(1), answers)
     widest = max(point.var() for point in rule.points(state).values())
     error = np.sqrt(2 / 4000)

@@ -7,7 +7,7 @@ from parley.forecasting.joining import Interval
 from parley.outcome.verdict import Estimate
 from parley.report.joined import (
     Chapter,
-    Joining,
+    Joined,
     bargain,
     forecast_rows,
     foretelling,
@@ -22,7 +22,7 @@ from parley.report.joined_figure import joined_owners
 
 
 def owner(name, records, foreseen, gain, price=0.05, held_out=(0.0, -1.0, 1.0)):
-    return Joining(
+    return Joined(
         name, records, price, Interval(foreseen, foreseen / 2, 2 * foreseen), 5.0, Estimate(*held_out), 4.0, gain, gain / 2
     )
 

@@ -15,7 +15,7 @@ from parley.learning.train import Progress, train
 from parley.outcome.personal import own_model, personal_model
 from parley.outcome.verdict import Estimate
 from parley.owner import Agreement
-from parley.report.joined import Chapter, Joining
+from parley.report.joined import Chapter, Joined
 from parley.setup import Setup
 from parley.terms import OwnerTerms, load_terms
 from parley.validate import Floats
@@ -38,7 +38,7 @@ def learn(
     """Train by the terms of every forecast, refine each model for every owner, and judge what came out beside what was foreseen."""
     owners = open_owners(expected[0].terms)
     models = [train(each.terms, owners, seed=seed, measure=False).model for each in expected]
-    joined: list[list[Joining]] = [[] for _ in expected]
+    joined: list[list[Joined]] = [[] for _ in expected]
     for place, (union, owner) in enumerate(zip(unions, owners, strict=True)):
         progress(place, len(unions))
         agreement = owner.prepare(expected[0].terms)
@@ -47,7 +47,7 @@ def learn(
         held_out, to_come = _held_out(agreement, thetas), _to_come(agreement, thetas, union.future(future, seed))
         for way, (chapter, said) in enumerate(zip(joined, expected, strict=True), start=1):
             chapter.append(
-                Joining(
+                Joined(
                     name=union.name,
                     records=union.records,
                     price=price(said.terms.owner(union.name)),

@@ -20,7 +20,7 @@ TRACED = 64  # rounds up to which the response to each round's noise is kept
 
 
 @dataclass(frozen=True, eq=False)
-class Crowd:
+class SingleVoices:
     """Who answers, one by one, for algorithms that tell owners apart: the names asked in each round, every owner's records, and the
     deviation of its noise in units of one."""
 
@@ -54,10 +54,10 @@ class ErrorMoments:
 
 
 def error_moments(
-    algorithm: Descent, curvature: Floats, start: Floats, noise: Floats | None = None, crowd: Crowd | None = None
+    algorithm: Descent, curvature: Floats, start: Floats, noise: Floats | None = None, voices: SingleVoices | None = None
 ) -> ErrorMoments:
     """The moments in directions of these curvatures (of the data part of the cost) from these starting errors, without a box. `noise` [T]
-    is each round's variance in units of one; left out: all are one. With a `crowd` every owner's answer has its own noise instead.
+    is each round's variance in units of one; left out: all are one. With `voices` every owner's answer has its own noise instead.
 
     >>> from parley.learning.gradient_descent import GradientDescent
     >>> from parley.objectives import LinearRegression
@@ -70,20 +70,20 @@ def error_moments(
     loudness = np.ones(T) if noise is None else np.sqrt(noise)
     begin = free.start(np.ones(p))
     names = list(begin.memory)
-    size, voices = 1 + len(names), 1 if crowd is None else len(crowd.records)
-    basis = np.eye(size, size + voices)[:, :, None] * np.ones(p)  # [part, unit of each part or noise, p]
+    size, noises = 1 + len(names), 1 if voices is None else len(voices.records)
+    basis = np.eye(size, size + noises)[:, :, None] * np.ones(p)  # [part, unit of each part or noise, p]
     mean = np.stack([begin.theta, *begin.memory.values()], axis=1)[:, :, None]  # [p, part, 1]
     spread = np.zeros((p, size, size))
     kept, gain, point_kept, point_gain = np.empty((4, T, p))
     steps = []
     for k in range(1, T + 1):
         state = _state(k, basis, names)
-        if crowd is None:
+        if voices is None:
             answer = free.answer(lambda away: curvature * away, state.theta)
             answer[size] += loudness[k - 1]
             after = free.update(state, answer)
         else:
-            answers = _heard(free, state, curvature, crowd, size)
+            answers = _heard(free, state, curvature, voices, size)
             after = free.update(state, weighted_mean(answers), answers)
         step = _parts(after, names)  # [p, part, unit]
         ahead = _state(k + 1, basis, names)
@@ -93,7 +93,7 @@ def error_moments(
         spread = inner @ spread @ inner.transpose(0, 2, 1) + noisy @ noisy.transpose(0, 2, 1)
         kept[k - 1], gain[k - 1] = (model @ mean)[:, 0, 0], (model @ spread @ model.transpose(0, 2, 1))[:, 0, 0]
         point_kept[k - 1], point_gain[k - 1] = _widest(free.asked(ahead), mean, spread)
-        if T <= TRACED and crowd is None:
+        if T <= TRACED and voices is None:
             steps.append((inner, noisy))
     return ErrorMoments(start, kept, gain, point_kept, point_gain, _traced(steps, model) if steps else None)
 
@@ -106,14 +106,14 @@ def _widest(points: Sequence[Floats], mean: Floats, spread: Floats) -> tuple[Flo
     return means[np.arange(len(means)), most], variances.max(axis=1)
 
 
-def _heard(free: Descent, state: State, curvature: Floats, crowd: Crowd, size: int) -> list[Answer]:
+def _heard(free: Descent, state: State, curvature: Floats, voices: SingleVoices, size: int) -> list[Answer]:
     """What those whose turn it is answer, each with one unit of its own noise."""
-    places = {name: size + place for place, name in enumerate(crowd.records)}
+    places = {name: size + place for place, name in enumerate(voices.records)}
     answers = []
-    for name in crowd.turns[state.round - 1]:
+    for name in voices.turns[state.round - 1]:
         value = free.reply(name, lambda away: curvature * away, state)
-        value[places[name]] += crowd.deviations[name]
-        answers.append(Answer("", name, crowd.records[name], value))
+        value[places[name]] += voices.deviations[name]
+        answers.append(Answer("", name, voices.records[name], value))
     return answers
 
 

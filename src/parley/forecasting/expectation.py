@@ -8,7 +8,7 @@ import numpy as np
 
 from parley.errors import DataError, SettingError
 from parley.forecasting.binding import binding
-from parley.forecasting.error_moments import Crowd, ErrorMoments, error_moments
+from parley.forecasting.error_moments import ErrorMoments, SingleVoices, error_moments
 from parley.forecasting.pilot import Pilot, pilot_models
 from parley.forecasting.sources import Landscape, Sample
 from parley.learning.algorithm import Descent, Progress, State
@@ -151,18 +151,18 @@ def _error_moments(pilot: Pilot, here: Landscape) -> ErrorMoments | None:
     if not isinstance(pilot.algorithm, Descent) or here.directions is None:
         return None
     if pilot.algorithm.each:
-        crowd = _crowd(pilot)
-        return None if crowd is None else error_moments(pilot.algorithm, here.curvature, here.start, crowd=crowd)
+        voices = _single_voices(pilot)
+        return None if voices is None else error_moments(pilot.algorithm, here.curvature, here.start, voices=voices)
     return error_moments(pilot.algorithm, here.curvature, here.start, pilot.variances / pilot.combined_variance())
 
 
-def _crowd(pilot: Pilot) -> Crowd | None:
+def _single_voices(pilot: Pilot) -> SingleVoices | None:
     """The owners one by one, their noise in units of the combined answer's; None: too many of them."""
     schedule, unit = pilot.setup.schedule, pilot.combined_variance()
     if len(schedule.names) > MOST_OWNERS:
         return None
     deviations = np.sqrt(pilot.noise.variances / unit)
-    return Crowd(
+    return SingleVoices(
         [schedule.at(k) for k in range(1, pilot.algorithm.horizon + 1)],
         dict(zip(schedule.names, map(int, pilot.rows), strict=True)),
         dict(zip(schedule.names, map(float, deviations), strict=True)),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from parley.errors import SettingError
 from parley.validate import Floats
@@ -51,6 +51,7 @@ def accuracy_paths(paths: Sequence[tuple[str, Floats, Floats]], title: str = "Te
     colours = (ALONE, "#c9a227", LIMIT, TOGETHER)
     for place, (name, iterations, accuracy) in enumerate(paths):
         axes.plot(iterations, accuracy, color=colours[place % len(colours)], linewidth=1.6, label=name)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("iteration")
     axes.set_ylabel("test accuracy, %")
     axes.legend(frameon=False, labelcolor=INK)

@@ -16,7 +16,7 @@ SHOWN = 9  # owners in a table, from the smallest to the largest
 
 
 @dataclass(frozen=True)
-class Joining:
+class Joined:
     """One owner that joins: what its personal model was forecast to save, and what it saved. Mean squared errors, a row."""
 
     name: str
@@ -51,7 +51,7 @@ class Chapter:
 
     expected: Forecast
     model: JointModel
-    owners: tuple[Joining, ...]
+    owners: tuple[Joined, ...]
 
     @property
     def paying(self) -> int:
@@ -84,7 +84,7 @@ class Chapter:
         return float(np.mean([owner.foreseen.mean / owner.foreseen_alone for owner in self.owners]))
 
 
-def some(owners: Sequence[Joining]) -> list[Joining]:
+def some(owners: Sequence[Joined]) -> list[Joined]:
     """A few owners from the smallest to the largest."""
     by_size = sorted(owners, key=lambda owner: owner.records)
     places = np.unique(np.linspace(0, len(by_size) - 1, SHOWN).round().astype(int))
