@@ -1,8 +1,8 @@
 """How the owners' answers become one, where their noise is drawn, and how much of it the one carries."""
 
-from parley.aggregation.crowds import Crowd, crowds
 from parley.aggregation.distributed import DistributedNoise
 from parley.aggregation.mean import EachOwner, EachOwnerNoise, Members, weighted_mean
+from parley.aggregation.noise_groups import NoiseGroup, noise_groups
 from parley.aggregation.shared import OneNoise, Shared
 from parley.terms import Terms
 
@@ -10,15 +10,15 @@ __all__ = [
     "AGGREGATIONS",
     "Aggregation",
     "CoalitionNoise",
-    "Crowd",
     "DistributedNoise",
     "EachOwner",
     "EachOwnerNoise",
     "Members",
+    "NoiseGroup",
     "OneNoise",
     "Shared",
     "aggregation_of",
-    "crowds",
+    "noise_groups",
     "weighted_mean",
 ]
 

@@ -6,7 +6,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from parley.aggregation import CoalitionNoise, Crowd, DistributedNoise, aggregation_of, crowds
+from parley.aggregation import CoalitionNoise, DistributedNoise, NoiseGroup, aggregation_of, noise_groups
 from parley.data import Design, read_table
 from parley.data.table import Table
 from parley.errors import DataError, SettingError
@@ -115,8 +115,8 @@ class Pilot:
             drawn = draw_plainly(first.recipe, shape, np.random.default_rng(seed))
             return first.over(int(self.rows.sum())).decode(drawn.view(np.uint64))
         noise, rows, nothing = FastNoise(seed), float(self.rows.sum()), np.zeros(shape)
-        asked = crowds({name: part.training for name, part in self.setup.parts.items()})
-        return np.asarray(sum(crowd.records / rows * crowd.release(nothing, noise.combined(crowd.weights)) for crowd in asked))
+        asked = noise_groups({name: part.training for name, part in self.setup.parts.items()})
+        return np.asarray(sum(group.records / rows * group.release(nothing, noise.combined(group.weights)) for group in asked))
 
     def combined_variance(self) -> float:
         """The mean of v_k over the rounds."""
@@ -252,29 +252,29 @@ class PilotExchange:
             pilot.question.batched or terms.uneven
         )  # all rows answer one question alike; batches and steps of their own differ
         self._apart = terms.uneven or terms.learning.facts.corrects or terms.learning.facts.repeats
-        self._known: dict[tuple[str, ...], list[tuple[Crowd, FastNoise]]] = {}
+        self._known: dict[tuple[str, ...], list[tuple[NoiseGroup, FastNoise]]] = {}
         self._latest: tuple[str, Floats] = "", np.empty(0)
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         if self._pilot.terms.shared:
             return [self._sum(query, names) for query, names in _alike(questions)]
         asked = [(query, (name,)) for name, query in questions.items()] if self._apart else _alike(questions)
-        return [self._mean(query, *crowd) for query, names in asked for crowd in self._crowds(names)]
+        return [self._mean(query, *group) for query, names in asked for group in self._noise_groups(names)]
 
-    def _crowds(self, names: tuple[str, ...]) -> list[tuple[Crowd, FastNoise]]:
-        """These owners as crowds, with the noise of each."""
+    def _noise_groups(self, names: tuple[str, ...]) -> list[tuple[NoiseGroup, FastNoise]]:
+        """These owners in groups, with the noise of each."""
         if names not in self._known:
-            found = crowds({name: self._pilot.setup.part(name).training for name in names})
-            self._known[names] = [(crowd, self._noise.combined(crowd.weights)) for crowd in found]
+            found = noise_groups({name: self._pilot.setup.part(name).training for name in names})
+            self._known[names] = [(group, self._noise.combined(group.weights)) for group in found]
         return self._known[names]
 
-    def _mean(self, query: Query, crowd: Crowd, noise: FastNoise) -> Answer:
+    def _mean(self, query: Query, group: NoiseGroup, noise: FastNoise) -> Answer:
         """What owners answer on average who add their own noise."""
-        value = self._exact(query, crowd.names, crowd.shares)
+        value = self._exact(query, group.names, group.shares)
         if not self._noiseless:
-            value = crowd.release(value, noise)
-        first, *others = crowd.names
-        return Answer(query.id, "" if others else first, crowd.records, value, crowd.names if others else ())
+            value = group.release(value, noise)
+        first, *others = group.names
+        return Answer(query.id, "" if others else first, group.records, value, group.names if others else ())
 
     def _sum(self, query: Query, names: tuple[str, ...]) -> Answer:
         """What the hosts would open: everybody answers like the pilot, and there is one noise."""

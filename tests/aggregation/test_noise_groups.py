@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import parley
-from parley.aggregation import EachOwner, crowds, weighted_mean
+from parley.aggregation import EachOwner, noise_groups, weighted_mean
 from parley.forecasting.pilot import PilotExchange, open_pilot
 from parley.learning.algorithm import Asker, State
 from parley.mechanisms import Bounded, FastNoise
@@ -83,13 +83,13 @@ def test_a_pilots_answer_has_the_law_of_the_owners_mean(mechanism, case):
 def test_laplace_noise_takes_a_draw_for_each_epsilon_alone(case, draws):
     """n_l times the scale is the same for all sizes: a record's share in a sum does not depend on how many there are."""
     pilot = open_pilot(terms_of(*CASES[case]), regression_table(300))
-    (crowd,) = crowds({name: part.training for name, part in pilot.setup.parts.items()})
-    assert len(FastNoise(0).combined(crowd.weights)._equal) == draws
-    assert crowd.shares.sum() == pytest.approx(1)
+    (group,) = noise_groups({name: part.training for name, part in pilot.setup.parts.items()})
+    assert len(FastNoise(0).combined(group.weights)._equal) == draws
+    assert group.shares.sum() == pytest.approx(1)
 
 
 def test_noise_on_a_grid_is_combined_where_it_is_the_same():
-    """Noise of whole grid units cannot be scaled: only owners alike are one crowd."""
+    """Noise of whole grid units cannot be scaled: only owners alike are one group."""
     terms = terms_of([500, 500, 800], [1.0, 1.0, 1.0]).changed(
         learning={"algorithm": "private-sgd", "step": 0.1, "batches": 1, "epochs": 4}, privacy={"mechanism": "geometric"}
     )

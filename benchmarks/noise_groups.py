@@ -1,6 +1,6 @@
 """The noise of many owners in one draw, beside drawing each owner's: what a round's noise costs, and what a pilot forecast costs.
 
-    python benchmarks/crowds.py [10000]
+    python benchmarks/noise_groups.py [10000]
 
 Both ways run in turn in one process, and the ratio of their processor times is printed. The floor of a round is one draw of noise for the
 mean: a normal number, or two gamma numbers for Laplace noise, for each coordinate of each replicate. The last table is whole forecasts by
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import parley
-from parley.aggregation import crowds, weighted_mean
+from parley.aggregation import noise_groups, weighted_mean
 from parley.data import synthetic_lending
 from parley.forecasting.pilot import open_pilot
 from parley.mechanisms import Bounded, FastNoise
@@ -59,10 +59,10 @@ def rounds(owners: int, mechanism: str, equal: bool, public: str) -> tuple[float
     """(floor, at once, one by one): seconds for the noise of one round."""
     stages = {name: part.training for name, part in open_pilot(terms_of(owners, mechanism, equal, public)).setup.parts.items()}
     noise, value = FastNoise(0), np.zeros((REPLICATES, NUMBERS))
-    asked = [(crowd, noise.combined(crowd.weights)) for crowd in crowds(stages)]
+    asked = [(group, noise.combined(group.weights)) for group in noise_groups(stages)]
 
     def together() -> Floats:
-        return weighted_mean([Answer("", "", crowd.records, crowd.release(value, its)) for crowd, its in asked])
+        return weighted_mean([Answer("", "", group.records, group.release(value, its)) for group, its in asked])
 
     def apart() -> Floats:
         answers = []

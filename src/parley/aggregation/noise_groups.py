@@ -13,7 +13,7 @@ SCALED = (Laplace, Gaussian)  # laws of which noise of scale s is s times noise 
 
 
 @dataclass(frozen=True, eq=False)
-class Crowd:
+class NoiseGroup:
     """Owners whose noise has one law but for its scale. Their mean carries sum_l (n_l/n_S) Y_l, Y_l of each owner's own scale, which is
     sum_l weight_l Y'_l of numbers Y'_l that are all like the first owner's."""
 
@@ -29,17 +29,17 @@ class Crowd:
         return law.release(Bounded(value, law.sensitivity, law.norm), noise)
 
 
-def crowds(stages: Mapping[str, Stage]) -> list[Crowd]:
-    """These owners as few crowds as their noise allows: one of all whose laws differ by a scale, else one of those with the same."""
+def noise_groups(stages: Mapping[str, Stage]) -> list[NoiseGroup]:
+    """These owners as few groups as their noise allows: one of all whose laws differ by a scale, else one of those with the same."""
     found: dict[object, list[str]] = {}
     for name, stage in stages.items():
         law = stage.series.mechanism
         found.setdefault(type(law) if isinstance(law, SCALED) else law, []).append(name)
-    return [_crowd(names, [stages[name] for name in names]) for names in found.values()]
+    return [_noise_group(names, [stages[name] for name in names]) for names in found.values()]
 
 
-def _crowd(names: list[str], stages: list[Stage]) -> Crowd:
+def _noise_group(names: list[str], stages: list[Stage]) -> NoiseGroup:
     records = np.array([stage.question.records for stage in stages])
     scales = np.array([stage.series.mechanism.noise_scale for stage in stages])
     shares = records / records.sum()
-    return Crowd(tuple(names), int(records.sum()), shares, shares * (scales / scales[0]), stages[0].series.mechanism)
+    return NoiseGroup(tuple(names), int(records.sum()), shares, shares * (scales / scales[0]), stages[0].series.mechanism)
