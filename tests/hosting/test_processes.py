@@ -13,6 +13,8 @@ from hosted_consortium import HostedConsortium, torture
 from parley.errors import ParleyError, UnknownTerms
 from parley.exchange.parcel import pack
 from parley.exchange.remote_host import RemoteHost
+from parley.hosting.statement import statement
+from parley.identity.settings import load_host
 from parley.queries import GradientQuery
 from parley.sharing.shares import Shares
 
@@ -39,6 +41,8 @@ def test_a_run_over_three_hosts(consortium):
     assert np.isfinite(theta).all()
     again = consortium.learn("--resume")
     assert again["theta"] == told["theta"]
+    (agreement,) = statement(load_host(consortium.folder / "h1.toml"))["agreements"]  # beside the running daemon
+    assert (agreement["opened"], agreement["rounds"], agreement["void"], agreement["waiting"]) == (4, 4, 0, [])
 
 
 def page(port, path):

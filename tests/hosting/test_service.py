@@ -11,10 +11,13 @@ from typer.testing import CliRunner
 import parley
 from hosted_consortium import HostedConsortium
 from parley.cli.app import app
-from parley.errors import ExchangeError, LedgerError, SettingError, UnknownTerms
+from parley.errors import BrokenChainError, ExchangeError, LedgerError, SettingError, UnknownTerms
 from parley.exchange import host_messages as messages
 from parley.exchange.host_lines import HostLines
 from parley.exchange.parcel import Opening, Parcel, Shape, pack
+from parley.exchange.remote import RemoteOwner
+from parley.exchange.remote_host import RemoteHost
+from parley.hosting import federation as waiting
 from parley.hosting import service as room
 from parley.hosting.daemon import Readiness
 from parley.hosting.federation import SharedFederation
@@ -151,6 +154,24 @@ def test_the_learner_needs_the_hosts_of_the_terms(consortium):
         SharedFederation(setup, [], [], 1.0, print)
 
 
+def test_a_learner_says_which_host_it_waits_for(consortium, monkeypatch):
+    terms = consortium.write_terms(horizon=2, epsilon=5.0)
+    monkeypatch.setattr(waiting, "FIRST_PAUSE", waiting.LONGEST_PAUSE)
+    monkeypatch.setattr(waiting.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(waiting.Federation, "ask", lambda self, questions: [])  # the owners have delivered
+    said = []
+    peers = [RemoteOwner(name, "127.0.0.1:1", consortium.identity("learner")) for name in ("a", "b", "c")]
+    hosts = [RemoteHost(name, "127.0.0.1:1", consortium.identity("learner")) for name in ("h0", "h1", "h2")]
+    federation = SharedFederation(resolve(terms), peers, hosts, 0.2, said.append)
+    query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
+    with pytest.raises(ExchangeError, match="did not open"):
+        federation.ask(dict.fromkeys("abc", query))
+    federation.close()
+    (sentence,) = said
+    assert "round 1: waiting for the hosts" in sentence
+    assert "h0" in sentence
+
+
 def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
@@ -183,6 +204,35 @@ def test_init_accept_and_a_second_look(consortium, tmp_path):
         left.unlink()
     lost = run("host", "accept", tmp_path / "terms.toml", "--host", folder / "host.toml", "--yes")
     assert isinstance(lost.exception, LedgerError)
+
+
+def test_the_journal_in_words(consortium, tmp_path):
+    terms = consortium.write_terms(horizon=5, epsilon=5.0)
+    consortium.accept(terms)
+    settings = consortium.folder / "h1.toml"
+    journal = Journal(load_host(settings).journal)
+    for number in (1, 2, 3):
+        journal.propose(terms.hash, number, "what I hold")
+    journal.agree(terms.hash, 1, "all agree", "noise 1", b"sums")
+    journal.open(terms.hash, 1)
+    journal.void(terms.hash, 2, "a host went down")
+    journal.void(terms.hash, 5, "never proposed")
+    told = run("host", "journal", settings, "--json")
+    assert told.exit_code == 0, told.output
+    (agreement,) = json.loads(told.output)["agreements"]
+    assert agreement["begun"]
+    assert agreement["rounds"] == 5
+    assert (agreement["opened"], agreement["void"], agreement["waiting"]) == (1, 2, [3])
+    page = run("host", "journal", settings).output
+    assert "1 of 5" in page
+    assert "chain unbroken" in page
+    journal._db._opened().execute("UPDATE entries SET body='something else' WHERE kind='proposal' AND round=1")
+    journal.close()
+    assert isinstance(run("host", "journal", settings).exception, BrokenChainError)
+    for left in tmp_path.glob("h1.journal*"):
+        left.unlink()
+    assert isinstance(run("host", "journal", settings).exception, LedgerError)
+    assert not list(tmp_path.glob("h1.journal*"))
 
 
 def test_terms_that_need_no_host_or_another_one_are_not_accepted(consortium, tmp_path):

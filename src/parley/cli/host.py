@@ -8,14 +8,15 @@ from typing import Annotated
 import typer
 
 from parley.cli.extras import extras
-from parley.cli.screen import console, errors_console, print_json
+from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
 from parley.durable import exposed
 from parley.identity.settings import load_host
+from parley.report.books import journal_rows
 from parley.terms import load_terms
 
 host_app = typer.Typer(
     no_args_is_help=True,
-    help="""For one of three parties that draw one noise for everybody: keep a journal, accept terms, serve.
+    help="""For one of three parties that draw one noise for everybody: keep a journal, accept terms, serve, look at what was opened.
 
     A host sees two of the three shares of every answer, and so nothing; two hosts together see everything.""",
 )
@@ -97,3 +98,23 @@ def serve_command(settings_file: Annotated[Path, typer.Argument(metavar="HOST", 
     settings = load_host(settings_file)
     with process_log() as log:
         serve(settings, stop, log)
+
+
+@host_app.command("journal")
+def journal_command(
+    settings_file: Annotated[Path, typer.Argument(metavar="HOST", help="The host's settings, host.toml.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Which rounds were opened, which are void, which wait. Checks the journal's chain; works beside a running daemon.
+
+    Example:  parley host journal host-a/host.toml
+    """
+    with extras():
+        from parley.hosting.statement import statement
+    with progress_bar("checking the chain"):
+        content = statement(load_host(settings_file))
+    if as_json:
+        print_json(content)
+        return
+    console.print(terminal_table(journal_rows(content), f"Journal of {content['host']}"))
+    console.print(f"{content['rows']} rows, chain unbroken, head {content['head'][:16]}…", style="dim")

@@ -59,6 +59,8 @@ class SharedFederation(Federation):
                     raise ExchangeError(
                         f"round {query.round}: the hosts did not open it within {self._deadline:g} s: {trouble}"
                     ) from None
+                if pause == LONGEST_PAUSE:  # for seconds already
+                    self._warn_once(f"round {query.round}: waiting for the hosts, {self._deadline:g} s at most: {trouble}")
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
                 self._answers = heard.copy()  # the same answers are heard again

@@ -72,21 +72,23 @@ class Transactions(Protocol):
 
 
 class Journal:
-    """The journal of one host; without a path it lives in memory, for studies and tests.
+    """The journal of one host; without a path it lives in memory, for studies and tests; who only reads (`writes`) keeps nobody waiting.
 
     >>> journal = Journal()
     >>> journal.propose("t", 1, "what I hold").proposal, journal.propose("t", 1, "something else").proposal
     ('what I hold', 'what I hold')
     """
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, writes: bool = True) -> None:
         self.path = path
         if path is None:
             self._db: Transactions = _InMemory()
-        else:
+        elif writes:
             with suppress(OSError):  # there already, or SQLite will say what is wrong
                 create(path, b"")
             self._db = Line(Place(path, "journal"), writes=True)
+        else:
+            self._db = Line(Place(path, "journal"))
         with self._db.transaction() as db:
             _require_journal(db, path)
 
@@ -165,6 +167,16 @@ class Journal:
         """How many rows of each kind there are."""
         with self._db.transaction() as db:
             return dict(db.execute("SELECT kind, COUNT(*) FROM entries WHERE terms=? GROUP BY kind", (terms,)).fetchall())
+
+    def waiting(self, terms: str) -> list[int]:
+        """The rounds about which something is written and that have no end yet."""
+        with self._db.transaction() as db:
+            found = db.execute(
+                "SELECT round FROM entries WHERE terms=? AND round>0 GROUP BY round "
+                "HAVING SUM(kind IN ('opened', 'void')) = 0 ORDER BY round",
+                (terms,),
+            ).fetchall()
+        return [number for (number,) in found]
 
     @property
     def entries(self) -> int:

@@ -1,4 +1,4 @@
-"""An owner's books as a table and a line, from what `serving.statement` says of them."""
+"""An owner's books as a table and a line, a host's as a table, from what `serving.statement` and `hosting.statement` say of them."""
 
 from fractions import Fraction
 from typing import Any
@@ -15,6 +15,16 @@ def book_rows(content: dict[str, Any]) -> list[list[str]]:
         answers = f"{a['answers']} of {a['agreed_answers']}" + (", closed" if a["closed"] else "")
         promised, spent = (number(a[key], side="above") for key in ("epsilon", "epsilon_spent"))
         rows.append([title, a["learner"], a["accepted"][:10], promised, spent, answers])
+    return rows
+
+
+def journal_rows(content: dict[str, Any]) -> list[list[str]]:
+    """What a host opened: one row an agreement."""
+    rows = [["agreement", "learner", "opened", "void", "waiting"]]
+    for a in content["agreements"]:
+        title = printable(a["title"] or "", 40) or a["terms"][:16] + "…"
+        opened = f"{a['opened']} of {a['rounds']}" + ("" if a["begun"] else ", of another journal")
+        rows.append([title, a["learner"], opened, str(a["void"]), ", ".join(map(str, a["waiting"])) or "none"])
     return rows
 
 

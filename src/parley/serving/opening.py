@@ -21,6 +21,11 @@ listen = {listen}           # for learners with certificates; leave it out to st
 # metrics = "127.0.0.1:9464"           # for your own Prometheus: /metrics, /ready, /healthy
 # cluster = "tls://10.0.0.7:8786"      # your own Dask scheduler: its workers read the pieces of a table that is a folder
 
+# [hosts]                     # for terms with one noise for all: where the three hosts are that they name
+# host-a = {{ address = "host-a.example:7444", fingerprint = "a1b0 0783 ..." }}     # the only key that it may show (parley certs show)
+# host-b = "host-b.example:7444"                                                  # whoever the authority certified under this name
+# host-c = "host-c.example:7444"
+
 [identity]                    # parley certs
 authority = "ca.crt"
 certificate = "{name}.crt"
