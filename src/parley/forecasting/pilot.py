@@ -12,8 +12,10 @@ from parley.data.table import Table
 from parley.errors import DataError, SettingError
 from parley.forecasting.assumed import AssumedSample
 from parley.forecasting.sources import Landscape, Sample, Source
-from parley.learning.algorithm import Algorithm, Asker, State, run
+from parley.learning.algorithm import Algorithm, Asker, State
 from parley.learning.algorithms import make_algorithm
+from parley.learning.asynchronous import clocked
+from parley.learning.asynchronous import run_by_terms as run
 from parley.learning.start import PublicFit, public_fit, ridge_fit, starting_point
 from parley.mechanisms import FastNoise, Mechanism
 from parley.mechanisms.recipe import draw_plainly
@@ -97,7 +99,7 @@ class Pilot:
     def variances_of(self, noise: CoalitionNoise | DistributedNoise) -> Floats:
         """The same if this were the owners' noise."""
         schedule = self.setup.schedule
-        if schedule.everybody:
+        if schedule.everybody or schedule.own is not None:  # answers that come one by one are averaged in the end, too
             return np.full(self.algorithm.horizon, noise.all_together)
         turns = [schedule.at(k) for k in range(1, self.algorithm.horizon + 1)]
         members = np.array([[name in turn for name in schedule.names] for turn in map(frozenset, turns)])
@@ -315,7 +317,8 @@ def pilot_models(
     """The models [replicates, P] that the algorithm reaches on the pilot with the noise of the real owners."""
     begin = pilot.starts[np.arange(replicates) % len(pilot.starts)]
     start = pilot.algorithm.start(begin, (replicates,))
-    exchange, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
+    owners, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
+    exchange = clocked(owners, pilot.setup.schedule) if pilot.terms.asynchronous else owners
     return pilot.algorithm.model(run(pilot.algorithm, exchange, aggregation_of(pilot.terms), asker, start, after_round))
 
 
