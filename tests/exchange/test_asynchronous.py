@@ -71,6 +71,22 @@ def told(result):
     return {owner["name"]: (owner["answers"], owner["late"], owner["epsilon_spent"]) for owner in result["owners"]}
 
 
+def learned(banks, terms, rewrite, resume=False):
+    """The result of a learner in this process, whose owner b has its replies rewritten: over real lines, with real certificates."""
+    hosts = [Host(banks, "a"), Host(banks, "b", rewrite)]
+    run = prepare_run(terms, banks.folder / "kept")
+    peers = [RemoteOwner(name, f"127.0.0.1:{banks.ports[name]}", banks.identity()) for name in "ab"]
+    begin = run.begin(resume)
+    federation = Arriving(run.setup, peers, 20.0, lambda sentence: None, begin.heads, begin.answers)
+    try:
+        federation.fetch_statements()
+        return learn(run, federation, begin)[0].to_json()
+    finally:
+        federation.close()
+        for host in hosts:
+            host.close()
+
+
 def test_a_fast_owner_is_not_held_up_by_a_slow_one(pair):
     """The slow one's first reply leaves when the fast one has given all its answers but one: by a rule that waits, never."""
     terms = agree(pair, {"b": 2}, horizon=20)
@@ -100,12 +116,7 @@ def test_a_late_answer_is_dropped_and_debited(pair):
         if reply.WhichOneof("outcome") == "answer" and not held:
             held.append(hold_until(pair, terms, "a", 20))
 
-    pair.start("a")
-    slow = Host(pair, "b", slowly)
-    try:
-        result = pair.learn()
-    finally:
-        slow.close()
+    result = learned(pair, terms, slowly)
     assert held
     assert books(pair, terms) == {"a": (20, 1), "b": (2, 1)}
     assert told(result) == {"a": (20, 0, 1.0), "b": (1, 1, 1.0)}  # its second question was asked at the newest version
@@ -121,12 +132,7 @@ def test_an_answer_that_is_delivered_again_is_debited_once_and_used_once(pair):
             lost.add(reply.answer.query)
             raise ConnectionResetError
 
-    pair.start("a")
-    slow = Host(pair, "b", losing)
-    try:
-        result = pair.learn()
-    finally:
-        slow.close()
+    result = learned(pair, terms, losing)
     assert len(lost) == 3
     assert books(pair, terms) == {"a": (6, 1), "b": (3, 1)}
     assert told(result) == {"a": (6, 0, 1.0), "b": (3, 0, 1.0)}
@@ -186,16 +192,12 @@ def test_a_malformed_answer_ends_the_run_unused_and_an_honest_owner_goes_on(pair
             hold_until(pair, terms, "a", 4)
             spoil(reply)
 
-    pair.start("a")
-    liar = Host(pair, "b", spoiling)
-    said = pair.fail()
-    liar.close()
-    assert "round 1 of b: b: " in said
-    kept = json.loads((pair.folder / "terms.checkpoint").read_text())
+    with pytest.raises(ContradictionError, match="round 1 of b: b: "):
+        learned(pair, terms, spoiling)
+    kept = json.loads((pair.folder / "kept").read_text())
     assert kept["answers"] == {"a": 4}
     assert books(pair, terms) == {"a": (4, 1), "b": (1, Fraction(1, 2))}
-    pair.start("b")
-    result = pair.learn("--resume")
+    result = learned(pair, terms, lambda reply: None, resume=True)
     assert told(result) == {"a": (4, 0, 1.0), "b": (2, 0, 1.0)}
     assert books(pair, terms) == {"a": (4, 1), "b": (2, 1)}
 

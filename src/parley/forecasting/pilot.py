@@ -6,7 +6,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from parley.aggregation import CoalitionNoise, Crowd, DistributedNoise, aggregation_of, crowds
+from parley.aggregation import CoalitionNoise, Crowd, DistributedNoise, EachOwnerNoise, aggregation_of, crowds
 from parley.data import Design, read_table
 from parley.data.table import Table
 from parley.errors import DataError, SettingError
@@ -84,7 +84,17 @@ class Pilot:
     @cached_property
     def noise(self) -> CoalitionNoise:
         """What noise coalitions of the owners carry."""
-        return aggregation_of(self.terms).noise(self.setup)
+        noise = aggregation_of(self.terms).noise(self.setup)
+        return replace(noise, variances=noise.variances * self.spread) if isinstance(noise, EachOwnerNoise) else noise
+
+    @cached_property
+    def spread(self) -> Floats:
+        """By what each owner's noise counts beside that of others [N]: who gives fewer answers than another, each used as it comes, has
+        fewer noises to be averaged. 1 where rounds wait."""
+        schedule = self.setup.schedule
+        if schedule.own is None:
+            return np.ones(len(schedule.names))
+        return np.array([schedule.horizon / answers for answers in schedule.own])
 
     @property
     def rows(self) -> Floats:
