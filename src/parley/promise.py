@@ -33,6 +33,7 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         *_purpose(agreement, columns),
         *(_shared(agreement) if terms.shared else [_noisy(agreement)]),
         *_steps(agreement),
+        *_arrivals(agreement),
         *sentences(agreement),
         f"What it promises every {_unit(terms)} in the table: ε = {number(reservation.epsilon, side='above')}, "
         f"δ = {number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. "
@@ -116,6 +117,18 @@ def _steps(agreement: Agreement) -> list[str]:
     return [
         f"Per step and in total: one answer alone costs ε = {step}{at}; a record is in {often}{people}. The total over all epochs{scored}, "
         f"ε = {total}{at}, is what is promised and debited."
+    ]
+
+
+def _arrivals(agreement: Agreement) -> list[str]:
+    """Where nobody waits for the others: how often this owner is asked, and what is seen beside its answers."""
+    if not agreement.setup.terms.asynchronous:
+        return []
+    answers = len(agreement.part.training.rounds)
+    return [
+        f"Answers are used as they come: this owner is asked again as soon as it has answered, at most {answers:,} times, and its noise is "
+        "for exactly so many. An answer that comes too late to be used costs as much. When its answers come the learner sees, and no part "
+        "of this promise is about that."
     ]
 
 

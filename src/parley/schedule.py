@@ -7,27 +7,34 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from parley.terms import Learning, Terms
+from parley.terms.arrivals import answers_of
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """`turns`[k - 1]: the names asked in round k; None: everybody, always."""
+    """`turns`[k - 1]: the names asked in round k; None: everybody, always. `own`: how many answers each owner gives where nobody waits
+    for the others: rounds are then each owner's own, 1 to that number."""
 
     names: tuple[str, ...]
     horizon: int
     turns: tuple[tuple[str, ...], ...] | None = None
+    own: tuple[int, ...] | None = None
 
     @property
     def everybody(self) -> bool:
         """Whether every round asks all owners."""
-        return self.turns is None
+        return self.turns is None and self.own is None
 
     def at(self, number: int) -> tuple[str, ...]:
         """Who is asked in this round; after the last, for a score, everybody."""
+        if self.own is not None and number <= self.horizon:
+            return tuple(name for name, answers in zip(self.names, self.own, strict=True) if number <= answers)
         return self.names if self.turns is None or number > self.horizon else self.turns[number - 1]
 
     def rounds_of(self, name: str) -> Sequence[int]:
         """The rounds in which an owner is asked."""
+        if self.own is not None:
+            return range(1, self.own[self.names.index(name)] + 1)
         return range(1, self.horizon + 1) if self.turns is None else self._rounds[name]
 
     @cached_property
@@ -72,6 +79,8 @@ def make_schedule(terms: Terms) -> Schedule:
     """
     names, horizon = tuple(part.name for part in terms.owners), terms.learning.horizon
     pace = terms.learning.pace
+    if terms.asynchronous:
+        return Schedule(names, horizon, own=tuple(answers_of(terms, name) for name in names))
     if terms.learning.participation is not None:
         return Schedule(names, horizon, _repeated(_dealt(terms, names, horizon // pace), pace))
     strides = [part.stride or 1 for part in terms.owners]

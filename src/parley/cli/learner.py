@@ -16,6 +16,7 @@ from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.numerals import number
 from parley.terms import Terms, load_terms
+from parley.terms.arrivals import all_answers
 from parley.validate import positive
 
 if TYPE_CHECKING:
@@ -121,6 +122,10 @@ def open_federation(
     terms = run.setup.terms
     peers, own = find_owners(terms, owners)
     patience = positive(deadline, "--deadline")
+    if terms.asynchronous:
+        from parley.exchange.arriving import Arriving
+
+        return Arriving(run.setup, peers, patience, warn, begin.heads, begin.answers), own
     if not terms.shared:
         return Federation(run.setup, peers, patience, warn, begin.heads, begin.answers), own
     with extras():
@@ -205,7 +210,8 @@ def status_table(terms: Terms, known: "dict[str, PeerStatus]", done: int) -> Tab
         else:
             latency = f"{1e3 * status.seconds:.0f} ms" if status.answers else "–"
             rows.append([part.name, str(status.round or "–"), latency, number(float(status.statement.left), side="below")])
-    return terminal_table(rows, f"round {done} of {terms.learning.horizon}")
+    every = f"answer {done} of {all_answers(terms)}" if terms.asynchronous else f"round {done} of {terms.learning.horizon}"
+    return terminal_table(rows, every)
 
 
 def show(result: "Result", federation: "Federation", unheard: list[str]) -> None:

@@ -54,6 +54,14 @@ def train_command(
     lifetime_delta: Annotated[
         float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget; left out: 0.")
     ] = None,
+    speeds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=SPEED,...",
+            help="Asynchronous terms: how many answers an owner gives in a unit of a virtual clock's time (0: none ever). Left out: all "
+            "give their last at the same time.",
+        ),
+    ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw relative fitness against rounds (.png, .svg, .pdf).")
@@ -92,7 +100,7 @@ def train_command(
         progress.says("reading tables")
         owners = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
         progress.says("training")
-        result = train(terms, owners, replicates=replicates, seed=seed, progress=progress)
+        result = train(terms, owners, replicates=replicates, seed=seed, progress=progress, speeds=_speeds(speeds))
     if save is not None:
         result.model.save(save)
     if plot is not None:
@@ -110,6 +118,17 @@ def train_command(
         coding = coding_cost(terms)
         if coding is not None:
             console.print(coding.words(), style="dim", markup=False)
+
+
+def _speeds(text: str | None) -> dict[str, float] | None:
+    """Owners' speeds as they are typed."""
+    if text is None:
+        return None
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    try:
+        return {name.strip(): float(speed) for name, _, speed in pairs}
+    except ValueError:
+        raise SettingError(f"--speeds {text!r}: expected names and numbers such as bank-a=20,bank-b=1") from None
 
 
 def _worth(terms: Terms, spends: bool) -> Worth | None:

@@ -6,14 +6,16 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from parley.aggregation import CoalitionNoise, DistributedNoise, NoiseGroup, aggregation_of, noise_groups
+from parley.aggregation import CoalitionNoise, DistributedNoise, EachOwnerNoise, NoiseGroup, aggregation_of, noise_groups
 from parley.data import Design, read_table
 from parley.data.table import Table
 from parley.errors import DataError, SettingError
 from parley.forecasting.assumed import AssumedSample
 from parley.forecasting.sources import Landscape, Sample, Source
-from parley.learning.algorithm import Algorithm, Asker, State, run
+from parley.learning.algorithm import Algorithm, Asker, State
 from parley.learning.algorithms import make_algorithm
+from parley.learning.asynchronous import clocked
+from parley.learning.asynchronous import run_by_terms as run
 from parley.learning.start import PublicFit, public_fit, ridge_fit, starting_point
 from parley.mechanisms import FastNoise, Mechanism
 from parley.mechanisms.recipe import draw_plainly
@@ -82,7 +84,17 @@ class Pilot:
     @cached_property
     def noise(self) -> CoalitionNoise:
         """What noise coalitions of the owners carry."""
-        return aggregation_of(self.terms).noise(self.setup)
+        noise = aggregation_of(self.terms).noise(self.setup)
+        return replace(noise, variances=noise.variances * self.spread) if isinstance(noise, EachOwnerNoise) else noise
+
+    @cached_property
+    def spread(self) -> Floats:
+        """By what each owner's noise counts beside that of others [N]: who gives fewer answers than another, each used as it comes, has
+        fewer noises to be averaged. 1 where rounds wait."""
+        schedule = self.setup.schedule
+        if schedule.own is None:
+            return np.ones(len(schedule.names))
+        return np.array([schedule.horizon / answers for answers in schedule.own])
 
     @property
     def rows(self) -> Floats:
@@ -97,7 +109,7 @@ class Pilot:
     def variances_of(self, noise: CoalitionNoise | DistributedNoise) -> Floats:
         """The same if this were the owners' noise."""
         schedule = self.setup.schedule
-        if schedule.everybody:
+        if schedule.everybody or schedule.own is not None:  # answers that come one by one are averaged in the end, too
             return np.full(self.algorithm.horizon, noise.all_together)
         turns = [schedule.at(k) for k in range(1, self.algorithm.horizon + 1)]
         members = np.array([[name in turn for name in schedule.names] for turn in map(frozenset, turns)])
@@ -315,7 +327,8 @@ def pilot_models(
     """The models [replicates, P] that the algorithm reaches on the pilot with the noise of the real owners."""
     begin = pilot.starts[np.arange(replicates) % len(pilot.starts)]
     start = pilot.algorithm.start(begin, (replicates,))
-    exchange, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
+    owners, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
+    exchange = clocked(owners, pilot.setup.schedule) if pilot.terms.asynchronous else owners
     return pilot.algorithm.model(run(pilot.algorithm, exchange, aggregation_of(pilot.terms), asker, start, after_round))
 
 

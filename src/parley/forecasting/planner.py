@@ -125,6 +125,11 @@ def plan(
     planner's to decide. Nor are hosts: where the terms name none, the plan with one noise for all stands beside the other.
     """
     whole(seed, "seed", least=0)
+    if terms.asynchronous:
+        raise SettingError(
+            "learning.staleness: a plan weighs rounds that wait for everybody; plan without the key, then forecast with it and answers of "
+            "the owners' own"
+        )
     known = open_pilot(terms, pilot)
     allowed = terms.privacy.delta if delta is None else probability(delta)
     asked = 1 if terms.shared or len(terms.owners) == 1 else 2

@@ -10,7 +10,7 @@ from scipy.interpolate import CubicSpline
 from parley.accounting import exact, make_series
 from parley.aggregation import EachOwnerNoise
 from parley.data.table import Table
-from parley.errors import TermsError
+from parley.errors import SettingError, TermsError
 from parley.forecasting.coalition import CoalitionCost
 from parley.forecasting.expectation import expect
 from parley.forecasting.forecast import coalition_cost
@@ -172,6 +172,10 @@ def noise_law(terms: Terms, budget_range: tuple[float, float]) -> Callable[[Floa
     >>> float(noise_law(terms, (0.1, 10.0))(np.array([2.0])).round(6)[0])  # Laplace noise of scale 10/2
     50.0
     """
+    if terms.asynchronous:
+        raise SettingError(
+            "learning.staleness: budgets are negotiated for rounds that wait for everybody; negotiate without the key"
+        )
     privacy, learning, set_aside = terms.privacy, terms.learning, float(terms.score_epsilon)
     many = uses(learning, range(1, learning.horizon + 1))
     rate = 1 / (learning.batches or 1) if learning.poisson else 1.0

@@ -88,6 +88,10 @@ class Algorithm(ABC):
         """How far from the model owners' own points lie at most, where they have some; usually not."""
         return None
 
+    def late(self, state: State) -> Mapping[str, int]:
+        """How many answers of each owner came too late to be used, by name; where rounds wait, none."""
+        return {}
+
     def released(self, state: State, setup: Setup) -> dict[str, Any] | None:
         """What else a run has released that a later forecast can use; usually nothing."""
         return None

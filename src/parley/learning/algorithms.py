@@ -1,6 +1,7 @@
 """The algorithms that terms can name."""
 
 from parley.learning.algorithm import Algorithm
+from parley.learning.asynchronous import AsynchronousDescent
 from parley.learning.averaged_subgradient import AveragedSubgradient
 from parley.learning.federated_averaging import FederatedAveraging
 from parley.learning.fedinfer import FedInfer
@@ -39,4 +40,6 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
 
 def make_algorithm(setup: Setup) -> Algorithm:
     """The algorithm of these terms, its settings fixed from public knowledge."""
+    if setup.terms.asynchronous:
+        return AsynchronousDescent.make(setup)
     return ALGORITHMS[setup.terms.learning.algorithm].make(setup)

@@ -14,8 +14,9 @@ from typing import Protocol
 from parley.aggregation import aggregation_of
 from parley.errors import SettingError
 from parley.exchange import Exchange
-from parley.learning.algorithm import Algorithm, Asker, State, run
+from parley.learning.algorithm import Algorithm, Asker, State
 from parley.learning.algorithms import make_algorithm
+from parley.learning.asynchronous import run_by_terms as run
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
 from parley.learning.start import starting_point
 from parley.ledger.account import Head
@@ -70,7 +71,7 @@ class DeployedRun:
 
     def finished(self, begin: Checkpoint) -> bool:
         """Whether nobody has to be asked any more: all rounds are done, and no score was agreed on."""
-        return begin.state.round > self.setup.terms.rounds
+        return begin.state.round > self.algorithm.horizon + (self.setup.terms.privacy.score_epsilon is not None)
 
 
 def prepare_run(terms: Terms, checkpoint: Path, model: Path | None = None) -> DeployedRun:
@@ -93,7 +94,7 @@ class KeptRun:
         """All rounds from where it begins."""
 
         def after_round(state: State, answers: Sequence[Answer]) -> None:
-            self.void += [] if answers else [state.round - 1]
+            self.void += [] if answers or self._deployed.setup.terms.asynchronous else [state.round - 1]
             self.used.update(name for answer in answers for name in answer.owners)
             self._store(state)
             progress(state)
@@ -137,7 +138,7 @@ def learn(
     began = time.perf_counter()
     setup, algorithm, kept = deployed.setup, deployed.algorithm, KeptRun(deployed, peers, begin)
     final = kept.rounds(progress)
-    theta, posterior = algorithm.model(final), algorithm.posterior(final)
+    theta, posterior, late = algorithm.model(final), algorithm.posterior(final), algorithm.late(final)
     if deployed.model is not None:
         make_model(setup.preparation, theta, setup.hash, True, posterior).save(deployed.model)
     scores = ask_scores(setup, aggregation_of(setup.terms), peers, theta)
@@ -155,6 +156,7 @@ def learn(
                 None,
                 kept.used[o.name],
                 upper(setup.part(o.name).step_epsilon),
+                late.get(o.name, 0),
             )
             for o in setup.terms.owners
         ],

@@ -6,7 +6,7 @@ arrays have one more axis.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -16,9 +16,11 @@ from parley.errors import SettingError, TermsError
 from parley.exchange import Exchange, InProcess
 from parley.exchange.sums import StudiedSum
 from parley.hosting.sums import HostedSum
-from parley.learning.algorithm import Asker, State, run
+from parley.learning.algorithm import Asker, State
 from parley.learning.algorithm import Progress as Progress
 from parley.learning.algorithms import make_algorithm
+from parley.learning.asynchronous import clocked
+from parley.learning.asynchronous import run_by_terms as run
 from parley.learning.owners import require_own_tables
 from parley.learning.start import starting_point
 from parley.ledger import Ledger
@@ -41,6 +43,7 @@ def train(
     measure: bool = True,
     whole_path: bool = True,
     start: Floats | None = None,
+    speeds: Mapping[str, float] | None = None,
 ) -> Result:
     """Train one joint model by these terms.
 
@@ -48,7 +51,8 @@ def train(
     nothing computed from their tables but the noisy answers is looked at. Owners without take part in a study of `replicates`
     parallel runs; `measure` adds relative fitness and task metrics, computed from the private tables, after every round or
     (`whole_path` false: faster) after the last alone. `start` is where the search begins, something public: [P], or [replicates, P] in a
-    study; left out, it begins where the objective says.
+    study; left out, it begins where the objective says. `speeds` (asynchronous terms): how many answers an owner gives in a unit of a
+    virtual clock's time, by name, 0: none ever; left out, owners are as fast as they have answers, and all give their last at once.
 
     >>> import parley
     >>> book = parley.data.synthetic_lending(4000, seed=1)
@@ -64,6 +68,8 @@ def train(
     (1.0, (20, 8))
     """
     terms.require_learning()
+    if speeds is not None and not terms.asynchronous:
+        raise SettingError("speeds: expected only beside learning.staleness: by these terms every round waits for everybody")
     began = time.perf_counter()
     parties, agreements, worlds = gather(terms, in_order(terms, owners), replicates, seed)
     release, setup = parties[0].releases, agreements[0].setup
@@ -73,21 +79,26 @@ def train(
     void: list[int] = []
 
     def after_round(state: State, answers: Sequence[Answer]) -> None:
-        if not answers:
+        if not answers and not terms.asynchronous:
             void.append(state.round - 1)
         if study is not None and (whole_path or state.round > algorithm.horizon):
             study.record(algorithm.model(state))
-        progress(state.round - 1, terms.learning.horizon)
+        progress(state.round - 1, algorithm.horizon)
 
     begin = algorithm.start(_origin(setup, start, worlds), worlds)
-    with exchange_with(setup, parties, seed) as exchange:
+    with exchange_with(setup, parties, seed, speeds) as exchange:
         final = run(algorithm, exchange, aggregation, Asker.of(setup), begin, after_round)
+        if study is not None and not whole_path and final.round <= algorithm.horizon:  # somebody never answered
+            study.record(algorithm.model(final))
         scores = ask_scores(setup, aggregation, exchange, algorithm.model(final))
-    theta = algorithm.model(final).reshape(-1, setup.parameters)
+    theta, late = algorithm.model(final).reshape(-1, setup.parameters), algorithm.late(final)
     return make_result(
         setup,
         theta,
-        owners=[_outcome(p, a, None if study is None else theta[0]) for p, a in zip(parties, agreements, strict=True)],
+        owners=[
+            _outcome(p, a, None if study is None else theta[0], late.get(p.name, 0))
+            for p, a in zip(parties, agreements, strict=True)
+        ],
         own=next((a for a in agreements if a.part.name == terms.learning.learner), None),
         moments=algorithm.released(final, setup),
         posterior=algorithm.posterior(final),
@@ -112,13 +123,18 @@ def _origin(setup: Setup, start: Floats | None, worlds: tuple[int, ...]) -> Floa
 
 
 @contextmanager
-def exchange_with(setup: Setup, parties: list[Owner], seed: int | None) -> Iterator[Exchange]:
-    """How the owners are asked: each for its own noisy answer, or all for a sum to which one noise is added.
+def exchange_with(
+    setup: Setup, parties: list[Owner], seed: int | None, speeds: Mapping[str, float] | None = None
+) -> Iterator[Exchange]:
+    """How the owners are asked: each for its own noisy answer (on a virtual clock where nobody is waited for), or all for a sum to which
+    one noise is added.
 
     Where they release, three hosts in this process draw it; their journals lie beside the first owner's ledger.
     """
     first = parties[0].ledger
-    if not setup.terms.shared:
+    if setup.terms.asynchronous:
+        yield clocked(InProcess(parties), setup.schedule, speeds)
+    elif not setup.terms.shared:
         yield InProcess(parties)
     elif isinstance(first, Ledger):
         hosted = HostedSum(setup, parties, first.path.with_name(f"{first.path.name}.hosts"))
@@ -163,7 +179,7 @@ def gather(
     return owners, [owner.agreement(terms.hash) for owner in owners], ()
 
 
-def _outcome(party: Owner, agreement: Agreement, theta: Floats | None) -> OwnerOutcome:
+def _outcome(party: Owner, agreement: Agreement, theta: Floats | None, late: int) -> OwnerOutcome:
     """What the owner promised and spent, and in a study how many of its records the bound scales down at theta [P]."""
     terms, training = agreement.setup.terms.owner(party.name), agreement.part.training
     clipped = None
@@ -172,4 +188,4 @@ def _outcome(party: Owner, agreement: Agreement, theta: Floats | None) -> OwnerO
     account = party.ledger.account(agreement.hash)
     answers = account.answers - (account.answered > training.rounds[-1])  # the model is not made of its score
     promised, step = upper(agreement.setup.terms.promised_epsilon(party.name)), upper(agreement.part.step_epsilon)
-    return OwnerOutcome(party.name, terms.records, promised, upper(account.spent), clipped, answers, step)
+    return OwnerOutcome(party.name, terms.records, promised, upper(account.spent), clipped, answers - late, step, late)

@@ -32,6 +32,7 @@ class OwnerOutcome:
     clipped_share: float | None  # of its records at the final model; study only
     answers: int  # of its answers that the model was made of
     step_epsilon: float | None = None  # what one training answer alone costs those whom it is about; `epsilon` is for all together
+    late: int = 0  # answers that came too late to be used, and are paid for all the same (`learning.staleness`)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,8 @@ def owner_rows(result: Result) -> Rows:
     rows = [["owner", "records", "ε promised", "ε spent", "answers", "records clipped"]]
     for o in result.owners:
         promised, spent = (number(epsilon, side="above") for epsilon in (o.epsilon, o.epsilon_spent))
-        rows.append([o.name, f"{o.records:,}", promised, spent, f"{o.answers:,}{score}", percent(o.clipped_share)])
+        late = f" + {o.late:,} late" if o.late else ""
+        rows.append([o.name, f"{o.records:,}", promised, spent, f"{o.answers:,}{late}{score}", percent(o.clipped_share)])
     return rows
 
 
@@ -30,7 +31,8 @@ def remote_owner_rows(result: Result, latency: Mapping[str, float | None], unhea
     for o in result.owners:
         at_least = o.name in unheard and o.epsilon_spent is not None
         spent = f"{'≥ ' if at_least else ''}{number(o.epsilon_spent, side='below' if at_least else 'above')}"
-        figures = [f"{o.records:,}", number(o.epsilon, side="above"), spent, f"{o.answers} of {len(turns.rounds_of(o.name))}"]
+        late = f", {o.late} late" if o.late else ""
+        figures = [f"{o.records:,}", number(o.epsilon, side="above"), spent, f"{o.answers} of {len(turns.rounds_of(o.name))}{late}"]
         seconds = latency.get(o.name)
         rows.append([o.name, *figures, "–" if seconds is None else f"{1e3 * seconds:.1f} ms"])
     return rows

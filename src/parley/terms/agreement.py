@@ -18,6 +18,7 @@ import pydantic
 from pydantic import Field, model_validator
 
 from parley.errors import TermsError
+from parley.terms.arrivals import check_arrivals
 from parley.terms.asked_first import check_differences, check_survey
 from parley.terms.catalogue import ALGORITHMS, MODELS
 from parley.terms.inference import check_moments
@@ -101,6 +102,7 @@ class Terms(Section):
         check_survey(self)
         check_differences(self)
         check_turns(self)
+        check_arrivals(self)
         self._can_share()
         self._can_batch()
         return self
@@ -109,6 +111,11 @@ class Terms(Section):
     def shared(self) -> bool:
         """Whether one noise is drawn for the sum of all answers."""
         return self.privacy.noise == SHARED
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether answers are used as they come, instead of in rounds."""
+        return self.learning.staleness is not None
 
     @cached_property
     def uneven(self) -> bool:
@@ -336,7 +343,11 @@ def _following(update: Mapping[str, Any]) -> dict[str, Any]:
     """Keys that follow from those that change, to be computed anew: the horizon from batches and epochs, or the epochs; and what
     another algorithm has no use for."""
     facts = ALGORITHMS.get(update.get("algorithm", ""))
-    useless = {} if facts is None else {"proximal": facts.pulls, "variates": facts.variates, "topology": facts.mixes}
+    useless = (
+        {}
+        if facts is None
+        else {"proximal": facts.pulls, "variates": facts.variates, "topology": facts.mixes, "staleness": facts.arrives}
+    )
     dropped = {key: None for key, used in useless.items() if not used}
     if update.keys() & {"batches", "epochs"}:
         return {"horizon": None, **dropped}
@@ -346,7 +357,9 @@ def _following(update: Mapping[str, Any]) -> dict[str, Any]:
 def _following_owners(update: Mapping[str, Any]) -> dict[str, Any]:
     """The owners' keys for which another algorithm has no use."""
     facts = ALGORITHMS.get(update.get("algorithm", ""))
-    return {} if facts is None or facts.walks else {"local_steps": None, "step": None}
+    dropped = {} if facts is None or facts.walks else {"local_steps": None, "step": None}
+    waits = (facts is not None and not facts.arrives) or ("staleness" in update and update["staleness"] is None)
+    return {**dropped, "answers": None} if waits else dropped
 
 
 @lru_cache(maxsize=4096)

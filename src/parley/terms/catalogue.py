@@ -38,6 +38,7 @@ class AlgorithmFacts:
     `paired`: a step takes two answers, a gradient and a walk. `mixes`: there is no centre; every owner has a point of its own, and
     the terms say who hears whom. `unit_step`: the power of T by which the step of the first round is
     shorter than the terms' `step`. `average`: which iterates make the model where the terms do not say; None: they cannot.
+    `arrives`: answers may be used one by one, as they come.
     `surveys`: nothing is learned; two rounds ask how the columns' values are spread. `identifies`: what comes out is a plant.
     """
 
@@ -53,6 +54,7 @@ class AlgorithmFacts:
     mixes: bool = False
     samples: bool = False
     unit_step: int = 0
+    arrives: bool = False
     surveys: bool = False
     identifies: bool = False
     average: str | None = None
@@ -80,7 +82,7 @@ MODELS = {
 
 ALGORITHMS = {
     "averaged-subgradient": AlgorithmFacts("gradient", average="all"),
-    "gradient-descent": AlgorithmFacts("gradient", unit_step=2, average="last"),
+    "gradient-descent": AlgorithmFacts("gradient", unit_step=2, arrives=True, average="last"),
     "federated-averaging": AlgorithmFacts("update", walks=True),
     "fedprox": AlgorithmFacts("update", walks=True, pulls=True),
     "fednova": AlgorithmFacts("update", walks=True),

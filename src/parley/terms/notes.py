@@ -28,6 +28,7 @@ NOTES: Mapping[str, str] = {
     "learning.decay": "steps shrink with this power of the round; 0: they do not",
     "learning.momentum": "how much of the last step is kept in the next",
     "learning.start": "public: training begins at the best fit of the public sample",
+    "learning.staleness": "answers are used as they come, if the model took no more steps since they were asked for",
     "learning.learner": "who asks",
     "privacy.mechanism": "laplace: no delta; gaussian: less noise over many rounds, with a delta",
     "privacy.clip": "no record's gradient counts for more than this: what one person can do, and how loud the noise is",
@@ -40,5 +41,6 @@ NOTES: Mapping[str, str] = {
     "privacy.noise": "shared: one noise for all, drawn by three hosts of whom none knows it",
     "owners.records": "rows in the table: public, and checked",
     "owners.epsilon": "what all answers together may tell about a person, at most; smaller = more private",
+    "owners.answers": "the most answers that it gives; its noise is for exactly so many",
     "owners.data": "for runs on one machine; left out of the terms' hash",
 }

@@ -52,6 +52,7 @@ class Learning(Section):
     participation_seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] | None = None
     quorum: Count | None = None
     straggler: Literal["wait", "skip", "stop"] = "wait"
+    staleness: Annotated[int, Field(ge=0, le=10**9, strict=True)] | None = None  # None: rounds wait for everybody
 
     @property
     def facts(self) -> AlgorithmFacts:
@@ -227,6 +228,7 @@ class OwnerTerms(Section):
     records: Count
     epsilon: Positive
     stride: Count | None = None
+    answers: Count | None = None  # None: as many as `learning.horizon`; asynchronous rounds only
     trust: Positive | None = None  # None: 1
     local_steps: Count | None = None  # None: as `learning` says
     step: Positive | None = None

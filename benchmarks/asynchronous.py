@@ -1,0 +1,283 @@
+"""Nobody waits for the slow one: five banks, one twenty times slower, against the clock, at equal total privacy.
+
+Every bank promises the same (eps, delta) in total whatever the rule. By the waiting rule a round takes as long as the slow bank does; where
+answers are used as they come (`learning.staleness`) the slow bank gives one answer while the others give up to twenty, and each bank's
+noise is for its own number. Rows are the time that may pass, in answers of the slow bank; both rules take the automatic step, and of the
+fast banks' numbers of answers (1, 5 or 20 for each of the slow one's) the best is shown with its number. Then: how long the waiting rule
+takes to come as far, where the slow bank has half of all records, other rules for using answers as they come, and a run between processes.
+
+    python benchmarks/asynchronous.py
+
+Real loans lie in PARLEY_DATA; without, the market is synthetic, and the tables say so.
+"""
+
+import multiprocessing
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import parley
+import parley.serving.daemon
+from network import certify, free_port, identity
+from parley.data import split_consecutive
+from parley.errors import Unavailable
+from parley.exchange.arriving import Arriving
+from parley.exchange.federation import Federation
+from parley.exchange.remote import RemoteOwner
+from parley.identity import certificate_authority
+from parley.identity.settings import OwnerSettings
+from parley.learning import algorithms
+from parley.learning.algorithm import State
+from parley.learning.asynchronous import STEP, TALLY, USED, AsynchronousDescent
+from parley.learning.deployed import learn, prepare_run
+from parley.learning.federated import mean
+from parley.mechanisms import SafeNoise
+from parley.outcome.study import Study
+from parley.queries import Answer
+from parley.reproduce.markets import Market, data_folder, loan_market
+from parley.serving.acceptance import Acceptance, Acceptances
+from parley.serving.daemon import open_owner, serve
+from parley.serving.log import Log
+from parley.validate import Floats
+
+BANKS = tuple(f"bank-{place}" for place in range(1, 6))
+SLOW = BANKS[-1]
+RECORDS, RUNS, DELTA, SLOWNESS = 4_000, 20, 1e-6, 20
+BUDGETS = (1.0, 10.0, 1e6)  # the last is as good as none
+WAITED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 40)  # rounds of the waiting rule
+PERIODS = (1, 2, 3, 4, 6, 8)  # answers of the slow bank
+SHARES = (1, 5, 20)  # answers of a fast bank for each of the slow one's
+FAST_SECONDS = 0.02  # between processes: what an answer takes
+SPAWN = multiprocessing.get_context("spawn")
+
+
+class AveragedGradients(AsynchronousDescent):
+    """Incremental aggregated gradients: a step along the weighted mean of everybody's latest gradient."""
+
+    def heard(self, state: State, answer: Answer) -> dict[str, Floats]:
+        return {f"{STEP} of {answer.owner}": answer.value}
+
+    def moved(self, state: State) -> Floats:
+        used = state.memory[TALLY][:, USED]
+        latest = [(n, state.memory[f"{STEP} of {name}"]) for n, name, k in zip(self.records, self.names, used, strict=True) if k]
+        return np.asarray(state.theta - self.step * (self.objective.penalty_gradient(state.theta) + mean(latest)))
+
+
+class EveryAnswer(AsynchronousDescent):
+    """A step along every answer, as it comes: who answers often counts often."""
+
+    def heard(self, state: State, answer: Answer) -> dict[str, Floats]:
+        slope = self.objective.penalty_gradient(state.theta) + answer.value
+        return {f"{STEP} of {name}": np.asarray(state.theta - self.step * slope) for name in self.names}
+
+
+class ByRate(AsynchronousDescent):
+    """A step along every answer, weighted by the owner's records over its share of the answers so far."""
+
+    def heard(self, state: State, answer: Answer) -> dict[str, Floats]:
+        used, place = state.memory[TALLY][:, USED], self.names.index(answer.owner)
+        rate = (used[place] + 1) / (used.sum() + 1)
+        length = self.step * self.records[place] / sum(self.records) / rate
+        slope = self.objective.penalty_gradient(state.theta) + answer.value
+        return {f"{STEP} of {name}": np.asarray(state.theta - length * slope) for name in self.names}
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        market = loan_market(data_folder(), Path(scratch))
+        print(f"{market.name} ({'real' if market.real else 'SYNTHETIC'}), {len(BANKS)} banks, mean psi of {RUNS} runs")
+        table = market.table.iloc[: len(BANKS) * RECORDS]
+        sorted_by = str(table.columns[0])
+        for title, rows in (("one law", table), ("banks differ", table.sort_values(sorted_by))):
+            against_the_clock(market, title, divided(rows, [RECORDS] * len(BANKS)))
+        half = divided(table, [RECORDS // 2] * 4 + [3 * RECORDS])
+        against_the_clock(market, "one law, the slow bank has most records", half)
+        other_rules(market, divided(table.sort_values(sorted_by), [RECORDS] * len(BANKS)))
+        between_processes(market, table, Path(scratch))
+
+
+def divided(table: pd.DataFrame, sizes: Sequence[int]) -> list[parley.Owner]:
+    parts = split_consecutive(table.reset_index(drop=True), list(sizes))
+    return [parley.Owner(name, rows) for name, rows in zip(BANKS, parts, strict=True)]
+
+
+def terms_of(
+    market: Market, owners: Sequence[parley.Owner], epsilon: float, periods: int, share: int | None, **keys: Any
+) -> parley.Terms:
+    """Terms for so many answers of the slow bank; `share`: of a fast one for each of them; None: rounds wait."""
+    content, asynchronous = market.terms.model_dump(), share is not None
+    content["model"]["radius"] = 20.0
+    content["privacy"] |= {"mechanism": "gaussian", "delta": DELTA, "clip": 20.0}
+    learning = {"algorithm": "gradient-descent", "decay": 0.0, "horizon": periods * (share or 1), **keys}
+    parts: list[dict[str, Any]] = [{"name": owner.name, "records": len(owner.example), "epsilon": epsilon} for owner in owners]
+    if asynchronous:
+        learning["staleness"] = 100_000
+        parts[-1]["answers"] = periods
+    return parley.Terms.from_dict({**content, "learning": learning, "owners": parts})
+
+
+def psi(market: Market, owners: Sequence[parley.Owner], epsilon: float, periods: int, share: int | None, **keys: Any) -> float:
+    terms = terms_of(market, owners, epsilon, periods, share, **keys)
+    speeds = None if share is None else dict.fromkeys(BANKS, float(share)) | {SLOW: 1.0}  # not faster than it has answers
+    runs = 1 if epsilon > 1e3 else RUNS
+    result = parley.train(terms, owners, replicates=runs, seed=1, whole_path=False, speeds=speeds)
+    return float(np.asarray(result.path)[-1].mean())
+
+
+def against_the_clock(market: Market, title: str, owners: list[parley.Owner]) -> None:
+    """psi when so much time has passed, by both rules; and how much longer the waiting rule takes to come as far."""
+    heads = ["no noise" if epsilon > 1e3 else f"eps {epsilon:g}" for epsilon in BUDGETS]
+    print(
+        f"\n{title}\n{'slow answers':>14s}"
+        + "".join(f"{head + ': waits':>18s}{'as they come':>18s}{'ratio':>7s}" for head in heads)
+    )
+    waited = {epsilon: {t: psi(market, owners, epsilon, t, None) for t in WAITED} for epsilon in BUDGETS}
+    for periods in PERIODS:
+        cells = ""
+        for epsilon in BUDGETS:
+            best, share = min((psi(market, owners, epsilon, periods, share), share) for share in SHARES)
+            rounds = next((t for t in WAITED if waited[epsilon][t] <= best), None)
+            ratio = f"> {WAITED[-1] / periods:.0f}" if rounds is None else f"{rounds / periods:.1f}"
+            cells += f"{waited[epsilon][periods]:18.2g}{f'{best:.2g} [{share}]':>18s}{ratio:>7s}"
+        print(f"{periods:14d}{cells}", flush=True)
+
+
+def other_rules(market: Market, owners: list[parley.Owner]) -> None:
+    """psi of other ways to use answers as they come, at the automatic step and shorter ones; banks differ."""
+    ours, usual = AsynchronousDescent, algorithms.AsynchronousDescent
+    step = algorithms.make_algorithm(owners[0].prepare(terms_of(market, owners, 1.0, 1, 1)).setup).step
+    print(
+        f"\nother rules, banks differ, 5 answers of a fast bank for each of the slow one's; psi after 4 and 40 slow answers\n{'':34s}{'eps 10':>18s}{'no noise':>20s}"
+    )
+    for rule in (ours, AveragedGradients, EveryAnswer, ByRate):
+        for shorter in (1, 5, 20):
+            setattr(algorithms, "AsynchronousDescent", rule)  # noqa: B010 - the rule of the terms, for this table alone
+            try:
+                cells = [
+                    f"{psi(market, owners, e, t, 5, step=float(f'{step / shorter:.6g}')):9.2g}"
+                    for e in BUDGETS[1:]
+                    for t in (4, 40)
+                ]
+            finally:
+                setattr(algorithms, "AsynchronousDescent", usual)  # noqa: B010
+            print(f"  {rule.__name__:20s} step / {shorter:<5d}  {cells[0]}{cells[1]}  {cells[2]}{cells[3]}", flush=True)
+
+
+class Slowly(SafeNoise):
+    """Safe noise that takes its time: an owner whose answers do."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    def gaussian(self, value: Floats, sigma: float) -> Floats:
+        time.sleep(self._seconds)
+        return super().gaussian(value, sigma)
+
+
+def daemon(settings: OwnerSettings, seconds: float) -> None:
+    """An owner's daemon, as `parley owner serve` runs it, that takes so many seconds an answer."""
+
+    def slow_owner(settings: OwnerSettings) -> parley.Owner:
+        return parley.Owner(settings.name, str(settings.table), ledger=parley.Ledger(settings.ledger), noise=Slowly(seconds))
+
+    parley.serving.daemon.open_owner = slow_owner
+    with Path(os.devnull).open("w") as stream, Log(stream) as log:
+        serve(settings, threading.Event(), log)
+
+
+def between_processes(market: Market, table: pd.DataFrame, folder: Path) -> None:
+    """Three banks behind daemons with mutual TLS, the last twenty times slower: seconds on the wall, and psi."""
+    names, sizes = (BANKS[0], BANKS[1], SLOW), [RECORDS] * 3
+    tables = dict(zip(names, split_consecutive(table.reset_index(drop=True), sizes), strict=True))
+    owners = [parley.Owner(name, rows) for name, rows in tables.items()]
+    waits, comes = terms_of(market, owners, 10.0, 12, None), terms_of(market, owners, 10.0, 4, 10)
+    certificate_authority.make_authority(folder, "Benchmark", 30)
+    for name in (*names, "learner"):
+        certify(folder, name)
+    settings = {name: settle(folder, name, rows, (waits, comes)) for name, rows in tables.items()}
+    daemons = [
+        SPAWN.Process(target=daemon, args=(each, FAST_SECONDS * (SLOWNESS if name == SLOW else 1)))
+        for name, each in settings.items()
+    ]
+    for process in daemons:
+        process.start()
+    print(
+        f"\nbetween processes, mutual TLS, {len(names)} banks, one taking {FAST_SECONDS * SLOWNESS:g} s an answer and the others {FAST_SECONDS:g} s, eps 10"
+    )
+    try:
+        seconds = []
+        for title, terms, kind in (("waits", waits, Federation), ("as they come", comes, Arriving)):
+            taken, fitness, spent = deployed(folder, terms, settings, kind, owners, title)
+            seconds.append(taken)
+            print(f"  {title:14s}{taken:7.2f} s  psi {fitness:.2g}  answers and eps of each bank: {spent}", flush=True)
+        print(f"  ratio {seconds[0] / seconds[1]:.1f}")
+    finally:
+        for process in daemons:
+            process.kill()
+            process.join()
+
+
+def settle(folder: Path, name: str, rows: pd.DataFrame, agreed: Sequence[parley.Terms]) -> OwnerSettings:
+    """A bank's table, books and acceptances."""
+    rows.to_parquet(folder / f"{name}.parquet")
+    settings = OwnerSettings(
+        name=name,
+        table=folder / f"{name}.parquet",
+        ledger=folder / f"{name}.ledger",
+        accepted=folder / f"accepted-{name}",
+        listen=f"127.0.0.1:{free_port()}",
+        identity=identity(folder, name),
+    )
+    parley.Ledger(settings.ledger, lifetime=20.0, lifetime_delta=2 * DELTA).close()
+    owner = open_owner(settings)
+    for terms in agreed:
+        owner.accept(terms)
+        Acceptances(settings.accepted).store(Acceptance(terms))
+    owner.ledger.close()  # type: ignore[union-attr]
+    return settings
+
+
+def deployed(
+    folder: Path,
+    terms: parley.Terms,
+    settings: dict[str, OwnerSettings],
+    kind: Callable[..., Federation],
+    owners: list[parley.Owner],
+    title: str,
+) -> tuple[float, float, str]:
+    """(seconds from the first question on, psi, what the owners' ledgers say)."""
+    run = prepare_run(terms, folder / f"{title}.checkpoint")
+    peers = [RemoteOwner(name, str(each.listen), identity(folder, "learner")) for name, each in settings.items()]
+    for peer in peers:
+        while True:  # until the daemon has read its table
+            try:
+                peer.statement(terms.hash, "learner", 5)
+                break
+            except Unavailable:
+                time.sleep(0.2)
+    federation = kind(run.setup, peers, 60.0, lambda sentence: print(sentence, file=sys.stderr))
+    try:
+        federation.fetch_statements()
+        began = time.perf_counter()
+        result, _ = learn(run, federation, run.begin(resume=False))
+        seconds = time.perf_counter() - began
+    finally:
+        federation.close()
+    study = Study([owner.prepare(terms) for owner in owners])
+    study.record(result.theta)
+    path = study.quality(result.theta).path
+    spent = ", ".join(f"{o.answers} for {o.epsilon_spent:g}" for o in result.owners)
+    return seconds, float("nan") if path is None else float(path[-1].mean()), spent
+
+
+if __name__ == "__main__":
+    main()

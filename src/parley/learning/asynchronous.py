@@ -1,0 +1,190 @@
+"""Descent that waits for nobody: every owner answers when it can, and each answer is used as it comes.
+
+Formal guarantee: what is computed here is made of released answers, of their order of arrival and of the terms. So whatever an owner is
+asked at, its `answers` answers are adaptively composed releases, each debited before it left (docs/guarantee.md has the proof, and what
+it does not cover: how long an owner takes).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Self
+
+import numpy as np
+
+from parley.aggregation import Aggregation
+from parley.errors import ExchangeError, SettingError
+from parley.exchange import Exchange
+from parley.exchange.arrivals import Arrivals, VirtualClock, read_speeds
+from parley.learning.algorithm import Algorithm, Asker, State, run
+from parley.learning.federated import mean
+from parley.learning.iterates import Average, averaged
+from parley.learning.step import step_size
+from parley.queries import Answer, GradientQuery, Query
+from parley.schedule import Schedule
+from parley.setup import Setup
+from parley.terms.arrivals import answers_of
+from parley.validate import LARGEST, Floats
+
+POINT, STEP, TALLY, AVERAGE = "point", "step", "tally", "average"
+HEARD, USED, SINCE = range(3)  # of an owner's line in the tally: answers heard, answers used, the version that it was asked at
+
+
+@dataclass(frozen=True)
+class AsynchronousDescent(Algorithm):
+    """theta = proj(sum_l p_l x_l), x_l = z_l - step (dg1(z_l) + owner l's latest answer), z_l where it was asked for that.
+
+    p_l = n_l over the records of those that have answered: who never did counts for nothing, who fell silent stays where it last led.
+    A version is a theta; an answer that was asked for more than `staleness` versions ago is dropped, and paid for all the same. The owner
+    is then asked at the newest theta, until its answers are used up.
+
+    Where this rests without noise all z_l are theta, so sum n_l (dg1 + f_l')(theta) = 0: the joint optimum, however often anybody answers.
+    It does come to rest there: for steps up to 2/L a step towards an owner's optimum drives no two points apart, so the largest distance
+    of any x_l from where it should rest never grows, and by strong convexity shrinks whenever all were heard (Mishchenko, Iutzeler,
+    Malick and Amini 2018). The step need not be shorter because answers are old, which is why not the gradients themselves are averaged.
+    """
+
+    step: float
+    staleness: int
+    names: tuple[str, ...]
+    records: tuple[int, ...]
+    answers: tuple[int, ...]
+    average: Average = "last"
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        terms, names = setup.terms, setup.schedule.names
+        answers = tuple(answers_of(terms, name) for name in names)
+        records, average = tuple(terms.train_rows(name) for name in names), terms.learning.average or "last"
+        what = (step_size(setup), terms.learning.staleness or 0, names, records, answers, average)
+        return cls(setup.objective, sum(answers), terms.model.radius, *what)
+
+    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
+        theta = super().start(origin, worlds).theta
+        memory = {f"{what} of {name}": theta for what in (POINT, STEP) for name in self.names}
+        memory |= {TALLY: np.zeros((len(self.names), 3))}
+        return State(1, theta, memory if self.average == "last" else {**memory, AVERAGE: theta})
+
+    def query(self, state: State, asker: Asker) -> Query:
+        raise NotImplementedError("every owner has a question of its own")
+
+    def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
+        """What each owner that has answers left is asked, or still at work on: its own round, at its own point."""
+        asked = {name: self.question(state, asker, name) for name in self.names}
+        return {name: query for name, query in asked.items() if query is not None}
+
+    def question(self, state: State, asker: Asker, name: str) -> Query | None:
+        """The next question of one owner; None: its answers are used up."""
+        place = self._place(name)
+        number = int(state.memory[TALLY][place, HEARD]) + 1
+        if number > self.answers[place]:
+            return None
+        return GradientQuery.ask(asker.terms_hash, asker.learner, number, state.memory[f"{POINT} of {name}"])
+
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        """The state after one answer: a new version, or, if it came too late, the same one; and where its owner is asked next."""
+        (answer,) = answers
+        place, memory = self._place(answer.owner), dict(state.memory)
+        tally, theta = state.memory[TALLY].copy(), state.theta
+        version = tally[:, USED].sum()
+        tally[place, HEARD] += 1
+        if version - tally[place, SINCE] <= self.staleness:
+            tally[place, USED] += 1
+            memory |= self.heard(state, answer)
+            theta = self.project(self.moved(replace(state, memory={**memory, TALLY: tally})))
+            version += 1
+            if self.average != "last":
+                memory[AVERAGE] = averaged(state.memory[AVERAGE], theta, int(version), self.horizon, self.average)
+        tally[place, SINCE] = version
+        memory |= {TALLY: tally, f"{POINT} of {answer.owner}": theta}
+        return State(state.round + 1, theta, memory)
+
+    def heard(self, state: State, answer: Answer) -> dict[str, Floats]:
+        """What is kept of an answer: where it leads from the point that it was asked at."""
+        point = state.memory[f"{POINT} of {answer.owner}"]
+        slope = self.objective.penalty_gradient(point) + answer.value
+        return {f"{STEP} of {answer.owner}": np.asarray(point - self.step * slope)}
+
+    def moved(self, state: State) -> Floats:
+        """The next theta: where the owners' latest answers lead, on average over the records of those that answered."""
+        used = state.memory[TALLY][:, USED]
+        heard = [place for place in range(len(self.names)) if used[place]]
+        return mean([(self.records[place], state.memory[f"{STEP} of {self.names[place]}"]) for place in heard])
+
+    def model(self, state: State) -> Floats:
+        return state.memory.get(AVERAGE, state.theta)
+
+    def late(self, state: State) -> Mapping[str, int]:
+        tally = state.memory[TALLY]
+        return {name: int(heard - used) for name, (heard, used, _) in zip(self.names, tally, strict=True)}
+
+    def used(self, state: State) -> int:
+        """How many answers the model is made of."""
+        return int(state.memory[TALLY][:, USED].sum())
+
+    def _place(self, name: str) -> int:
+        return self.names.index(name)
+
+
+def usual_speeds(schedule: Schedule) -> dict[str, Fraction]:
+    """Answers in a unit of time where nobody says otherwise: each owner's own number of them, so that all give their last at once."""
+    return {name: Fraction(len(schedule.rounds_of(name))) for name in schedule.names}
+
+
+def clocked(exchange: Exchange, schedule: Schedule, speeds: Mapping[str, float] | None = None) -> VirtualClock:
+    """The same owners on a virtual clock."""
+    return VirtualClock(exchange, read_speeds(schedule.names, usual_speeds(schedule), speeds))
+
+
+def run_by_terms(
+    algorithm: Algorithm,
+    exchange: Exchange,
+    aggregation: Aggregation,
+    asker: Asker,
+    start: State,
+    after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
+) -> State:
+    """All rounds as the terms have them: everybody is waited for, or nobody is."""
+    if not isinstance(algorithm, AsynchronousDescent):
+        return run(algorithm, exchange, aggregation, asker, start, after_round)
+    if not isinstance(exchange, Arrivals):
+        raise SettingError(
+            "learning.staleness: here rounds wait for everybody; parley train and parley learner run take answers as they come"
+        )
+    return run_asynchronously(algorithm, exchange, asker, start, after_round)
+
+
+def run_asynchronously(
+    algorithm: AsynchronousDescent,
+    exchange: Arrivals,
+    asker: Asker,
+    start: State,
+    after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
+) -> State:
+    """Every owner's answers, each used as it comes. On a virtual clock, over a network: the loop cannot tell.
+
+    `after_round` sees the state after each answer, before the next question leaves: whoever keeps it goes on by asking the same questions.
+    An answer to anything but an owner's open question, such as one that is delivered again, changes nothing.
+    """
+    state, questions = start, dict(algorithm.questions(start, asker))
+    for name, query in questions.items():
+        exchange.send(name, query)
+    while questions and (answer := exchange.receive()) is not None:
+        name = answer.owner
+        if name not in questions or answer.query != questions[name].id:
+            continue
+        before = algorithm.used(state)
+        with np.errstate(over="ignore", invalid="ignore"):
+            state = algorithm.update(state, answer.value, [answer])
+        if not np.abs(state.theta).max() <= LARGEST:
+            raise SettingError(
+                f"learning.step: the run diverged at answer {state.round - 1}; choose a smaller step, or set model.radius"
+            )
+        after_round(state, [answer] if algorithm.used(state) > before else [])
+        del questions[name]
+        if (following := algorithm.question(state, asker, name)) is not None:
+            questions[name] = following
+            exchange.send(name, following)
+    if not algorithm.used(state):
+        raise ExchangeError("no answer came in time: nobody answers, or learning.staleness is too small; there is no model")
+    return state

@@ -1,0 +1,51 @@
+"""What terms must say where answers are used as they come (`learning.staleness`), and how many each owner gives then."""
+
+from typing import TYPE_CHECKING
+
+from parley.terms.turns import MOST_TURNS
+
+if TYPE_CHECKING:
+    from parley.terms.agreement import Terms
+
+
+def answers_of(terms: "Terms", name: str) -> int:
+    """The most answers that an owner gives in asynchronous rounds; the score is not among them."""
+    own = terms.owner(name).answers
+    return terms.learning.horizon if own is None else own
+
+
+def all_answers(terms: "Terms") -> int:
+    """How many answers all owners give together at most."""
+    return sum(answers_of(terms, part.name) for part in terms.owners)
+
+
+def check_arrivals(terms: "Terms") -> None:
+    """Refuse (ValueError) answers that are used as they come where that has no meaning, or no proof that it ends where it should."""
+    learning, given = terms.learning, [owner.answers for owner in terms.owners if owner.answers is not None]
+    if not terms.asynchronous:
+        if given:
+            raise ValueError("owners.answers|expected only beside learning.staleness: elsewhere every round asks, as strides say")
+        return
+    if not learning.facts.arrives:
+        raise ValueError(
+            f"learning.staleness|expected none beside {learning.algorithm}: answers are used as they come with 'gradient-descent' alone. "
+            "Statistics are asked once, walks and corrections need everybody's answers to one question, batches a common round"
+        )
+    if learning.decay != 0:
+        raise ValueError(
+            "learning.decay|expected 0.0 beside staleness: steps of one length, so that nobody counts by when it answers"
+        )
+    if learning.momentum is not None:
+        raise ValueError(
+            "learning.momentum|expected none beside staleness: answers of different ages have no common direction to keep"
+        )
+    if terms.shared:
+        raise ValueError("privacy.noise|expected 'each-owner' beside staleness: one noise for all needs everybody's answer at once")
+    if learning.participation is not None or any(owner.stride is not None for owner in terms.owners):
+        raise ValueError(
+            "learning.staleness|expected neither participation nor strides beside it: owners.answers says how often each answers"
+        )
+    if any(answers > learning.horizon for answers in given):
+        raise ValueError("owners.answers|expected at most learning.horizon: the most answers that any owner gives")
+    if all_answers(terms) > MOST_TURNS:
+        raise ValueError(f"learning.horizon|expected at most {MOST_TURNS:,} answers of all owners together beside staleness")
