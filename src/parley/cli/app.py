@@ -119,7 +119,9 @@ PARTS = {
     ),
     "learner": Part("learner", "learner_app", "For the analyst who trains: run the rounds with owners that are elsewhere."),
     "peer": Part(
-        "peer", "peer_app", "For an owner where there is no centre: ask its own daemon, mix with its neighbours on the graph."
+        "peer",
+        "peer_app",
+        "For an owner where there is no centre (gossip): ask its own daemon, and mix with its neighbours on the graph.",
     ),
     "certs": Part("certs", "certs_app", "Certificates: who is who between organisations."),
 }

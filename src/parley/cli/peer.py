@@ -25,7 +25,7 @@ PAUSE = 2.0  # seconds between two lines about progress
 
 peer_app = typer.Typer(
     no_args_is_help=True,
-    help="""For an owner where there is no centre (gossip): ask one's own daemon, and mix with the neighbours on the graph.
+    help="""For an owner where there is no centre (gossip): ask its own daemon, and mix with its neighbours on the graph.
 
     Every owner runs its daemon (parley owner serve) and one peer. Nobody talks to all owners. Killed, a peer goes on where it was.""",
 )
