@@ -30,10 +30,16 @@ from parley.serving.opening import SETTINGS
 from samples import regression_table
 
 SERVER = multiprocessing.get_context("forkserver")
-COMMANDS = ["parley.cli.learner", "parley.cli.owner", "parley.learning.deployed"]  # loaded when they are typed
+COMMANDS = [
+    "parley.cli.learner",
+    "parley.cli.owner",
+    "parley.cli.peer",
+    "parley.learning.deployed",
+    "parley.learning.peers",
+]  # loaded when they are typed
 SERVER.set_forkserver_preload([*COMMANDS, "parley.serving.daemon", "parley.exchange.federation", "opendp.prelude"])
 LEARNER = Caller(("learner",), "key")
-SIZES = {"a": 60, "b": 40, "c": 50}
+SIZES = {"a": 60, "b": 40, "c": 50, "d": 30}
 
 
 def _command(arguments: list[str], out: str, log: str, largest_file: int | None) -> None:

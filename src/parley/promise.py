@@ -10,11 +10,13 @@ from parley.ledger.account import Reservation
 from parley.numerals import number, percent
 from parley.owner import Agreement, Owner
 from parley.terms import Terms
+from parley.terms.topology import edges
 from parley.validate import printable
 
 
-def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: bool = False) -> list[str]:
-    """What a person reads before accepting. `key` is the learner's fingerprint, `relay` whether relays on this machine may ask."""
+def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: bool = False, peer: str | None = None) -> list[str]:
+    """What a person reads before accepting. `key` is the learner's fingerprint, `relay` whether relays on this machine may ask, `peer` the
+    owner's own name if its own peer asks in the learner's place."""
     terms = agreement.setup.terms
     reservation = owner.reservation(terms)
     model, learner = terms.model, printable(terms.learning.learner)
@@ -23,13 +25,17 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         unless = f", except with probability {number(failure, side='above')}"
     else:
         (low, high), unless = posterior_bounds(float(reservation.epsilon), 0.5), ""
-    callers = f"certificate of {learner!r}" + (f" with the key {key[:16]}…" if key else ", any key that the authority signed")
+    callers = f"certificate of {(learner if peer is None else peer)!r}" + (
+        f" with the key {key[:16]}…" if key else ", any key that the authority signed"
+    )
     aimed = () if terms.learning.facts.identifies else (model.target,)
     columns = ", ".join(printable(column) for column in (*agreement.setup.preparation.features, *aimed))
     known = accepted(owner, terms)
     return [
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
-        f"Learner: {learner}. Who may ask: the {callers}{'; relays on this machine' if relay else ''}.",
+        f"{f'Learner: {learner}.' if peer is None else 'No centre.'} Who may ask: the {callers}"
+        f"{'; relays on this machine' if relay else ''}.",
+        *([] if peer is None else [_neighbours(terms, peer)]),
         *_purpose(agreement, columns),
         *(_shared(agreement) if terms.shared else [_noisy(agreement)]),
         *_steps(agreement),
@@ -42,6 +48,16 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         + (" Somebody with m recordings is promised m times that ε." if terms.learning.facts.identifies else ""),
         _costs(require_books(owner), reservation, known),
     ]
+
+
+def _neighbours(terms: Terms, owner: str) -> str:
+    """Whom the owner's own peer tells what."""
+    joined = edges(terms.learning.topology or "complete", [part.name for part in terms.owners])
+    near = [name for pair in joined if owner in pair for name in pair if name != owner]
+    return (
+        f"Its own peer mixes the answers with what it hears and tells the peers of {', '.join(map(printable, near))} the mixture; in the "
+        "end all owners know everybody's point."
+    )
 
 
 def _unit(terms: Terms) -> str:

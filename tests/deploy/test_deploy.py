@@ -15,7 +15,7 @@ from parley.identity.trust import check_identity
 
 ROOT = Path(__file__).parents[2]
 DEPLOY, GUIDE = ROOT / "deploy", (ROOT / "docs" / "deployment.md").read_text()
-UNITS, CONTAINER = [DEPLOY / f"parley-{party}@.service" for party in ("owner", "host")], DEPLOY / "Containerfile"
+UNITS, CONTAINER = [DEPLOY / f"parley-{party}@.service" for party in ("owner", "host", "peer")], DEPLOY / "Containerfile"
 
 
 def tool(name):
@@ -65,14 +65,17 @@ def test_the_unit_is_sound_and_leaves_little_open(tmp_path, source):
 def test_a_unit_starts_a_command_that_there_is_and_names_what_it_is_for(source):
     party = source.stem.removeprefix("parley-").removesuffix("@")
     (command,) = re.findall(
-        r"^ExecStart=/opt/parley/bin/parley (\w+ serve) /var/lib/parley/%i/(\w+)\.toml$", source.read_text(), re.M
+        r"^ExecStart=/opt/parley/bin/parley (\w+ \w+) /var/lib/parley/%i/(\w+)\.toml(.*)$", source.read_text(), re.M
     )
-    assert command == (f"{party} serve", party)
-    assert CliRunner().invoke(app, [*command[0].split(), "--help"]).exit_code == 0
+    does, file = ("run", "terms") if party == "peer" else ("serve", party)
+    assert command[:2] == (f"{party} {does}", file)
+    shown = CliRunner().invoke(app, [*command[0].split(), "--help"])
+    assert shown.exit_code == 0
+    assert all(option in shown.output for option in re.findall(r"--\w+", command[2]))
     hardened = [
         set(re.findall(r"^((?:No|Protect|Private|Restrict|SystemCall|Capab|Limit)\w*=.*)$", u.read_text(), re.M)) for u in UNITS
     ]
-    assert hardened[0] == hardened[1]
+    assert hardened[0] == hardened[1] == hardened[2]
     assert len(hardened[0]) > 20
 
 

@@ -118,6 +118,11 @@ PARTS = {
         "host", "host_app", "For one of three parties that draw one noise for everybody: keep a journal, accept terms, serve."
     ),
     "learner": Part("learner", "learner_app", "For the analyst who trains: run the rounds with owners that are elsewhere."),
+    "peer": Part(
+        "peer",
+        "peer_app",
+        "For an owner where there is no centre (gossip): ask its own daemon, and mix with its neighbours on the graph.",
+    ),
     "certs": Part("certs", "certs_app", "Certificates: who is who between organisations."),
 }
 

@@ -87,6 +87,9 @@ def accept_command(
         Path | None, typer.Option(metavar="FILE", help="The learner's certificate: only its key may ask, now and after renewals.")
     ] = None,
     relay: Annotated[bool, typer.Option("--relay", help="Let relays on this machine ask too (the settings' socket).")] = False,
+    peer: Annotated[
+        bool, typer.Option("--peer", help="No centre (gossip): only this owner's own peer may ask, with the owner's own key.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask: a person has read and agreed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object; what there is to read goes to stderr.")] = False,
 ) -> None:
@@ -98,7 +101,7 @@ def accept_command(
     with extras():
         from parley.serving.offer import consider
     with progress_bar("reading the table, calibrating noise"):
-        offer = consider(terms, load_owner(settings_file), certificate, relay)
+        offer = consider(terms, load_owner(settings_file), certificate, relay, peer)
     if offer.warning is not None:
         errors_console.print(offer.warning, style="yellow", markup=False, soft_wrap=True)
     screen = errors_console if as_json else console

@@ -51,7 +51,8 @@ class PeerStatus:
 class Federation:
     """An `Exchange` whose owners are elsewhere. `status` holds the last word of every owner, with the round it belongs to.
 
-    `heads` are the ends of the owners' ledgers as last seen, `answers` how many answers of each were heard, before this run.
+    `heads` are the ends of the owners' ledgers as last seen, `answers` how many answers of each were heard, before this run. `only`: of
+    the terms' owners this one alone is asked.
     """
 
     def __init__(
@@ -62,12 +63,13 @@ class Federation:
         warn: Warn,
         heads: Mapping[str, Head] | None = None,
         answers: Mapping[str, int] | None = None,
+        only: str | None = None,
     ) -> None:
         terms = setup.terms
         self._terms, self._deadline, self._warn = terms, deadline, warn
         self._peers = {peer.name: peer for peer in peers}
         names = [part.name for part in terms.owners]
-        if sorted(self._peers) != sorted(names):
+        if sorted(self._peers) != (sorted(names) if only is None else [only]):
             raise ExchangeError(f"addresses: the terms name {names}, the addresses {sorted(self._peers)}")
         gaps = terms.learning.straggler == "skip" or terms.shared  # a round may be void
         self._scrutiny = {name: Scrutiny(setup.part(name), gaps, terms.shared) for name in names}

@@ -57,6 +57,17 @@ def _kind(value: Any) -> str:
 HostAddress = Annotated[Annotated[HostPort, Tag("line")] | Annotated[Pinned, Tag("pinned")], Discriminator(_kind)]
 
 
+class PeerSettings(_Settings):
+    """An owner's peer, where there is no centre: where its neighbours reach it, and where they are.
+
+    `daemon` says where its own owner's daemon is, if that is not where the owner's `listen` says.
+    """
+
+    listen: HostPort
+    neighbours: dict[Party, HostAddress] = Field(min_length=1)
+    daemon: HostPort | None = None
+
+
 class OwnerSettings(_Settings):
     """An owner's things. `listen` (host:port) is for learners with certificates, `socket` for relays on this machine, who show none.
 
@@ -74,6 +85,7 @@ class OwnerSettings(_Settings):
     metrics: HostPort | None = None
     metrics_anywhere: bool = Field(default=False, strict=True)
     hosts: dict[Party, HostAddress] = Field(default_factory=dict)
+    peer: PeerSettings | None = None
     identity: Identity | None = None
 
 

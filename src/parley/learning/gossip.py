@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from parley.learning.algorithm import Asker, Descent, State
-from parley.learning.mixing import bearable, metropolis
+from parley.learning.mixing import bearable, metropolis, mixed
 from parley.learning.step import step_size
 from parley.queries import Answer, GradientQuery, Query
 from parley.setup import Setup
@@ -26,7 +26,8 @@ class Gossip(Descent):
 
     x_l, y_l, g_l are owner l's point, tracker and last gradient, W the Metropolis weights of the graph. What an owner releases a round
     is one noisy gradient; all else is made of released vectors, by whoever has them: it costs no privacy, here in one process as among
-    peers. Who is not asked, or skipped, is stood in for by what it released last.
+    peers (`peers.py`), who keep their own owner's point alone and hear the rest. Who is not asked, or skipped, is stood in for by what
+    it released last.
 
     W keeps sums, so the mean of the trackers is that of the gradients, and the mean of the points moves along it. Where all rest
     without noise, W evens out points and trackers, so x_l = x and sum n_l/n f_l'(x) = 0: the pooled optimum, whatever the graph. Where
@@ -62,6 +63,15 @@ class Gossip(Descent):
         return np.array(self.records) * (len(self.names) / sum(self.records))
 
     @property
+    def mine(self) -> tuple[str, ...]:
+        """Whose points are kept here."""
+        return self.names
+
+    def mix(self, said: Floats, number: int, step: int) -> Floats:
+        """W `said` [..., K, P] in this round; the step tells trackers (0) from points (1)."""
+        return mixed(self.weights, said)
+
+    @property
     def each(self) -> bool:
         return True
 
@@ -69,11 +79,11 @@ class Gossip(Descent):
         theta = super().start(origin, worlds).theta
         zero = np.zeros_like(theta)
         memory = {TRACKER: zero, GRADIENT: zero, POINT: theta}
-        return State(1, theta, {f"{what} of {name}": value for what, value in memory.items() for name in self.names})
+        return State(1, theta, {f"{what} of {name}": value for what, value in memory.items() for name in self.mine})
 
     def points(self, state: State) -> Mapping[str, Floats]:
-        """Every owner's own [..., P]."""
-        return {name: state.memory[f"{POINT} of {name}"] for name in self.names}
+        """The owners' own [..., P], of those that are kept here."""
+        return {name: state.memory[f"{POINT} of {name}"] for name in self.mine}
 
     def asked(self, state: State) -> Sequence[Floats]:
         return list(self.points(state).values())
@@ -85,24 +95,28 @@ class Gossip(Descent):
 
     def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
         points, who = self.points(state), (asker.terms_hash, asker.learner)
-        return {name: GradientQuery.ask(*who, state.round, points[name]) for name in asker.schedule.at(state.round)}
+        turns = asker.schedule.at(state.round)
+        return {name: GradientQuery.ask(*who, state.round, points[name]) for name in turns if name in points}
 
     def reply(self, name: str, gradient: Callable[[Floats], Floats], state: State) -> Floats:
         return gradient(self.points(state)[name])
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
         points, trackers, before = (self._all(state, what) for what in (POINT, TRACKER, GRADIENT))
-        gradients, place = before.copy(), {name: k for k, name in enumerate(self.names)}
+        gradients, place = before.copy(), {name: k for k, name in enumerate(self.mine)}
         for answer in answers:
-            k = place[answer.owner]
-            own = self.objective.penalty_gradient(points[..., k, :])
-            gradients[..., k, :] = own + self.scale[k] * answer.value
-        trackers = self.weights @ (trackers + gradients - before)
-        points = self.project(self.weights @ (points - self.step * trackers))
+            k, share = place[answer.owner], self.scale[self.names.index(answer.owner)]
+            gradients[..., k, :] = self.objective.penalty_gradient(points[..., k, :]) + share * answer.value
+        trackers = self.mix(trackers + gradients - before, state.round, 0)
+        points = self.project(self.mix(points - self.step * trackers, state.round, 1))
         parts = {TRACKER: trackers, GRADIENT: gradients, POINT: points}
         memory = {f"{what} of {name}": value[..., k, :] for what, value in parts.items() for name, k in place.items()}
-        return State(state.round + 1, self.project(points.mean(axis=-2)), memory)  # a mean may round out of the box
+        return State(state.round + 1, self.mean(points), memory)
+
+    def mean(self, points: Floats) -> Floats:
+        """The model of these points [..., K, P]; a mean may round out of the box."""
+        return self.project(points.mean(axis=-2))
 
     def _all(self, state: State, what: str) -> Floats:
-        """What is remembered of all owners [..., K, P]."""
-        return np.stack([state.memory[f"{what} of {name}"] for name in self.names], axis=-2)
+        """What is remembered of all owners that are kept here [..., K, P]."""
+        return np.stack([state.memory[f"{what} of {name}"] for name in self.mine], axis=-2)

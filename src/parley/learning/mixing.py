@@ -26,6 +26,18 @@ def metropolis(names: tuple[str, ...], joined: Edges) -> Floats:
     return np.asarray(W + np.diag(1 - W.sum(axis=1)))
 
 
+def mixed(weights: Floats, said: Floats) -> Floats:
+    """What those with these rows of W [R, J] hear of `said` [..., J, P]: [..., R, P].
+
+    Summed in one order, number by number, so that a row comes out the same to the bit whoever computes it, alone or with all others,
+    and whether owners that weigh nothing are in the sum or not.
+    """
+    total = np.zeros((*said.shape[:-2], len(weights), said.shape[-1]))
+    for j in range(said.shape[-2]):
+        total += weights[:, j, None] * said[..., j, None, :]
+    return total
+
+
 def spectral_gap(weights: Floats) -> float:
     """1 - |second largest eigenvalue|: the share by which a round of mixing shrinks differences at least; 1: at once, 0: never.
 

@@ -37,17 +37,21 @@ class Caller:
 
 @dataclass(frozen=True)
 class Acceptance:
-    """Accepted terms, and who may ask by them: the certified learner they name (only with this key, if one was given); relays too?"""
+    """Accepted terms, and who may ask by them: the certified learner they name (only with this key, if one was given); relays too?
+
+    With `peer`, the owner's own name, its own peer asks in the learner's place.
+    """
 
     terms: Terms
     fingerprint: str | None = None
     relay: bool = False
+    peer: str | None = None
 
     def admits(self, caller: Caller) -> bool:
         if caller.relay:
             return self.relay
         known = self.fingerprint is None or caller.fingerprint == self.fingerprint
-        return known and self.terms.learning.learner in caller.names
+        return known and (self.peer or self.terms.learning.learner) in caller.names
 
 
 class Acceptances:
@@ -68,6 +72,8 @@ class Acceptances:
             "fingerprint": acceptance.fingerprint,
             "relay": acceptance.relay,
         }
+        if acceptance.peer is not None:
+            content["peer"] = acceptance.peer
         replace_text(Path(self._path(acceptance.terms.hash)), json.dumps(content, indent=1) + "\n")
 
     def hashes(self) -> list[str]:
@@ -121,7 +127,7 @@ def _read(path: Path, expected: str) -> Acceptance:
         if content["format"] != FORMAT or content["terms"].pop("format") != TERMS_FORMAT:
             raise SettingError(f"{path}: written by another version of Parley; accept the terms again")
         terms = accepted_terms(content["terms"], content["public"])
-        acceptance = Acceptance(terms, content["fingerprint"], content["relay"] is True)
+        acceptance = Acceptance(terms, content["fingerprint"], content["relay"] is True, content.get("peer"))
     except (ValueError, KeyError, TypeError, AttributeError, TermsError):
         raise SettingError(f"{path}: not an acceptance that Parley wrote; accept the terms again") from None
     if terms.hash != expected:

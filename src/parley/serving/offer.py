@@ -6,7 +6,7 @@ from typing import Any
 
 from parley.custody import Doubt, facts, key_doubts
 from parley.doubts import doubts, figures
-from parley.errors import CertificateError
+from parley.errors import CertificateError, SettingError
 from parley.exchange.host_lines import host_key
 from parley.identity.certificates import fingerprint, names, read_certificate
 from parley.identity.settings import Identity, OwnerSettings
@@ -31,6 +31,7 @@ class Offer:
     promise: tuple[str, ...]
     doubts: tuple[Doubt, ...]  # raised by looking at the table: for the owner's own eyes
     warning: str | None  # about the ledger's file
+    peer: str | None = None  # the owner's own name, if its own peer asks in the learner's place
 
     def require_room(self) -> None:
         """Refuse if the lifetime budget is too small for it."""
@@ -40,7 +41,7 @@ class Offer:
         """Reserve the budget for ever, and let the learner ask."""
         terms = self.agreement.setup.terms
         self.owner.accept(terms)
-        Acceptances(self.settings.accepted).store(Acceptance(terms, self.key, self.relay))
+        Acceptances(self.settings.accepted).store(Acceptance(terms, self.key, self.relay, self.peer))
         require_books(self.owner).remember()
 
     def to_json(self) -> dict[str, Any]:
@@ -54,6 +55,7 @@ class Offer:
             "learner": terms.learning.learner,
             "key": self.key,
             "relay": self.relay,
+            "peer": self.peer is not None,
             "promise": list(self.promise),
             "figures": figures(self.agreement),
             "doubts": [vars(doubt) for doubt in self.doubts],
@@ -61,24 +63,46 @@ class Offer:
         }
 
 
-def consider(terms: Terms, settings: OwnerSettings, certificate: Path | None = None, relay: bool = False) -> Offer:
-    """Look at terms with the owner's table beside them; with the learner's `certificate`, only its key may ask."""
+def consider(
+    terms: Terms, settings: OwnerSettings, certificate: Path | None = None, relay: bool = False, peer: bool = False
+) -> Offer:
+    """Look at terms with the owner's table beside them; with the learner's `certificate`, only its key may ask; with `peer`, only the
+    owner's own."""
+    if peer:
+        certificate = _own_certificate(terms, settings, certificate)
+    own = settings.name if peer else None
     if settings.identity is not None and settings.identity.key.exists():
         require_private(settings.identity.key)
     terms.require_shared_sample()
-    key = None if certificate is None else learner_key(terms, settings.identity, certificate)
+    asker = own or terms.learning.learner
+    key = None if certificate is None else caller_key(asker, settings.identity, certificate)
     owner = open_owner(settings, accepting=terms.hash)
     warning = ledger_warning(settings.ledger)
     agreement = owner.prepare(terms)
     keys = {host.name for host in terms.hosts if host_key(host, settings.hosts, "owner.toml: hosts") is not None}
-    said, found = promise(owner, agreement, key, relay), [*doubts(owner, agreement), *key_doubts(terms, keys, "owner.toml")]
-    return Offer(settings, owner, agreement, key, relay, tuple(said), tuple(found), warning)
+    said, found = promise(owner, agreement, key, relay, own), [*doubts(owner, agreement), *key_doubts(terms, keys, "owner.toml")]
+    return Offer(settings, owner, agreement, key, relay, tuple(said), tuple(found), warning, own)
 
 
 def learner_key(terms: Terms, identity: Identity | None, certificate: Path) -> str:
     """The fingerprint of the learner's key, from a certificate that must be the learner's."""
-    learner = terms.learning.learner
+    return caller_key(terms.learning.learner, identity, certificate)
+
+
+def caller_key(name: str, identity: Identity | None, certificate: Path) -> str:
+    """The fingerprint of the key of a certificate that must be for this name."""
     found = read_certificate(certificate) if identity is None else trusted_certificate(certificate, identity)
-    if learner not in names(found):
-        raise CertificateError(f"{certificate}: it is for {names(found)}; the terms name {learner!r} as learner")
+    if name not in names(found):
+        raise CertificateError(f"{certificate}: it is for {names(found)}; the terms name {name!r} as learner")
     return fingerprint(found)
+
+
+def _own_certificate(terms: Terms, settings: OwnerSettings, certificate: Path | None) -> Path:
+    """Where the owner's own certificate lies, if its own peer can ask by these terms."""
+    if terms.learning.topology is None:
+        raise SettingError("--peer: expected terms with algorithm = 'gossip'; others have a learner")
+    if certificate is not None:
+        raise SettingError("--peer: expected without --certificate: who asks is this owner itself")
+    if settings.identity is None:
+        raise SettingError("--peer: expected `listen` and [identity] in owner.toml: a peer shows the owner's own certificate")
+    return settings.identity.certificate

@@ -31,6 +31,11 @@ authority = "ca.crt"
 certificate = "{name}.crt"
 key = "{name}.key"
 revoked = "ca.crl"            # what the authority took back: put every new list of its in this place
+
+# [peer]                      # no centre (gossip): parley peer run, beside this daemon
+# listen = "0.0.0.0:7445"     # for its neighbours
+# [peer.neighbours]
+# bank-b = "parley.bank-b.example:7445"
 """
 
 

@@ -1,0 +1,168 @@
+"""`parley peer`: train without a centre - one owner's own part of it, beside its daemon."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parley.cli.extras import extras
+from parley.cli.screen import console, print_json, terminal_table
+from parley.durable import require_folder
+from parley.identity.settings import OwnerSettings, load_owner
+from parley.terms import load_terms
+from parley.validate import positive
+
+if TYPE_CHECKING:
+    from parley.learning.algorithm import State
+    from parley.learning.checkpoint import Checkpoint
+    from parley.learning.peers import PeerOutcome, PeerRun
+    from parley.serving.log import Log
+
+PAUSE = 2.0  # seconds between two lines about progress
+
+peer_app = typer.Typer(
+    no_args_is_help=True,
+    help="""For an owner where there is no centre (gossip): ask its own daemon, and mix with its neighbours on the graph.
+
+    Every owner runs its daemon (parley owner serve) and one peer. Nobody talks to all owners. Killed, a peer goes on where it was.""",
+)
+
+
+@peer_app.callback()
+def peer() -> None:
+    """Keeps `run` a command of its own."""
+
+
+@peer_app.command("run")
+def run_command(
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help='The terms that every owner accepted, algorithm = "gossip".')],
+    settings_file: Annotated[
+        Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml, with [peer] and [peer.neighbours].")
+    ],
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where the checkpoint stands, if there is one.")] = False,
+    deadline: Annotated[
+        float, typer.Option(metavar="SECONDS", help="After so long a word about who is waited for; at the end, how long one stays.")
+    ] = 60.0,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where the run is kept; left out: beside TERMS, named after it and the owner."),
+    ] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model that all agree on as JSON.")] = None,
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway", help="Spend budgets even on what is forecast to be worse than the zero model or the public sample's own."
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run one owner's part of a model without a centre: a noisy gradient a round from its own daemon, mixed with its neighbours' words.
+
+    Each owner first accepts the terms with `parley owner accept --peer` and serves (parley owner serve). Neighbours may start in any
+    order and are waited for. Killed, at any moment, the same command with --resume goes on: the same questions, the same answers, the
+    same words. It ends with the mean of all owners' points, the same everywhere. Logs are JSON lines on stderr.
+
+    Example:  parley peer run terms.toml --owner bank-a/owner.toml --resume --save model.json
+    """
+    terms = load_terms(terms_file)  # before the libraries that the rest needs
+    terms.require_shared_sample()
+    terms.require_learning()
+    for file in (save, checkpoint):
+        require_folder(file)
+    patience = positive(deadline, "--deadline")
+    settings = load_owner(settings_file)
+    with extras():
+        from parley.learning.peers import prepare_peer
+        from parley.serving.stderr import process_log
+    kept = checkpoint if checkpoint is not None else terms_file.with_suffix(f".{settings.name}.checkpoint")
+    run = prepare_peer(terms, settings.name, kept, save)
+    begin = run.begin(resume)
+    if not (resume or anyway):
+        from parley.forecasting import require_worth, worth
+
+        require_worth(worth(terms))
+    with process_log() as log:
+        outcome = run_peer(run, settings, begin, patience, log)
+    if as_json:
+        more = {"owner": run.owner, "point": outcome.point.tolist(), "unheard": list(outcome.unheard)}
+        print_json(outcome.result.to_json() | more)
+    else:
+        show(outcome)
+
+
+def run_peer(run: "PeerRun", settings: OwnerSettings, begin: "Checkpoint", deadline: float, log: "Log") -> "PeerOutcome":
+    """Listen for the neighbours, ask and hear, until everybody has the model."""
+    from parley.exchange.federation import Federation
+    from parley.identity.trust import check_identity
+    from parley.learning.peers import learn_as_peer
+    from parley.peering.board import Board
+    from parley.peering.lines import neighbour_lines, own_daemon, peer_settings
+    from parley.peering.neighbourhood import Neighbourhood
+    from parley.peering.server import listening
+    from parley.peering.service import PeerService
+
+    place, identity = peer_settings(settings)
+    check_identity(identity, settings.name)
+    lines, keys = neighbour_lines(settings, run.graph)
+    board = Board(max(1, begin.state.round - 1))
+    service = PeerService(run.owner, run.run, keys, board, run.end, log)
+    warn = warning_of(log)
+    stops = run.setup.terms.learning.straggler == "stop"
+    federation = Federation(run.setup, [own_daemon(settings)], deadline, warn, begin.heads, begin.answers, only=run.owner)
+    neighbourhood = Neighbourhood(run.owner, run.graph, run.run, lines, board, deadline, warn, stops)
+    try:
+        with listening(run.owner, identity, place.listen, service, len(lines), log) as port:
+            log("serving", peer=run.owner, pid=os.getpid(), listen=f"{place.listen.rpartition(':')[0]}:{port}")
+            if begin.state.round <= run.setup.terms.rounds:
+                federation.fetch_statements()
+            outcome = learn_as_peer(run, federation, neighbourhood, service.told, begin, progress_of(run, log))
+            if outcome.unheard:
+                warn(
+                    f"{', '.join(outcome.unheard)}: was not heard to have finished; if it still needs something, the same command with "
+                    "--resume serves it again"
+                )
+            return outcome
+    finally:
+        neighbourhood.close()
+        federation.close()
+
+
+def warning_of(log: "Log") -> Callable[[str], None]:
+    """Sentences for the log."""
+    return lambda sentence: log("warning", reason=sentence)
+
+
+def progress_of(run: "PeerRun", log: "Log") -> Callable[["State"], None]:
+    """A line about the round, seldom."""
+    said = time.monotonic()
+
+    def progress(state: "State") -> None:
+        nonlocal said
+        if time.monotonic() - said > PAUSE or state.round > run.whole.horizon:
+            said = time.monotonic()
+            log("round", done=state.round - 1, of=run.whole.horizon)
+
+    return progress
+
+
+def show(outcome: "PeerOutcome") -> None:
+    """The report of a peer."""
+    from parley.cli.train import show_scores, show_target
+    from parley.outcome.guarantee import guarantee
+    from parley.report.training import apart_line, remote_owner_rows
+
+    result = outcome.result
+    console.print(terminal_table(remote_owner_rows(result, {}, ()), result.terms.title or "Owners"))
+    console.print()
+    show_scores(result)
+    if (apart := apart_line(result)) is not None:
+        console.print(apart)
+    show_target(result)
+    console.print(
+        "What other owners spent their own peers hear; the answers shown for them are those that the terms agree on.", style="dim"
+    )
+    console.print(guarantee(result), style="dim")
+    console.print(f"terms {result.terms_hash[:16]}…   {result.seconds:.1f} s", style="dim")

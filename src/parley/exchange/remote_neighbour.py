@@ -1,0 +1,17 @@
+"""The peer of a neighbouring owner, as this owner's peer sees it."""
+
+from parley.exchange import peer_messages as messages
+from parley.exchange.peer_messages import Place, Run
+from parley.exchange.remote import RemoteDaemon
+from parley.validate import Floats
+
+
+class RemoteNeighbour(RemoteDaemon):
+    """A neighbour's peer: whoever holds the key of the owner's own certificate (`RemoteDaemon`)."""
+
+    service = messages.SERVICE
+
+    def hear(self, run: Run, place: Place, shape: tuple[int, int], timeout: float) -> Floats | None:
+        """What it said at this place; None if it has not come to it yet."""
+        content = self._call("Hear", messages.write_question(run.terms_hash, place), timeout)
+        return messages.read_words(content, run, self.name, place, shape)

@@ -1,0 +1,307 @@
+"""Gossip between organisations without a centre: one owner's peer, which asks its own owner and hears its neighbours.
+
+The rounds are those of `Gossip`, line by line: this peer has one row of them, and mixes with what its neighbours say. So all peers together
+come to what one learner would, to the bit, from the same answers (as far as their machines choose the same automatic step and the same
+start, where those are computed).
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from parley.aggregation import EachOwner, aggregation_of
+from parley.errors import ContradictionError, SettingError
+from parley.exchange.federation import Federation
+from parley.exchange.peer_messages import Place, Run
+from parley.exchange.scrutiny import Scrutiny
+from parley.learning.algorithm import Asker, State, run
+from parley.learning.algorithms import make_algorithm
+from parley.learning.checkpoint import Checkpoint, load_checkpoint
+from parley.learning.gossip import POINT, Gossip
+from parley.learning.mixing import mixed
+from parley.learning.start import starting_point
+from parley.outcome.model import make_model
+from parley.outcome.result import OwnerOutcome, Result, make_result
+from parley.outcome.scores import ask_scores
+from parley.peering.graph import Graph
+from parley.peering.neighbourhood import Neighbourhood
+from parley.queries import Answer, Query
+from parley.setup import Setup, resolve
+from parley.terms import Terms
+from parley.validate import Floats, upper
+
+STEPS = (0, 1)  # what is said in a round: towards trackers, towards points
+SAID, SCORE, OVER = "said", "score", "over"
+
+
+@dataclass(frozen=True)
+class PeerGossip(Gossip):
+    """One owner's row of `Gossip`, mixed over the network."""
+
+    owner: str
+    neighbourhood: Neighbourhood = field(compare=False)
+
+    @classmethod
+    def of(cls, whole: Gossip, neighbourhood: Neighbourhood) -> "PeerGossip":
+        known = {each.name: getattr(whole, each.name) for each in fields(Gossip)}
+        return cls(**known, owner=neighbourhood.owner, neighbourhood=neighbourhood)
+
+    @property
+    def mine(self) -> tuple[str, ...]:
+        return (self.owner,)
+
+    @cached_property
+    def row(self) -> Floats:
+        """This owner's weights of those that it hears, itself among them [1, J]."""
+        near = {self.owner, *self.neighbourhood.graph.neighbours(self.owner)}
+        heard = [k for k, name in enumerate(self.names) if name in near]
+        return self.weights[[self.names.index(self.owner)]][:, heard]
+
+    def mix(self, said: Floats, number: int, step: int) -> Floats:
+        return mixed(self.row, self.neighbourhood.exchange((number, step), said))
+
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        """As everybody's; what was said is remembered, for neighbours that hear it later."""
+        after = super().update(state, combined, answers)
+        board = self.neighbourhood.board
+        said = {f"{SAID} {step}": words[0] for step in STEPS if (words := board.read((state.round, step), 0)) is not None}
+        return replace(after, memory={**after.memory, **said})
+
+
+class OwnAnswer(EachOwner):
+    """The owner's own answer, or none in a round in which it is not asked; `Gossip` looks at single answers alone."""
+
+    def combine(self, answers: Sequence[Answer]) -> Floats:
+        return np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class PeerRun:
+    """One owner's part of a run: the setup, everybody's algorithm, and the files where it is kept."""
+
+    setup: Setup
+    whole: Gossip
+    owner: str
+    checkpoint: Path
+    model: Path | None = None
+
+    @cached_property
+    def graph(self) -> Graph:
+        return Graph(self.whole.names, self.whole.joined)
+
+    @property
+    def run(self) -> Run:
+        """What neighbours must agree on."""
+        return Run(self.setup.hash, self.whole.step)
+
+    @property
+    def agreed_file(self) -> Path:
+        """Where the end of the run is kept: every owner's point and score."""
+        return self.checkpoint.with_name(f"{self.checkpoint.name}.agreed")
+
+    @property
+    def points_round(self) -> int:
+        """The place at which final points are passed on; scores follow, then the end."""
+        return self.whole.horizon + 1
+
+    @property
+    def end(self) -> Place:
+        return self.whole.horizon + 3, 0
+
+    def start(self) -> State:
+        """The state before the first round."""
+        whole = self.whole.start(starting_point(self.setup))
+        own = {key: value for key, value in whole.memory.items() if key.endswith(f" of {self.owner}")}
+        return State(1, whole.theta, own | {f"{SAID} {step}": np.zeros_like(whole.theta) for step in STEPS})
+
+    def begin(self, resume: bool) -> Checkpoint:
+        """Where to begin: at the start, or where the checkpoint stands."""
+        if not self.checkpoint.exists():
+            return Checkpoint(self.setup.hash, self.start(), {}, {})
+        if not resume:
+            raise SettingError(f"{self.checkpoint}: a run by these terms was begun; --resume goes on with it")
+        return load_checkpoint(self.checkpoint, self.setup.terms, self.start())
+
+    def agreed(self) -> Checkpoint | None:
+        """What all had agreed on, if this peer has come so far."""
+        if not self.agreed_file.exists():
+            return None
+        numbers = np.zeros(self.setup.parameters)
+        like = {f"{POINT} of {name}": numbers for name in self.whole.names}
+        if self.setup.terms.privacy.score_epsilon is not None:
+            like |= {f"{SCORE} of {name}": np.zeros(part.stages[1].question.size) for name, part in self.setup.parts.items()}
+        return load_checkpoint(self.agreed_file, self.setup.terms, State(1, numbers, like | {OVER: np.zeros(1)}))
+
+
+def prepare_peer(terms: Terms, owner: str, checkpoint: Path, model: Path | None = None) -> PeerRun:
+    """What a peer fixes before its first question."""
+    if owner not in {part.name for part in terms.owners}:
+        raise SettingError(f"owner.toml: {owner!r} is no owner by these terms")
+    setup = resolve(terms)
+    algorithm = make_algorithm(setup)
+    if not isinstance(algorithm, Gossip):
+        raise SettingError("learning.algorithm: peers run 'gossip' alone; others have a centre (parley learner run)")
+    return PeerRun(setup, algorithm, owner, checkpoint, model)
+
+
+class OwnOwner:
+    """An `Exchange` with one's own owner alone. A question for everybody is asked of it, and the answers are passed on."""
+
+    def __init__(
+        self, peer: PeerRun, federation: Federation, neighbourhood: Neighbourhood, scores: Mapping[str, Floats] | None
+    ) -> None:
+        self._peer, self._federation, self._neighbourhood = peer, federation, neighbourhood
+        self.scores = scores  # of everybody, once they were asked for
+
+    def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
+        """In training the owner's own answer, or none; for a score everybody's."""
+        owner = self._peer.owner
+        if set(questions) <= {owner}:
+            return self._federation.ask(questions) if questions else []
+        query, parts = questions[owner], self._peer.setup.parts
+        if self.scores is None:
+            own = self._federation.ask({owner: query})[0].value
+            self.scores = self._neighbourhood.spread(self._peer.points_round + 1, own)
+            for name, value in self.scores.items():
+                Scrutiny(parts[name], gaps=True).check_value(query, value)
+        return [Answer(query.id, name, parts[name].stage(query.round).question.records, self.scores[name]) for name in questions]
+
+
+@dataclass(frozen=True, eq=False)
+class PeerOutcome:
+    """What a peer ends with: the result that all agree on, its own owner's point, who was not heard to have finished."""
+
+    result: Result
+    point: Floats
+    unheard: tuple[str, ...]
+
+
+class KeptPeer:
+    """A peer's rounds and its end, stored durably: what was said in a round is kept with its state before the next place is spoken at."""
+
+    def __init__(self, peer: PeerRun, federation: Federation, neighbourhood: Neighbourhood, begin: Checkpoint) -> None:
+        self._peer, self._federation, self._neighbourhood, self._begin = peer, federation, neighbourhood, begin
+        self._ended = peer.agreed()
+        scores = None if self._ended is None else remembered(self._ended.state, SCORE, peer.whole.names)
+        self.exchange = OwnOwner(peer, federation, neighbourhood, scores)
+        self.used = Counter(begin.answers)
+        for step in STEPS if begin.state.round > 1 else ():
+            neighbourhood.board.say((begin.state.round - 1, step), begin.state.memory[f"{SAID} {step}"][None])
+
+    def points(self, progress: Callable[[State], None]) -> Mapping[str, Floats]:
+        """Where everybody ended, after all rounds that are left."""
+        peer = self._peer
+        known = None if self._ended is None else remembered(self._ended.state, POINT, peer.whole.names)
+        if known is not None:
+            self._neighbourhood.repeat(peer.points_round, known)
+            self._neighbourhood.repeat(peer.points_round + 1, self.exchange.scores or {})
+            return known
+
+        def after_round(state: State, answers: Sequence[Answer]) -> None:
+            self.used.update(answer.owner for answer in answers)
+            self._store(state, peer.checkpoint)
+            self._neighbourhood.board.forget(state.round - 1)
+            progress(state)
+
+        own = PeerGossip.of(peer.whole, self._neighbourhood)
+        final = run(own, self.exchange, OwnAnswer(), Asker.of(peer.setup), self._begin.state, after_round)
+        points = self._neighbourhood.spread(peer.points_round, final.memory[f"{POINT} of {peer.owner}"])
+        _require_in_box(points, peer.setup)
+        return points
+
+    def finish(self, ended: State, told: set[str]) -> list[str]:
+        """Store the end, and stay until the neighbours have theirs; who was not heard to is named."""
+        if self._ended is not None and self._ended.state.memory[OVER].any():
+            return []
+        scores = {f"{SCORE} of {name}": value for name, value in (self.exchange.scores or {}).items()}
+
+        def store(over: bool) -> None:
+            memory = {**ended.memory, **scores, OVER: np.full(1, float(over))}
+            self._store(replace(ended, memory=memory), self._peer.agreed_file)
+
+        store(False)
+        unheard = self._neighbourhood.finish(self._peer.end, told)
+        store(not unheard)
+        return unheard
+
+    def spent(self) -> float | None:
+        """What its own owner has spent, by its last word."""
+        known = self._federation.spent(self._peer.owner)
+        return known if known is not None else self._begin.spent.get(self._peer.owner)
+
+    def _store(self, state: State, path: Path) -> None:
+        spent = {} if (known := self.spent()) is None else {self._peer.owner: known}
+        heads = {**self._begin.heads, **self._federation.heads}
+        Checkpoint(self._peer.setup.hash, state, dict(self.used), spent, heads).save(path)
+
+
+def learn_as_peer(
+    peer: PeerRun,
+    federation: Federation,
+    neighbourhood: Neighbourhood,
+    told: set[str],
+    begin: Checkpoint,
+    progress: Callable[[State], None] = lambda state: None,
+) -> PeerOutcome:
+    """All rounds from `begin` on, the points of all, the score if one is agreed on; then stay until the neighbours have it all too.
+
+    Killed at any moment, a peer goes on with the same words. `told` are the neighbours that know that it has finished.
+    """
+    began, setup, kept = time.perf_counter(), peer.setup, KeptPeer(peer, federation, neighbourhood, begin)
+    points = kept.points(progress)
+    ended = _gathered(peer, points)
+    if peer.model is not None:
+        make_model(setup.preparation, ended.theta, setup.hash, True).save(peer.model)
+    scores = ask_scores(setup, aggregation_of(setup.terms), kept.exchange, ended.theta)
+    unheard = kept.finish(ended, told)
+    result = make_result(
+        setup,
+        ended.theta[None, :],
+        owners=_outcomes(peer, kept.spent(), kept.used[peer.owner]),
+        own=None,
+        moments=None,
+        posterior=None,
+        quality=None,
+        scores=scores,
+        safe_noise=None,
+        released=True,
+        by_word=True,
+        apart=peer.whole.apart(ended),
+        seconds=time.perf_counter() - began,
+    )
+    return PeerOutcome(result, points[peer.owner], tuple(unheard))
+
+
+def remembered(state: State, what: str, names: Sequence[str]) -> dict[str, Floats] | None:
+    """What a state remembers of everybody; None if it does not."""
+    found = {name: state.memory[f"{what} of {name}"] for name in names if f"{what} of {name}" in state.memory}
+    return found or None
+
+
+def _gathered(peer: PeerRun, points: Mapping[str, Floats]) -> State:
+    """Everybody's points as one learner would have them, and the model that is their mean."""
+    theta = peer.whole.mean(np.stack([points[name] for name in peer.whole.names]))
+    return State(peer.points_round, theta, {f"{POINT} of {name}": value for name, value in points.items()})
+
+
+def _require_in_box(points: Mapping[str, Floats], setup: Setup) -> None:
+    """Refuse points that no peer can have ended at."""
+    radius = setup.limits.radius
+    for name, point in points.items():
+        if radius is not None and not (np.abs(point) <= radius).all():
+            raise ContradictionError(f"{name}: its point was told to lie outside the agreed box; ask its people, and those between")
+
+
+def _outcomes(peer: PeerRun, spent: float | None, answers: int) -> list[OwnerOutcome]:
+    """Of its own owner what it said; of the others what the terms say: nobody here hears what they spent."""
+    found = []
+    for part in peer.setup.terms.owners:
+        own, turns = part.name == peer.owner, len(peer.setup.schedule.rounds_of(part.name))
+        promised, step = upper(peer.setup.terms.promised_epsilon(part.name)), upper(peer.setup.part(part.name).step_epsilon)
+        found.append(OwnerOutcome(part.name, part.records, promised, spent if own else None, None, answers if own else turns, step))
+    return found

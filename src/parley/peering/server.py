@@ -1,0 +1,45 @@
+"""Where a peer listens for its neighbours: gRPC over mutual TLS, watched like a daemon's port."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+
+from parley.identity.settings import Identity
+from parley.peering.service import PeerService
+from parley.serving.call_slots import CallSlots
+from parley.serving.daemon import SENDING, open_files
+from parley.serving.log import Log
+from parley.serving.maintenance import maintain
+from parley.serving.network import Network
+from parley.serving.reminders import identity_reminders
+from parley.serving.server import Endpoint, make_server, on_network
+
+CALLS_EACH = 8  # of one neighbour at once
+LONGEST = 1024  # bytes of a question
+GRACE = 2.0  # seconds for the last replies
+
+
+@contextmanager
+def listening(name: str, identity: Identity, address: str, service: PeerService, neighbours: int, log: Log) -> Iterator[int]:
+    """Answer neighbours at this address until the end of the context; the port."""
+    open_files()
+    network, slots = Network(identity, name, log, lambda: LONGEST), CallSlots(CALLS_EACH, SENDING)
+    over = threading.Event()
+    with ExitStack() as after:
+        pool = ThreadPoolExecutor(
+            2 * neighbours + 4, thread_name_prefix="parley-peer"
+        )  # a question may wait for what is not said yet
+        after.callback(pool.shutdown)
+        server = make_server(pool)
+        port = on_network(server, Endpoint(service, slots, lambda: True, log), network, address)
+        after.enter_context(network.watched(port))
+        after.callback(lambda: server.stop(GRACE).wait())
+        server.start()
+        looking = threading.Thread(
+            target=maintain, args=(network, slots, identity_reminders(identity), over, log), name="parley-maintenance", daemon=True
+        )
+        looking.start()
+        after.callback(looking.join)
+        after.callback(over.set)
+        yield port

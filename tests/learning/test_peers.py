@@ -1,0 +1,215 @@
+"""Peers in one process, with real services, messages and ledgers: the same model as with a centre, killed wherever it may be."""
+
+import numpy as np
+import pytest
+
+import parley
+from parley.errors import ContradictionError, ExchangeError, SettingError
+from parley.exchange import peer_messages as messages
+from parley.exchange import peer_pb2 as wire
+from parley.learning.peers import prepare_peer
+from parley.serving.acceptance import Caller
+from peers import Ring
+
+PATH = [["a", "b"], ["b", "c"], ["c", "d"]]
+
+
+@pytest.fixture
+def made(tmp_path):
+    rings = []
+
+    def make(*arguments, **settings):
+        folder = tmp_path / str(len(rings))
+        folder.mkdir()
+        rings.append(Ring(folder, *arguments, **settings))
+        return rings[-1]
+
+    yield make
+    for ring in rings:
+        ring.close()
+
+
+def require_same(ring, unheard=frozenset()):
+    """Every ledger at its epsilon, and every peer with the model, the points' spread and the scores of a learner with these answers."""
+    assert ring.errors == {}
+    for owner in ring.owners.values():
+        assert owner.ledger.account(ring.terms.hash).spent == 1
+        owner.ledger.verify()
+    alone = parley.train(ring.terms, list(ring.owners.values()))
+    for outcome in ring.outcomes.values():
+        np.testing.assert_array_equal(outcome.result.theta, alone.theta)
+        assert outcome.result.apart == alone.apart
+        assert set(outcome.unheard) <= unheard
+        ours, theirs = ((None if r.scores is None else r.scores.to_json()) for r in (outcome.result, alone))
+        assert ours == theirs
+    np.testing.assert_allclose(alone.theta[0], np.mean([o.point for o in ring.outcomes.values()], axis=0), rtol=1e-12)
+    return alone
+
+
+@pytest.mark.parametrize("graph", ["ring", "grid", "star", "complete", PATH], ids=str)
+def test_peers_come_to_the_bit_to_what_a_centre_would(made, graph):
+    ring = made(4, graph)
+    ring.run()
+    alone = require_same(ring)
+    points = {tuple(outcome.point) for outcome in ring.outcomes.values()}
+    assert (len(points), alone.apart > 0) == ((4, True) if graph != "complete" else (1, False))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"learning__participation": 0.5},
+        {"privacy__score_epsilon": 0.2, "model__holdout": 0.2},
+        {"learning__step": 0.05, "model__regularisation": 0.1},
+    ],
+    ids=["some are asked", "scores", "own step"],
+)
+def test_so_they_do_by_other_terms(made, settings):
+    ring = made(5, "ring", **settings)
+    ring.run()
+    assert require_same(ring).scores is not None or "model__holdout" not in settings
+
+
+def test_a_peer_can_be_killed_anywhere(made):
+    """Between any two of its calls: in every round, while points and scores are passed on, and while it waits for its neighbour to end."""
+    settings = {"learning__horizon": 2, "privacy__score_epsilon": 0.2, "model__holdout": 0.2}
+    fewest = 2 * 2 + 2 + 2 + 1  # two steps a round, points, scores, the end; more where it asks before there is something to hear
+    for fatal in range(1, fewest + 1):
+        ring = made(3, PATH[:2], **settings)
+        ring.fatal, ring.deadline = {"a": fatal}, 1.0
+        ring.run()
+        assert ring.kills == 1
+        require_same(ring, unheard={"b"} if fatal == fewest else set())  # who was killed when all had finished finds them gone
+
+
+def test_two_may_be_killed_in_one_run(made):
+    ring = made(4, "ring")
+    ring.fatal = {"b": 7, "c": 9}
+    ring.run()
+    assert ring.kills == 2
+    require_same(ring)
+
+
+def test_a_mutant_that_forgets_what_it_said_is_caught(made, monkeypatch):
+    """Begun again without the words of the round before, a peer leaves a neighbour that lags waiting for ever."""
+    ring = made(2, [["a", "b"]])
+    run, federation, hood, service, begin = ring.station("a")
+    federation.close()
+    hood.close()
+    begin = prepare_peer(ring.terms, "a", ring.folder / "x").begin(resume=True)
+    assert set(begin.state.memory) == {"point of a", "tracker of a", "gradient of a", "said 0", "said 1"}
+    ring.run()
+    kept = run.begin(resume=True)
+    assert np.abs(kept.state.memory["said 1"]).max() > 0
+    _, federation, hood, service, begin = ring.station("a")
+    try:
+        question = messages.write_question(ring.terms.hash, (5, 1))
+        assert messages.read_words(service.hear(question, Caller(("b",))), run.run, "a", (5, 1), (1, 3)) is None
+        hood.board.say((5, 1), begin.state.memory["said 1"][None])
+        assert messages.read_words(service.hear(question, Caller(("b",))), run.run, "a", (5, 1), (1, 3)) is not None
+    finally:
+        federation.close()
+        hood.close()
+
+
+def test_a_checkpoint_that_was_lost_is_told_of_and_all_may_begin_again(made):
+    """One alone cannot; all together can, and no budget is spent for it."""
+    ring = made(3, PATH[:2], learning__straggler="stop")
+    ring.run()
+    before = require_same(ring)
+    for name in "ab":
+        (ring.folder / f"{name}.checkpoint.agreed").unlink()
+    (ring.folder / "a.checkpoint").unlink()
+    ring.outcomes, ring.deadline = {}, 1.0
+    ring.run()
+    lost, waited = ring.errors["a"], ring.errors["b"]
+    assert isinstance(lost, ExchangeError)
+    assert "b: round 1 is over here, where round 5 is the oldest kept: put the latest checkpoint back" in str(lost)
+    assert "round 6: not all neighbours spoke within 1 s, and the terms say stop: a: " in str(waited)
+    for file in ring.folder.glob("*.checkpoint*"):
+        file.unlink()
+    ring.outcomes, ring.errors, ring.deadline = {}, {}, 20.0
+    ring.run()
+    np.testing.assert_array_equal(require_same(ring).theta, before.theta)
+
+
+class Liars(Ring):
+    """One of them says something else."""
+
+    def changed(self, name, reply):
+        message = wire.PeerReply.FromString(reply)
+        if name == "b" and message.WhichOneof("outcome") == "words":
+            self.lie(message.words)
+        return message.SerializeToString()
+
+
+def numbers(words, change):
+    values = np.frombuffer(words.data, dtype="<f8").copy()
+    change(values)
+    words.data = values.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("lie", "match"),
+    [
+        (lambda w: numbers(w, lambda v: v.__setitem__(0, np.nan)), r"b: said numbers in round 1, step 0 that are not finite"),
+        (
+            lambda w: numbers(w, lambda v: v.__setitem__(0, 1e300)),
+            r"b: said numbers in round 1, step 0 that are not finite, or beyond",
+        ),
+        (lambda w: setattr(w, "data", w.data[8:]), r"b: expected 1 x 3 numbers as what it said in round 1, step 0"),
+        (lambda w: setattr(w, "rows", 2), r"b: expected 1 x 3 numbers"),
+        (lambda w: setattr(w.place, "round", 2), r"b: sent something other than what it said in round 1, step 0"),
+        (lambda w: setattr(w.place, "terms", "0" * 64), r"b: sent something other than what it said"),
+        (lambda w: setattr(w, "owner", "c"), r"b: sent something other than what it said"),
+        (lambda w: setattr(w, "length", 1.0), r"b: takes steps of 1, this peer of .*write learning.step into the terms"),
+    ],
+    ids=["nan", "huge", "short", "rows", "round", "terms", "owner", "step"],
+)
+def test_words_that_cannot_be_are_refused_by_name(tmp_path, lie, match):
+    ring = Liars(tmp_path, 2, [["a", "b"]])
+    ring.lie = lie
+    threads_end = ring.station("a")
+    ring.services["b"] = ring.station("b")[3]
+    ring.services["b"]._board.say((1, 0), np.ones((1, 3)))
+    with pytest.raises(ContradictionError, match=match):
+        threads_end[2].exchange((1, 0), np.zeros((1, 3)))
+    threads_end[2].close()
+    ring.close()
+
+
+class Gossips(Ring):
+    """d passes on another point of c than it heard."""
+
+    def changed(self, name, reply):
+        message = wire.PeerReply.FromString(reply)
+        if name == "d" and message.words.place.round == 6 and message.words.place.step == 2:
+            numbers(message.words, lambda v: v.__iadd__(0.25))
+        return message.SerializeToString()
+
+
+def test_words_that_come_on_two_ways_must_be_the_same(tmp_path):
+    ring = Gossips(tmp_path, 4, "ring")
+    station = ring.station("a")
+    run, hood = station[0], station[2]
+    for name in "bd":
+        ring.services[name] = ring.station(name)[3]
+        ring.services[name]._board.say((6, 1), np.ones((1, 3)))
+        ring.services[name]._board.say((6, 2), np.ones((2, 3)))
+    with pytest.raises(ContradictionError, match="d and others tell different things about"):
+        hood.spread(run.points_round, np.ones(3))
+    hood.close()
+    ring.close()
+
+
+def test_terms_with_a_centre_have_no_peers(made, tmp_path):
+    ring = made(4)
+    with pytest.raises(SettingError, match=r"'x' is no owner by these terms"):
+        prepare_peer(ring.terms, "x", tmp_path / "kept")
+    centre = ring.terms.changed(learning={"algorithm": "gradient-descent", "topology": None})
+    with pytest.raises(SettingError, match=r"peers run 'gossip' alone"):
+        prepare_peer(centre, "a", tmp_path / "kept")
+    (ring.folder / "a.checkpoint").write_text("{}")
+    run = prepare_peer(ring.terms, "a", ring.folder / "a.checkpoint")
+    with pytest.raises(SettingError, match="--resume goes on with it"):
+        run.begin(resume=False)
