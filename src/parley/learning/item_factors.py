@@ -14,7 +14,6 @@ from parley.aggregation import EachOwnerNoise, aggregation_of
 from parley.learning.algorithm import Algorithm, Asker, State
 from parley.objectives.user_updates import UserUpdate
 from parley.queries import Answer, ItemFactorsQuery
-from parley.queries.item_factors import box_of
 from parley.setup import Setup
 from parley.terms.ratings import item_count
 from parley.validate import Floats
@@ -63,7 +62,7 @@ class ItemFactors(Algorithm):
             records, variances = np.array([noise.records.sum()]), np.array([noise.all_together])
         deviations = records * np.sqrt(variances)
         return cls(
-            setup.objective, horizon, box_of(setup), item_count(model), names, records, deviations, turns, ridge=model.penalty
+            setup.objective, horizon, setup.limits.radius, item_count(model), names, records, deviations, turns, ridge=model.penalty
         )
 
     def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:

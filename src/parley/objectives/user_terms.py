@@ -1,5 +1,8 @@
 """Users solved and their terms bounded, one by one: the compiled inner loop of `objectives.user_updates`."""
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -8,8 +11,19 @@ from parley.data.design import UNIT
 from parley.data.user_ratings import Places
 from parley.validate import Floats
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-@njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator, unused-ignore]
+
+def _compiled(function: F) -> F:
+    """Kept beside the source where that can be written to, so that an owner that starts again answers at once."""
+    try:
+        kept: F = njit(nogil=True, error_model="numpy", cache=True)(function)
+    except RuntimeError:  # no place for it
+        kept = njit(nogil=True, error_model="numpy")(function)
+    return kept
+
+
+@_compiled
 def terms_of_users(
     first: NDArray[np.int64],
     items: Places,
@@ -75,7 +89,7 @@ def terms_of_users(
     return total, solved, sizes
 
 
-@njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator, unused-ignore]
+@_compiled
 def _solve(A: Floats, y: Floats) -> None:
     """Solve A x = y for a positive definite A, of which the lower half is read: Cholesky. Changes A; x is left in y."""
     m = len(y)

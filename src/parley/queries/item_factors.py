@@ -14,8 +14,6 @@ from parley.queries.question import Context, Question, Tables, check_in_box, lim
 from parley.terms.ratings import item_count
 from parley.validate import Floats
 
-BOX = 2.0  # within which items' factors are asked about, where the terms do not say
-
 
 @dataclass(frozen=True, eq=False)
 class ItemFactorsQuery(Query):
@@ -57,7 +55,7 @@ class ItemFactorsQuestion(Question):
             bound=rule.bound,
             rule=rule,
             items=items,
-            radius=box_of(context),
+            radius=context.limits.radius or 0.0,
         )
 
     def check(self, query: Any, worlds: tuple[int, ...]) -> None:
@@ -77,11 +75,6 @@ class ItemFactorsQuestion(Question):
 
     def _V(self, theta: Floats) -> Floats:
         return theta.reshape(self.items, -1)
-
-
-def box_of(context: Context) -> float:
-    """How large items' numbers may be in a question."""
-    return BOX if context.limits.radius is None else context.limits.radius
 
 
 def ratings_of(rows: Any) -> UserRatings:

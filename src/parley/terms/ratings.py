@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from parley.terms.model import Model
 
 FACTORIZATION, FACTORS, ROUNDS = "matrix-factorization", "item-factors", 20
+BOX = 2.0  # within which items' factors are looked for, ratings being from -2 to 2
 LARGEST_ITEM = 1e6  # of an item's factors: far beyond any use, and squares of it are far from overflowing
 MOST_NUMBERS = 2_000_000  # of one answer: what a message holds
 LONGEST = 10**7  # characters of a file of items
@@ -43,10 +44,10 @@ def usual_ratings(content: Any) -> Any:
 
 
 def usual_model(content: Any) -> Any:
-    """Four factors and the seed 0, where nothing else is said."""
+    """Four factors within a box of 2, and the seed 0, where nothing else is said."""
     if not isinstance(content, dict) or content.get("kind") != FACTORIZATION:
         return content
-    usual = {"factors": 4, "seed": 0}
+    usual = {"factors": 4, "radius": BOX, "seed": 0}
     return {**content, **{key: value for key, value in usual.items() if content.get(key) is None}}
 
 
@@ -95,6 +96,9 @@ def check_factorization(terms: "Terms") -> None:
             raise ValueError(f"privacy.{key}|expected none for ratings")
     if privacy.person not in (None, model.user):
         raise ValueError(f"privacy.person|expected {model.user!r}, the column of users, or leave the key out")
+    some = learning.participation is not None or learning.straggler == "skip" or any(owner.stride is not None for owner in terms.owners)
+    if terms.shared and some:
+        raise ValueError("privacy.noise|expected 'each-owner' beside strides, participation or skip: nobody can tell whose answers a sum has")
     if not noisy:
         if privacy.clip is None:
             raise ValueError("privacy.clip|expected a number: what a user says about all items together is scaled down to it")
