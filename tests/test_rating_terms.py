@@ -47,7 +47,10 @@ def test_a_file_of_items_is_part_of_what_is_agreed(tmp_path):
 def test_what_need_not_be_said_makes_no_other_agreement():
     content = rating_content({"a": 10})
     plain = parley.Terms.from_dict(content)
-    said = content | {"learning": {"algorithm": "item-factors", "horizon": 6}, "model": content["model"] | {"seed": 0, "radius": 2.0}}
+    said = content | {
+        "learning": {"algorithm": "item-factors", "horizon": 6},
+        "model": content["model"] | {"seed": 0, "radius": 2.0},
+    }
     assert parley.Terms.from_dict(said).hash == plain.hash
     assert plain.changed(title="Films").hash == plain.hash
     assert plain.changed(model={"seed": 1}).hash != plain.hash
@@ -81,7 +84,10 @@ MISTAKES = [
     ({"privacy": {"mechanism": "hide", "delta": 0.0}}, "privacy.clip: expected none"),
     ({"privacy": {"mechanism": "hide", "delta": 0.0, "clip": None, "rating_scale": "sound"}}, "it has no noise, and no ε"),
     ({"privacy": {"mechanism": "bounded-ratings", "clip": None}}, "privacy.delta: expected 0"),
-    ({"privacy": {"mechanism": "bounded-ratings", "delta": 0.0, "clip": None, "shared_records": 2}}, "privacy.noise: expected 'each-owner'"),
+    (
+        {"privacy": {"mechanism": "bounded-ratings", "delta": 0.0, "clip": None, "shared_records": 2}},
+        "privacy.noise: expected 'each-owner'",
+    ),
     (
         {"privacy": {"mechanism": "bounded-ratings", "delta": 0.0, "clip": None, "rating_scale": "published", "person": "who"}},
         "known of one rating",

@@ -78,7 +78,10 @@ def sentences(agreement: Agreement) -> list[str]:
     weights = ", ".join(f"{number(weight)} for class {name}" for name, weight in sorted(found["class_weight"].items()))
     radius = "anything" if found["radius"] is None else f"±{number(found['radius'])}"
     facts = terms.learning.facts
-    who, what = ("A recording" if facts.identifies else "A user" if facts.factorizes else "A person"), "user" if facts.factorizes else "record"
+    who, what = (
+        ("A recording" if facts.identifies else "A user" if facts.factorizes else "A person"),
+        "user" if facts.factorizes else "record",
+    )
     said = [
         f"What one {what} counts at most: {number(found['record_bound'])} in {found['norm'].upper()}, by {by} (clip: {clip}; weights: "
         f"{weights or '1 for all'}; parameters: {radius}). {who} moves an answer by at most {number(found['sensitivity'])}; the "

@@ -40,7 +40,11 @@ def test_replacing_one_user_changes_nobody_else(privacy):
         mixed = pd.concat([new, frame[frame["who"] != gone]]).sample(frac=1, random_state=int(rng.integers(2**31)))
         mixed = mixed.sort_values("who", kind="stable") if rng.random() < 0.5 else mixed
         if privacy:  # which of a user's rows are the first is the table's order, which the others keep
-            mixed = pd.concat([frame[frame["who"] != gone], new]) if rng.random() < 0.5 else pd.concat([new, frame[frame["who"] != gone]])
+            mixed = (
+                pd.concat([frame[frame["who"] != gone], new])
+                if rng.random() < 0.5
+                else pd.concat([new, frame[frame["who"] != gone]])
+            )
         after = everybody(mixed, 20, **privacy)
         assert {name: rest for name, rest in after.items() if name != gone} == {n: r for n, r in before.items() if n != gone}
         assert all(abs(value) <= 2 for part in after[gone] for _, value in part)

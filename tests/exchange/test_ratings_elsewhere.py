@@ -120,7 +120,16 @@ def test_no_user_factor_is_in_any_byte_that_the_learner_gets_or_keeps(shops, mon
     monkeypatch.setattr(RemoteDaemon, "_call", listening)
     shops.start()
     folder = shops.folder
-    words = ["learner", "run", folder / "terms.toml", "--owners", folder / "addresses.toml", "--save", folder / "items.json", "--json"]
+    words = [
+        "learner",
+        "run",
+        folder / "terms.toml",
+        "--owners",
+        folder / "addresses.toml",
+        "--save",
+        folder / "items.json",
+        "--json",
+    ]
     done = CliRunner().invoke(app, [str(word) for word in words])
     assert done.exit_code == 0, (done.output, done.exception)
     points = [messages.read_query(content).theta for method, content in sent if method == "Ask"]

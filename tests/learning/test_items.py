@@ -159,8 +159,10 @@ def test_a_release_goes_on_after_a_crash_with_the_answers_that_were_given(tmp_pa
     assert result.released
     assert not result.owners  # nothing measured from private ratings
     assert np.array_equal(released(tmp_path, terms)[0].model.items.V, result.model.items.V)  # once more: stored answers alone
-    own, _ = parties[0].prepare(terms).part.training.question.rule.solved(
-        ratings_of(parties[0].prepare(terms).tables.train), result.model.items.V
+    own, _ = (
+        parties[0]
+        .prepare(terms)
+        .part.training.question.rule.solved(ratings_of(parties[0].prepare(terms).tables.train), result.model.items.V)
     )
     held = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
     assert not any(number.tobytes() in held for number in own.ravel() if number)  # nor does a ledger hold users' factors

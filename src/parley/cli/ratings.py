@@ -71,10 +71,8 @@ def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path |
     from parley.report.ratings import INSIDE, worth_rows
 
     model = Recommender.load(model_file)
-    if name is None:
-        owners = open_owners(terms)
-    else:
-        owners = [Owner(name, str(data) if data is not None else owner_table(terms.owner(name)))]
+    own = None if name is None else Owner(name, str(data) if data is not None else owner_table(terms.owner(name)))
+    owners = open_owners(terms) if own is None else [own]
     found = []
     with progress_bar("alone and together, on own ratings") as progress:
         for place, owner in enumerate(owners):

@@ -70,7 +70,7 @@ def read_ratings(
     """MovieLens' `ratings.dat`, or a CSV or Parquet file (or a data frame) with these three columns.
 
     `items` is a public list, the same for all owners: then the items are those, and ratings of others are left out. Without it the items
-    are those that somebody rated, which is for studies: whether an item was ever rated tells of a rating. `name` is the table's in messages.
+    are those that somebody rated, which is for studies: whether an item was ever rated tells of a rating. `name` is for messages.
     """
     if isinstance(table, str | Path) and Path(table).suffix == ".dat":
         frame = _read_dat(Path(table)).set_axis([user, item, target], axis=1)

@@ -80,7 +80,7 @@ class ItemFactors(Algorithm):
             there, values = [0], [combined]
         else:
             there, values = [self.names.index(a.owner) for a in answers], [a.value for a in answers]
-        sums = np.stack([self.records[l] * v.reshape(shape) for l, v in zip(there, values, strict=True)], axis=-3)
+        sums = np.stack([self.records[who] * v.reshape(shape) for who, v in zip(there, values, strict=True)], axis=-3)
         counts, heard = state.memory["counts"].copy(), state.memory["heard"].copy()
         heard[..., there] += 1
         counts[..., there, :] += (sums[..., -1] / UserUpdate.count - counts[..., there, :]) / heard[..., there, None]
@@ -115,4 +115,4 @@ class ItemFactors(Algorithm):
 
 def _often(counts: Floats) -> Floats:
     """How often an item is rated on average, at each owner [..., owners]; at least once."""
-    return np.maximum(counts.mean(axis=-1), 1.0)
+    return np.asarray(np.maximum(counts.mean(axis=-1), 1.0))

@@ -64,7 +64,13 @@ class ItemsResult:
                 **ranking_json(_pooled([e.ranking for e in judged]), _pooled([e.popularity for e in judged])),
             },
             "owners": [
-                {"name": o.name, "users": o.records, "epsilon": o.epsilon, "epsilon_spent": self.spent.get(o.name), **own.get(o.name, {})}
+                {
+                    "name": o.name,
+                    "users": o.records,
+                    "epsilon": o.epsilon,
+                    "epsilon_spent": self.spent.get(o.name),
+                    **own.get(o.name, {}),
+                }
                 for o in self.terms.owners
             ],
             "items": len(self.model.item_names),
@@ -135,13 +141,17 @@ def recommender(setup: Setup, items: Items, released: bool = False) -> Recommend
 
 def made_of(model: Model, items: Items, terms_hash: str = "", released: bool = False) -> Recommender:
     """The recommender by these terms' scale and ridge."""
-    return Recommender(items, item_names(model), *model.bounds[model.target], ridge=model.penalty, terms_hash=terms_hash, released=released)
+    return Recommender(
+        items, item_names(model), *model.bounds[model.target], ridge=model.penalty, terms_hash=terms_hash, released=released
+    )
 
 
 def alone(terms: Terms, owner: Owner) -> Recommender:
     """What an owner learns by itself: by the same rounds, with noise that is no longer heard. It is for its own eyes."""
     privacy = {"noise": "each-owner", "shared_records": 1}
-    own = terms.changed(only=[owner.name], everyone={"epsilon": SILENT, "stride": None}, privacy=privacy, hosts=(), learning=EVERYBODY)
+    own = terms.changed(
+        only=[owner.name], everyone={"epsilon": SILENT, "stride": None}, privacy=privacy, hosts=(), learning=EVERYBODY
+    )
     asked = ask_items(own, [owner], seed=0)
     return recommender(asked.setup, learned_items(asked)[0])
 
@@ -180,7 +190,8 @@ def _pooled(rankings: Sequence[Ranking]) -> Ranking:
     if not users:
         return Ranking(None, None, 0)
     recall, ndcg = (
-        sum(each.users * value for each in rankings if (value := getattr(each, name)) is not None) / users for name in ("recall", "ndcg")
+        sum(each.users * value for each in rankings if (value := getattr(each, name)) is not None) / users
+        for name in ("recall", "ndcg")
     )
     return Ranking(recall, ndcg, users)
 

@@ -17,7 +17,18 @@ from parley.learning.item_factors import Items
 from parley.learning.items import ItemsResult, OwnItems, made_of
 from parley.learning.joint_factorization import factorize
 from parley.learning.ranking import popularity, ranking, root_mean_square
-from parley.learning.rating_noise import Claim, RatingMechanism, Scale, Thinning, bounded, claim, hide, published_noise, published_scale, unbounded
+from parley.learning.rating_noise import (
+    Claim,
+    RatingMechanism,
+    Scale,
+    Thinning,
+    bounded,
+    claim,
+    hide,
+    published_noise,
+    published_scale,
+    unbounded,
+)
 from parley.learning.recommender import Recommender
 from parley.learning.train import Progress, in_order
 from parley.mechanisms import FastNoise
@@ -99,7 +110,10 @@ def _together(terms: Terms, parties: Sequence[Party], seed: np.random.SeedSequen
         ends = np.cumsum([0, *map(len, changed)])
         parts = [c.with_values(centred.residuals[a:b]) for c, a, b in zip(changed, ends[:-1], ends[1:], strict=True)]
         shared, factors = centred.item_means - SCALE.middle, factorize(parts, rule, first).items
-        counts, means = np.bincount(everything.items, minlength=len(shared)).astype(np.float64), [np.zeros(len(shared))] * len(parties)
+        counts, means = (
+            np.bincount(everything.items, minlength=len(shared)).astype(np.float64),
+            [np.zeros(len(shared))] * len(parties),
+        )
     model = made_of(terms.model, Items(np.column_stack([shared, factors]), counts), terms.hash)
     return model, [model.errors(_less(p.train, own), _less(p.held_out, own)) for p, own in zip(parties, means, strict=True)]
 
@@ -129,9 +143,7 @@ def _changed(party: Party, mechanism: RatingMechanism, rng: np.random.Generator)
     return unbounded(raw, np.arange(len(party.train)), party.epsilon, SCALE, noise, rng)
 
 
-def _published(
-    party: Party, means: Floats, mechanism: RatingMechanism, rule: Factorization, rng: np.random.Generator
-) -> Ratings:
+def _published(party: Party, means: Floats, mechanism: RatingMechanism, rule: Factorization, rng: np.random.Generator) -> Ratings:
     """Centred ratings with the published noise."""
     raw = _raw(party.train)
     centred = raw.with_values(centre(raw, SCALE.low, SCALE.high).residuals)

@@ -76,7 +76,10 @@ class Recommender:
             if content["format"] != FORMAT or content["kind"] != KIND:
                 raise ValueError
             V, counts = (np.array(content[name], dtype=np.float64) for name in ("V", "counts"))
-            names, numbers = tuple(map(str, content["items"])), {n: float(content[n]) for n in ("low", "high", "ridge", "own_ridge")}
+            names, numbers = (
+                tuple(map(str, content["items"])),
+                {n: float(content[n]) for n in ("low", "high", "ridge", "own_ridge")},
+            )
             UserUpdate(1.0, ridge=numbers["ridge"], own_ridge=numbers["own_ridge"])
             sound = np.isfinite(V).all() and (counts >= 0).all() and np.isfinite(counts).all()
             if not sound or V.ndim != 2 or counts.shape != (len(V),) or len(V) != len(names):

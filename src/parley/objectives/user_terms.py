@@ -1,14 +1,14 @@
 """Users solved and their terms bounded, one by one: the compiled inner loop of `objectives.user_updates`."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from parley.data.design import UNIT
-from parley.data.user_ratings import Places
+from parley.data.ratings import Places
 from parley.validate import Floats
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -17,10 +17,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _compiled(function: F) -> F:
     """Kept beside the source where that can be written to, so that an owner that starts again answers at once."""
     try:
-        kept: F = njit(nogil=True, error_model="numpy", cache=True)(function)
+        kept: Any = njit(nogil=True, error_model="numpy", cache=True)(function)
     except RuntimeError:  # no place for it
         kept = njit(nogil=True, error_model="numpy")(function)
-    return kept
+    return cast(F, kept)
 
 
 @_compiled

@@ -64,16 +64,16 @@ class ItemFactorsQuestion(Question):
 
     def exact(self, query: ItemFactorsQuery, tables: Tables) -> Floats:
         ratings, flat = ratings_of(tables.train), query.theta.reshape(-1, self.parameters)
-        found = [self.rule.mean(ratings, self._V(theta)).value for theta in flat]
+        found = [self.rule.mean(ratings, self._items(theta)).value for theta in flat]
         return np.stack(found).reshape(*query.theta.shape[:-1], self.size)
 
     def record_sizes(self, design: Any, theta: Floats) -> Floats:
-        return self.rule.solved(ratings_of(design), self._V(theta))[1]
+        return self.rule.solved(ratings_of(design), self._items(theta))[1]
 
     def words(self) -> str:
         return f"a mean over {self.records:,} users of what their ratings say about {self.items:,} items, {self.size:,} numbers"
 
-    def _V(self, theta: Floats) -> Floats:
+    def _items(self, theta: Floats) -> Floats:
         return theta.reshape(self.items, -1)
 
 

@@ -161,16 +161,29 @@ def together(
 def by_updates(division: Division, choices: Sequence[Choice], seed: int) -> Together:
     """Owners release updates alone, by terms as anybody would write them; one without privacy has noise that is not heard."""
     items = division.trains[0].item_names
-    frames = [pd.DataFrame({"user": part.users, "item": np.array(items)[part.items], "rating": part.values}) for part in division.trains]
+    frames = [
+        pd.DataFrame({"user": part.users, "item": np.array(items)[part.items], "rating": part.values}) for part in division.trains
+    ]
     content = {
-        "model": {"kind": "matrix-factorization", "user": "user", "item": "item", "target": "rating", "items": items, "seed": seed},
+        "model": {
+            "kind": "matrix-factorization",
+            "user": "user",
+            "item": "item",
+            "target": "rating",
+            "items": items,
+            "seed": seed,
+            "bounds": {"rating": [SCALE.low, SCALE.high]},
+        },
         "privacy": {"mechanism": "gaussian", "delta": DELTA, "clip": CLIP},
         "owners": [
-            {"name": f"player-{place + 1}", "records": frame["user"].nunique(), "epsilon": choice.epsilon if choice.p > 0 else SILENT}
+            {
+                "name": f"player-{place + 1}",
+                "records": frame["user"].nunique(),
+                "epsilon": choice.epsilon if choice.p > 0 else SILENT,
+            }
             for place, (frame, choice) in enumerate(zip(frames, choices, strict=True))
         ],
     }
-    content["model"] |= {"bounds": {"rating": [SCALE.low, SCALE.high]}}
     terms = Terms.from_dict(content)
     owners = [Owner(part.name, frame) for part, frame in zip(terms.owners, frames, strict=True)]
     V = learned_items(ask_items(terms, owners, seed=seed))[0].V

@@ -56,7 +56,9 @@ def check_ratings(model: "Model") -> None:
     rated = MODELS[model.kind].ratings
     for key in _NEEDED:
         if (getattr(model, key) is not None) is not rated:
-            raise ValueError(f"{key}|expected " + (f"beside kind = {FACTORIZATION!r}" if rated else f"only with kind = {FACTORIZATION!r}"))
+            raise ValueError(
+                f"{key}|expected " + (f"beside kind = {FACTORIZATION!r}" if rated else f"only with kind = {FACTORIZATION!r}")
+            )
     if not rated:
         return
     for key in _USELESS:
@@ -67,7 +69,9 @@ def check_ratings(model: "Model") -> None:
     if len({model.user, model.item, model.target}) < 3:
         raise ValueError("user|expected three different columns as user, item and target")
     if model.bounds.keys() != {model.target}:
-        raise ValueError(f"bounds.{model.target}|expected [low, high] of the ratings, and bounds of nothing else: what is beyond is cut")
+        raise ValueError(
+            f"bounds.{model.target}|expected [low, high] of the ratings, and bounds of nothing else: what is beyond is cut"
+        )
     if isinstance(model.items, tuple) and (not model.items or len(set(model.items)) < len(model.items)):
         raise ValueError(f"items|expected different names, or {EXPECTED}")
     numbers = item_count(model) * ((model.factors or 0) + 2)
@@ -96,9 +100,15 @@ def check_factorization(terms: "Terms") -> None:
             raise ValueError(f"privacy.{key}|expected none for ratings")
     if privacy.person not in (None, model.user):
         raise ValueError(f"privacy.person|expected {model.user!r}, the column of users, or leave the key out")
-    some = learning.participation is not None or learning.straggler == "skip" or any(owner.stride is not None for owner in terms.owners)
+    some = (
+        learning.participation is not None
+        or learning.straggler == "skip"
+        or any(owner.stride is not None for owner in terms.owners)
+    )
     if terms.shared and some:
-        raise ValueError("privacy.noise|expected 'each-owner' beside strides, participation or skip: nobody can tell whose answers a sum has")
+        raise ValueError(
+            "privacy.noise|expected 'each-owner' beside strides, participation or skip: nobody can tell whose answers a sum has"
+        )
     if not noisy:
         if privacy.clip is None:
             raise ValueError("privacy.clip|expected a number: what a user says about all items together is scaled down to it")

@@ -6,8 +6,8 @@ from typing import Any
 
 from parley.terms.keys import RANGE, Section
 from parley.terms.model import Model
-from parley.terms.sections import PARTY, Host, Learning, OwnerTerms, Privacy, PrivacyCost
 from parley.terms.ratings import EXPECTED as ITEMS
+from parley.terms.sections import PARTY, Host, Learning, OwnerTerms, Privacy, PrivacyCost
 from parley.terms.topology import EXPECTED as TOPOLOGY
 
 _SECTIONS: dict[str, type[Section]] = {
