@@ -11,10 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 
 from parley.data.ratings import Centred, Ratings, centre, divide, hold_out
+from parley.data.user_ratings import by_user
 from parley.errors import SettingError
-from parley.learning.factor_updates import UpdateOwner, UpdateRule, learn_items, solved_error
+from parley.learning.item_factors import Items
+from parley.learning.items import SILENT, ask_items, learned_items
 from parley.learning.joint_factorization import Order, Player, factorize
 from parley.learning.rating_noise import (
     Claim,
@@ -30,8 +33,11 @@ from parley.learning.rating_noise import (
     require_memory,
     unbounded,
 )
+from parley.learning.recommender import Recommender
 from parley.mechanisms import FastNoise
 from parley.objectives.factorization import Factorization, root_mean_square
+from parley.owner import Owner
+from parley.terms import Terms
 from parley.validate import Floats
 
 Mechanism = RatingMechanism | Literal["updates"]
@@ -48,7 +54,7 @@ PRIVACY = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # P's p; eps = 1/p - 1
 BOTH = (0.0, 0.2, 0.4, 0.6)
 NETFLIX = {"ratings": 10_033_823, "users": 46_462, "items": 16_395}  # P table 2
 TABLE_3 = {9.0: 1, 2.33: 24, 1.0: 45, 0.53: 42, 0.11: 23}  # eps: by how much NF10 grows
-SCALE, HALF, DELTA = Scale(), 2.0, 1e-5
+SCALE, HALF, DELTA, CLIP = Scale(), 2.0, 1e-5, 5.0
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,7 @@ def alone(division: Division, rule: Factorization, seed: int) -> list[tuple[floa
         means = _error(division, test, centred, np.zeros(len(test)))
         walked = _error(division, test, centred, joint.players[0].predicted(joint.items, test))
         V = np.column_stack([centred.item_means - SCALE.middle, joint.items])
-        found.append((means, walked, walked if division.centred else solved_error(V, train, test, UpdateRule())))
+        found.append((means, walked, walked if division.centred else solved_error(V, train, test)))
     return found
 
 
@@ -149,19 +155,47 @@ def together(
     if division.centred is not None:
         return Together(errors, None)
     V = np.column_stack([centred.item_means - SCALE.middle, joint.items])
-    return Together(errors, [solved_error(V, *own, UpdateRule()) for own in zip(division.trains, division.tests, strict=True)])
+    return Together(errors, [solved_error(V, *own) for own in zip(division.trains, division.tests, strict=True)])
 
 
 def by_updates(division: Division, choices: Sequence[Choice], seed: int) -> Together:
-    """Owners release updates alone; one without privacy releases them without noise."""
-    rule, owners = UpdateRule(), []
-    for place, (train, choice) in enumerate(zip(division.trains, choices, strict=True)):
-        noise = FastNoise(np.random.SeedSequence([seed, place]))
-        epsilon = choice.epsilon if choice.p > 0 else None
-        owners.append(UpdateOwner(train, np.unique(train.users).astype(np.int64), rule, noise, epsilon, DELTA))
-    V = learn_items(owners, len(division.trains[0].item_names), rule, seed).V
-    errors = [owner.error(V, test) for owner, test in zip(owners, division.tests, strict=True)]
+    """Owners release updates alone, by terms as anybody would write them; one without privacy has noise that is not heard."""
+    items = division.trains[0].item_names
+    frames = [
+        pd.DataFrame({"user": part.users, "item": np.array(items)[part.items], "rating": part.values}) for part in division.trains
+    ]
+    content = {
+        "model": {
+            "kind": "matrix-factorization",
+            "user": "user",
+            "item": "item",
+            "target": "rating",
+            "items": items,
+            "seed": seed,
+            "bounds": {"rating": [SCALE.low, SCALE.high]},
+        },
+        "privacy": {"mechanism": "gaussian", "delta": DELTA, "clip": CLIP},
+        "owners": [
+            {
+                "name": f"player-{place + 1}",
+                "records": frame["user"].nunique(),
+                "epsilon": choice.epsilon if choice.p > 0 else SILENT,
+            }
+            for place, (frame, choice) in enumerate(zip(frames, choices, strict=True))
+        ],
+    }
+    terms = Terms.from_dict(content)
+    owners = [Owner(part.name, frame) for part, frame in zip(terms.owners, frames, strict=True)]
+    V = learned_items(ask_items(terms, owners, seed=seed))[0].V
+    errors = [solved_error(V, *own) for own in zip(division.trains, division.tests, strict=True)]
     return Together(errors, errors)
+
+
+def solved_error(V: Floats, train: Ratings, held_out: Ratings) -> float:
+    """The error on held-out ratings of users whose factors are solved from their own ratings, given items' V by whatever method."""
+    everybody = np.arange(len(train.user_names))
+    own, judged = (by_user(part, everybody, SCALE.low, SCALE.high) for part in (train, held_out))
+    return root_mean_square(Recommender(Items(V, np.zeros(len(V))), train.item_names).errors(own, judged))
 
 
 def size_ratios(

@@ -15,7 +15,8 @@ Norm = Literal["l1", "l2"]
 class ModelFacts:
     """`task`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no jumps; `walks`: whether
     it is known how far one record moves a local walk on it; `perturbs`: what a random slope in its cost hides; `squared`: whether second
-    moments say everything about its loss; `trajectories`: whether a record is a whole recording."""
+    moments say everything about its loss; `trajectories`: whether a record is a whole recording; `ratings`: whether it is all ratings of a
+    user."""
 
     task: Task
     penalty: float = 0.0
@@ -24,6 +25,7 @@ class ModelFacts:
     perturbs: bool = False
     squared: bool = False
     trajectories: bool = False
+    ratings: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class AlgorithmFacts:
     shorter than the terms' `step`. `average`: which iterates make the model where the terms do not say; None: they cannot.
     `arrives`: answers may be used one by one, as they come.
     `surveys`: nothing is learned; two rounds ask how the columns' values are spread. `identifies`: what comes out is a plant.
+    `factorizes`: what comes out are items' factors.
     """
 
     asks: str
@@ -57,6 +60,7 @@ class AlgorithmFacts:
     arrives: bool = False
     surveys: bool = False
     identifies: bool = False
+    factorizes: bool = False
     average: str | None = None
 
 
@@ -78,6 +82,7 @@ MODELS = {
     "one-vs-all": ModelFacts("classes", walks=False),
     "least-squares-classes": ModelFacts("classes", squared=True),
     "delayed-dynamics": ModelFacts("number", walks=False, trajectories=True),
+    "matrix-factorization": ModelFacts("number", penalty=10.0, walks=False, ratings=True),
 }
 
 ALGORITHMS = {
@@ -96,6 +101,7 @@ ALGORITHMS = {
     "objective-perturbation": AlgorithmFacts("minimum", solves=True, perturbs=True),
     "scales": AlgorithmFacts("scales", surveys=True),
     "identification": AlgorithmFacts("trajectories", solves=True, identifies=True),
+    "item-factors": AlgorithmFacts("item-factors", factorizes=True),
 }
 
 MECHANISMS = {
@@ -103,3 +109,10 @@ MECHANISMS = {
     "gaussian": MechanismFacts(approximate=True, norm="l2"),
     "geometric": MechanismFacts(approximate=False, grid=True),
 }
+
+RATING_MECHANISMS = {  # that change ratings themselves, before anything is learned from them
+    "bounded-ratings": MechanismFacts(approximate=False),
+    "unbounded-ratings": MechanismFacts(approximate=False),
+    "hide": MechanismFacts(approximate=False),
+}
+ALL_MECHANISMS = MECHANISMS | RATING_MECHANISMS
