@@ -127,8 +127,8 @@ def test_priors_that_say_nothing_are_refused():
     for wrong in ("", "a", "1:2:3", "1,1", "-1", "1:0", "nan", "1:inf"):
         with pytest.raises(SettingError):
             Prior.read(wrong)
+    many = Prior(tuple(range(30)), (1.0,) * 30)
     with pytest.raises(SettingError, match="step functions"):
-        many = Prior(tuple(range(30)), (1.0,) * 30)
         bayesian_equilibrium(GainTable.alike(LEVELS, gains(0)), (many, many))
     with pytest.raises(SettingError, match="different p"):
         bayesian_equilibrium(GainTable.alike([0.0, 0.5, 0.5], gains(0)), (Prior.point(1.0),) * 2)

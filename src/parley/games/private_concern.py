@@ -1,10 +1,10 @@
 """The joint-learning game where each player knows its own concern C/B, and of the other's a public prior: Bayes-Nash equilibria.
 
 Formal guarantee (steps). A player of concern c that plays strategy i has A_i - c (1 - p_i) q, where q is the probability that the other
-takes part and A_i what it gains on average: a straight line in c whose slope grows with p_i, and staying out is the line 0. So for q > 0 a
-larger concern never keeps less: every best response is a step function from concerns to privacy. With finitely many concerns these are
-finitely many, and all pairs are looked at: no equilibrium in pure strategies is missed (for q = 0 nobody learns together, whatever the other
-would have played). That both stay out is always one, so there is one.
+takes part and A_i what it gains on average: a straight line in c whose slope grows with p_i, and staying out is the line 0. So for q > 0
+a larger concern never keeps less: every best response is a step function from concerns to privacy. With finitely many concerns these are
+finitely many, and all pairs are looked at: no equilibrium in pure strategies is missed (for q = 0 nobody learns together, whatever the
+other would have played). That both stay out is always one, so there is one.
 """
 
 from dataclasses import dataclass
@@ -69,7 +69,10 @@ def bayesian_equilibrium(table: GainTable, priors: Priors, may_stay_out: bool = 
     parts = [1 - share[:, -1] for share in shares]
     counted = settled & (np.outer(*parts) > 0)
     return BayesianOutcome(
-        (_steps(table, 0, priors[0], rules[0][at[0]], shares[1][at[1]]), _steps(table, 1, priors[1], rules[1][at[1]], shares[0][at[0]])),
+        (
+            _steps(table, 0, priors[0], rules[0][at[0]], shares[1][at[1]]),
+            _steps(table, 1, priors[1], rules[1][at[1]], shares[0][at[0]]),
+        ),
         (float(expected[at]), float(others.T[at])),
         _price(table, shares[0][at[0]], shares[1][at[1]]),
         float(parts[0][at[0]] * parts[1][at[1]]),
@@ -84,7 +87,9 @@ def _rules(order: NDArray[np.int64], concerns: int, may_stay_out: bool) -> NDArr
     for k in range(1, concerns + 1):  # (choices + concerns - 1 over concerns)
         found = found * (len(choices) + k - 1) // k
     if found > MOST:
-        raise SettingError(f"prior: {concerns} concerns and {len(order)} strategies make {found:,} step functions; at most {MOST:,}")
+        raise SettingError(
+            f"prior: {concerns} concerns and {len(order)} strategies make {found:,} step functions; at most {MOST:,}"
+        )
     return np.array(list(combinations_with_replacement(choices, concerns)))
 
 
@@ -147,5 +152,7 @@ def switches(table: GainTable, player: int, others: Floats) -> tuple[tuple[float
 
 def _price(table: GainTable, first: Floats, second: Floats) -> float | None:
     """1 - expected gains / gains without privacy."""
-    kept = float(first[:-1] @ np.maximum(table.gains[0], 0) @ second[:-1] + second[:-1] @ np.maximum(table.gains[1], 0) @ first[:-1])
+    kept = float(
+        first[:-1] @ np.maximum(table.gains[0], 0) @ second[:-1] + second[:-1] @ np.maximum(table.gains[1], 0) @ first[:-1]
+    )
     return None if table.without_privacy is None else 1 - kept / table.without_privacy

@@ -1,10 +1,10 @@
 """The same game on a fitted gain, in which p is any number from 0 to 1 and nobody stays out (P section 7.3): private concerns.
 
 With a quadratic the other's strategy matters to one's choice through its expected p alone: a player of concern c keeps
-p(c) = -(alpha2 + c + eta1 m)/(2 beta2), moved into [0, 1], where m is what the other keeps on average. Formal guarantee: for beta2 < 0 (both
-players) this is the only best response, and the two averages are found to 1e-12 as a fixed point, which exists because p is continuous in
-m. While nobody is at an end, averages are those of the game in which everybody has the mean concern. For beta2 > 0 payoffs are convex in
-one's own p, so only 0 and 1 are ever played, and `bayesian_equilibrium` on these two is the whole game.
+p(c) = -(alpha2 + c + eta1 m)/(2 beta2), moved into [0, 1], where m is what the other keeps on average. Formal guarantee: for beta2 < 0
+this is the only best response, and the two averages are found to 1e-12 as a fixed point, which exists because p is continuous in m. While
+nobody is at an end, averages are those of the game in which everybody has the mean concern. For beta2 >= 0 payoffs are convex in one's own
+p, so the ends 0 and 1 are best responses, and `bayesian_equilibrium` on these two is the game.
 """
 
 import numpy as np
@@ -14,7 +14,6 @@ from parley.errors import SettingError
 from parley.games.gain_table import GainTable
 from parley.games.joint_learning import Interpolation
 from parley.games.private_concern import BayesianOutcome, Priors, Steps, bayesian_equilibrium
-from parley.games.prior import Prior
 from parley.validate import Floats
 
 

@@ -32,6 +32,7 @@ from parley.learning.rating_noise import (
 )
 from parley.mechanisms import FastNoise
 from parley.objectives.factorization import Factorization, root_mean_square
+from parley.reproduce.update_owners import NoisyRatingsOwner
 from parley.validate import Floats
 
 Mechanism = RatingMechanism | Literal["updates"]
@@ -117,8 +118,8 @@ def alone(division: Division, rule: Factorization, seed: int) -> list[tuple[floa
     found = []
     for train, test in zip(division.trains, division.tests, strict=True):
         joint = factorize([train.with_values(centred.residuals_of(train))], rule, seed)
-        means = _error(division, test, centred, np.zeros(len(test)))
-        walked = _error(division, test, centred, joint.players[0].predicted(joint.items, test))
+        means = prediction_error(division, test, centred, np.zeros(len(test)))
+        walked = prediction_error(division, test, centred, joint.players[0].predicted(joint.items, test))
         V = np.column_stack([centred.item_means - SCALE.middle, joint.items])
         found.append((means, walked, walked if division.centred else solved_error(V, train, test, UpdateRule())))
     return found
@@ -137,7 +138,7 @@ def together(
 ) -> Together:
     """Owners learn together from what the mechanisms leave of their ratings, or from released updates."""
     if any(choice.mechanism == "updates" for choice in choices):
-        return by_updates(division, choices, seed)
+        return by_updates(division, choices, seed, memory=memory)
     sources = [np.random.default_rng([seed, owner]) for owner in range(len(choices))]
     raw = [_raw(train, c, rng, memory) for train, c, rng in zip(division.trains, choices, sources, strict=True)]
     centred = division.centred or centre(_union(raw))
@@ -145,23 +146,42 @@ def together(
     noisy = [_residuals(part, c, rule, rng, memory) for part, c, rng in zip(parts, choices, sources, strict=True)]
     joint = factorize(noisy, rule, seed, order)
     judged: list[tuple[Player, Ratings]] = list(zip(joint.players, division.tests, strict=True))
-    errors = [_error(division, test, centred, player.predicted(joint.items, test)) for player, test in judged]
+    errors = [prediction_error(division, test, centred, player.predicted(joint.items, test)) for player, test in judged]
     if division.centred is not None:
         return Together(errors, None)
     V = np.column_stack([centred.item_means - SCALE.middle, joint.items])
     return Together(errors, [solved_error(V, *own, UpdateRule()) for own in zip(division.trains, division.tests, strict=True)])
 
 
-def by_updates(division: Division, choices: Sequence[Choice], seed: int) -> Together:
-    """Owners release updates alone; one without privacy releases them without noise."""
-    rule, owners = UpdateRule(), []
-    for place, (train, choice) in enumerate(zip(division.trains, choices, strict=True)):
-        noise = FastNoise(np.random.SeedSequence([seed, place]))
-        epsilon = choice.epsilon if choice.p > 0 else None
-        owners.append(UpdateOwner(train, np.unique(train.users).astype(np.int64), rule, noise, epsilon, DELTA))
+def by_updates(
+    division: Division, choices: Sequence[Choice], seed: int, rule: UpdateRule | None = None, memory: float = 2e9
+) -> Together:
+    """Owners answer with updates. One of mechanism "updates" puts noise on them; of another it answers from ratings that carry theirs.
+
+    One without privacy has no noise at all.
+    """
+    rule, places = rule or UpdateRule(), enumerate(zip(division.trains, choices, strict=True))
+    return learned_from(
+        [_update_owner(train, choice, rule, [seed, place], memory) for place, (train, choice) in places], division, rule, seed
+    )
+
+
+def learned_from(owners: Sequence[UpdateOwner], division: Division, rule: UpdateRule, seed: int) -> Together:
+    """What comes of the owners' answers; whoever they are, users' factors are solved from their own ratings in the end."""
     V = learn_items(owners, len(division.trains[0].item_names), rule, seed).V
-    errors = [owner.error(V, test) for owner, test in zip(owners, division.tests, strict=True)]
+    errors = [solved_error(V, train, test, rule) for train, test in zip(division.trains, division.tests, strict=True)]
     return Together(errors, errors)
+
+
+def _update_owner(train: Ratings, choice: Choice, rule: UpdateRule, seed: list[int], memory: float) -> UpdateOwner:
+    users, noise = np.unique(train.users).astype(np.int64), FastNoise(np.random.SeedSequence(seed))
+    if choice.mechanism == "updates" or choice.p == 0:
+        return UpdateOwner(train, users, rule, noise, choice.epsilon if choice.p > 0 else None, DELTA)
+    if choice.mechanism.endswith("published"):
+        raise SettingError(f"mechanism = {choice.mechanism!r}: it puts noise on centred ratings, of which updates know nothing")
+    noisy = _raw(train, choice, np.random.default_rng(seed), memory)
+    variance = 0.0 if choice.mechanism == "hide" else 2 * (SCALE.range / choice.epsilon) ** 2
+    return NoisyRatingsOwner(noisy, users, rule, variance)
 
 
 def size_ratios(
@@ -216,6 +236,31 @@ def privacy_curves(
     return points
 
 
+class Repeats:
+    """Several divisions of the users, and what every owner has alone in each: whatever is tried is measured against that."""
+
+    def __init__(self, divisions: Sequence[Division], rule: Factorization) -> None:
+        self._divisions = divisions
+        self._apart = [alone(division, rule, split) for split, division in enumerate(divisions)]
+
+    def measure(self, errors: Callable[[Division, int], Sequence[float]], progress: Callable[[], None]) -> list[dict[str, object]]:
+        """The summary of each owner of two: `errors` are theirs in one division, given which."""
+        found = []
+        for split, division in enumerate(self._divisions):
+            progress()
+            found.append(errors(division, split))
+        runs = [
+            [Measured(*own[player][:2], one[player]) for own, one in zip(self._apart, found, strict=True)] for player in range(2)
+        ]
+        return [summary(one) for one in runs]
+
+
+def ticks(progress: Callable[[int, int], None], total: int) -> Callable[[], None]:
+    """Report one more at every call."""
+    done = iter(range(total))
+    return lambda: progress(next(done), total)
+
+
 def expansion(counts: dict[str, int], rule: Factorization, thinning: Thinning = Thinning()) -> list[dict[str, float]]:  # noqa: B008 - frozen
     """Table 3: by how much unbounded DP inflates a matrix of these counts; P's is NF10 by the published scale."""
     rows = []
@@ -240,7 +285,7 @@ def summary(runs: Sequence[Measured]) -> dict[str, object]:
     return {**means, "improvement": float(gains.mean()), "error": error, "improvements": gains.tolist()}
 
 
-def _error(division: Division, test: Ratings, centred: Centred, predicted: Floats) -> float:
+def prediction_error(division: Division, test: Ratings, centred: Centred, predicted: Floats) -> float:
     """Of centred ratings where P's means of all are taken, else of the ratings themselves."""
     if division.centred is not None:
         return root_mean_square(centred.residuals_of(test) - predicted)
