@@ -13,7 +13,7 @@ def added_up(first, later, discount, periods=800):
     return sum(discount**t * (first if t == 0 else later) for t in range(periods))
 
 
-@pytest.mark.parametrize(("kept", "departing"), [(2.0, 3.0), (0.1, 0.2), (1.4, 1.9), (0.01, 5.0)])
+@pytest.mark.parametrize(("kept", "departing"), [(2.0, 3.0), (0.1, 0.2), (1.4, 1.9), (0.1, 5.0)])
 def test_the_threshold_is_where_keeping_and_departing_are_worth_the_same(kept, departing):
     found = threshold(kept, departing)
     assert added_up(kept, kept, found) == pytest.approx(added_up(departing, 0.0, found), rel=1e-3)

@@ -16,6 +16,7 @@ from parley.validate import Floats, finite, non_negative
 
 Pair = tuple[float, float]
 OUT = "stays out"
+TIE = 1e-12  # of a payoff in percent: what differs by less is a rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,7 @@ class Profile:
 def stable(table: GainTable, concern: Pair) -> Floats:
     """Where nobody gains by another strategy, nor by staying out [first's, second's]."""
     first, second = (table.payoffs(n, c) for n, c in enumerate(concern))
-    return np.asarray((first >= np.maximum(first.max(axis=0), 0)) & (second >= np.maximum(second.max(axis=0), 0)).T)
+    return np.asarray((first >= np.maximum(first.max(axis=0), 0) - TIE) & (second >= np.maximum(second.max(axis=0), 0) - TIE).T)
 
 
 def profile(table: GainTable, concern: Pair, i: int, j: int) -> Profile:
@@ -110,11 +111,11 @@ def best_responses(table: GainTable, player: int, concern: float) -> list[str]:
     """The name of the best answer to each strategy of the other; staying out where nothing pays."""
     payoffs = table.payoffs(player, concern)
     chosen = payoffs.argmax(axis=0)
-    return [table.names[player][i] if payoffs[i, j] >= 0 else OUT for j, i in enumerate(chosen)]
+    return [table.names[player][i] if payoffs[i, j] >= -TIE else OUT for j, i in enumerate(chosen)]
 
 
 def dominant(table: GainTable, player: int, concern: float) -> str | None:
     """The strategy that is a best answer to everything the other may play, if there is one."""
     payoffs = table.payoffs(player, concern)
-    best = (payoffs >= np.maximum(payoffs.max(axis=0), 0)).all(axis=1)
+    best = (payoffs >= np.maximum(payoffs.max(axis=0), 0) - TIE).all(axis=1)
     return table.names[player][int(np.argmax(best))] if best.any() else None

@@ -13,13 +13,12 @@ from itertools import combinations_with_replacement
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.errors import SettingError
-from parley.games.gain_table import GainTable
+from parley.errors import NoEquilibriumError, SettingError
+from parley.games.gain_table import TIE, GainTable
 from parley.games.prior import Prior
 from parley.validate import Floats
 
 MOST = 4000  # step functions of a player: 16 million pairs
-TIE = 1e-12  # of a payoff in percent: sums over concerns are rounded
 
 Priors = tuple[Prior, Prior]
 
@@ -50,7 +49,7 @@ class BayesianOutcome:
 def bayesian_equilibrium(table: GainTable, priors: Priors, may_stay_out: bool = True) -> BayesianOutcome:
     """The Bayes-Nash equilibrium in step strategies with the largest sum of expected payoffs.
 
-    Without `may_stay_out` nobody has that choice, as in P section 7.3; then there may be no equilibrium in pure strategies: `SettingError`.
+    Without `may_stay_out` nobody has that choice, as in P section 7.3; then there may be none in pure strategies: `NoEquilibriumError`.
 
     >>> known = bayesian_equilibrium(GainTable.alike([0.0, 0.5], [[3.0, 2.0], [2.8, 1.0]]), (Prior.point(1.0), Prior.point(0.1)))
     >>> [player.privacy for player in known.players], known.payoff
@@ -64,7 +63,7 @@ def bayesian_equilibrium(table: GainTable, priors: Priors, may_stay_out: bool = 
     (stable, expected), (also, others) = played
     settled, total = stable & also.T, expected + others.T
     if not settled.any():
-        raise SettingError("prior: no equilibrium in pure strategies where nobody may stay out")
+        raise NoEquilibriumError("prior: no equilibrium in pure strategies where nobody may stay out")
     at = divmod(int(np.argmax(np.where(settled, total, -np.inf))), settled.shape[1])
     parts = [1 - share[:, -1] for share in shares]
     counted = settled & (np.outer(*parts) > 0)

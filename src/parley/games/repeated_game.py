@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.games.gain_table import GainTable, Pair, Profile, profile, stay_out
+from parley.games.gain_table import TIE, GainTable, Pair, Profile, profile, stay_out
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ def threshold(kept: float, departing: float, punished: float = 0.0) -> float | N
     (0.3333333333333333, 0.0, None)
     """
     gain, loss = departing - kept, kept - punished
-    if gain <= 0 <= loss:
+    if gain <= TIE and loss >= -TIE:
         return 0.0
-    if not loss > 0:
+    if not loss > TIE:
         return None
     return gain / (gain + loss)
 
@@ -70,6 +70,6 @@ def best_agreement(table: GainTable, concern: Pair, discount: float | None = Non
     total = table.payoffs(0, concern[0]) + table.payoffs(1, concern[1]).T
     for place in np.argsort(-total, axis=None, kind="stable"):
         found = agreement(table, concern, *map(int, divmod(int(place), total.shape[1])))
-        if found.discount is not None and (discount is None or found.discount <= discount) and min(found.agreed.payoff) >= 0:
+        if found.discount is not None and (discount is None or found.discount <= discount) and min(found.agreed.payoff) >= -TIE:
             return found
     return Agreement(stay_out(table), (0.0, 0.0), (0.0, 0.0))

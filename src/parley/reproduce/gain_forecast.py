@@ -1,8 +1,9 @@
 """What learning together will be worth, before anybody trains: P's Phi from a small public set of ratings.
 
-Some users of the public set stand for each owner, at three sizes. Gains over learning alone are measured there at every pair of p and
-followed along the learning curve to the owners' own sizes. Noise on ratings is as it will be. Noise on updates is the same for any number
-of users, while what they say adds up; so it is scaled down by the root of the sizes' ratio, which keeps noise to signal as it will be.
+Some users of the public set stand for each owner: half of the set for both together, then all of it. Gains over learning alone are
+measured there at every pair of p and followed along the learning curve to the owners' own sizes. Noise on ratings is as it will be. Noise
+on sums of updates is the same for any number of users, while what they say adds up; so it is scaled down by the root of the sizes' ratio,
+which keeps noise to signal as it will be.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,14 +35,14 @@ from parley.reproduce.measured_game import CONCERNS, by_mechanism
 from parley.reproduce.update_owners import PublicOwner
 
 PUBLIC = 943  # users of the smallest MovieLens set
-PARTS = (4, 2, 1)  # of the public set that are used, one in so many
+PARTS = (2, 1)  # of the public set that are used, one in so many
 
 
 def public_part(ratings: Ratings, users: int = PUBLIC, seed: int = 0) -> tuple[Ratings, Ratings]:
     """(so many users at random, all others): the first are public, the others are who it is about."""
     rest = len(ratings.user_names) - users
-    if not rest >= users >= 8 * PARTS[0]:
-        raise SettingError(f"public users = {users}: expected at least {8 * PARTS[0]}, and as many others at least")
+    if not rest >= users >= 32:
+        raise SettingError(f"public users = {users}: expected at least 32, and as many others")
     public, private = divide(ratings, [users, rest], np.random.default_rng([seed, users]))
     return public, private
 

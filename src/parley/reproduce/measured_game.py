@@ -6,16 +6,16 @@ That everybody stays out is always an equilibrium (P Theorem 1); shown is the on
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from parley.errors import NoEquilibriumError, SettingError
-from parley.games import solve
 from parley.games.gain_sample import GainSample
 from parley.games.gain_table import GainTable, equilibrium
-from parley.games.joint_learning import PUBLISHED, Interpolation, Mechanism, fit, joint_learning
+from parley.games.joint_learning import PUBLISHED, Interpolation, Mechanism, fit
+from parley.games.prior import Prior
+from parley.games.private_concern_fit import bayesian_equilibrium_of_fit
 from parley.validate import Floats
 
 CONCERNS = ((1.0, 1.0), (5.0, 0.2))  # C/B of P section 7.3
@@ -60,15 +60,15 @@ def measured_games(
             fits = [fit(others_p, own_p, _drawn(gains, rng)) for _ in range(resamples)]
         sample = GainSample.of_points(own)
         table, drawn = sample.table(), sample.drawn(resamples, seed)
-        printed, budgets = PRINTED.get(mechanism), mechanism != "hide"
+        printed = PRINTED.get(mechanism)
         for concern in concerns:
             games.append(
                 {
                     "mechanism": mechanism,
                     "concern": list(concern),
                     "on_points": _on_points(table, drawn, concern),
-                    "on_fit": _on_fit(fitted, fits, concern, budgets),
-                    "published": None if printed is None else vars(_outcome(PUBLISHED[printed], concern, budgets)),
+                    "on_fit": _on_fit(fitted, fits, concern),
+                    "published": None if printed is None else vars(_outcome(PUBLISHED[printed], concern)),
                 }
             )
     return games
@@ -84,14 +84,14 @@ def by_mechanism(points: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, A
     return found
 
 
-def _on_fit(fitted: Interpolation, fits: Sequence[Interpolation], concern: tuple[float, float], budgets: bool) -> dict[str, Any]:
+def _on_fit(fitted: Interpolation, fits: Sequence[Interpolation], concern: tuple[float, float]) -> dict[str, Any]:
     """The equilibrium of the quadratic, or nothing but its error where it does not fit."""
     facts = {name: getattr(fitted, name) for name in ("eta0", "alpha1", "alpha2", "eta1", "beta1", "beta2", "rmse")}
     if not fitted.rmse <= MISFIT:
         return {"fit": facts, **vars(Outcome())}
-    again = [_outcome(one, concern, budgets) for one in fits]
+    again = [_outcome(one, concern) for one in fits]
     spreads = {"privacy_spread": spread([one.privacy for one in again]), "price_spread": spread([one.price for one in again])}
-    return {"fit": facts, **vars(_outcome(fitted, concern, budgets)), **spreads}
+    return {"fit": facts, **vars(_outcome(fitted, concern)), **spreads}
 
 
 def _on_points(table: GainTable, drawn: Sequence[GainTable], concern: tuple[float, float]) -> dict[str, Any]:
@@ -110,19 +110,14 @@ def _drawn(gains: Floats, rng: np.random.Generator) -> Floats:
     return np.asarray(np.take_along_axis(gains, places, axis=1).mean(axis=1))
 
 
-@lru_cache(maxsize=64)
-def _outcome(gain: Interpolation, concern: tuple[float, float], budgets: bool) -> Outcome:
+def _outcome(gain: Interpolation, concern: tuple[float, float]) -> Outcome:
+    """The game of a quadratic as P plays it: concerns are known, so priors are points."""
     try:
-        found = solve(joint_learning((gain, gain), concern, budgets=budgets))
+        found = bayesian_equilibrium_of_fit(gain, (Prior.point(concern[0]), Prior.point(concern[1])))
     except NoEquilibriumError:
         return Outcome()
-    price = found.price_of_privacy
-    known = None if price is None or not np.isfinite(price) else float(price)
-    return Outcome(_pair(found.privacy), _pair(found.payoff), known)
-
-
-def _pair(values: Floats | None) -> tuple[float, float] | None:
-    return None if values is None else (float(values[0]), float(values[1]))
+    first, second = found.players
+    return Outcome((first.privacy[0], second.privacy[0]), found.payoff, found.price)
 
 
 def share(agree: Sequence[bool]) -> float | None:
