@@ -12,13 +12,14 @@ from parley.errors import SettingError
 from parley.games.gain_sample import GainSample
 from parley.games.gain_table import GainTable, Pair, best_responses, dominant, equilibrium
 from parley.objectives.factorization import Factorization
-from parley.reproduce.joint_factorization import BOTH, UNITS, Choice, Mechanism, Repeats, by_updates, make_division, ticks
+from parley.reproduce.joint_factorization import UNITS, Choice, Mechanism, Repeats, by_updates, make_division, ticks
 from parley.reproduce.measured_game import CONCERNS, share, spread
 
 USUAL: tuple[Mechanism, ...] = ("bounded", "updates")
+LEVELS = (0.0, 0.2, 0.6)  # pairs grow with the square of strategies
 
 
-def strategies(mechanisms: Sequence[Mechanism], levels: Sequence[float] = BOTH) -> list[Choice]:
+def strategies(mechanisms: Sequence[Mechanism], levels: Sequence[float] = LEVELS) -> list[Choice]:
     """No privacy, and each mechanism at every other p."""
     if len(mechanisms) < 2 or any(one.endswith("published") for one in mechanisms):
         raise SettingError("--mechanism: expected two or more of hide, bounded, unbounded, updates, to tell between")

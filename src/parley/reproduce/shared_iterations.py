@@ -19,7 +19,6 @@ from parley.learning.factor_updates import UpdateRule
 from parley.learning.joint_factorization import factorize
 from parley.objectives.factorization import Factorization
 from parley.reproduce.joint_factorization import (
-    BOTH,
     DELTA,
     Choice,
     Division,
@@ -33,6 +32,7 @@ from parley.reproduce.measured_game import CONCERNS, share, spread
 
 PASSES = (1, 2, 5, 10, 20)
 ROUNDS = (2, 5, 20)
+LEVELS = (0.0, 0.2, 0.6)
 NUMBER = 8  # bytes
 
 Report = Callable[[int, int], None]
@@ -63,7 +63,7 @@ def rounds_of_updates(
     rule: Factorization,
     progress: Report,
     rounds: Sequence[int] = ROUNDS,
-    levels: Sequence[float] = BOTH,
+    levels: Sequence[float] = LEVELS,
 ) -> list[dict[str, Any]]:
     """Released updates of two alike at every pair of p and every number of iterations, noise calibrated for just so many."""
     repeats = Repeats([make_division(ratings, (1, 1), split) for split in range(splits)], rule)
