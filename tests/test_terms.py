@@ -110,7 +110,7 @@ def test_hash_depends_on_everything_agreed(old, new):
         (
             'mechanism = "laplace"',
             'mechanism = "none"',
-            "privacy.mechanism = 'none': expected 'laplace', 'gaussian' or 'geometric'",
+            "privacy.mechanism = 'none': expected 'laplace', 'gaussian', 'geometric', 'bounded-ratings', 'unbounded-ratings' or 'hide'",
         ),
         ('mechanism = "laplace"', 'mechanism = "gaussian"', "privacy.delta: expected a number above 0"),
         ('kind = "linear-svm"', 'kind = "tree"', "model.kind = 'tree': expected 'linear-regression'"),

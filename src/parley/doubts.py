@@ -77,9 +77,13 @@ def sentences(agreement: Agreement) -> list[str]:
     clip = "none" if found["clip"] is None else number(found["clip"])
     weights = ", ".join(f"{number(weight)} for class {name}" for name, weight in sorted(found["class_weight"].items()))
     radius = "anything" if found["radius"] is None else f"±{number(found['radius'])}"
-    who = "A recording" if terms.learning.facts.identifies else "A person"
+    facts = terms.learning.facts
+    who, what = (
+        ("A recording" if facts.identifies else "A user" if facts.factorizes else "A person"),
+        "user" if facts.factorizes else "record",
+    )
     said = [
-        f"What one record counts at most: {number(found['record_bound'])} in {found['norm'].upper()}, by {by} (clip: {clip}; weights: "
+        f"What one {what} counts at most: {number(found['record_bound'])} in {found['norm'].upper()}, by {by} (clip: {clip}; weights: "
         f"{weights or '1 for all'}; parameters: {radius}). {who} moves an answer by at most {number(found['sensitivity'])}; the "
         f"noise has scale {number(found['noise_scale'])}.",
         "Ranges, beyond which values are cut: " + "; ".join(_range_words(agreement)) + ".",
@@ -248,7 +252,7 @@ def usual_size(agreement: Agreement) -> float:
 
 def person_doubts(frame: pd.DataFrame, terms: Terms) -> list[Doubt]:
     """Rows that look like several of one person, where the terms take every row for a person of its own."""
-    if terms.privacy.person is not None:
+    if terms.privacy.person is not None or terms.learning.facts.factorizes:  # of ratings, the column of users tells people apart
         return []
     about, found = "privacy.person", []
     promise = (

@@ -24,13 +24,15 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
     else:
         (low, high), unless = posterior_bounds(float(reservation.epsilon), 0.5), ""
     callers = f"certificate of {learner!r}" + (f" with the key {key[:16]}…" if key else ", any key that the authority signed")
-    aimed = () if terms.learning.facts.identifies else (model.target,)
+    rated = (str(model.user), str(model.item)) if terms.learning.facts.factorizes else ()
+    aimed = () if terms.learning.facts.identifies else (*rated, model.target)
     columns = ", ".join(printable(column) for column in (*agreement.setup.preparation.features, *aimed))
     known = accepted(owner, terms)
     return [
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
         f"Learner: {learner}. Who may ask: the {callers}{'; relays on this machine' if relay else ''}.",
         *_purpose(agreement, columns),
+        *_rated(agreement),
         *(_shared(agreement) if terms.shared else [_noisy(agreement)]),
         *_steps(agreement),
         *sentences(agreement),
@@ -45,7 +47,7 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
 
 def _unit(terms: Terms) -> str:
     """Whom or what the promise is about."""
-    return "recording" if terms.learning.facts.identifies else "person"
+    return "recording" if terms.learning.facts.identifies else "user" if terms.learning.facts.factorizes else "person"
 
 
 def _purpose(agreement: Agreement, columns: str) -> list[str]:
@@ -55,6 +57,18 @@ def _purpose(agreement: Agreement, columns: str) -> list[str]:
         asked = ", ".join(map(printable, preparation.asked))
         return [f"No model yet: how the columns {asked} are spread, so that one can be learned."]
     return [f"Model: {kind} from the columns {columns}{_classes(agreement)}.", *_columns(agreement)]
+
+
+def _rated(agreement: Agreement) -> list[str]:
+    """Whom a promise about ratings is made to, and what never leaves."""
+    terms = agreement.setup.terms
+    if not terms.learning.facts.factorizes:
+        return []
+    most = f"the first {terms.privacy.records_per_person:,} ratings" if terms.privacy.person is not None else "all ratings"
+    return [
+        f"One user is whoever has one name in {printable(str(terms.model.user))!r}: {most} of a user count, and are protected together. "
+        "Users' own factors are solved here, for every answer anew, and never leave."
+    ]
 
 
 def _noisy(agreement: Agreement) -> str:

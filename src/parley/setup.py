@@ -23,7 +23,7 @@ from parley.queries import KINDS, Context, Query, Question, ScalesQuestion
 from parley.queries.scales import WIDTH
 from parley.schedule import Schedule, make_schedule, uses
 from parley.terms import Terms
-from parley.terms.catalogue import MECHANISMS
+from parley.terms.catalogue import MECHANISMS, RATING_MECHANISMS
 
 OWN = {"name", "data", "value", "privacy_cost"}  # of an owner's part of the terms: no question depends on them
 
@@ -328,7 +328,13 @@ def resolve(terms: Terms, example: pd.DataFrame | None = None, redraw: int | Non
 
 
 def _require_ready(terms: Terms) -> None:
-    """Refuse terms of which a part is to be asked, and paid, before anything is learned: their epsilon is not what learning may cost."""
+    """Refuse terms of which a part is to be asked, and paid, before anything is learned: their epsilon is not what learning may cost.
+    And ratings that are changed themselves: no ledger could tell whether they were changed once or for every question."""
+    if terms.privacy.mechanism in RATING_MECHANISMS:
+        raise TermsError(
+            f"privacy.mechanism = {terms.privacy.mechanism!r}: ratings that are changed themselves are for simulations, parley train "
+            "without --ledgers; to release, 'gaussian' or 'laplace' noise on updates"
+        )
     if terms.privacy.scale_epsilon is not None:
         raise TermsError(
             "privacy.scale_epsilon: these terms ask for scales before they learn; parley scales TERMS --write READY writes those "

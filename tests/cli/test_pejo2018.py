@@ -17,7 +17,7 @@ def without_numba(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
 
 
-NEEDING = {"factorization", "user_updates", "joint_factorization", "factor_updates", "rating_noise", "recommender"}
+NEEDING = {"factorization", "user_terms", "joint_factorization", "rating_noise", "noisy_ratings"}
 
 
 def test_without_the_extra_the_command_says_which_one_to_install(without_numba, tmp_path):

@@ -3,84 +3,86 @@
 import numpy as np
 import pytest
 
-from parley.data.ratings import Ratings, hold_out
+import parley
+from parley.data.user_ratings import UserRatings, rating_preparation
 from parley.errors import ModelError, SettingError
-from parley.learning.factor_updates import UpdateOwner, UpdateRule, learn_items
-from parley.learning.recommender import Recommender, popularity, ranking
-from parley.mechanisms import FastNoise
+from parley.learning.items import learn_items
+from parley.learning.ranking import popularity, ranking
+from parley.learning.recommender import Recommender
 from parley.objectives.user_updates import UserUpdate
+from parley.queries.item_factors import ratings_of
+from raters import rating_terms, tastes
 
-RULE = UpdateRule(rounds=15, factors=2, update=UserUpdate(clip=5.0, ridge=2.0), users_spread=0.5)
-
-
-def planted(users=300, items=40, share=0.5, seed=0):
-    rng = np.random.default_rng(seed)
-    P, Q = rng.normal(0, 1, (users, 2)), rng.normal(0, 0.8, (items, 2))
-    u, i = np.nonzero(rng.random((users, items)) < share)
-    values = np.clip(np.round(3 + np.einsum("nf,nf->n", P[u], Q[i]) + 0.3 * rng.standard_normal(len(u))), 1, 5)
-    names = tuple(f"u{j}" for j in range(users)), tuple(f"i{j}" for j in range(items))
-    return Ratings(u.astype(np.int32), i.astype(np.int32), values, *names)
+USERS = 120
+NAME = "user 0-7"
 
 
 @pytest.fixture(scope="module")
 def learned():
-    train, test = hold_out(planted(), 0.2, np.random.default_rng(0))
-    owner = UpdateOwner(train, np.arange(300), RULE, FastNoise(0))
-    return Recommender(learn_items([owner], 40, RULE, 0), train.item_names, RULE), owner, train, test
+    terms = rating_terms({"a": USERS}, 1e6)
+    frame = tastes(USERS, 0)
+    owner = parley.Owner("a", frame)
+    return learn_items(terms, [owner], seed=0).model, rating_preparation(terms.model).read(frame, terms, "a"), owner.prepare(terms)
 
 
-def test_it_predicts_what_its_owner_would(learned):
-    model, owner, train, _ = learned
-    assert model.predict(train, "u7", "i3") == pytest.approx(
-        owner.predict(model.items.V, Ratings(*(np.array([x], dtype=np.int32) for x in (7, 3)), np.zeros(1), *_names(train)))[0]
-    )
-
-
-def _names(ratings):
-    return ratings.user_names, ratings.item_names
+def test_it_predicts_by_the_users_own_ratings_and_the_items_alone(learned):
+    model, own, _ = learned
+    mine, user = own.users == own.user_names.index(NAME), own.user_names.index(NAME)
+    X = np.column_stack([np.ones(mine.sum()), model.items.V[own.items[mine], 1:]])
+    y = own.values[mine] - 3 - model.items.V[own.items[mine], 0]
+    solved = np.linalg.solve(X.T @ X + np.diag([1.0, 2.0, 2.0]), X.T @ y)
+    want = np.clip(3 + model.items.V[3, 0] + solved[0] + model.items.V[3, 1:] @ solved[1:], 1, 5)
+    assert model.predict(own, NAME, "film 3") == pytest.approx(want)
+    others = own.pick(own.users != (user + 1) % USERS)
+    assert model.predict(others, NAME, "film 3") == model.predict(own, NAME, "film 3")
 
 
 def test_it_recommends_the_best_of_what_was_not_rated(learned):
-    model, _, train, _ = learned
-    best = model.recommend(train, "u7", 5)
-    rated = {train.item_names[i] for i in train.items[train.users == 7]}
-    scores = dict(zip(train.item_names, model.rank_scores(train, np.array([7]))[0], strict=True))
-    assert len(best) == 5
+    model, own, _ = learned
+    who = int(np.bincount(own.users).argmin())  # somebody with much left to rate
+    rated = {own.item_names[i] for i in own.items[own.users == who]}
+    best = model.recommend(own, own.user_names[who], 3)
+    assert len(best) == 3
     assert not rated & set(best)
-    assert min(scores[i] for i in best) >= max(s for i, s in scores.items() if i not in rated and i not in best)
+    everything = model.recommend(own, own.user_names[who], 100)
+    assert set(everything) == set(own.item_names) - rated
+    assert everything[:3] == best
 
 
-def test_tastes_beat_popularity_where_there_are_tastes(learned):
-    model, _, train, test = learned
-    users = np.arange(300)
-    ours = ranking(model.rank_scores(train, users), train, test, users)
-    baseline = ranking(popularity(train, 300), train, test, users)
-    assert ours.recall > 1.2 * baseline.recall
-    assert ours.ndcg > 1.2 * baseline.ndcg
+def test_ratings_on_another_scale_are_predicted_on_it():
+    frame = tastes(USERS, 0)
+    content = rating_terms({"a": USERS}, 1e6)
+    wide = content.changed(model={"bounds": {"stars": [0.0, 100.0]}})
+    scaled = frame.assign(stars=25 * (frame["stars"] - 1))
+    here, there = (learn_items(t, [parley.Owner("a", f)], seed=0) for t, f in ((content, frame), (wide, scaled)))
+    assert there.rmse[0] == pytest.approx(25 * here.rmse[0], rel=1e-9)
+    assert (there.model.low, there.model.high) == (0.0, 100.0)
 
 
 def test_ranking_by_hand():
-    names = ("a", "b"), tuple("wxyz")
-    train = Ratings(np.array([0], dtype=np.int32), np.array([0], dtype=np.int32), np.array([5.0]), *names)
-    test = Ratings(np.array([0, 0, 1], dtype=np.int32), np.array([1, 3, 2], dtype=np.int32), np.array([5.0, 4.0, 2.0]), *names)
+    """z is best but not liked, w is rated, y is second: of x and z, liked and held out, only one is among the best two."""
+    train = UserRatings(np.array([0, 1, 1]), np.array([0], dtype=np.int32), np.array([2.0]), 4)
+    test = UserRatings(np.array([0, 2, 3]), np.array([1, 3, 2], dtype=np.int32), np.array([2.0, 1.0, -1.0]), 4)
     scores = np.array([[9.0, 1.0, 3.0, 2.0], [1.0, 1.0, 1.0, 1.0]])
-    found = ranking(
-        scores, train, test, np.arange(2), k=2
-    )  # z is first but not liked, then w is rated, y is second: y z -> hit at 2
+    found = ranking(lambda users: scores[users], train, test, k=2)
     assert found.users == 1
     assert found.recall == 0.5
     assert found.ndcg == pytest.approx((1 / np.log2(3)) / (1 + 1 / np.log2(3)))
+    nobody = ranking(lambda users: scores[users], train, test, liked=3.0)
+    assert (nobody.recall, nobody.users) == (None, 0)
+    assert popularity(train)(np.arange(2)).tolist() == [[1, 0, 0, 0]] * 2
 
 
 def test_saved_and_read_it_is_the_same_and_holds_nobody(learned, tmp_path):
-    model, owner, train, _ = learned
+    model, own, agreement = learned
     model.save(tmp_path / "model.json")
     again = Recommender.load(tmp_path / "model.json")
-    assert again.recommend(train, "u7") == model.recommend(train, "u7")
+    assert again.recommend(own, NAME) == model.recommend(own, NAME)
+    assert (again.terms_hash, again.released) == (agreement.hash, False)
     text = (tmp_path / "model.json").read_text()
-    own, _ = RULE.update.solved(owner._table, model.items.V)
-    assert not any(repr(float(number)) in text for number in own.ravel() if number)
-    assert "u7" not in text
+    solved, _ = UserUpdate(1.0, ridge=2.0).solved(ratings_of(agreement.tables.train), model.items.V)
+    assert not any(repr(float(number)) in text for number in solved.ravel() if number)
+    assert NAME not in text
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,9 @@ def test_what_is_no_recommender_is_refused(tmp_path, text):
 
 
 def test_other_items_and_strangers_are_refused(learned):
-    model, _, train, _ = learned
-    for wrong in (lambda: model.predict(planted(items=30), "u7", "i3"), lambda: model.predict(train, "who", "i3")):
+    model, own, _ = learned
+    terms = rating_terms({"a": USERS}, 1e6, items=10)
+    other = rating_preparation(terms.model).read(tastes(USERS, 0), terms, "a")
+    for wrong in (lambda: model.predict(other, NAME, "film 3"), lambda: model.predict(own, "who", "film 3")):
         with pytest.raises(SettingError):
             wrong()

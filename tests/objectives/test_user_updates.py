@@ -5,8 +5,9 @@ import pytest
 from scipy.optimize import differential_evolution
 
 from parley.data.ratings import Ratings
+from parley.data.user_ratings import UserRatings, by_user
 from parley.errors import SettingError
-from parley.objectives.user_updates import UserRatings, UserUpdate, by_user
+from parley.objectives.user_updates import UserUpdate
 
 ITEMS = 6
 

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
+from parley.accounting import exact, make_series
+from parley.data.user_ratings import by_user
 from parley.errors import SettingError
 from parley.games.gain_table import OUT
-from parley.learning.factor_updates import UpdateOwner, UpdateRule
 from parley.learning.joint_factorization import factorize
-from parley.mechanisms import FastNoise
 from parley.objectives.factorization import Factorization
-from parley.queries.item_factors import ItemFactorsQuery
+from parley.objectives.user_updates import UserUpdate
 from parley.reproduce.gain_forecast import forecast_gains, judge, public_part
 from parley.reproduce.joint_factorization import Choice, by_updates, make_division, privacy_curves
 from parley.reproduce.mechanism_pairs import called, mechanism_games, mechanism_pairs, strategies
-from parley.reproduce.shared_iterations import iteration_games, passes_in_turn, rounds_of_updates, spent_by
-from parley.reproduce.update_owners import NoisyRatingsOwner, PublicOwner
+from parley.reproduce.released_updates import Contribution, learned_from, quieter
+from parley.reproduce.shared_iterations import iteration_games, passes_in_turn, spent_by, updates_at_strides
 from planted_tastes import planted, silent
 
 RULE = Factorization(step=0.05)
@@ -70,31 +70,36 @@ def test_every_pair_of_mechanisms_is_measured_on_what_each_owner_lets_out():
 
 
 def test_answers_of_noisy_ratings_are_as_noisy_as_the_learner_is_told():
-    """The deviation over draws of the noise, averaged over items, against the stated one; twice the noise would fail."""
-    ratings, rule = planted(users=300, items=40), UpdateRule()
-    users, V = np.arange(300), np.zeros((40, rule.factors + 1))
-    rng, noise = np.random.default_rng(0), 0.3
-    middle = ratings.with_values(np.full(len(ratings), 3.0))  # far from the ends, so that nothing is moved
+    """The deviation over draws of the noise, averaged over items, against the stated one; half of it would fail."""
+    ratings, noise, rng = planted(users=300, items=40), 0.3, np.random.default_rng(0)
+    users, V = np.arange(300), np.zeros((40, 5))
     drawn = []
     for _ in range(60):
-        owner = NoisyRatingsOwner(
-            middle.with_values(middle.values + noise * rng.standard_normal(len(middle))), users, rule, noise**2
-        )
-        drawn.append(owner.answer(ItemFactorsQuery.ask(owner.agreement, "learner", 1, V))[:, 0])
-    found = np.sqrt(np.var(drawn, axis=0).mean())
-    assert found == pytest.approx(owner.deviation, rel=0.15)
-    assert 2 * found != pytest.approx(owner.deviation, rel=0.15)
+        noisy = ratings.with_values(3.0 + noise * rng.standard_normal(len(ratings)))  # far from the ends, so that nothing is moved
+        drawn.append(300 * UserUpdate(clip=50.0).mean(by_user(noisy, users, 1.0, 5.0), V).value.reshape(40, -1)[:, 0])
+    found, told = np.sqrt(np.var(drawn, axis=0).mean()), Contribution(ratings, variance=noise**2).spread
+    assert found == pytest.approx(told, rel=0.15)
+    assert found != pytest.approx(told / 2, rel=0.15)
+    assert Contribution(ratings, variance=100.0).spread == Contribution(ratings, variance=4.0).spread  # moved into the scale
 
 
-def test_a_public_owner_answers_with_the_noise_it_states():
-    ratings, rule = planted(users=300, items=40), UpdateRule()
-    users, V = np.arange(300), np.zeros((40, rule.factors + 1))
-    quiet = UpdateOwner(ratings, users, rule, FastNoise(0))
-    owner = PublicOwner(ratings, users, rule, 0.02, np.random.default_rng(0))
-    apart = owner.answer(ItemFactorsQuery.ask(owner.agreement, "learner", 1, V))
-    apart = apart - quiet.answer(ItemFactorsQuery.ask(quiet.agreement, "learner", 1, V))
-    assert apart.std() == pytest.approx(0.02, rel=0.15)
-    assert owner.deviation == 0.02
+def test_noise_that_is_told_is_weighed():
+    """The same noisy ratings, once as what they are and once as if they had none: what a quiet partner says then counts for less."""
+    first, second = make_division(planted(users=900), (1, 1), 0).trains
+    noisy = first.with_values(np.clip(first.values + np.random.default_rng(0).laplace(scale=4.0, size=len(first)), 1, 5))
+    clean = learned_from([Contribution(second)] * 2, 0)
+    told, untold = (learned_from([Contribution(noisy, variance=v), Contribution(second)], 0) for v in (32.0, 0.0))
+    assert np.abs(told - clean)[:, 0].mean() < 0.8 * np.abs(untold - clean)[:, 0].mean()
+
+
+def test_a_smaller_noise_has_its_epsilon():
+    deviation = [
+        make_series("gaussian", exact(e), exact(1e-5), 20, 1.0).mechanism.variance ** 0.5 for e in (2.0, quieter(2.0, 0.3))
+    ]
+    assert deviation[1] == pytest.approx(0.3 * deviation[0], rel=1e-4)
+    for wrong in (0.0, 1.5, float("nan")):
+        with pytest.raises(SettingError):
+            quieter(1.0, wrong)
 
 
 def test_sharing_all_passes_is_learning_together_and_none_is_learning_alone():
@@ -116,24 +121,32 @@ def test_more_shared_passes_gain_more_and_send_more():
     assert [p["sent"] for p in points] == [80 * 4 * 8] * 2 + [20 * 80 * 4 * 8] * 2
 
 
-def test_who_stops_early_has_spent_less():
-    spent = [spent_by(0.5, answers, 20) for answers in (1, 5, 20)]
+def test_who_answers_less_often_has_spent_less():
+    spent = [spent_by(0.5, stride) for stride in (20, 4, 1)]
     assert 0 < spent[0] < spent[1] < spent[2] == 1.0
 
 
-def test_the_game_over_iterations_takes_the_smaller_number():
-    points = rounds_of_updates(planted(), 2, RULE, silent, rounds=(1, 4), levels=(0.0, 0.5))
-    assert len(points) == 2 * 3 * 2
+def test_rounds_in_which_nobody_answers_change_nothing():
+    first, second = make_division(planted(), (1, 1), 0).trains
+    apart = learned_from([Contribution(first, stride=4), Contribution(second, stride=4)], 0, rounds=20)
+    assert np.array_equal(apart, learned_from([Contribution(first), Contribution(second)], 0, rounds=5))
+    assert not np.array_equal(apart, learned_from([Contribution(first, stride=4), Contribution(second)], 0, rounds=20))
+
+
+def test_the_game_over_iterations_is_that_of_all_pairs_of_ways():
+    points = updates_at_strides(planted(), 2, RULE, silent, strides=(1, 4), levels=(0.0, 0.5))
+    ways = {(one["p"], one["iterations"]) for one in points}
+    assert ways == {(0.0, 20), (0.0, 5), (0.5, 20), (0.5, 5)}
+    assert len(points) == 2 * 10
     by_hand = []
-    for one in points:  # all the gain lies in four iterations, and none in one
-        gain = 5.0 - one["p"] - one["p_other"] if one["iterations"] == 4 else -1.0
+    for one in points:  # who answers rarely gains most, noise costs nothing: by hand
+        gain = 3.0 + (one["iterations"] == 5) - (one["iterations_other"] == 5) / 2
         by_hand.append({**one, "improvements": [gain, gain]})
-    for game in iteration_games(by_hand, [(1.0, 1.0), (0.0, 0.0)]):
-        assert game["strategies"] == ["no noise, 4 iterations"] * 2
-        assert game["payoff"] == pytest.approx(game["all_iterations"]["payoff"])
-    fewer = [{**one, "improvements": [-g for g in one["improvements"]]} for one in by_hand]  # and the other way round
-    (game,) = iteration_games(fewer, [(0.0, 0.0)])
-    assert any("1 iterations" in name for name in game["strategies"])
+    shy, open_ = iteration_games(by_hand, [(1.0, 1.0), (0.0, 0.0)])
+    assert shy["strategies"] == ["ε = 1, 5 iterations"] * 2
+    assert shy["payoff"] == pytest.approx([3.0, 3.0])  # 3 + 1 - 1/2 less half the concern
+    assert shy["all_iterations"]["payoff"] == pytest.approx([2.5, 2.5])
+    assert all("5 iterations" in name for name in open_["strategies"])
 
 
 def test_a_forecast_is_judged_by_users_it_did_not_see():

@@ -90,6 +90,12 @@ PARTS = {
         "predict_command",
         "Predict with a trained model: the rows of a table, and behind their columns what the model says of each.",
     ),
+    "recommend": Part(
+        "recommend",
+        "recommend_command",
+        "What would this user like? Items learned from ratings, for one of the owner's own users, solved here and kept nowhere.",
+        reads_terms=True,
+    ),
     "score": Part(
         "score",
         "score_command",

@@ -88,6 +88,8 @@ def forecast_command(
         figures.require_figure_name(plot)
     if (delta is not None or write is not None) and not plan:
         raise SettingError("--delta, --write: expected --plan beside them")
+    if terms.learning.facts.factorizes:
+        raise SettingError("ratings: nothing forecasts items yet; parley train without --ledgers simulates them")
     if terms.learning.facts.identifies:
         _show_plant(terms, pilot, as_json)
         return

@@ -66,6 +66,11 @@ def run_command(
     from parley.learning.deployed import learn, prepare_run
 
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
+    if terms.learning.facts.factorizes:
+        from parley.cli.ratings import run_ratings
+
+        run_ratings(terms, kept, owners, resume, deadline, save, save_own, as_json)
+        return
     run = prepare_run(terms, kept, save)
     begin = run.begin(resume)
     if not (resume or anyway):

@@ -211,8 +211,8 @@ def _show(content: dict[str, Any]) -> None:
     if "iterations" in content:
         found = content["iterations"]
         _table(rows.in_turn_rows(found["in_turn"]), "As published, without privacy, sharing the first iterations only")
-        _table(rows.update_rows(found["updates"]), "Released updates, the noise calibrated for as many iterations as are shared")
-        _table(rows.iteration_game_rows(found["games"]), "The game in which each names its noise and a number of iterations")
+        _table(rows.update_rows(found["updates"]), "Released updates, each with noise for as many answers as it gives")
+        _table(rows.iteration_game_rows(found["games"]), "The game in which each names its noise and how often it answers")
     if "forecast" in content:
         found = content["forecast"]
         _say("{public_users:,} users are public, the owners have {users_of_each:,} others each".format(**found))

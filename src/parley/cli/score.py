@@ -33,7 +33,13 @@ def score_command(
     """
     if everyone == (owner is not None):
         raise SettingError("--owner NAME or --all: expected one of the two")
-    terms, model = load_terms(terms_file), load_model(model_file)
+    terms = load_terms(terms_file)
+    if terms.learning.facts.factorizes:
+        from parley.cli.ratings import score_ratings
+
+        score_ratings(terms, model_file, owner, data, as_json)
+        return
+    model = load_model(model_file)
     if owner is None:
         owners = open_owners(terms)
         verdicts = []

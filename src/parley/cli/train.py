@@ -82,6 +82,13 @@ def train_command(
         require_folder(file)
     if plot is not None:
         figures.require_figure_name(plot)
+    if terms.learning.facts.factorizes:
+        from parley.cli.ratings import train_ratings
+
+        if plot is not None or report is not None:
+            raise SettingError("--plot, --report: expected neither for ratings, whose figures --json has")
+        train_ratings(terms, replicates, seed, ledgers, lifetime, lifetime_delta, save, as_json)
+        return
     loud = budget_doubt(terms, [part.name for part in terms.owners])
     if loud is not None:
         errors_console.print(f"Look twice at {loud.about}. {loud.sentence}", style="yellow", markup=False, soft_wrap=True)

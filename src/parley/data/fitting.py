@@ -20,6 +20,7 @@ from parley.data.preparation import Preparation
 from parley.data.table import is_text, names, numbers, read_table, require_columns
 from parley.data.trajectories import trajectory_preparation
 from parley.data.two_classes import HELP
+from parley.data.user_ratings import rating_preparation
 from parley.errors import DataError
 from parley.terms import Model, Terms
 from parley.terms.columns import domain, is_defined
@@ -40,6 +41,8 @@ def fit_preparation(
     model = terms.model
     if terms.learning.facts.identifies:
         return trajectory_preparation(model), None
+    if terms.learning.facts.factorizes:
+        return rating_preparation(model), None
     public = None if model.public is None else _read_public(model)
     features = model.features or _numeric_columns(terms, example if public is None else public, public is not None)
     _require_features(model, features)
@@ -159,7 +162,9 @@ def _require_domain(encoding: Encoding, declared: tuple[float, float] | None, kn
 
 def listed_features(terms: Terms, table: pd.DataFrame) -> tuple[str, ...] | None:
     """The features that this table alone would suggest; None where the terms or a public sample list them."""
-    if terms.model.features is not None or terms.model.public is not None or terms.learning.facts.identifies:
+    if terms.model.features is not None or terms.model.public is not None:
+        return None
+    if terms.learning.facts.identifies or terms.learning.facts.factorizes:
         return None
     return _numeric_columns(terms, table, public=False)
 

@@ -60,18 +60,23 @@ class Centred:
 
 
 def read_ratings(
-    table: Table, user: str = "user", item: str = "item", target: str = "rating", items: Sequence[str] | None = None
+    table: Table,
+    user: str = "user",
+    item: str = "item",
+    target: str = "rating",
+    items: Sequence[str] | None = None,
+    name: str | None = None,
 ) -> Ratings:
     """MovieLens' `ratings.dat`, or a CSV or Parquet file (or a data frame) with these three columns.
 
     `items` is a public list, the same for all owners: then the items are those, and ratings of others are left out. Without it the items
-    are those that somebody rated, which is for studies: whether an item was ever rated tells of a rating.
+    are those that somebody rated, which is for studies: whether an item was ever rated tells of a rating. `name` is for messages.
     """
     if isinstance(table, str | Path) and Path(table).suffix == ".dat":
         frame = _read_dat(Path(table)).set_axis([user, item, target], axis=1)
     else:
         frame = read_table(table)
-    name = str(table) if isinstance(table, str | Path) else "ratings"
+    name = name or (str(table) if isinstance(table, str | Path) else "ratings")
     require_columns(frame, [user, item, target], name)
     users, user_names = _places(frame, user, name)
     places, item_names = _places(frame, item, name, items)

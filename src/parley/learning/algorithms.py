@@ -11,6 +11,7 @@ from parley.learning.fedsplit import FedSplit
 from parley.learning.gossip import Gossip
 from parley.learning.gradient_descent import GradientDescent
 from parley.learning.identification import Identification
+from parley.learning.item_factors import ItemFactors
 from parley.learning.objective_perturbation import ObjectivePerturbation
 from parley.learning.private_sgd import PrivateSGD
 from parley.learning.scaffold import Scaffold
@@ -34,6 +35,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "objective-perturbation": ObjectivePerturbation,
     "scales": Scales,
     "identification": Identification,
+    "item-factors": ItemFactors,
 }
 
 

@@ -1,6 +1,7 @@
 """What is minimised: cost, record gradients with a bound, and where they exist curvature and the non-private optimum."""
 
 from parley.objectives.delayed_dynamics import DelayedDynamics
+from parley.objectives.item_factors import ItemFactors
 from parley.objectives.least_squares_classes import LeastSquaresClasses
 from parley.objectives.linear_regression import LinearRegression
 from parley.objectives.linear_svm import LinearSVM
@@ -13,6 +14,7 @@ from parley.terms import Model
 __all__ = [
     "KINDS",
     "DelayedDynamics",
+    "ItemFactors",
     "LeastSquaresClasses",
     "Limits",
     "LinearRegression",
@@ -33,6 +35,7 @@ KINDS: dict[str, type[Objective]] = {
     "one-vs-all": OneVsAll,
     "least-squares-classes": LeastSquaresClasses,
     "delayed-dynamics": DelayedDynamics,
+    "matrix-factorization": ItemFactors,
 }
 
 

@@ -1,6 +1,7 @@
 """What can be asked: one file a kind of question, with everything that follows from it."""
 
 from parley.queries.gradient import GradientQuery, GradientQuestion
+from parley.queries.item_factors import ItemFactorsQuery, ItemFactorsQuestion
 from parley.queries.minibatch import MinibatchQuery, MinibatchQuestion
 from parley.queries.minimum import MinimumQuery, MinimumQuestion
 from parley.queries.query import Answer, Query
@@ -19,6 +20,8 @@ __all__ = [
     "CorrectedQuestion",
     "GradientQuery",
     "GradientQuestion",
+    "ItemFactorsQuery",
+    "ItemFactorsQuestion",
     "MinibatchQuery",
     "MinibatchQuestion",
     "MinimumQuery",
@@ -50,5 +53,6 @@ KINDS: dict[str, type[Question]] = {
         ScoreQuestion,
         ScalesQuestion,
         TrajectoriesQuestion,
+        ItemFactorsQuestion,
     )
 }

@@ -119,18 +119,19 @@ def in_turn_rows(points: Points) -> Rows:
 
 
 def update_rows(points: Points) -> Rows:
-    """Released updates: gains by p of both and iterations; what a series for all iterations would have cost by then."""
-    rows = [["own ε", "other's ε", "iterations", "gain %", "±", "ε if it stops there"]]
+    """Released updates: gains by epsilon and number of answers; what as many answers cost of a series for all rounds."""
+    rows = [["own ε", "answers", "other's ε", "answers", "gain %", "±", "ε at the noise of all"]]
     for point in points:
-        if point["player"] == 1 or point["p"] != point["p_other"]:
-            budgets = ["none" if p == 0 else f"{1 / p - 1:.3g}" for p in (point["p"], point["p_other"])]
-            rows.append([*budgets, str(point["iterations"]), *_gain(point), short(point["stopped"])])
+        if point["player"] == 1 or (point["p"], point["iterations"]) != (point["p_other"], point["iterations_other"]):
+            own, other = ("none" if p == 0 else f"{1 / p - 1:.3g}" for p in (point["p"], point["p_other"]))
+            row = [own, str(point["iterations"]), other, str(point["iterations_other"])]
+            rows.append([*row, *_gain(point), short(point["stopped"])])
     return rows
 
 
 def iteration_game_rows(games: Points) -> Rows:
-    """The game in which each names p and a number of iterations."""
-    rows = [["C/B", "player 1", "player 2", "payoff", "price", "±", "same", "payoff with all iterations"]]
+    """The game in which each names p and how often it answers."""
+    rows = [["C/B", "player 1", "player 2", "payoff", "price", "±", "same", "payoff with all answers"]]
     for one in games:
         cells = [one["payoff"], one["price"], one["price_spread"], one["same"], one["all_iterations"]["payoff"]]
         rows.append([short(one["concern"]), *one["strategies"], *map(short, cells)])

@@ -17,22 +17,19 @@ from parley.errors import SettingError
 from parley.games.gain_sample import GainSample
 from parley.games.gain_table import Pair, equilibrium
 from parley.games.learning_curve import expect
-from parley.learning.factor_updates import UpdateOwner, UpdateRule
-from parley.mechanisms import FastNoise
 from parley.objectives.factorization import Factorization
 from parley.reproduce.joint_factorization import (
     BOTH,
-    DELTA,
     Choice,
     Division,
     Mechanism,
     Repeats,
-    learned_from,
+    solved_errors,
     ticks,
     together,
 )
 from parley.reproduce.measured_game import CONCERNS, by_mechanism
-from parley.reproduce.update_owners import PublicOwner
+from parley.reproduce.released_updates import Contribution, learned_from, quieter
 
 PUBLIC = 943  # users of the smallest MovieLens set
 PARTS = (2, 1)  # of the public set that are used, one in so many
@@ -99,20 +96,17 @@ def _errors(chosen: Sequence[Choice], rule: Factorization, users: int) -> Callab
     def errors(division: Division, split: int) -> Sequence[float]:
         if chosen[0].mechanism != "updates":
             return together(division, chosen, rule, split).errors
-        updates = UpdateRule()
-        owners = [
-            _public_owner(train, choice, updates, users, np.random.default_rng([split, n]))
-            for n, (train, choice) in enumerate(zip(division.trains, chosen, strict=True))
-        ]
-        return learned_from(owners, division, updates, split).errors
+        parts = zip(division.trains, chosen, strict=True)
+        return solved_errors(learned_from([_stands_for(train, choice, users) for train, choice in parts], split), division)
 
     return errors
 
 
-def _public_owner(train: Ratings, choice: Choice, rule: UpdateRule, users: int, rng: np.random.Generator) -> UpdateOwner:
-    own = np.unique(train.users).astype(np.int64)
-    as_if = UpdateOwner(train, own, rule, FastNoise(0), choice.epsilon if choice.p > 0 else None, DELTA)
-    return PublicOwner(train, own, rule, as_if.deviation * min(len(own) / users, 1.0) ** 0.5, rng)
+def _stands_for(train: Ratings, choice: Choice, users: int) -> Contribution:
+    """Some public users in the place of an owner of so many. Their epsilon means nothing but the noise that belongs to them."""
+    if choice.p == 0:
+        return Contribution(train)
+    return Contribution(train, quieter(choice.epsilon, min(len(np.unique(train.users)) / users, 1.0) ** 0.5))
 
 
 def judge(

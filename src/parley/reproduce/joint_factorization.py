@@ -13,8 +13,9 @@ from typing import Literal
 import numpy as np
 
 from parley.data.ratings import Centred, Ratings, centre, divide, hold_out
+from parley.data.user_ratings import by_user
 from parley.errors import SettingError
-from parley.learning.factor_updates import UpdateOwner, UpdateRule, learn_items, solved_error
+from parley.learning.item_factors import Items
 from parley.learning.joint_factorization import Order, Player, factorize
 from parley.learning.rating_noise import (
     Claim,
@@ -30,9 +31,10 @@ from parley.learning.rating_noise import (
     require_memory,
     unbounded,
 )
+from parley.learning.recommender import Recommender
 from parley.mechanisms import FastNoise
 from parley.objectives.factorization import Factorization, root_mean_square
-from parley.reproduce.update_owners import NoisyRatingsOwner
+from parley.reproduce.released_updates import Contribution, learned_from
 from parley.validate import Floats
 
 Mechanism = RatingMechanism | Literal["updates"]
@@ -49,7 +51,7 @@ PRIVACY = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # P's p; eps = 1/p - 1
 BOTH = (0.0, 0.2, 0.4, 0.6)
 NETFLIX = {"ratings": 10_033_823, "users": 46_462, "items": 16_395}  # P table 2
 TABLE_3 = {9.0: 1, 2.33: 24, 1.0: 45, 0.53: 42, 0.11: 23}  # eps: by how much NF10 grows
-SCALE, HALF, DELTA = Scale(), 2.0, 1e-5
+SCALE, HALF = Scale(), 2.0
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def alone(division: Division, rule: Factorization, seed: int) -> list[tuple[floa
         means = prediction_error(division, test, centred, np.zeros(len(test)))
         walked = prediction_error(division, test, centred, joint.players[0].predicted(joint.items, test))
         V = np.column_stack([centred.item_means - SCALE.middle, joint.items])
-        found.append((means, walked, walked if division.centred else solved_error(V, train, test, UpdateRule())))
+        found.append((means, walked, walked if division.centred else solved_error(V, train, test)))
     return found
 
 
@@ -150,38 +152,43 @@ def together(
     if division.centred is not None:
         return Together(errors, None)
     V = np.column_stack([centred.item_means - SCALE.middle, joint.items])
-    return Together(errors, [solved_error(V, *own, UpdateRule()) for own in zip(division.trains, division.tests, strict=True)])
+    return Together(errors, solved_errors(V, division))
 
 
 def by_updates(
-    division: Division, choices: Sequence[Choice], seed: int, rule: UpdateRule | None = None, memory: float = 2e9
+    division: Division, choices: Sequence[Choice], seed: int, strides: Sequence[int] = (1, 1), memory: float = 2e9
 ) -> Together:
     """Owners answer with updates. One of mechanism "updates" puts noise on them; of another it answers from ratings that carry theirs.
 
-    One without privacy has no noise at all.
+    One without privacy has noise that is not heard. Whoever answers in every `stride`-th round has noise for as many answers only.
     """
-    rule, places = rule or UpdateRule(), enumerate(zip(division.trains, choices, strict=True))
-    return learned_from(
-        [_update_owner(train, choice, rule, [seed, place], memory) for place, (train, choice) in places], division, rule, seed
-    )
-
-
-def learned_from(owners: Sequence[UpdateOwner], division: Division, rule: UpdateRule, seed: int) -> Together:
-    """What comes of the owners' answers; whoever they are, users' factors are solved from their own ratings in the end."""
-    V = learn_items(owners, len(division.trains[0].item_names), rule, seed).V
-    errors = [solved_error(V, train, test, rule) for train, test in zip(division.trains, division.tests, strict=True)]
+    parts = enumerate(zip(division.trains, choices, strides, strict=True))
+    owners = [_contribution(train, choice, stride, [seed, place], memory) for place, (train, choice, stride) in parts]
+    errors = solved_errors(learned_from(owners, seed), division)
     return Together(errors, errors)
 
 
-def _update_owner(train: Ratings, choice: Choice, rule: UpdateRule, seed: list[int], memory: float) -> UpdateOwner:
-    users, noise = np.unique(train.users).astype(np.int64), FastNoise(np.random.SeedSequence(seed))
-    if choice.mechanism == "updates" or choice.p == 0:
-        return UpdateOwner(train, users, rule, noise, choice.epsilon if choice.p > 0 else None, DELTA)
+def _contribution(train: Ratings, choice: Choice, stride: int, seed: list[int], memory: float) -> Contribution:
+    if choice.p == 0:
+        return Contribution(train, stride=stride)
+    if choice.mechanism == "updates":
+        return Contribution(train, choice.epsilon, stride)
     if choice.mechanism.endswith("published"):
         raise SettingError(f"mechanism = {choice.mechanism!r}: it puts noise on centred ratings, of which updates know nothing")
-    noisy = _raw(train, choice, np.random.default_rng(seed), memory)
     variance = 0.0 if choice.mechanism == "hide" else 2 * (SCALE.range / choice.epsilon) ** 2
-    return NoisyRatingsOwner(noisy, users, rule, variance)
+    return Contribution(_raw(train, choice, np.random.default_rng(seed), memory), stride=stride, variance=variance)
+
+
+def solved_errors(V: Floats, division: Division) -> list[float]:
+    """Every owner's error if its users' factors are solved from their own ratings, given items' V by whatever method."""
+    return [solved_error(V, *own) for own in zip(division.trains, division.tests, strict=True)]
+
+
+def solved_error(V: Floats, train: Ratings, held_out: Ratings) -> float:
+    """The error on held-out ratings of users whose factors are solved from their own ratings."""
+    everybody = np.arange(len(train.user_names))
+    own, judged = (by_user(part, everybody, SCALE.low, SCALE.high) for part in (train, held_out))
+    return root_mean_square(Recommender(Items(V, np.zeros(len(V))), train.item_names).errors(own, judged))
 
 
 def size_ratios(

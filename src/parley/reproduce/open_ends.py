@@ -10,7 +10,7 @@ from parley.objectives.factorization import Factorization
 from parley.reproduce.gain_forecast import forecast_gains, judge, public_part
 from parley.reproduce.joint_factorization import Mechanism, chosen_mechanisms, privacy_curves
 from parley.reproduce.mechanism_pairs import USUAL, mechanism_games, mechanism_pairs, strategies
-from parley.reproduce.shared_iterations import iteration_games, passes_in_turn, rounds_of_updates
+from parley.reproduce.shared_iterations import iteration_games, passes_in_turn, updates_at_strides
 
 Report = Callable[[int, int], None]
 
@@ -23,9 +23,9 @@ def mechanisms_apart(ratings: Ratings, names: Sequence[str] | None, splits: int,
 
 
 def iterations_shared(ratings: Ratings, splits: int, progress: Report) -> dict[str, Any]:
-    """Sharing only some iterations: as P learns, by released updates, and the game over both p and their number."""
+    """Sharing only some iterations: as P learns, by released updates, and the game over both p and how often each answers."""
     in_turn = passes_in_turn(ratings, splits, Factorization(), progress)
-    updates = rounds_of_updates(ratings, splits, Factorization(), progress)
+    updates = updates_at_strides(ratings, splits, Factorization(), progress)
     return {"in_turn": in_turn, "updates": updates, "games": iteration_games(updates)}
 
 

@@ -1,12 +1,12 @@
-"""Sharing only some iterations: what it costs, what it saves, and the game in which each player names p and a number of iterations.
+"""Sharing only some iterations: what it costs, what it saves, and the game in which each player names p and how often it answers.
 
 As P learns (in turn, from ratings) the last passes are made at home: fewer messages, and no less privacy lost, since noisy ratings are paid
-for once. Released updates are paid for by iteration: whoever shares fewer has less noise on each for the same epsilon. The learning goes on
-as long as both share, so of two numbers of iterations the smaller counts.
+for once. Released updates are paid for by answer: whoever answers in every fourth round only has less noise on each answer for the same
+epsilon, and says less. Each player chooses for itself (`owners[].stride` in terms); the other goes on in between.
 """
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,9 @@ from parley.accounting import exact, make_series
 from parley.data.ratings import Ratings, centre
 from parley.games.gain_sample import GainSample
 from parley.games.gain_table import Pair, equilibrium
-from parley.learning.factor_updates import UpdateRule
 from parley.learning.joint_factorization import factorize
 from parley.objectives.factorization import Factorization
 from parley.reproduce.joint_factorization import (
-    DELTA,
     Choice,
     Division,
     Repeats,
@@ -29,9 +27,11 @@ from parley.reproduce.joint_factorization import (
     ticks,
 )
 from parley.reproduce.measured_game import CONCERNS, share, spread
+from parley.reproduce.released_updates import DELTA
+from parley.terms.ratings import ROUNDS
 
 PASSES = (1, 2, 5, 10, 20)
-ROUNDS = (2, 5, 20)
+STRIDES = (1, 4)
 LEVELS = (0.0, 0.2, 0.6)
 NUMBER = 8  # bytes
 
@@ -57,53 +57,59 @@ def _in_turn(division: Division, rule: Factorization, seed: int, shared: int) ->
     return [prediction_error(division, test, centred, player.predicted(Q, test)) for player, Q, test in judged]
 
 
-def rounds_of_updates(
+def updates_at_strides(
     ratings: Ratings,
     splits: int,
     rule: Factorization,
     progress: Report,
-    rounds: Sequence[int] = ROUNDS,
+    strides: Sequence[int] = STRIDES,
     levels: Sequence[float] = LEVELS,
 ) -> list[dict[str, Any]]:
-    """Released updates of two alike at every pair of p and every number of iterations, noise calibrated for just so many."""
+    """Released updates of two alike at every pair of (p, stride), the noise of each calibrated for its own number of answers."""
     repeats = Repeats([make_division(ratings, (1, 1), split) for split in range(splits)], rule)
-    cases = [(UpdateRule(rounds=count), (a, b)) for count in rounds for a in levels for b in levels if a <= b]
-    tick, points = ticks(progress, len(cases) * splits), []
-    for updates, pair in cases:
-        chosen = [Choice("updates", p) for p in pair]
-        found = repeats.measure(lambda division, split: by_updates(division, chosen, split, updates).errors, tick)  # noqa: B023
+    ways = [(p, stride) for p in levels for stride in strides]
+    pairs = [(a, b) for i, a in enumerate(ways) for b in ways[i:]]
+    tick, points = ticks(progress, len(pairs) * splits), []
+    for pair in pairs:
+        found = repeats.measure(partial(_by_updates, pair), tick)
         for player, own, other in ((0, *pair), (1, *pair[::-1])):
-            spent = spent_by(own, updates.rounds, max(rounds)) if own else None
-            facts = {"iterations": updates.rounds, "p": own, "p_other": other, "player": player + 1}
-            budget = {"epsilon": 1 / own - 1 if own else None, "stopped": spent}
-            points.append({**facts, **budget, **found[player]})
+            facts = {"p": own[0], "p_other": other[0], "iterations": _answers(own[1]), "iterations_other": _answers(other[1])}
+            budget = {"epsilon": 1 / own[0] - 1 if own[0] else None, "stopped": spent_by(*own) if own[0] else None}
+            points.append({**facts, "player": player + 1, **budget, **found[player]})
     return points
 
 
-def spent_by(p: float, answers: int, planned: int) -> float:
-    """The epsilon spent by whoever stops after so many answers of a series that was calibrated for `planned` of them."""
-    series = make_series("gaussian", exact(1 / p - 1), Fraction(str(DELTA)), planned, 1.0)
-    return float(series.spent_after(answers))
+def _by_updates(pair: Sequence[tuple[float, int]], division: Division, split: int) -> list[float]:
+    return by_updates(division, [Choice("updates", p) for p, _ in pair], split, [stride for _, stride in pair]).errors
+
+
+def _answers(stride: int) -> int:
+    """In how many of all rounds one answers."""
+    return -(-ROUNDS // stride)
+
+
+def spent_by(p: float, stride: int) -> float:
+    """The epsilon that so many answers cost of noise that was calibrated for an answer in every round."""
+    series = make_series("gaussian", exact(1 / p - 1), exact(DELTA), ROUNDS, 1.0)
+    return float(series.spent_after(_answers(stride)))
 
 
 def iteration_games(
     points: Sequence[dict[str, Any]], concerns: Sequence[Pair] = CONCERNS, resamples: int = 20, seed: int = 0
 ) -> list[dict[str, Any]]:
-    """For each concern: the equilibrium of the game in which each names p and a number of iterations, and that with all iterations."""
-    rounds = sorted({one["iterations"] for one in points})
-    measured = [
-        (_called(one["p"], own), _called(one["p_other"], other), one["improvements"])
-        for one in points
-        for own in rounds
-        for other in rounds
-        if min(own, other) == one["iterations"]
-    ]
-    sample = GainSample.of(measured)
-    whole_run = GainSample.of_points([one for one in points if one["iterations"] == rounds[-1]]).table()
+    """For each concern: the equilibrium of the game in which each names p and how often it answers, and that with all answers."""
+    most = max(one["iterations"] for one in points)
+    sample = GainSample.of(
+        [
+            (_called(one["p"], one["iterations"]), _called(one["p_other"], one["iterations_other"]), one["improvements"])
+            for one in points
+        ]
+    )
+    every = GainSample.of_points([one for one in points if min(one["iterations"], one["iterations_other"]) == most]).table()
     table, drawn, games = sample.table(), sample.drawn(resamples, seed), []
     for concern in concerns:
         found, again = equilibrium(table, concern), [equilibrium(one, concern) for one in drawn]
-        all_of_them = equilibrium(whole_run, concern)
+        all_of_them = equilibrium(every, concern)
         games.append(
             {
                 "concern": list(concern),

@@ -24,6 +24,7 @@ from parley.terms.inference import check_moments
 from parley.terms.keys import Section
 from parley.terms.model import Model
 from parley.terms.plant import check_identification
+from parley.terms.ratings import check_factorization, usual_ratings, with_items
 from parley.terms.sections import EACH_OWNER, HOSTS, SHARED, Host, Learning, OwnerTerms, Privacy
 from parley.terms.sentences import explain
 from parley.terms.topology import among, check_topology, with_edges
@@ -61,6 +62,11 @@ class Terms(Section):
     owners: tuple[OwnerTerms, ...] = Field(min_length=1)
     hosts: tuple[Host, ...] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_ratings(cls, content: Any) -> Any:
+        return usual_ratings(content)
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         learning, names = self.learning, [owner.name for owner in self.owners]
@@ -80,12 +86,14 @@ class Terms(Section):
         if self.privacy.shared_records > len(names):
             raise ValueError(f"privacy.shared_records|expected at most the number of owners, {len(names)}")
         check_identification(self.model, learning, self.privacy)
+        check_factorization(self)
         if learning.facts.perturbs:
             self._can_perturb()
         check_moments(self.model, learning, self.owners, self.shared)
         check_walks(self.model, learning, self.uneven, self.shared)
         check_topology(learning.topology, names, learning.facts.mixes, self.shared)
         boxed = self.model.radius is not None or learning.facts.solves or learning.facts.surveys or self.model.classifies
+        boxed = boxed or learning.facts.factorizes  # and bounded by its own rule
         if self.privacy.clip is None and not boxed:
             raise ValueError(
                 "privacy.clip|expected a number, or model.radius together with bounds of every column: without either "
@@ -288,9 +296,13 @@ class Terms(Section):
             raise TermsError("learning.algorithm: these terms ask for scales and learn nothing; parley scales runs them")
         if self.learning.facts.identifies:
             raise TermsError("learning.algorithm: these terms identify a plant; parley identify runs them")
+        if self.learning.facts.factorizes:
+            raise TermsError("model.kind: these terms learn items from ratings; `learn_items` of parley.learning.items runs them")
 
     def train_rows(self, name: str) -> int:
         """n_l: how many of an owner's records are learned from. Public, like `records` and `holdout`."""
+        if self.learning.facts.factorizes:  # of ratings, some of everybody's are held out
+            return self.owner(name).records
         return training_records(self.owner(name).records, self.model.holdout)
 
     def held_out_rows(self, name: str) -> int:
@@ -382,7 +394,7 @@ def load_terms(path: str | Path) -> Terms:
     except UnicodeDecodeError:
         raise TermsError(f"{path}: cannot be read: expected UTF-8 text") from None
     here = path.resolve().parent
-    terms = Terms.from_dict(with_edges(_parsed(text, path.name), here), path.name)
+    terms = Terms.from_dict(with_items(with_edges(_parsed(text, path.name), here), here), path.name)
 
     def beside(local: str | None) -> str | None:
         return None if local is None else str(here / local)

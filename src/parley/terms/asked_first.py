@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from parley.terms.catalogue import MECHANISMS
+from parley.terms.catalogue import ALL_MECHANISMS
 
 if TYPE_CHECKING:
     from parley.terms.agreement import Terms
@@ -13,12 +13,12 @@ def check_survey(terms: "Terms") -> None:
     """Refuse a delta that nothing needs, scales that leave nothing to learn with, and what a survey has no use for."""
     privacy, surveys = terms.privacy, terms.learning.facts.surveys
     named = surveys or privacy.scale_epsilon is not None  # names that nobody listed need a delta whatever the noise
-    if privacy.delta > 0 and not MECHANISMS[privacy.mechanism].approximate and not terms.shared and not named:
+    if privacy.delta > 0 and not ALL_MECHANISMS[privacy.mechanism].approximate and not terms.shared and not named:
         noise = privacy.mechanism.capitalize()
         raise ValueError(f"privacy.delta|expected 0: {noise} noise needs none; with mechanism = 'gaussian' it is needed")
     if surveys and (privacy.score_epsilon is not None or privacy.scale_epsilon is not None or terms.model.holdout > 0):
         raise ValueError("learning.algorithm|expected no score_epsilon, scale_epsilon or holdout beside 'scales'")
-    if surveys and MECHANISMS[privacy.mechanism].grid:
+    if surveys and ALL_MECHANISMS[privacy.mechanism].grid:
         raise ValueError("privacy.mechanism|expected 'laplace' or 'gaussian' beside 'scales'")
     if surveys and (terms.learning.participation is not None or any(owner.stride is not None for owner in terms.owners)):
         raise ValueError("learning.algorithm|expected everybody in both rounds of 'scales': no participation and no strides")
@@ -37,7 +37,7 @@ def check_differences(terms: "Terms") -> None:
         return
     if terms.model.public is None:
         raise ValueError("privacy.difference_epsilon|expected model.public beside it: owners are asked at its best fit")
-    norm = MECHANISMS[terms.privacy.mechanism].norm  # walks are clipped in L2 whatever the noise
+    norm = ALL_MECHANISMS[terms.privacy.mechanism].norm  # walks are clipped in L2 whatever the noise
     asked = terms.learning.facts.asks in ("gradient", "minibatch") or (terms.learning.facts.asks == "update" and norm == "l2")
     if not asked or terms.privacy.clip_norm is not None:
         raise ValueError(

@@ -15,7 +15,8 @@ Norm = Literal["l1", "l2"]
 class ModelFacts:
     """`task`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no jumps; `walks`: whether
     it is known how far one record moves a local walk on it; `perturbs`: what a random slope in its cost hides; `squared`: whether second
-    moments say everything about its loss; `trajectories`: whether a record is a whole recording."""
+    moments say everything about its loss; `trajectories`: whether a record is a whole recording; `ratings`: whether it is all ratings of a
+    user."""
 
     task: Task
     penalty: float = 0.0
@@ -24,6 +25,7 @@ class ModelFacts:
     perturbs: bool = False
     squared: bool = False
     trajectories: bool = False
+    ratings: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class AlgorithmFacts:
     the terms say who hears whom. `unit_step`: the power of T by which the step of the first round is
     shorter than the terms' `step`. `average`: which iterates make the model where the terms do not say; None: they cannot.
     `surveys`: nothing is learned; two rounds ask how the columns' values are spread. `identifies`: what comes out is a plant.
+    `factorizes`: what comes out are items' factors.
     """
 
     asks: str
@@ -55,6 +58,7 @@ class AlgorithmFacts:
     unit_step: int = 0
     surveys: bool = False
     identifies: bool = False
+    factorizes: bool = False
     average: str | None = None
 
 
@@ -76,6 +80,7 @@ MODELS = {
     "one-vs-all": ModelFacts("classes", walks=False),
     "least-squares-classes": ModelFacts("classes", squared=True),
     "delayed-dynamics": ModelFacts("number", walks=False, trajectories=True),
+    "matrix-factorization": ModelFacts("number", penalty=10.0, walks=False, ratings=True),
 }
 
 ALGORITHMS = {
@@ -94,6 +99,7 @@ ALGORITHMS = {
     "objective-perturbation": AlgorithmFacts("minimum", solves=True, perturbs=True),
     "scales": AlgorithmFacts("scales", surveys=True),
     "identification": AlgorithmFacts("trajectories", solves=True, identifies=True),
+    "item-factors": AlgorithmFacts("item-factors", factorizes=True),
 }
 
 MECHANISMS = {
@@ -101,3 +107,10 @@ MECHANISMS = {
     "gaussian": MechanismFacts(approximate=True, norm="l2"),
     "geometric": MechanismFacts(approximate=False, grid=True),
 }
+
+RATING_MECHANISMS = {  # that change ratings themselves, before anything is learned from them
+    "bounded-ratings": MechanismFacts(approximate=False),
+    "unbounded-ratings": MechanismFacts(approximate=False),
+    "hide": MechanismFacts(approximate=False),
+}
+ALL_MECHANISMS = MECHANISMS | RATING_MECHANISMS

@@ -8,6 +8,7 @@ from parley.terms.catalogue import MODELS, Task
 from parley.terms.columns import Coding, Missing, Name, Transform, domain, is_defined
 from parley.terms.keys import RANGE, Bearable, Count, Interval, NonNegative, Positive, Section, one_of
 from parley.terms.plant import DYNAMICS, check_plant
+from parley.terms.ratings import check_ratings, usual_model
 from parley.validate import SMALLEST, in_range
 
 
@@ -55,13 +56,18 @@ class Model(Section):
     period: Positive | None = None
     max_delay: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
     samples: Count | None = None
+    user: Name | None = None  # from here on: of items, learned from ratings
+    item: Name | None = None
+    items: Count | tuple[Name, ...] | None = None
+    factors: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = None
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _of_trajectories(cls, content: Any) -> Any:
         """A plant has no target; what tells its records apart stands in its place, and its columns are states and inputs."""
         if not isinstance(content, dict) or content.get("kind") != DYNAMICS or not isinstance(content.get("trajectory"), str):
-            return content
+            return usual_model(content)
         if {"target", "features"} & content.keys() and content.get("target") != content["trajectory"]:
             raise ValueError("target|expected none for a plant, and no features: its columns are states and inputs")
         return {**content, "target": content["trajectory"]}
@@ -106,6 +112,7 @@ class Model(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         check_plant(self)
+        check_ratings(self)
         if self.features is not None:
             if not self.features:
                 raise ValueError("features|expected at least one column; leave the key out for every numeric column")

@@ -4,9 +4,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from parley.terms.catalogue import ALGORITHMS, MECHANISMS, AlgorithmFacts
+from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, AlgorithmFacts
 from parley.terms.columns import Name
 from parley.terms.keys import Count, NonNegative, Positive, Section, Share, looked_up, one_of
+from parley.terms.ratings import ROUNDS
 from parley.terms.topology import Edges, read_topology
 
 
@@ -94,6 +95,8 @@ class Learning(Section):
             return {"horizon": 1, **kept}
         if facts.surveys:
             return {"horizon": SURVEY_ROUNDS, **kept}
+        if facts.factorizes:
+            return {"horizon": ROUNDS, **kept}
         if facts.walks:
             return {**kept, "local_steps": LOCAL_STEPS if kept.get("local_steps") is None else kept["local_steps"]}
         return _usual_batches(kept) if facts.samples else kept
@@ -177,7 +180,7 @@ def _usual_batches(kept: dict[str, Any]) -> dict[str, Any]:
 class Privacy(Section):
     """What each owner promises every person in its table."""
 
-    mechanism: Annotated[str, Field(strict=True), one_of(MECHANISMS)] = "laplace"
+    mechanism: Annotated[str, Field(strict=True), one_of(ALL_MECHANISMS)] = "laplace"
     clip: Positive | None = None
     clip_norm: Literal["l1", "l2", "linf"] | None = None  # None: the mechanism's
     delta: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.0
@@ -188,6 +191,7 @@ class Privacy(Section):
     scale_epsilon: Positive | None = None
     difference_epsilon: Positive | None = None
     noise: Literal["each-owner", "shared"] = EACH_OWNER
+    rating_scale: Literal["sound", "published"] | None = None  # of noise on ratings themselves; None: sound
 
     @model_validator(mode="before")
     @classmethod
@@ -195,13 +199,13 @@ class Privacy(Section):
         """The mechanism's own norm need not be said: terms that say it have the hash of those that do not. Capitals do not count."""
         if not isinstance(content, dict) or not isinstance(norm := content.get("clip_norm"), str):
             return content
-        facts = looked_up(MECHANISMS, content.get("mechanism", "laplace"))
+        facts = looked_up(ALL_MECHANISMS, content.get("mechanism", "laplace"))
         rest = {key: value for key, value in content.items() if key != "clip_norm"}
         return rest if facts is not None and norm.lower() == facts.norm else {**rest, "clip_norm": norm.lower()}
 
     @model_validator(mode="after")
     def _enforceable(self) -> Self:
-        noise, approximate = self.mechanism.capitalize(), MECHANISMS[self.mechanism].approximate
+        noise, approximate = self.mechanism.capitalize(), ALL_MECHANISMS[self.mechanism].approximate
         if self.noise == SHARED and not self.delta > 0:
             raise ValueError(
                 "delta|expected a number above 0 (such as 1e-6): hosts draw shared noise from finitely many random bits"

@@ -6,6 +6,7 @@ from typing import Any
 
 from parley.terms.keys import RANGE, Section
 from parley.terms.model import Model
+from parley.terms.ratings import EXPECTED as ITEMS
 from parley.terms.sections import PARTY, Host, Learning, OwnerTerms, Privacy, PrivacyCost
 from parley.terms.topology import EXPECTED as TOPOLOGY
 
@@ -44,6 +45,8 @@ def explain(error: Any, root: type[Section], content: Any = None) -> str:
         return f"model.bounds.{error['loc'][2]}: expected [low, high], two finite numbers"
     if error["loc"][:2] == ("model", "missing"):
         return "model.missing: expected 'refuse' or 'fill', or a table of columns with one of the two each"
+    if error["loc"][:2] == ("model", "items"):
+        return f"model.items: expected {ITEMS}"
     if error["loc"][:2] == ("learning", "topology"):
         return f"learning.topology: expected {TOPOLOGY}"
     place = list(error["loc"])

@@ -1,0 +1,106 @@
+"""What `parley train`, `parley learner run` and `parley score` do by terms of ratings."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parley.cli.asking import elsewhere
+from parley.cli.extras import extras
+from parley.cli.screen import console, print_json, progress_bar, terminal_table
+from parley.errors import SettingError
+from parley.owner import Owner
+from parley.terms import Terms
+from parley.terms.catalogue import RATING_MECHANISMS
+
+if TYPE_CHECKING:
+    from parley.learning.items import ItemsResult
+
+
+def train_ratings(
+    terms: Terms,
+    replicates: int,
+    seed: int | None,
+    ledgers: Path | None,
+    lifetime: float | None,
+    lifetime_delta: float | None,
+    save: Path | None,
+    as_json: bool,
+) -> None:
+    """Learn items on this machine."""
+    from parley.learning.items import learn_items
+    from parley.learning.owners import accepting_owners, open_owners
+
+    if ledgers is not None and (replicates != 1 or seed is not None):
+        raise SettingError("--replicates and --seed belong to simulations; leave them out, or leave out --ledgers")
+    with progress_bar("reading ratings") as progress:
+        owners = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
+        progress.says("learning")
+        if terms.privacy.mechanism in RATING_MECHANISMS:
+            with extras():
+                from parley.learning.noisy_ratings import learn_from_noisy
+            result = learn_from_noisy(terms, owners, replicates, seed, progress)
+        else:
+            result = learn_items(terms, owners, replicates, seed, progress)
+    _finish(result, save, as_json, [])
+
+
+def run_ratings(
+    terms: Terms,
+    checkpoint: Path,
+    addresses: Path,
+    resume: bool,
+    deadline: float,
+    save: Path | None,
+    save_own: Path | None,
+    as_json: bool,
+) -> None:
+    """Learn items with owners that are elsewhere."""
+    from parley.learning.deployed import prepare_run
+    from parley.learning.items import items_result
+
+    if save_own is not None:
+        raise SettingError("--save-own: expected none for ratings: users' factors are solved when somebody asks, and kept nowhere")
+    heard = elsewhere(lambda: prepare_run(terms, checkpoint), terms, addresses, resume, deadline)
+    _finish(items_result(heard), save, as_json, list(heard.unheard))
+
+
+def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path | None, as_json: bool) -> None:
+    """What the items are worth to one owner, or to all of them."""
+    from parley.learning.items import worth_to
+    from parley.learning.owners import open_owners, owner_table
+    from parley.learning.recommender import Recommender
+    from parley.report.ratings import INSIDE, worth_rows
+
+    model = Recommender.load(model_file)
+    own = None if name is None else Owner(name, str(data) if data is not None else owner_table(terms.owner(name)))
+    owners = open_owners(terms) if own is None else [own]
+    found = []
+    with progress_bar("alone and together, on own ratings") as progress:
+        for place, owner in enumerate(owners):
+            progress(place, len(owners))
+            found.append(worth_to(terms, owner, model))
+    if as_json:
+        print_json({"owners": [{"name": each.name, **each.to_json()} for each in found], "terms_hash": terms.hash})
+        return
+    for each in found:
+        console.print(terminal_table(worth_rows(each), each.name))
+    console.print(INSIDE, style="dim")
+
+
+def _finish(result: "ItemsResult", save: Path | None, as_json: bool, unheard: list[str]) -> None:
+    """Save and print what came out."""
+    from parley.report.ratings import RELEASED, SIMULATION, gain_line, items_rows, unit_line
+
+    if save is not None:
+        result.model.save(save)
+    if as_json:
+        print_json(result.to_json() | {"unheard": unheard})
+        return
+    console.print(RELEASED if result.released else SIMULATION, style="italic", soft_wrap=True)
+    console.print()
+    console.print(terminal_table(items_rows(result), result.terms.title or "Owners"))
+    if (gained := gain_line(result)) is not None:
+        console.print(gained, markup=False, soft_wrap=True)
+    console.print(unit_line(result), style="dim", markup=False, soft_wrap=True)
+    for name in unheard:
+        console.print(f"{name} was not heard of at the end: its ledger knows what it spent.", style="yellow", markup=False)
+    console.print(f"terms {result.terms.hash[:16]}…   {result.seconds:.1f} s", style="dim")

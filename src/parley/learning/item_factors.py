@@ -1,0 +1,118 @@
+"""Items' factors learned from released updates alone: every round each owner answers with the bounded mean of its users' terms, and noise.
+
+The learner sees the answers, how many users they are means over, and how large their noise is; all else follows from those. Owners whose
+noise drowns what they say count for little, by weights that are public. With one noise for all there is one answer, and one weight.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from parley.aggregation import EachOwnerNoise, aggregation_of
+from parley.learning.algorithm import Algorithm, Asker, State
+from parley.objectives.user_updates import UserUpdate
+from parley.queries import Answer, ItemFactorsQuery
+from parley.setup import Setup
+from parley.terms.ratings import item_count
+from parley.validate import Floats
+
+ITEMS_SPREAD = 0.5  # deviation expected of what an item differs by, ratings being from -2 to 2
+USERS_SPREAD = 0.4  # variance expected of users' factors, times their ridge
+ERROR = 0.85  # deviation expected of what is left of a rating
+PACE = 0.5  # of a full step in the factors
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """What was learned: V = [b, Q] [items, factors + 1], and about how often each item was rated, by the same answers [items]."""
+
+    V: Floats
+    counts: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ItemFactors(Algorithm):
+    """The state remembers how often each owner's users rated each item, by its answers so far, and how many there were.
+
+    Owner l's sums S_l = n_l answer are about c_l g with variance c_l v + s_l^2, g the mean gradient of a rating, c_l how often the item was
+    rated and s_l the deviation of its noise. So owners are weighted by 1/(1 + s_l^2/(v c_l)), c_l the average over items (from answers),
+    and a step is (S - pull V)/(c + (v + s^2/c)/t^2): Newton's in b for squared errors and a prior of deviation t on V, shorter where
+    there is noise. The prior's pull v/t^2 is one for all rounds, in which noise averages out, so a round has the share of it that it
+    has of what all rounds say.
+    """
+
+    items: int
+    names: tuple[str, ...]  # of those who answer; one for all where one noise is for all
+    records: Floats  # how many users each of their answers is about
+    noise: Floats  # deviation of the noise in a number of their sums
+    turns: Floats  # in how many rounds each is asked
+    ridge: float
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        noise, model = aggregation_of(setup.terms).noise(setup), setup.terms.model
+        horizon, names = setup.terms.learning.horizon, tuple(setup.schedule.names)
+        if isinstance(noise, EachOwnerNoise):
+            records, variances = noise.records, noise.variances
+            turns = np.array([float(len(setup.schedule.rounds_of(name))) for name in names])
+        else:
+            names, turns = ("",), np.array([float(horizon)])
+            records, variances = np.array([noise.records.sum()]), np.array([noise.all_together])
+        deviations = records * np.sqrt(variances)
+        return cls(
+            setup.objective, horizon, setup.limits.radius, item_count(model), names, records, deviations, turns, ridge=model.penalty
+        )
+
+    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
+        theta, who = np.broadcast_to(origin, (*worlds, origin.shape[-1])), len(self.names)
+        return State(1, theta, {"counts": np.zeros((*worlds, who, self.items)), "heard": np.zeros((*worlds, who))})
+
+    def query(self, state: State, asker: Asker) -> ItemFactorsQuery:
+        return ItemFactorsQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
+
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        worlds = state.theta.shape[:-1]
+        V = state.theta.reshape(*worlds, self.items, -1)
+        shape = (*worlds, self.items, V.shape[-1] + 1)
+        if self.names == ("",):
+            there, values = [0], [combined]
+        else:
+            there, values = [self.names.index(a.owner) for a in answers], [a.value for a in answers]
+        sums = np.stack([self.records[who] * v.reshape(shape) for who, v in zip(there, values, strict=True)], axis=-3)
+        counts, heard = state.memory["counts"].copy(), state.memory["heard"].copy()
+        heard[..., there] += 1
+        counts[..., there, :] += (sums[..., -1] / UserUpdate.count - counts[..., there, :]) / heard[..., there, None]
+        stepped = V + self._step(V, sums[..., :-1], counts[..., there, :], there)
+        theta = self.project(stepped).reshape(state.theta.shape)
+        return State(state.round + 1, theta, {"counts": counts, "heard": heard})
+
+    def learned(self, state: State) -> list[Items]:
+        """The items as they stand, for every replicate."""
+        counts = state.memory["counts"]
+        weights = self._weights(counts, list(range(len(self.names))))
+        rated = np.maximum(np.einsum("...l,...li->...i", weights, counts), 0.0).reshape(-1, self.items)
+        every = state.theta.reshape(len(rated), self.items, -1)
+        return [Items(V.copy(), often) for V, often in zip(every, rated, strict=True)]
+
+    def _step(self, V: Floats, sums: Floats, counts: Floats, there: list[int]) -> Floats:
+        v, t, noise = ERROR**2, ITEMS_SPREAD, self.noise[there]
+        weights, in_all = self._weights(counts, there), self._weights(counts, there, self.turns[there])
+        total = np.einsum("...l,...lif->...if", weights, sums)
+        c = np.maximum(np.einsum("...l,...li->...i", weights, counts), 1.0)
+        rated = _often(counts)
+        pull = v / t**2 * (weights * rated).sum(axis=-1) / (in_all * rated).sum(axis=-1)
+        spreads, paces = np.full(V.shape[-1], USERS_SPREAD / self.ridge), np.full(V.shape[-1], PACE)
+        spreads[0] = paces[0] = 1.0
+        towards = total / spreads - pull[..., None, None] * V
+        loud = (weights**2 @ noise**2)[..., None]
+        return np.asarray(paces * towards / (c + (v + loud / c) / t**2)[..., None])
+
+    def _weights(self, counts: Floats, there: list[int], rounds: Floats | float = 1.0) -> Floats:
+        return np.asarray(1 / (1 + self.noise[there] ** 2 / (rounds * ERROR**2 * _often(counts))))
+
+
+def _often(counts: Floats) -> Floats:
+    """How often an item is rated on average, at each owner [..., owners]; at least once."""
+    return np.asarray(np.maximum(counts.mean(axis=-1), 1.0))
