@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from parley.cli.app import app
-from parley.data.ratings import Ratings, divide, enough, find_ratings
+from parley.data.ratings import divide, enough, find_ratings
 from parley.errors import SettingError
 from parley.objectives.factorization import Factorization
 from parley.reproduce.joint_factorization import (
@@ -21,22 +21,10 @@ from parley.reproduce.joint_factorization import (
     size_ratios,
     together,
 )
+from planted_tastes import planted, silent
 from samples import data_path
 
 RULE = Factorization()
-
-
-def silent(done, total):
-    pass
-
-
-def planted(users=600, items=80, share=0.4, seed=0):
-    """Whole ratings from 1 to 5 by tastes of two kinds."""
-    rng = np.random.default_rng(seed)
-    P, Q = rng.normal(0, 1, (users, 2)), rng.normal(0, 1, (items, 2))
-    u, i = np.nonzero(rng.random((users, items)) < share)
-    values = np.clip(np.round(3.2 + 0.6 * np.einsum("nf,nf->n", P[u], Q[i]) + 0.4 * rng.standard_normal(len(u))), 1, 5)
-    return Ratings(u.astype(np.int32), i.astype(np.int32), values, tuple(map(str, range(users))), tuple(map(str, range(items))))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 from parley.data.ratings import Ratings
 from parley.errors import SettingError
 from parley.objectives.factorization import Factorization, prediction_errors, root_mean_square, shuffled
-from parley.validate import Floats
+from parley.validate import Floats, whole
 
 Order = Literal["in-turn", "parallel"]
 
@@ -43,17 +43,24 @@ class Player:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """What came of it: the common items' factors, and the players with their own."""
+    """What came of it: the common items' factors as they were shared last, the players, and the items' factors that each ends with."""
 
     items: Floats
     players: tuple[Player, ...]
+    own_items: tuple[Floats, ...]
 
 
-def factorize(parts: Sequence[Ratings], rule: Factorization, seed: int | np.random.SeedSequence, order: Order = "in-turn") -> Joint:
+def factorize(
+    parts: Sequence[Ratings],
+    rule: Factorization,
+    seed: int | np.random.SeedSequence,
+    order: Order = "in-turn",
+    shared: int | None = None,
+) -> Joint:
     """All owners together, or one alone: `rule.passes` passes over everybody's ratings.
 
     In turn, each starts from what the one before it returned. In parallel, all start from the same Q, and the next is the mean of what they
-    return, weighted by ratings.
+    return, weighted by ratings. With `shared`, only the first so many passes are; in the others each goes on from what it has.
     """
     if not parts or len({part.item_names for part in parts}) != 1:
         raise SettingError("parts: expected the ratings of one owner or more, of the same items")
@@ -63,10 +70,18 @@ def factorize(parts: Sequence[Ratings], rule: Factorization, seed: int | np.rand
     players = tuple(Player(part, rule, np.random.default_rng(own)) for part, own in zip(parts, others, strict=True))
     weights = np.array([player.size for player in players]) / sum(player.size for player in players)
     Q = rule.start(len(parts[0].item_names), np.random.default_rng(first))
-    for _ in range(rule.passes):
+    together = rule.passes if shared is None else min(whole(shared, "shared", least=0), rule.passes)
+    for _ in range(together):
         if order == "in-turn":
             for player in players:
                 Q = player.walk(Q)
         else:
             Q = np.asarray(np.einsum("l,lif->if", weights, np.stack([player.walk(Q) for player in players])))
-    return Joint(Q, players)
+    return Joint(Q, players, tuple(_alone(player, Q, rule.passes - together) for player in players))
+
+
+def _alone(player: Player, Q: Floats, passes: int) -> Floats:
+    """A player's items' factors after so many further passes by itself."""
+    for _ in range(passes):
+        Q = player.walk(Q)
+    return Q

@@ -11,13 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 
 from parley.data.ratings import Centred, Ratings, centre, divide, hold_out
 from parley.data.user_ratings import by_user
 from parley.errors import SettingError
 from parley.learning.item_factors import Items
-from parley.learning.items import SILENT, ask_items, learned_items
 from parley.learning.joint_factorization import Order, Player, factorize
 from parley.learning.rating_noise import (
     Claim,
@@ -36,8 +34,7 @@ from parley.learning.rating_noise import (
 from parley.learning.recommender import Recommender
 from parley.mechanisms import FastNoise
 from parley.objectives.factorization import Factorization, root_mean_square
-from parley.owner import Owner
-from parley.terms import Terms
+from parley.reproduce.released_updates import Contribution, learned_from
 from parley.validate import Floats
 
 Mechanism = RatingMechanism | Literal["updates"]
@@ -54,7 +51,7 @@ PRIVACY = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # P's p; eps = 1/p - 1
 BOTH = (0.0, 0.2, 0.4, 0.6)
 NETFLIX = {"ratings": 10_033_823, "users": 46_462, "items": 16_395}  # P table 2
 TABLE_3 = {9.0: 1, 2.33: 24, 1.0: 45, 0.53: 42, 0.11: 23}  # eps: by how much NF10 grows
-SCALE, HALF, DELTA, CLIP = Scale(), 2.0, 1e-5, 5.0
+SCALE, HALF = Scale(), 2.0
 
 
 @dataclass(frozen=True)
@@ -123,8 +120,8 @@ def alone(division: Division, rule: Factorization, seed: int) -> list[tuple[floa
     found = []
     for train, test in zip(division.trains, division.tests, strict=True):
         joint = factorize([train.with_values(centred.residuals_of(train))], rule, seed)
-        means = _error(division, test, centred, np.zeros(len(test)))
-        walked = _error(division, test, centred, joint.players[0].predicted(joint.items, test))
+        means = prediction_error(division, test, centred, np.zeros(len(test)))
+        walked = prediction_error(division, test, centred, joint.players[0].predicted(joint.items, test))
         V = np.column_stack([centred.item_means - SCALE.middle, joint.items])
         found.append((means, walked, walked if division.centred else solved_error(V, train, test)))
     return found
@@ -143,7 +140,7 @@ def together(
 ) -> Together:
     """Owners learn together from what the mechanisms leave of their ratings, or from released updates."""
     if any(choice.mechanism == "updates" for choice in choices):
-        return by_updates(division, choices, seed)
+        return by_updates(division, choices, seed, memory=memory)
     sources = [np.random.default_rng([seed, owner]) for owner in range(len(choices))]
     raw = [_raw(train, c, rng, memory) for train, c, rng in zip(division.trains, choices, sources, strict=True)]
     centred = division.centred or centre(_union(raw))
@@ -151,48 +148,44 @@ def together(
     noisy = [_residuals(part, c, rule, rng, memory) for part, c, rng in zip(parts, choices, sources, strict=True)]
     joint = factorize(noisy, rule, seed, order)
     judged: list[tuple[Player, Ratings]] = list(zip(joint.players, division.tests, strict=True))
-    errors = [_error(division, test, centred, player.predicted(joint.items, test)) for player, test in judged]
+    errors = [prediction_error(division, test, centred, player.predicted(joint.items, test)) for player, test in judged]
     if division.centred is not None:
         return Together(errors, None)
     V = np.column_stack([centred.item_means - SCALE.middle, joint.items])
-    return Together(errors, [solved_error(V, *own) for own in zip(division.trains, division.tests, strict=True)])
+    return Together(errors, solved_errors(V, division))
 
 
-def by_updates(division: Division, choices: Sequence[Choice], seed: int) -> Together:
-    """Owners release updates alone, by terms as anybody would write them; one without privacy has noise that is not heard."""
-    items = division.trains[0].item_names
-    frames = [
-        pd.DataFrame({"user": part.users, "item": np.array(items)[part.items], "rating": part.values}) for part in division.trains
-    ]
-    content = {
-        "model": {
-            "kind": "matrix-factorization",
-            "user": "user",
-            "item": "item",
-            "target": "rating",
-            "items": items,
-            "seed": seed,
-            "bounds": {"rating": [SCALE.low, SCALE.high]},
-        },
-        "privacy": {"mechanism": "gaussian", "delta": DELTA, "clip": CLIP},
-        "owners": [
-            {
-                "name": f"player-{place + 1}",
-                "records": frame["user"].nunique(),
-                "epsilon": choice.epsilon if choice.p > 0 else SILENT,
-            }
-            for place, (frame, choice) in enumerate(zip(frames, choices, strict=True))
-        ],
-    }
-    terms = Terms.from_dict(content)
-    owners = [Owner(part.name, frame) for part, frame in zip(terms.owners, frames, strict=True)]
-    V = learned_items(ask_items(terms, owners, seed=seed))[0].V
-    errors = [solved_error(V, *own) for own in zip(division.trains, division.tests, strict=True)]
+def by_updates(
+    division: Division, choices: Sequence[Choice], seed: int, strides: Sequence[int] = (1, 1), memory: float = 2e9
+) -> Together:
+    """Owners answer with updates. One of mechanism "updates" puts noise on them; of another it answers from ratings that carry theirs.
+
+    One without privacy has noise that is not heard. Whoever answers in every `stride`-th round has noise for as many answers only.
+    """
+    parts = enumerate(zip(division.trains, choices, strides, strict=True))
+    owners = [_contribution(train, choice, stride, [seed, place], memory) for place, (train, choice, stride) in parts]
+    errors = solved_errors(learned_from(owners, seed), division)
     return Together(errors, errors)
 
 
+def _contribution(train: Ratings, choice: Choice, stride: int, seed: list[int], memory: float) -> Contribution:
+    if choice.p == 0:
+        return Contribution(train, stride=stride)
+    if choice.mechanism == "updates":
+        return Contribution(train, choice.epsilon, stride)
+    if choice.mechanism.endswith("published"):
+        raise SettingError(f"mechanism = {choice.mechanism!r}: it puts noise on centred ratings, of which updates know nothing")
+    variance = 0.0 if choice.mechanism == "hide" else 2 * (SCALE.range / choice.epsilon) ** 2
+    return Contribution(_raw(train, choice, np.random.default_rng(seed), memory), stride=stride, variance=variance)
+
+
+def solved_errors(V: Floats, division: Division) -> list[float]:
+    """Every owner's error if its users' factors are solved from their own ratings, given items' V by whatever method."""
+    return [solved_error(V, *own) for own in zip(division.trains, division.tests, strict=True)]
+
+
 def solved_error(V: Floats, train: Ratings, held_out: Ratings) -> float:
-    """The error on held-out ratings of users whose factors are solved from their own ratings, given items' V by whatever method."""
+    """The error on held-out ratings of users whose factors are solved from their own ratings."""
     everybody = np.arange(len(train.user_names))
     own, judged = (by_user(part, everybody, SCALE.low, SCALE.high) for part in (train, held_out))
     return root_mean_square(Recommender(Items(V, np.zeros(len(V))), train.item_names).errors(own, judged))
@@ -250,6 +243,31 @@ def privacy_curves(
     return points
 
 
+class Repeats:
+    """Several divisions of the users, and what every owner has alone in each: whatever is tried is measured against that."""
+
+    def __init__(self, divisions: Sequence[Division], rule: Factorization) -> None:
+        self._divisions = divisions
+        self._apart = [alone(division, rule, split) for split, division in enumerate(divisions)]
+
+    def measure(self, errors: Callable[[Division, int], Sequence[float]], progress: Callable[[], None]) -> list[dict[str, object]]:
+        """The summary of each owner of two: `errors` are theirs in one division, given which."""
+        found = []
+        for split, division in enumerate(self._divisions):
+            progress()
+            found.append(errors(division, split))
+        runs = [
+            [Measured(*own[player][:2], one[player]) for own, one in zip(self._apart, found, strict=True)] for player in range(2)
+        ]
+        return [summary(one) for one in runs]
+
+
+def ticks(progress: Callable[[int, int], None], total: int) -> Callable[[], None]:
+    """Report one more at every call."""
+    done = iter(range(total))
+    return lambda: progress(next(done), total)
+
+
 def expansion(counts: dict[str, int], rule: Factorization, thinning: Thinning = Thinning()) -> list[dict[str, float]]:  # noqa: B008 - frozen
     """Table 3: by how much unbounded DP inflates a matrix of these counts; P's is NF10 by the published scale."""
     rows = []
@@ -274,7 +292,7 @@ def summary(runs: Sequence[Measured]) -> dict[str, object]:
     return {**means, "improvement": float(gains.mean()), "error": error, "improvements": gains.tolist()}
 
 
-def _error(division: Division, test: Ratings, centred: Centred, predicted: Floats) -> float:
+def prediction_error(division: Division, test: Ratings, centred: Centred, predicted: Floats) -> float:
     """Of centred ratings where P's means of all are taken, else of the ratings themselves."""
     if division.centred is not None:
         return root_mean_square(centred.residuals_of(test) - predicted)

@@ -6,14 +6,16 @@ That everybody stays out is always an equilibrium (P Theorem 1); shown is the on
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from parley.errors import NoEquilibriumError, SettingError
-from parley.games import solve
-from parley.games.joint_learning import PUBLISHED, Interpolation, Mechanism, fit, joint_learning
+from parley.games.gain_sample import GainSample
+from parley.games.gain_table import GainTable, equilibrium
+from parley.games.joint_learning import PUBLISHED, Interpolation, Mechanism, fit
+from parley.games.prior import Prior
+from parley.games.private_concern_fit import bayesian_equilibrium_of_fit
 from parley.validate import Floats
 
 CONCERNS = ((1.0, 1.0), (5.0, 0.2))  # C/B of P section 7.3
@@ -49,69 +51,57 @@ def measured_games(
     P section 7.3: a gain may be negative there, and more privacy may raise it.
     """
     games = []
-    for mechanism in dict.fromkeys(point["mechanism"] for point in points):
-        own = [point for point in points if point["mechanism"] == mechanism]
+    for mechanism, own in by_mechanism(points).items():
         others_p, own_p = (np.array([point[name] for point in own]) for name in ("p_other", "p"))
         gains, rng = np.array([point["improvements"] for point in own]), np.random.default_rng(seed)
-        drawn = [_drawn(gains, rng) for _ in range(resamples if gains.shape[1] > 1 else 0)]
         fitted = fit(others_p, own_p, gains.mean(axis=1))
-        fits = [fit(others_p, own_p, one) for one in drawn] if fitted.rmse <= MISFIT else []
+        fits: list[Interpolation] = []
+        if fitted.rmse <= MISFIT and gains.shape[1] > 1:
+            fits = [fit(others_p, own_p, _drawn(gains, rng)) for _ in range(resamples)]
+        sample = GainSample.of_points(own)
+        table, drawn = sample.table(), sample.drawn(resamples, seed)
+        printed = PRINTED.get(mechanism)
         for concern in concerns:
-            found, again = (
-                _on_points(own_p, others_p, gains.mean(axis=1), concern),
-                [_on_points(own_p, others_p, one, concern) for one in drawn],
-            )
-            on_points = {
-                **vars(found),
-                "same": float(np.mean([one.privacy == found.privacy for one in again])) if again else None,
-                "price_spread": _spread([one.price for one in again]),
-            }
-            printed, budgets = PRINTED.get(mechanism), mechanism != "hide"
             games.append(
                 {
                     "mechanism": mechanism,
                     "concern": list(concern),
-                    "on_points": on_points,
-                    "on_fit": _on_fit(fitted, fits, concern, budgets),
-                    "published": None if printed is None else vars(_outcome(PUBLISHED[printed], concern, budgets)),
+                    "on_points": _on_points(table, drawn, concern),
+                    "on_fit": _on_fit(fitted, fits, concern),
+                    "published": None if printed is None else vars(_outcome(PUBLISHED[printed], concern)),
                 }
             )
-    if not games:
-        raise SettingError("points: expected those of figure 5")
     return games
 
 
-def _on_fit(fitted: Interpolation, fits: Sequence[Interpolation], concern: tuple[float, float], budgets: bool) -> dict[str, Any]:
+def by_mechanism(points: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The points of figure 5, mechanism by mechanism."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for point in points:
+        found.setdefault(point["mechanism"], []).append(point)
+    if not found:
+        raise SettingError("points: expected those of figure 5")
+    return found
+
+
+def _on_fit(fitted: Interpolation, fits: Sequence[Interpolation], concern: tuple[float, float]) -> dict[str, Any]:
     """The equilibrium of the quadratic, or nothing but its error where it does not fit."""
     facts = {name: getattr(fitted, name) for name in ("eta0", "alpha1", "alpha2", "eta1", "beta1", "beta2", "rmse")}
     if not fitted.rmse <= MISFIT:
         return {"fit": facts, **vars(Outcome())}
-    again = [_outcome(one, concern, budgets) for one in fits]
-    spreads = {"privacy_spread": _spread([one.privacy for one in again]), "price_spread": _spread([one.price for one in again])}
-    return {"fit": facts, **vars(_outcome(fitted, concern, budgets)), **spreads}
+    again = [_outcome(one, concern) for one in fits]
+    spreads = {"privacy_spread": spread([one.privacy for one in again]), "price_spread": spread([one.price for one in again])}
+    return {"fit": facts, **vars(_outcome(fitted, concern)), **spreads}
 
 
-def _on_points(own: Floats, other: Floats, gains: Floats, concern: tuple[float, float]) -> Outcome:
-    """The best pure equilibrium of the game on measured points, p = 1 for both if it is to stay out."""
-    levels = np.unique(own)
-    G = np.full((len(levels), len(levels)), np.nan)  # [own, other], both players' measurements in one
-    for i, mine in enumerate(levels):
-        for j, others in enumerate(levels):
-            here = gains[(own == mine) & (other == others)]
-            if not len(here):
-                raise SettingError("points: expected every pair of the measured p")
-            G[i, j] = here.mean()
-    first, second = (G - c * (1 - levels)[:, None] for c in concern)
-    stable = (first >= np.maximum(first.max(axis=0), 0)) & (second >= np.maximum(second.max(axis=0), 0)).T
-    if not stable.any():
-        return Outcome((1.0, 1.0), (0.0, 0.0), 1.0)
-    total = np.where(stable, first + second.T, -np.inf)
-    i, j = divmod(int(np.argmax(total)), len(levels))
-    kept = max(G[i, j], 0.0) + max(G[j, i], 0.0)
-    price = 1 - kept / (2 * G[0, 0]) if G[0, 0] > 0 else None
-    return Outcome(
-        (float(levels[i]), float(levels[j])), (float(first[i, j]), float(second[j, i])), None if price is None else float(price)
-    )
+def _on_points(table: GainTable, drawn: Sequence[GainTable], concern: tuple[float, float]) -> dict[str, Any]:
+    """The best pure equilibrium of the game on measured points, p = 1 for both if it is to stay out; and how firm it is."""
+    found, again = equilibrium(table, concern), [equilibrium(one, concern) for one in drawn]
+    return {
+        **vars(Outcome(found.privacy, found.payoff, found.price)),
+        "same": share([one.privacy == found.privacy for one in again]),
+        "price_spread": spread([one.price for one in again]),
+    }
 
 
 def _drawn(gains: Floats, rng: np.random.Generator) -> Floats:
@@ -120,22 +110,22 @@ def _drawn(gains: Floats, rng: np.random.Generator) -> Floats:
     return np.asarray(np.take_along_axis(gains, places, axis=1).mean(axis=1))
 
 
-@lru_cache(maxsize=64)
-def _outcome(gain: Interpolation, concern: tuple[float, float], budgets: bool) -> Outcome:
+def _outcome(gain: Interpolation, concern: tuple[float, float]) -> Outcome:
+    """The game of a quadratic as P plays it: concerns are known, so priors are points."""
     try:
-        found = solve(joint_learning((gain, gain), concern, budgets=budgets))
+        found = bayesian_equilibrium_of_fit(gain, (Prior.point(concern[0]), Prior.point(concern[1])))
     except NoEquilibriumError:
         return Outcome()
-    price = found.price_of_privacy
-    known = None if price is None or not np.isfinite(price) else float(price)
-    return Outcome(_pair(found.privacy), _pair(found.payoff), known)
+    first, second = found.players
+    return Outcome((first.privacy[0], second.privacy[0]), found.payoff, found.price)
 
 
-def _pair(values: Floats | None) -> tuple[float, float] | None:
-    return None if values is None else (float(values[0]), float(values[1]))
+def share(agree: Sequence[bool]) -> float | None:
+    """In which share of resamples it is so; None of none."""
+    return float(np.mean(agree)) if agree else None
 
 
-def _spread(values: Sequence[Any]) -> Any:
+def spread(values: Sequence[Any]) -> Any:
     """The deviation of those that exist; None of fewer than two."""
     known = np.array([value for value in values if value is not None], dtype=np.float64)
     return known.std(axis=0, ddof=1).tolist() if len(known) > 1 else None

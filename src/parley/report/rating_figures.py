@@ -1,0 +1,142 @@
+"""Figures of learning tastes together (after P's figures 3 to 5). Plain numbers in, figures out; colours that everybody can tell apart."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate
+
+# Okabe and Ito's colours, with a mark and a line for those who print without any; sound noise is solid, the published scale dashed
+LOOKS: Mapping[str, tuple[str, str, str, str]] = {
+    "updates": ("#0072b2", "o", "-", "updates released: hides a user"),
+    "bounded": ("#d55e00", "s", "-", "noise on ratings, sound: hides a value"),
+    "bounded-published": ("#d55e00", "s", "--", "the same as published: no ε holds"),
+    "unbounded": ("#009e73", "^", "-", "noise on every cell, sound: hides a rating"),
+    "unbounded-published": ("#009e73", "^", "--", "the same as published: no ε holds"),
+    "hide": ("#66727f", "x", ":", "some ratings left out: no ε"),
+}
+
+
+def size_ratios(points: Sequence[Mapping[str, Any]], splits: int) -> Figure:
+    """What each of two owners gains by learning together, over ratios of their users (P figure 3)."""
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained", facecolor="white")
+    axes = decorate(figure.add_subplot())
+    ratios = list(dict.fromkeys(point["ratio"] for point in points))
+    for player, (name, colour, mark) in enumerate(
+        (("the smaller owner", TOGETHER, "o"), ("the larger owner", ALONE, "s")), start=1
+    ):
+        own = [point for point in points if point["player"] == player]
+        places = np.arange(len(own)) + 0.06 * (2 * player - 3)
+        gains = [point["improvement"] for point in own]
+        axes.errorbar(places, gains, _bars(own), fmt=f"{mark}-", color=colour, linewidth=2, markersize=7, capsize=4, label=name)
+        for x, y in zip(places, gains, strict=True):
+            above = (player == 1) == (x < len(own) - 1.5)
+            axes.annotate(
+                f"{y:+.1f} %",
+                (x, y),
+                xytext=(0, 9 if above else -16),
+                textcoords="offset points",
+                ha="center",
+                color=colour,
+                fontsize=9,
+            )
+    axes.set_xticks(range(len(ratios)), [f"1 user in {sum(map(int, r.split(':')))}\n({r})" for r in ratios])
+    axes.set_xlabel("the smaller owner's share of all users")
+    _gains(axes, "Learning together against learning alone")
+    axes.margins(x=0.08, y=0.18)
+    axes.legend(frameon=False, labelcolor=INK)
+    _note(figure, "No privacy. Above the line: fewer errors together than alone", splits)
+    return figure
+
+
+def unconcerned_partner(points: Sequence[Mapping[str, Any]], splits: int) -> Figure:
+    """The smaller owner's gain over its own epsilon, the partner having no privacy (P figure 4). Left as learned, right users solved."""
+    figure = Figure(figsize=(10.4, 5.0), layout="constrained", facecolor="white")
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, (field, title) in zip(
+        panels, (("improvement", "As learned"), ("solved", "Users' tastes solved at home in the end")), strict=True
+    ):
+        decorate(axes)
+        for mechanism, own in _by_mechanism(points).items():
+            colour, mark, line, label = LOOKS[mechanism]
+            gains = [point["improvement"] if field == "improvement" else _solved(point) for point in own]
+            bars = _bars(own) if field == "improvement" else None
+            x = np.arange(len(own))
+            axes.errorbar(x, gains, bars, fmt=line, marker=mark, color=colour, linewidth=1.9, markersize=6, capsize=3, label=label)
+        axes.set_xticks(range(len(own)), ["none" if point["p"] == 0 else f"{1 / point['p'] - 1:.2g}" for point in own])
+        axes.set_xlabel("its ε as named, more privacy to the right (for leaving out: 1/p − 1)")
+        _gains(axes, title)
+        axes.set_ylim(-12, 6)
+    panels[1].set_ylabel("")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, labelcolor=INK, fontsize=9, loc="outside lower center", ncols=3)
+    _note(figure, "The smaller owner of 1:4; below −12 % is cut off", splits)
+    return figure
+
+
+def both_concerned(points: Sequence[Mapping[str, Any]], splits: int) -> Figure:
+    """What one of two alike gains by its own and the other's p, a panel for each mechanism (P figure 5)."""
+    groups = _by_mechanism(points)
+    columns = min(len(groups), 3)
+    rows = -(-len(groups) // columns)
+    figure = Figure(figsize=(3.7 * columns, 3.5 * rows + 0.4), layout="constrained", facecolor="white")
+    panels = np.atleast_1d(figure.subplots(rows, columns)).ravel()
+    for axes in panels[len(groups) :]:
+        axes.set_axis_off()
+    for axes, (mechanism, own) in zip(panels, groups.items(), strict=False):
+        _heat(axes, own, LOOKS[mechanism][3])
+    _note(figure, "Gain over learning alone in %, ± standard error; orange: better alone", splits)
+    return figure
+
+
+def _heat(axes: Axes, points: Sequence[Mapping[str, Any]], label: str) -> None:
+    levels = sorted({point["p"] for point in points})
+    cells: dict[tuple[float, float], list[Mapping[str, Any]]] = {}
+    for point in points:
+        cells.setdefault((point["p_other"], point["p"]), []).append(point)
+    means = np.array([[np.mean([one["improvement"] for one in cells[other, own]]) for own in levels] for other in levels])
+    axes.imshow(np.clip(means, -5, 5), cmap="PuOr_r", vmin=-5, vmax=5, origin="lower", alpha=0.8)
+    for j, other in enumerate(levels):
+        for i, own in enumerate(levels):
+            gains = np.concatenate([one["improvements"] for one in cells[other, own]])
+            bar = f"\n± {gains.std(ddof=1) / len(gains) ** 0.5:.1f}" if len(gains) > 1 else ""
+            axes.annotate(f"{means[j, i]:+.1f}{bar}", (i, j), ha="center", va="center", color=INK, fontsize=8)
+    ticks = ["none" if p == 0 else f"{1 / p - 1:.2g}" for p in levels]
+    axes.set_xticks(range(len(levels)), ticks)
+    axes.set_yticks(range(len(levels)), ticks)
+    axes.tick_params(colors=MUTED, length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel("own ε", color=MUTED)
+    axes.set_ylabel("the other's ε", color=MUTED)
+    axes.set_title(label, loc="left", color=INK, fontsize=9, fontweight="bold")
+
+
+def _by_mechanism(points: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """In the order of the looks."""
+    found: dict[str, list[Mapping[str, Any]]] = {name: [] for name in LOOKS}
+    for point in points:
+        found[point["mechanism"]].append(point)
+    return {name: own for name, own in found.items() if own}
+
+
+def _solved(point: Mapping[str, Any]) -> float:
+    return float(100 * (point["alone_solved"] - point["together_solved"]) / point["alone_solved"])
+
+
+def _bars(points: Sequence[Mapping[str, Any]]) -> list[float] | None:
+    errors = [point["error"] for point in points]
+    return None if None in errors else errors
+
+
+def _gains(axes: Axes, title: str) -> None:
+    axes.axhline(0, color=LIMIT, linestyle="--", linewidth=1.2)
+    axes.set_ylabel("error falls by, %")
+    axes.set_title(title, loc="left", color=INK, fontsize=11, fontweight="bold")
+
+
+def _note(figure: Figure, text: str, splits: int) -> None:
+    bars = f"; bars: standard error over {splits} divisions of the users." if splits > 1 else "; one division of the users."
+    figure.suptitle(text + bars, x=0.01, ha="left", color=MUTED, fontsize=9)
