@@ -6,6 +6,7 @@ from scipy.special import ndtr
 from parley.forecasting.error_moments import ErrorMoments
 from parley.forecasting.pilot import Pilot, pilot_models, scaled_share
 from parley.forecasting.sources import Landscape, Sample
+from parley.numerals import number
 from parley.validate import Floats
 
 RARELY = 1e-3  # a share of records, or a probability, too small to bend the moments
@@ -48,7 +49,7 @@ def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) 
         return _typical_sentence(pilot, here, moments)
     if moments is None:
         share = scaled_share(pilot, here.begin[None])
-        return f"the clip scales down {share:.1%} of the pilot's records" if share > RARELY else None
+        return f"the clip scales down {share:.1%} of the pilot's records{_cuts_nothing(pilot)}" if share > RARELY else None
     share = scaled_share(pilot, on_the_way(here))
     if share > RARELY:
         return (
@@ -59,6 +60,14 @@ def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) 
     if share > 0 and pilot.objective.quadratic and _clip_shifts(pilot, here, moments):
         return f"the clip binds for few records ({share:.2%}) that matter much: the forecast counts its bias, and a plan weighs it"
     return None
+
+
+def _cuts_nothing(pilot: Pilot) -> str:
+    """Which clip of second moments would cut no record of the pilot: they are the same at every parameter."""
+    if pilot.terms.learning.facts.asks != "statistics":
+        return ""
+    largest = float(pilot.question.record_sizes(pilot.design, np.zeros(pilot.question.parameters)).max())
+    return f"; privacy.clip = {number(largest, 3, side='above')} would cut none of them"
 
 
 def _clip_shifts(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> bool:

@@ -4,16 +4,19 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from parley.errors import TermsError
 from parley.forecasting.pilot import Pilot
 from parley.forecasting.search import MOST_BATCHES, MOST_STEPS, Search, same_clip, statistics_clips
 from parley.learning.algorithm import Progress
 from parley.learning.step import step_unit
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS, MODELS
+from parley.terms.turns import fewest_rounds
 
 PLAIN = {"average": None, "decay": None, "momentum": None, "local_steps": None, "step": "auto"}
 ROUNDS = {"algorithm": "averaged-subgradient", "horizon": 100, **PLAIN}
 ONCE = {"algorithm": "sufficient-statistics", "horizon": 1, "start": None, **PLAIN}
+REPEATED = {"algorithm": "fedinfer", "start": None, **PLAIN}
 PERTURBED = {"algorithm": "objective-perturbation", "horizon": 1, "start": None, **PLAIN}
 OPTIMISERS: dict[str, float | str] = {"plain": "auto", "momentum": "auto", "adam": 0.05}  # and the steps to begin with
 
@@ -60,13 +63,14 @@ def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, 
                 yield f"{mechanism}, {optimiser}: best epochs, batches and step", begin, ("epochs", "batches", "step", "clip")
             continue
         if not stepwise(terms):
-            yield f"{mechanism}, gradients in rounds", noisy.changed(learning=ROUNDS), ("horizon", "step", "clip")
+            rounds = {**ROUNDS, "horizon": max(100, fewest_rounds(terms))}
+            yield f"{mechanism}, gradients in rounds", noisy.changed(learning=rounds), ("horizon", "step", "clip")
         if terms.learning.facts.walks:
             yield f"{mechanism}, best local steps too", noisy, ("local_steps", "horizon", "step", "clip")
         elif stepwise(terms):
             yield f"{mechanism}, best horizon, step and clip", noisy, ("horizon", "step", "clip")
-        if terms.model.task == "number":
-            yield f"{mechanism}, one release of statistics", noisy.changed(learning=ONCE), ("clip",)
+        if terms.model.task == "number" and (begin := one_release(noisy)) is not None:
+            yield f"{mechanism}, one release of statistics", begin, ("clip",)
         if mechanism == "laplace" and perturbs(terms):
             yield "one release of a perturbed minimum", noisy.changed(learning=PERTURBED), ("clip",)
 
@@ -90,6 +94,23 @@ def _starts(known: Pilot, terms: Terms) -> Iterator[Terms]:
             # Local steps have a longest length, below which the automatic one is.
             step = "auto" if terms.learning.facts.walks else float(f"{length * step_unit(terms.learning, horizon):.4g}")
             yield terms.changed(learning={"horizon": horizon, "local_steps": local, "step": step}, privacy={"clip": clip})
+
+
+def one_release(terms: Terms) -> Terms | None:
+    """Second moments in as few rounds as these owners can give them; None where the terms allow none.
+
+    The first round asks everybody, strides or not, so that one is enough. Where rounds ask some owners only, or do not wait for them, the
+    fewest rounds that ask everybody, or as many as the terms have for it.
+    """
+    some = terms.learning.participation is not None or terms.learning.straggler == "skip"
+    horizon = terms.learning.horizon if terms.learning.facts.repeats else fewest_rounds(terms)
+    try:
+        return terms.changed(
+            learning={**REPEATED, "horizon": horizon} if some else ONCE,
+            everyone={"stride": None} if any(owner.stride for owner in terms.owners) else {},
+        )
+    except TermsError:
+        return None
 
 
 def mechanisms_for(delta: float) -> list[str]:

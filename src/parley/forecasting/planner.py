@@ -15,12 +15,12 @@ from parley.data.table import Table
 from parley.errors import DataError, SettingError, TermsError
 from parley.forecasting.baselines import Baselines, baselines, best_cost
 from parley.forecasting.climbs import (
-    ONCE,
     PERTURBED,
     Found,
     climbed,
     free_to_step,
     mechanisms_for,
+    one_release,
     perturbs,
     stepwise,
     top_of,
@@ -47,6 +47,7 @@ from parley.learning.private_sgd import PrivateSGD
 from parley.mechanisms.gaussian import probability
 from parley.setup import Setup, resolve
 from parley.terms import Terms
+from parley.terms.turns import fewest_rounds
 from parley.validate import whole
 
 LOOKED_AT = 4  # candidates of each kind that the survey passes on to the forecast
@@ -213,10 +214,9 @@ def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list
         found[found.index(best)] = replace(best, pilot=top, value=search.judge(top))
     if terms.model.task == "number":
         for mechanism in mechanisms_for(delta):
-            begin = with_mechanism(free_to_step(terms), mechanism, delta).changed(
-                learning=ONCE, model={"whitening": terms.model.whitening}
-            )
-            found += top_of(f"{mechanism}, one release of statistics", known, begin, seed, ("clip",))
+            begin = one_release(with_mechanism(free_to_step(terms), mechanism, delta))
+            if begin is not None:
+                found += top_of(f"{mechanism}, one release of statistics", known, begin, seed, ("clip",))
     if perturbs(terms):
         begin = with_mechanism(terms, "laplace", delta).changed(learning=PERTURBED)
         found += top_of("one release of a perturbed minimum", known, begin, seed, ("clip",))
@@ -230,7 +230,7 @@ def _varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot]]:
     plain = free and not model.penalty > 0 and model.radius is None  # else the coordinates matter to the model itself
     for mechanism in mechanisms_for(delta):
         base = with_mechanism(free_to_step(known.terms), mechanism, delta).changed(
-            learning={**WALKS[0].learning, "horizon": 16, "start": None}
+            learning={**WALKS[0].learning, "horizon": max(16, fewest_rounds(known.terms)), "start": None}
         )
         base = base.changed(privacy={"clip": same_clip(known, base)})
         starts = ("zero", "public") if model.public is not None and known.own_fit is not None else ("zero",)

@@ -17,6 +17,7 @@ from parley.forecasting.pilot import Pilot
 from parley.forecasting.responses import WALKS, Walk, response
 from parley.forecasting.sources import Landscape
 from parley.terms import Terms
+from parley.terms.turns import fewest_rounds
 from parley.validate import Floats
 
 QUANTILES = (0.3, 0.5, 0.7, 0.85, 0.95)  # of the records' gradient norms: clips to look at, beside some that hardly bind
@@ -75,9 +76,10 @@ class _Noise:
 
     @classmethod
     def of(cls, pilot: Pilot) -> "_Noise":
-        few, many = (pilot.under(pilot.terms.changed(learning={**WALKS[0].learning, "horizon": T})) for T in (16, 64))
+        least = max(16, fewest_rounds(pilot.terms))
+        few, many = (pilot.under(pilot.terms.changed(learning={**WALKS[0].learning, "horizon": T})) for T in (least, 4 * least))
         power = float(np.log(many.combined_variance() / few.combined_variance()) / np.log(4))
-        return cls(few.combined_variance() / few.bound.value**2 / 16**power, power)
+        return cls(few.combined_variance() / few.bound.value**2 / least**power, power)
 
     def variance(self, horizon: int, clip: float) -> float:
         return float(self.at * horizon**self.power * clip**2)
@@ -104,14 +106,16 @@ def _best(seen: list[ClippedLandscape], here: Landscape, pilot: Pilot, noise: _N
         return None
     places = [_Place.of(each, (here.optimum + here.outward(here.starts) - each.goal) @ each.directions) for each in seen]
     rows: list[tuple[float, int, Walk, float, ClippedLandscape]] = []
-    best, since = np.inf, 1
-    for horizon in (each for each in horizons() if each <= FINE or each & (each - 1) == 0):
+    best, since, least = np.inf, 1, fewest_rounds(pilot.terms)
+    for horizon in (each for each in horizons() if least <= each and (each <= FINE or each & (each - 1) == 0)):
         at = min((_look(place, walk, horizon, noise) for place in places for walk in WALKS), key=lambda row: row[0])
         rows.append(at)
         since = horizon if at[0] < WORTH_MORE_ROUNDS * best else since
         best = min(best, at[0])
         if horizon >= max(PATIENCE * since, min(16 * since, PLATEAU)):
             break
+    if not rows:  # a stride longer than any run that is looked at
+        return None
     excess, horizon, walk, step, each = next(row for row in rows if row[0] <= best / WORTH_MORE_ROUNDS)
     learning = {**walk.learning, "horizon": horizon, "step": float(f"{step:.4g}")}
     clip = each.bound.value if each.bound.clips else pilot.terms.privacy.clip

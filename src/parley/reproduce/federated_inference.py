@@ -173,7 +173,13 @@ def per_update(figure: Figure, method: Method, clients: int) -> list[float]:
 
 
 def accuracies(terms: Terms, task: Task, replicates: int, seed: int) -> Floats:
-    """Test accuracy in percent after each round [T, replicates]: a study, by the loop that releases go through."""
+    """Test accuracy in percent after each round [T, replicates]."""
+    return followed(terms, task, replicates, seed)[0]
+
+
+def followed(terms: Terms, task: Task, replicates: int, seed: int) -> tuple[Floats, Floats]:
+    """(test accuracy in percent after each round [T, replicates], the models [replicates, P]): a study, by the loop that releases go
+    through."""
     owners = [Owner(name, table) for name, table in zip(task.names, task.clients, strict=True)]
     parties, agreements, worlds = gather(terms, owners, replicates, seed)
     setup = agreements[0].setup
@@ -184,8 +190,9 @@ def accuracies(terms: Terms, task: Task, replicates: int, seed: int) -> Floats:
         found.append(100 * np.mean(scores.argmax(axis=-1) == test.y, axis=-1))
 
     with exchange_with(setup, parties, seed) as exchange:
-        run(algorithm, exchange, aggregation_of(terms), Asker.of(setup), algorithm.start(starting_point(setup), worlds), look)
-    return np.array(found)
+        begin = algorithm.start(starting_point(setup), worlds)
+        last = run(algorithm, exchange, aggregation_of(terms), Asker.of(setup), begin, look)
+    return np.array(found), algorithm.model(last)
 
 
 def trace(

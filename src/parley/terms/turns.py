@@ -8,6 +8,14 @@ if TYPE_CHECKING:
 MOST_TURNS = 1_000_000  # rounds for which it is written down who is asked
 
 
+def fewest_rounds(terms: "Terms") -> int:
+    """The least horizon with which everybody is asked as often as the terms need: a stride is no longer than the run."""
+    turns = max(owner.stride or 1 for owner in terms.owners)
+    if terms.learning.participation is not None:
+        turns = -(-len(terms.owners) // terms.asked_a_round)
+    return turns * terms.learning.pace
+
+
 def check_turns(terms: "Terms") -> None:
     """Refuse rounds that leave somebody out for ever, or are drawn in two ways."""
     learning, strides = terms.learning, [owner.stride for owner in terms.owners if owner.stride is not None]

@@ -29,7 +29,8 @@ def check_walks(model: Model, learning: Learning, uneven: bool, shared: bool) ->
         )
     if shared and learning.facts.corrects:
         raise ValueError(
-            f"privacy.noise|expected 'each-owner' beside {algorithm}: corrections are made of each owner's own answers"
+            f"privacy.noise|expected 'each-owner' beside {algorithm}: it asks each owner a question of its own, corrected by what that "
+            "owner released before, which a sum does not show; an owner that kept it to itself would carry one record from round to round"
         )
     if shared and uneven:
         raise ValueError(
