@@ -49,16 +49,16 @@ from parley.owner import Agreement
 from parley.queries import Answer
 from parley.reproduce.markets import Market, data_folder, loan_market
 from parley.serving.acceptance import Acceptance, Acceptances
-from parley.serving.daemon import open_owner, serve
+from parley.serving.daemon import serve
 from parley.serving.log import Log
 from parley.validate import Floats
 
 BANKS = tuple(f"bank-{place}" for place in range(1, 6))
 SLOW = BANKS[-1]
-RECORDS, RUNS, DELTA, SLOWNESS = 4_000, 20, 1e-6, 20
-BUDGETS = (1.0, 10.0, 1e6)  # the last is as good as none
-WAITED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 40)  # rounds of the waiting rule
-PERIODS = (1, 2, 3, 4, 6, 8)  # answers of the slow bank
+RECORDS, RUNS, DELTA, SLOWNESS = 4_000, 12, 1e-6, 20
+BUDGETS = (1.0, 10.0)
+WAITED = (1, 2, 4, 8, 16, 40)  # rounds of the waiting rule
+PERIODS = (1, 2, 4, 8)  # answers of the slow bank
 SHARES = (1, 5, 20)  # answers of a fast bank for each of the slow one's
 FAST_SECONDS = 0.05  # between processes: what an answer takes
 SPAWN = multiprocessing.get_context("spawn")
@@ -119,7 +119,7 @@ def terms_of(
 ) -> parley.Terms:
     """Terms for so many answers of the slow bank; `share`: of a fast one for each of them; None: rounds wait."""
     content, asynchronous = market.terms.model_dump(), share is not None
-    content["model"]["radius"] = 20.0
+    content["model"] |= {"radius": 20.0, "components": None}  # all columns, some of which nearly depend on others
     content["privacy"] |= {"mechanism": "gaussian", "delta": DELTA, "clip": 20.0}
     learning = {"algorithm": "gradient-descent", "decay": 0.0, "horizon": periods * (share or 1), **keys}
     parts: list[dict[str, Any]] = [{"name": owner.name, "records": len(owner.example), "epsilon": epsilon} for owner in owners]
@@ -132,8 +132,7 @@ def terms_of(
 def psi(market: Market, owners: Sequence[parley.Owner], epsilon: float, periods: int, share: int | None, **keys: Any) -> float:
     terms = terms_of(market, owners, epsilon, periods, share, **keys)
     speeds = None if share is None else dict.fromkeys(BANKS, float(share)) | {SLOW: 1.0}  # not faster than it has answers
-    runs = 1 if epsilon > 1e3 else RUNS
-    result = parley.train(terms, owners, replicates=runs, seed=1, whole_path=False, speeds=speeds)
+    result = parley.train(terms, owners, replicates=RUNS, seed=1, whole_path=False, speeds=speeds)
     return float(np.asarray(result.path)[-1].mean())
 
 
@@ -143,7 +142,7 @@ def against_the_clock(market: Market, title: str, owners: list[parley.Owner]) ->
     def best_of(epsilon: float, periods: int, share: int | None) -> float:
         return min(psi(market, owners, epsilon, periods, share, average=average) for average in ("last", "tail"))
 
-    heads = ["no noise" if epsilon > 1e3 else f"eps {epsilon:g}" for epsilon in BUDGETS]
+    heads = [f"eps {epsilon:g}" for epsilon in BUDGETS]
     print(
         f"\n{title}\n{'slow answers':>14s}"
         + "".join(f"{head + ': waits':>18s}{'as they come':>18s}{'ratio':>7s}" for head in heads)
@@ -161,22 +160,31 @@ def against_the_clock(market: Market, title: str, owners: list[parley.Owner]) ->
 
 def other_rules(market: Market, owners: list[parley.Owner]) -> None:
     """psi of other ways to use answers as they come, at the automatic step and shorter ones; banks differ."""
-    print("\nother rules, banks differ, 5 answers of a fast bank for each of the slow one's; psi after 4 and 40 slow answers")
-    print(f"{'':34s}{'eps 10':>18s}{'no noise':>20s}")
-    for rule in (AsynchronousDescent, AveragedGradients, EveryAnswer, ByRate):
+    print("\nother rules, banks differ, 20 answers of a fast bank for each of the slow one's: psi, last iterate")
+    print(f"{'slow answers':>34s}" + "".join(f"{periods:9d}" for periods in (2, 8) * 2) + "   (eps 10, eps 10,000)")
+    rules: dict[str, tuple[type[AsynchronousDescent], bool]] = {
+        "as the terms have it": (AsynchronousDescent, True),
+        "following nothing": (AsynchronousDescent, False),
+        "averaged gradients": (AveragedGradients, False),
+        "every answer a step": (EveryAnswer, False),
+        "weighted by rates": (ByRate, False),
+    }
+    for name, rule in rules.items():
         for shorter in (1, 5, 20):
-            cells = [
-                f"{psi_by(rule, shorter, owners, terms_of(market, owners, e, t, 5)):9.2g}" for e in BUDGETS[1:] for t in (4, 40)
-            ]
-            print(f"  {rule.__name__:20s} step / {shorter:<5d}  {cells[0]}{cells[1]}  {cells[2]}{cells[3]}", flush=True)
+            agreed = [terms_of(market, owners, epsilon, periods, 20) for epsilon in (10.0, 1e4) for periods in (2, 8)]
+            cells = "".join(f"{psi_by(*rule, shorter, owners, terms):9.2g}" for terms in agreed)
+            print(f"  {name:22s} step / {shorter:<3d}{cells}", flush=True)
 
 
-def psi_by(rule: type[AsynchronousDescent], shorter: float, owners: list[parley.Owner], terms: parley.Terms) -> float:
+def psi_by(
+    rule: type[AsynchronousDescent], follows: bool, shorter: float, owners: list[parley.Owner], terms: parley.Terms
+) -> float:
     """psi of a study by another rule; infinite where it diverges."""
-    parties, agreements, worlds = gather(terms, owners, 1 if terms.owners[0].epsilon > 1e3 else RUNS, 1)
+    parties, agreements, worlds = gather(terms, owners, RUNS, 1)
     setup = agreements[0].setup
-    usual = make_algorithm(setup)
-    algorithm = rule(**vars(usual) | {"step": vars(usual)["step"] / shorter})
+    step = vars(make_algorithm(setup))["step"] / shorter
+    usual = vars(make_algorithm(setup.under(terms.changed(learning={"step": float(f"{step:.6g}")}))))
+    algorithm = rule(**usual | ({} if follows else {"follow": None}))
     exchange, begin = clocked(InProcess(parties), setup.schedule), algorithm.start(starting_point(setup), worlds)
     try:
         return measured(agreements, run_asynchronously(algorithm, exchange, Asker.of(setup), begin).theta)
@@ -207,7 +215,7 @@ class Slowly(SafeNoise):
 def daemon(settings: OwnerSettings, seconds: float) -> None:
     """An owner's daemon, as `parley owner serve` runs it, that takes so many seconds an answer."""
 
-    def slow_owner(settings: OwnerSettings) -> parley.Owner:
+    def slow_owner(settings: OwnerSettings, _: str | None = None) -> parley.Owner:
         return parley.Owner(settings.name, str(settings.table), ledger=parley.Ledger(settings.ledger), noise=Slowly(seconds))
 
     parley.serving.daemon.open_owner = slow_owner
@@ -220,7 +228,7 @@ def between_processes(market: Market, table: pd.DataFrame, folder: Path) -> None
     names, sizes = (BANKS[0], BANKS[1], SLOW), [RECORDS] * 3
     tables = dict(zip(names, split_consecutive(table.reset_index(drop=True), sizes), strict=True))
     owners = [parley.Owner(name, rows) for name, rows in tables.items()]
-    waits, comes = terms_of(market, owners, 10.0, 8, None), terms_of(market, owners, 10.0, 3, 20)
+    waits, comes = terms_of(market, owners, 10.0, 16, None), terms_of(market, owners, 10.0, 3, 20)
     certificate_authority.make_authority(folder, "Benchmark", 30)
     for name in (*names, "learner"):
         certify(folder, name)
@@ -257,12 +265,12 @@ def settle(folder: Path, name: str, rows: pd.DataFrame, agreed: Sequence[parley.
         listen=f"127.0.0.1:{free_port()}",
         identity=identity(folder, name),
     )
-    parley.Ledger(settings.ledger, lifetime=20.0, lifetime_delta=2 * DELTA).close()
-    owner = open_owner(settings)
+    ledger = parley.Ledger(settings.ledger, lifetime=20.0, lifetime_delta=2 * DELTA)
+    owner = parley.Owner(name, str(settings.table), ledger=ledger)
     for terms in agreed:
         owner.accept(terms)
         Acceptances(settings.accepted).store(Acceptance(terms))
-    owner.ledger.close()  # type: ignore[union-attr]
+    ledger.close()
     return settings
 
 
