@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,15 +98,17 @@ class ByRate(AsynchronousDescent):
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        market = loan_market(data_folder(), Path(scratch))
+        few = loan_market(data_folder(), Path(scratch))
+        market = replace(few, terms=few.terms.changed(model={"components": None}))  # all columns: some nearly depend on others
         print(f"{market.name} ({'real' if market.real else 'SYNTHETIC'}), {len(BANKS)} banks, mean psi of {RUNS} runs")
         table = market.table.iloc[: len(BANKS) * RECORDS]
-        sorted_by = str(table.columns[0])
-        for title, rows in (("one law", table), ("banks differ", table.sort_values(sorted_by))):
-            against_the_clock(market, title, divided(rows, [RECORDS] * len(BANKS)))
-        half = divided(table, [RECORDS // 2] * 4 + [3 * RECORDS])
-        against_the_clock(market, "one law, the slow bank has most records", half)
-        other_rules(market, divided(table.sort_values(sorted_by), [RECORDS] * len(BANKS)))
+        differ = table.sort_values(str(table.columns[0]))
+        equal, unequal = [RECORDS] * len(BANKS), [RECORDS // 2] * 4 + [3 * RECORDS]
+        against_the_clock(market, "one law", divided(table, equal))
+        against_the_clock(market, "banks differ", divided(differ, equal))
+        against_the_clock(market, "one law, the slow bank has most records", divided(table, unequal))
+        against_the_clock(few, "one law, ten principal components", divided(table, equal))
+        other_rules(market, divided(differ, equal))
         between_processes(market, table, Path(scratch))
 
 
@@ -119,7 +122,7 @@ def terms_of(
 ) -> parley.Terms:
     """Terms for so many answers of the slow bank; `share`: of a fast one for each of them; None: rounds wait."""
     content, asynchronous = market.terms.model_dump(), share is not None
-    content["model"] |= {"radius": 20.0, "components": None}  # all columns, some of which nearly depend on others
+    content["model"]["radius"] = 20.0
     content["privacy"] |= {"mechanism": "gaussian", "delta": DELTA, "clip": 20.0}
     learning = {"algorithm": "gradient-descent", "decay": 0.0, "horizon": periods * (share or 1), **keys}
     parts: list[dict[str, Any]] = [{"name": owner.name, "records": len(owner.example), "epsilon": epsilon} for owner in owners]
