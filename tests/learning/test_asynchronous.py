@@ -4,6 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import parley
@@ -12,7 +13,7 @@ from parley.errors import ExchangeError, SettingError, TermsError
 from parley.exchange.arrivals import VirtualClock, read_speeds
 from parley.learning.algorithm import Asker
 from parley.learning.algorithms import make_algorithm
-from parley.learning.asynchronous import STEP, AsynchronousDescent, clocked, run_asynchronously
+from parley.learning.asynchronous import POINT, STEP, AsynchronousDescent, clocked, run_asynchronously
 from parley.learning.start import starting_point
 from parley.ledger import Ledger
 from samples import make_terms, regression_table
@@ -43,7 +44,7 @@ class NaiveDescent(AsynchronousDescent):
         return {f"{STEP} of {name}": state.theta - self.step * answer.value for name in self.names}
 
 
-SPEEDS = [{"a": 1, "b": 1, "c": 1}, {"a": 12, "b": 3, "c": 1}, {"a": 1, "b": 4, "c": 12}]
+SPEEDS = [{"a": 1, "b": 1, "c": 1}, {"a": 8, "b": 3, "c": 1}, {"a": 1, "b": 4, "c": 8}]
 
 
 @pytest.mark.parametrize("speeds", SPEEDS)
@@ -56,6 +57,50 @@ def test_it_ends_at_the_joint_optimum_however_fast_owners_are(speeds):
     np.testing.assert_allclose(algorithm.model(final), optimum(tables), rtol=0, atol=1e-8)
     naive, mutant, _ = quiet_run(terms, tables, speeds, lambda found: NaiveDescent(**vars(found)))
     assert np.abs(mutant.model(naive) - optimum(tables)).max() > 1e-3
+
+
+class Leaning(AsynchronousDescent):
+    """A mutant: follows the model without taking off where it stood when the owner was asked."""
+
+    def heard(self, state, answer):
+        point = state.memory[f"{POINT} of {answer.owner}"]
+        return {f"{STEP} of {answer.owner}": point - self.step * answer.value}
+
+
+@pytest.mark.parametrize("speeds", SPEEDS)
+def test_with_a_public_sample_old_answers_follow_the_model_and_it_ends_there_all_the_same(tmp_path, speeds):
+    """The sample has a law of its own, with columns that go together: owners' costs bend up to twice as much as it shows."""
+    tables = different_tables(SIZES)
+    drawn = np.random.default_rng(1).uniform(-1, 1, (400, 3))
+    spread = pd.DataFrame(drawn @ [[0.8, 0.5, 0.0], [0.0, 0.7, 0.3], [0.0, 0.0, 0.6]], columns=["x0", "x1", "x2"])
+    spread.assign(y=spread["x0"]).to_csv(tmp_path / "public.csv", index=False)
+    answers = {name: 60 * speed for name, speed in speeds.items()}
+    keys = {"learning__horizon": max(answers.values()), "learning__step": "auto", "privacy__clip": 1e3}
+    terms = async_terms(answers=answers, model__public=str(tmp_path / "public.csv"), **keys)
+    agreements = {name: parley.Owner(name, table).prepare(terms) for name, table in tables.items()}
+    best = agreements["a"].setup.objective.optimum([agreement.tables.train for agreement in agreements.values()], 5.0)
+    final, algorithm, _ = quiet_run(terms, tables, speeds)
+    assert np.abs(algorithm.follow).max() > 0.1
+    np.testing.assert_allclose(algorithm.model(final), best, rtol=0, atol=1e-8)
+    wrong, mutant, _ = quiet_run(terms, tables, speeds, lambda found: Leaning(**vars(found)))
+    assert np.abs(mutant.model(wrong) - best).max() > 1e-3
+
+
+def test_following_saves_answers_of_the_slow_owner(tmp_path):
+    """A direction that bends a fiftieth as much as another: after five answers of the slow one, a tenth of the error at most."""
+    rng, tables = np.random.default_rng(0), {}
+    for name in "ab":
+        x0 = rng.normal(size=200)
+        X = np.column_stack([x0, x0 + 0.3 * rng.normal(size=200), rng.normal(size=200)])
+        tables[name] = pd.DataFrame(X, columns=["x0", "x1", "x2"]).assign(y=X @ [2.0, -1.5, 1.0] + 0.1 * rng.normal(size=200))
+    pd.concat(tables.values()).sample(150, random_state=0).to_csv(tmp_path / "public.csv", index=False)
+    keys = {"learning__horizon": 400, "learning__step": "auto", "privacy__clip": 1e3, "model__radius": 50.0}
+    terms = async_terms(200, 200, answers={"b": 5}, model__public=str(tmp_path / "public.csv"), **keys)
+    agreements = {name: parley.Owner(name, table).prepare(terms) for name, table in tables.items()}
+    best = agreements["a"].setup.objective.optimum([agreement.tables.train for agreement in agreements.values()], 50.0)
+    ends = [quiet_run(terms, tables, None, make)[0].theta for make in (lambda a: a, lambda a: replace(a, follow=None))]
+    follows, stays = (float(np.abs(end - best).max()) for end in ends)
+    assert follows < 0.1 * stays
 
 
 def test_equal_speeds_with_everybody_heard_are_gradient_descent():

@@ -86,6 +86,7 @@ def test_the_result_reports_what_others_rely_on():
         "clipped_share": result.owners[0].clipped_share,
         "answers": 10,
         "step_epsilon": 0.2,
+        "late": 0,
     }
     assert content["terms_hash"] == terms.hash
     assert content["replicates"] == 6

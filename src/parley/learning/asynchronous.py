@@ -27,21 +27,26 @@ from parley.terms.arrivals import answers_of
 from parley.validate import LARGEST, Floats
 
 POINT, STEP, TALLY, AVERAGE = "point", "step", "tally", "average"
+EXCESS = 2.0  # how many times the public sample's curvature an owner's cost is taken to bend by
 HEARD, USED, SINCE = range(3)  # of an owner's line in the tally: answers heard, answers used, the version that it was asked at
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AsynchronousDescent(Algorithm):
-    """theta = proj(sum_l p_l x_l), x_l = z_l - step (dg1(z_l) + owner l's latest answer), z_l where it was asked for that.
+    """theta = proj(sum_l p_l y_l), y_l = z_l - step (dg1(z_l) + owner l's latest answer) + F (theta - z_l), z_l where it was asked.
 
-    p_l = n_l over the records of those that have answered: who never did counts for nothing, who fell silent stays where it last led.
+    p_l = n_l over the records of those that have answered: who never did counts for nothing, who fell silent for what it said last.
     A version is a theta; an answer that was asked for more than `staleness` versions ago is dropped, and paid for all the same. The owner
     is then asked at the newest theta, until its answers are used up.
 
-    Where this rests without noise all z_l are theta, so sum n_l (dg1 + f_l')(theta) = 0: the joint optimum, however often anybody answers.
-    It does come to rest there: for steps up to 2/L a step towards an owner's optimum drives no two points apart, so the largest distance
-    of any x_l from where it should rest never grows, and by strong convexity shrinks whenever all were heard (Mishchenko, Iutzeler,
-    Malick and Amini 2018). The step need not be shorter because answers are old, which is why not the gradients themselves are averaged.
+    F = 1 - step M follows the model: an old answer is taken to be where it would lead from theta if the owner's cost bent by M. M is
+    `EXCESS` times what the public sample shows, and at most 1/step; without a sample it is 1/step, and F is nothing (`follow` None).
+
+    Where this rests without noise all z_l are theta, so sum n_l (dg1 + f_l')(theta) = 0: the joint optimum, however often anybody
+    answers and whatever M is. That it comes to rest is proved without F, for steps up to 2/L and any delays: a step towards an owner's
+    optimum drives no two points apart, so the largest distance of any y_l from where it should rest never grows, and by strong convexity
+    it shrinks whenever all were heard (Mishchenko, Iutzeler, Malick and Amini 2018). With F it is measured and not proved, for owners that
+    bend by less than 2 M; it saves many answers of the slowest, who else holds the model back in every direction that bends little.
     """
 
     step: float
@@ -50,13 +55,15 @@ class AsynchronousDescent(Algorithm):
     records: tuple[int, ...]
     answers: tuple[int, ...]
     average: Average = "last"
+    follow: Floats | None = None  # F [width, width], for each class alike
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
         terms, names = setup.terms, setup.schedule.names
         answers = tuple(answers_of(terms, name) for name in names)
         records, average = tuple(terms.train_rows(name) for name in names), terms.learning.average or "last"
-        what = (step_size(setup), terms.learning.staleness or 0, names, records, answers, average)
+        step = step_size(setup)
+        what = (step, terms.learning.staleness or 0, names, records, answers, average, _follow(setup, step))
         return cls(setup.objective, sum(answers), terms.model.radius, *what)
 
     def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
@@ -100,16 +107,23 @@ class AsynchronousDescent(Algorithm):
         return State(state.round + 1, theta, memory)
 
     def heard(self, state: State, answer: Answer) -> dict[str, Floats]:
-        """What is kept of an answer: where it leads from the point that it was asked at."""
+        """What is kept of an answer: where it leads from the point z that it was asked at, less F z."""
         point = state.memory[f"{POINT} of {answer.owner}"]
         slope = self.objective.penalty_gradient(point) + answer.value
-        return {f"{STEP} of {answer.owner}": np.asarray(point - self.step * slope)}
+        return {f"{STEP} of {answer.owner}": np.asarray(point - self.step * slope - self._followed(point))}
 
     def moved(self, state: State) -> Floats:
         """The next theta: where the owners' latest answers lead, on average over the records of those that answered."""
         used = state.memory[TALLY][:, USED]
         heard = [place for place in range(len(self.names)) if used[place]]
-        return mean([(self.records[place], state.memory[f"{STEP} of {self.names[place]}"]) for place in heard])
+        steps = mean([(self.records[place], state.memory[f"{STEP} of {self.names[place]}"]) for place in heard])
+        return np.asarray(steps + self._followed(state.theta))
+
+    def _followed(self, theta: Floats) -> Floats | float:
+        """F theta [..., P]."""
+        if self.follow is None:
+            return 0.0
+        return np.asarray((theta.reshape(*theta.shape[:-1], -1, len(self.follow)) @ self.follow).reshape(theta.shape))
 
     def model(self, state: State) -> Floats:
         return state.memory.get(AVERAGE, state.theta)
@@ -124,6 +138,17 @@ class AsynchronousDescent(Algorithm):
 
     def _place(self, name: str) -> int:
         return self.names.index(name)
+
+
+def _follow(setup: Setup, step: float) -> Floats | None:
+    """F by the public sample; None without one, or where the cost has corners. A ridge as large as chance in a small sample keeps M from
+    vanishing in a direction that only the owners' rows have."""
+    if setup.public is None or not setup.terms.model.smooth:
+        return None
+    bend, (size, directions) = setup.objective.largest_bend, np.linalg.eigh(setup.public.statistics[0])
+    ridge = float(size.sum()) / len(setup.public)
+    curvature = EXCESS * (bend * (np.maximum(size, 0.0) + ridge) + setup.objective.regularisation)
+    return np.asarray((directions * np.maximum(1 - step * curvature, 0.0)) @ directions.T)
 
 
 def usual_speeds(schedule: Schedule) -> dict[str, Fraction]:

@@ -1,0 +1,83 @@
+"""`parley train` and acceptance by terms whose answers are used as they come."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import parley
+from parley.cli.app import app
+from parley.ledger import Ledger
+from parley.promise import promise
+from samples import regression_table
+
+TERMS = """
+[model]
+kind = "linear-regression"
+target = "y"
+features = ["x0", "x1", "x2"]
+radius = 5.0
+[learning]
+algorithm = "gradient-descent"
+decay = 0.0
+horizon = 20
+step = 0.2
+staleness = 6
+[privacy]
+clip = 4.0
+[[owners]]
+name = "a"
+records = 60
+epsilon = 1.0
+data = "a.csv"
+[[owners]]
+name = "b"
+records = 40
+epsilon = 1.0
+answers = 2
+data = "b.csv"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "terms.toml").write_text(TERMS)
+    for place, (name, size) in enumerate((("a", 60), ("b", 40))):
+        regression_table(size, seed=place).to_csv(tmp_path / f"{name}.csv", index=False)
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_speeds_of_owners_are_given_by_name(folder):
+    """Ten times slower with six versions allowed: b comes too late. Three times slower: it does not."""
+    for speed, told in ((10, (0, 2)), (3, (2, 0))):
+        said = run("train", folder / "terms.toml", "--seed", 1, "--speeds", f"a={speed}, b=1", "--json")
+        second = json.loads(said.stdout)["owners"][1]
+        assert (second["answers"], second["late"]) == told
+        assert second["epsilon_spent"] == 1.0
+    assert "0 + 2 late" in run("train", folder / "terms.toml", "--seed", 1, "--speeds", "a=10,b=1").output
+    for text, sentence in (("a", "expected names and numbers"), ("z=1", "no owner is called 'z'"), ("a=-1", "a = -1.0")):
+        refused = run("train", folder / "terms.toml", "--speeds", text)
+        assert refused.exit_code != 0
+        assert sentence in f"{refused.output}{refused.exception}"
+
+
+def test_a_release_on_one_machine_debits_each_owner_for_its_own_answers(folder):
+    arguments = ("train", folder / "terms.toml", "--ledgers", folder / "ledgers", "--lifetime", 1, "--speeds", "a=10,b=1", "--json")
+    first, again = (json.loads(run(*arguments).stdout) for _ in range(2))
+    assert first["theta"] == again["theta"]
+    for name, answers in (("a", 20), ("b", 2)):
+        account = Ledger(folder / "ledgers" / f"{name}.ledger").account(first["terms_hash"])
+        assert (account.spent, account.answers) == (1, answers)
+
+
+def test_acceptance_says_how_often_and_what_is_seen_beside(folder):
+    terms = parley.load_terms(folder / "terms.toml")
+    owner = parley.Owner("b", folder / "b.csv", ledger=Ledger(folder / "b.ledger", lifetime=1.0))
+    words = " ".join(promise(owner, owner.prepare(terms)))
+    assert "What leaves: 2 answers" in words
+    assert "at most 2 times" in words
+    assert "When its answers come the learner sees, and no part of this promise is about that." in words
