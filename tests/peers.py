@@ -40,7 +40,9 @@ class DirectLine:
         self._ring, self._owner, self.name = ring, owner, name
 
     def hear(self, run, place, shape, timeout):
-        self._ring.count(self._owner)
+        self._ring.count(self._owner, place)
+        if self._ring.deaf(self._owner, place):
+            raise Unavailable(f"{self.name}: the line is bad")
         caller, service = Caller((self._owner,), f"key of {self._owner}"), self._ring.services.get(self.name)
         if service is None:
             raise Unavailable(f"{self.name}: not there")
@@ -52,7 +54,7 @@ class DirectLine:
 
 
 class Ring:
-    """Owners with ledgers and a peer each, in threads. `fatal`: after how many calls of its own a peer is killed, each once."""
+    """Owners with ledgers and a peer each, in threads. `fatal`: at which of its calls, or at which place, a peer is killed, each once."""
 
     def __init__(self, folder: Path, count: int = 4, topology: Any = "ring", **settings: Any) -> None:
         usual = {"learning__algorithm": "gossip", "learning__topology": topology, "learning__horizon": 5}
@@ -62,16 +64,21 @@ class Ring:
             self.owners[name] = parley.Owner(name, table, ledger=Ledger(folder / f"{name}.ledger", 1.0, 1e-6))
             self.owners[name].accept(self.terms)
         self.services: dict[str, PeerService] = {}
-        self.calls, self.fatal, self.kills = dict.fromkeys(self.owners, 0), dict[str, int](), 0
+        self.calls, self.fatal, self.kills = dict.fromkeys(self.owners, 0), dict[str, int | tuple[int, int]](), 0
         self.outcomes, self.errors, self.warnings = {}, dict[str, Exception](), list[str]()
         self.deadline, self._hoods = 20.0, list[Neighbourhood]()
         self.log = Log((folder / "log").open("w"))
 
-    def count(self, owner: str) -> None:
+    def count(self, owner: str, place: tuple[int, int]) -> None:
         """One call more; maybe its last."""
         self.calls[owner] += 1
-        if self.calls[owner] == self.fatal.get(owner):
+        if self.fatal.get(owner) in (self.calls[owner], place):
+            del self.fatal[owner]
             raise Killed
+
+    def deaf(self, owner: str, place: tuple[int, int]) -> bool:
+        """Whether this owner's calls about this place fail."""
+        return False
 
     def changed(self, name: str, reply: bytes) -> bytes:
         """A reply on its way."""

@@ -116,7 +116,7 @@ def run_peer(run: "PeerRun", settings: OwnerSettings, begin: "Checkpoint", deadl
     try:
         with listening(run.owner, identity, place.listen, service, len(lines), log) as port:
             log("serving", peer=run.owner, pid=os.getpid(), listen=f"{place.listen.rpartition(':')[0]}:{port}")
-            if begin.state.round <= run.setup.terms.rounds:
+            if run.agreed() is None:  # else nobody is asked any more
                 federation.fetch_statements()
             outcome = learn_as_peer(run, federation, neighbourhood, service.told, begin, progress_of(run, log))
             if outcome.unheard:
