@@ -66,7 +66,7 @@ class Ring:
         self.services: dict[str, PeerService] = {}
         self.calls, self.fatal, self.kills = dict.fromkeys(self.owners, 0), dict[str, int | tuple[int, int]](), 0
         self.outcomes, self.errors, self.warnings = {}, dict[str, Exception](), list[str]()
-        self.deadline, self._hoods = 20.0, list[Neighbourhood]()
+        self.deadline, self._hoods = 20.0, list[Neighbourhood | Federation]()
         self.log = Log((folder / "log").open("w"))
 
     def count(self, owner: str, place: tuple[int, int]) -> None:
@@ -96,6 +96,7 @@ class Ring:
         stops = self.terms.learning.straggler == "stop"
         hood = Neighbourhood(name, run.graph, run.run, lines, board, self.deadline, self.warnings.append, stops)
         self._hoods.append(hood)
+        self._hoods.append(federation)
         return run, federation, hood, service, begin
 
     def peer(self, name: str) -> None:
@@ -120,7 +121,7 @@ class Ring:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(40)
         assert not any(thread.is_alive() for thread in threads)
         return self.outcomes
 

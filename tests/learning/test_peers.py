@@ -1,5 +1,7 @@
 """Peers in one process, with real services, messages and ledgers: the same model as with a centre, killed wherever it may be."""
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 
@@ -97,12 +99,11 @@ class Lagging(Ring):
 
 def test_a_neighbour_that_lags_hears_what_was_said_before_the_kill(tmp_path):
     """Its checkpoint has what it said: a mutant that forgets it leaves b waiting for ever."""
-    ring = Lagging(tmp_path, 2, [["a", "b"]])
-    ring.fatal = {"a": (2, 0)}
-    ring.run()
-    assert ring.kills == 1
-    require_same(ring)
-    ring.close()
+    with closing(Lagging(tmp_path, 2, [["a", "b"]])) as ring:
+        ring.fatal = {"a": (2, 0)}
+        ring.run()
+        assert ring.kills == 1
+        require_same(ring)
 
 
 def test_a_checkpoint_that_was_lost_is_told_of_and_all_may_begin_again(made):
@@ -160,15 +161,13 @@ def numbers(words, change):
     ids=["nan", "huge", "short", "rows", "round", "terms", "owner", "step"],
 )
 def test_words_that_cannot_be_are_refused_by_name(tmp_path, lie, match):
-    ring = Liars(tmp_path, 2, [["a", "b"]])
-    ring.lie = lie
-    threads_end = ring.station("a")
-    ring.services["b"] = ring.station("b")[3]
-    ring.services["b"]._board.say((1, 0), np.ones((1, 3)))
-    with pytest.raises(ContradictionError, match=match):
-        threads_end[2].exchange((1, 0), np.zeros((1, 3)))
-    threads_end[2].close()
-    ring.close()
+    with closing(Liars(tmp_path, 2, [["a", "b"]])) as ring:
+        ring.lie = lie
+        _, _, hood, _, _ = ring.station("a")
+        ring.services["b"] = ring.station("b")[3]
+        ring.services["b"]._board.say((1, 0), np.ones((1, 3)))
+        with pytest.raises(ContradictionError, match=match):
+            hood.exchange((1, 0), np.zeros((1, 3)))
 
 
 class Gossips(Ring):
@@ -182,17 +181,14 @@ class Gossips(Ring):
 
 
 def test_words_that_come_on_two_ways_must_be_the_same(tmp_path):
-    ring = Gossips(tmp_path, 4, "ring")
-    station = ring.station("a")
-    run, hood = station[0], station[2]
-    for name in "bd":
-        ring.services[name] = ring.station(name)[3]
-        ring.services[name]._board.say((6, 1), np.ones((1, 3)))
-        ring.services[name]._board.say((6, 2), np.ones((2, 3)))
-    with pytest.raises(ContradictionError, match="d and others tell different things about"):
-        hood.spread(run.points_round, np.ones(3))
-    hood.close()
-    ring.close()
+    with closing(Gossips(tmp_path, 4, "ring")) as ring:
+        run, _, hood, _, _ = ring.station("a")
+        for name in "bd":
+            ring.services[name] = ring.station(name)[3]
+            ring.services[name]._board.say((6, 1), np.ones((1, 3)))
+            ring.services[name]._board.say((6, 2), np.ones((2, 3)))
+        with pytest.raises(ContradictionError, match="d and others tell different things about"):
+            hood.spread(run.points_round, np.ones(3))
 
 
 def test_terms_with_a_centre_have_no_peers(made, tmp_path):
