@@ -51,8 +51,9 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
 
 def _neighbours(terms: Terms, owner: str) -> str:
     """Whom the owner's own peer tells what."""
-    joined = edges(terms.learning.topology or "complete", [part.name for part in terms.owners])
-    near = [name for pair in joined if owner in pair for name in pair if name != owner]
+    everybody = [part.name for part in terms.owners]
+    joined = edges(terms.learning.topology or "complete", everybody)
+    near = [name for name in everybody if (owner, name) in joined or (name, owner) in joined]
     return (
         f"Its own peer mixes the answers with what it hears and tells the peers of {', '.join(map(printable, near))} the mixture; in the "
         "end all owners know everybody's point."
