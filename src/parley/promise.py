@@ -19,21 +19,19 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
     owner's own name if its own peer asks in the learner's place."""
     terms = agreement.setup.terms
     reservation = owner.reservation(terms)
-    model, learner = terms.model, printable(terms.learning.learner)
+    model, learner = terms.model, printable(peer or terms.learning.learner)
     if terms.privacy.delta > 0:
         low, high, failure = approximate_posterior(float(reservation.epsilon), terms.privacy.delta, 0.5)
         unless = f", except with probability {number(failure, side='above')}"
     else:
         (low, high), unless = posterior_bounds(float(reservation.epsilon), 0.5), ""
-    callers = f"certificate of {(learner if peer is None else peer)!r}" + (
-        f" with the key {key[:16]}…" if key else ", any key that the authority signed"
-    )
+    callers = f"certificate of {learner!r}" + (f" with the key {key[:16]}…" if key else ", any key that the authority signed")
     aimed = () if terms.learning.facts.identifies else (model.target,)
     columns = ", ".join(printable(column) for column in (*agreement.setup.preparation.features, *aimed))
     known = accepted(owner, terms)
     return [
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
-        f"{f'Learner: {learner}.' if peer is None else 'No centre.'} Who may ask: the {callers}"
+        f"{'Learner' if peer is None else 'No centre, but its own peer'}: {learner}. Who may ask: the {callers}"
         f"{'; relays on this machine' if relay else ''}.",
         *([] if peer is None else [_neighbours(terms, peer)]),
         *_purpose(agreement, columns),
