@@ -65,7 +65,7 @@ class Ring:
             self.owners[name].accept(self.terms)
         self.services: dict[str, PeerService] = {}
         self.calls, self.fatal, self.kills = dict.fromkeys(self.owners, 0), dict[str, int | tuple[int, int]](), 0
-        self.outcomes, self.errors, self.warnings = {}, dict[str, Exception](), list[str]()
+        self.warnings = list[str]()
         self.deadline, self._hoods = 20.0, list[Neighbourhood | Federation]()
         self.log = Log((folder / "log").open("w"))
 
@@ -101,11 +101,13 @@ class Ring:
 
     def peer(self, name: str) -> None:
         """One peer, begun again whenever it is killed."""
-        while name not in self.outcomes and name not in self.errors:
+        while name not in self.unheard and name not in self.errors:
             run, federation, hood, service, begin = self.station(name)
             self.services[name] = service
             try:
-                self.outcomes[name] = learn_as_peer(run, federation, hood, service.told, begin)
+                self.unheard[name] = learn_as_peer(
+                    run, federation, hood, service.told, begin, lambda outcome: self.outcomes.update({name: outcome})
+                )
             except Killed:
                 self.kills += 1
             except Exception as error:
@@ -117,6 +119,7 @@ class Ring:
 
     def run(self) -> dict[str, Any]:
         """All peers, to their end."""
+        self.outcomes, self.unheard, self.errors = {}, {}, {}
         threads = [threading.Thread(target=self.peer, args=(name,), daemon=True) for name in self.owners]
         for thread in threads:
             thread.start()

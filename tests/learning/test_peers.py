@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import parley
-from parley.errors import ContradictionError, ExchangeError, SettingError
+from parley.errors import ContradictionError, ExchangeError, Malformed, SettingError
 from parley.exchange import peer_pb2 as wire
 from parley.learning.peers import prepare_peer
 from peers import Ring
@@ -36,10 +36,10 @@ def require_same(ring, unheard=frozenset()):
         assert owner.ledger.account(ring.terms.hash).spent == 1
         owner.ledger.verify()
     alone = parley.train(ring.terms, list(ring.owners.values()))
+    assert {name for names in ring.unheard.values() for name in names} <= unheard
     for outcome in ring.outcomes.values():
         np.testing.assert_array_equal(outcome.result.theta, alone.theta)
         assert outcome.result.apart == alone.apart
-        assert set(outcome.unheard) <= unheard
         ours, theirs = ((None if r.scores is None else r.scores.to_json()) for r in (outcome.result, alone))
         assert ours == theirs
     np.testing.assert_allclose(alone.theta[0], np.mean([o.point for o in ring.outcomes.values()], axis=0), rtol=1e-12)
@@ -114,7 +114,7 @@ def test_a_checkpoint_that_was_lost_is_told_of_and_all_may_begin_again(made):
     for name in "ab":
         (ring.folder / f"{name}.checkpoint.agreed").unlink()
     (ring.folder / "a.checkpoint").unlink()
-    ring.outcomes, ring.deadline = {}, 1.0
+    ring.deadline = 1.0
     ring.run()
     lost, waited = ring.errors["a"], ring.errors["b"]
     assert isinstance(lost, ExchangeError)
@@ -122,7 +122,7 @@ def test_a_checkpoint_that_was_lost_is_told_of_and_all_may_begin_again(made):
     assert "round 6: not all neighbours spoke within 1 s, and the terms say stop: a: " in str(waited)
     for file in ring.folder.glob("*.checkpoint*"):
         file.unlink()
-    ring.outcomes, ring.errors, ring.deadline = {}, {}, 20.0
+    ring.deadline = 20.0
     ring.run()
     np.testing.assert_array_equal(require_same(ring).theta, before.theta)
 
@@ -189,6 +189,14 @@ def test_words_that_come_on_two_ways_must_be_the_same(tmp_path):
             ring.services[name]._board.say((6, 2), np.ones((2, 3)))
         with pytest.raises(ContradictionError, match="d and others tell different things about"):
             hood.spread(run.points_round, np.ones(3))
+
+
+def test_words_that_no_message_carries_are_refused_before_the_first_round(made, tmp_path, monkeypatch):
+    ring = made(5, "star")
+    monkeypatch.setattr("parley.exchange.peer_messages.LARGEST_MESSAGE", 1024 + 8 * 3 * 3)
+    for name in "ab":  # the hub passes on four points, and a leaf hears them
+        with pytest.raises(Malformed, match="4 vectors of 3 numbers are longer than a message may be"):
+            prepare_peer(ring.terms, name, tmp_path / "kept")
 
 
 def test_terms_with_a_centre_have_no_peers(made, tmp_path):
