@@ -40,7 +40,9 @@ class DirectLine:
         self._ring, self._owner, self.name = ring, owner, name
 
     def hear(self, run, place, shape, timeout):
-        self._ring.count(self._owner)
+        self._ring.count(self._owner, place)
+        if self._ring.deaf(self._owner, place):
+            raise Unavailable(f"{self.name}: the line is bad")
         caller, service = Caller((self._owner,), f"key of {self._owner}"), self._ring.services.get(self.name)
         if service is None:
             raise Unavailable(f"{self.name}: not there")
@@ -52,7 +54,7 @@ class DirectLine:
 
 
 class Ring:
-    """Owners with ledgers and a peer each, in threads. `fatal`: after how many calls of its own a peer is killed, each once."""
+    """Owners with ledgers and a peer each, in threads. `fatal`: at which of its calls, or at which place, a peer is killed, each once."""
 
     def __init__(self, folder: Path, count: int = 4, topology: Any = "ring", **settings: Any) -> None:
         usual = {"learning__algorithm": "gossip", "learning__topology": topology, "learning__horizon": 5}
@@ -62,16 +64,21 @@ class Ring:
             self.owners[name] = parley.Owner(name, table, ledger=Ledger(folder / f"{name}.ledger", 1.0, 1e-6))
             self.owners[name].accept(self.terms)
         self.services: dict[str, PeerService] = {}
-        self.calls, self.fatal, self.kills = dict.fromkeys(self.owners, 0), dict[str, int](), 0
-        self.outcomes, self.errors, self.warnings = {}, dict[str, Exception](), list[str]()
-        self.deadline, self._hoods = 20.0, list[Neighbourhood]()
+        self.calls, self.fatal, self.kills = dict.fromkeys(self.owners, 0), dict[str, int | tuple[int, int]](), 0
+        self.warnings = list[str]()
+        self.deadline, self._hoods = 20.0, list[Neighbourhood | Federation]()
         self.log = Log((folder / "log").open("w"))
 
-    def count(self, owner: str) -> None:
+    def count(self, owner: str, place: tuple[int, int]) -> None:
         """One call more; maybe its last."""
         self.calls[owner] += 1
-        if self.calls[owner] == self.fatal.get(owner):
+        if self.fatal.get(owner) in (self.calls[owner], place):
+            del self.fatal[owner]
             raise Killed
+
+    def deaf(self, owner: str, place: tuple[int, int]) -> bool:
+        """Whether this owner's calls about this place fail."""
+        return False
 
     def changed(self, name: str, reply: bytes) -> bytes:
         """A reply on its way."""
@@ -89,15 +96,18 @@ class Ring:
         stops = self.terms.learning.straggler == "stop"
         hood = Neighbourhood(name, run.graph, run.run, lines, board, self.deadline, self.warnings.append, stops)
         self._hoods.append(hood)
+        self._hoods.append(federation)
         return run, federation, hood, service, begin
 
     def peer(self, name: str) -> None:
         """One peer, begun again whenever it is killed."""
-        while name not in self.outcomes and name not in self.errors:
+        while name not in self.unheard and name not in self.errors:
             run, federation, hood, service, begin = self.station(name)
             self.services[name] = service
             try:
-                self.outcomes[name] = learn_as_peer(run, federation, hood, service.told, begin)
+                self.unheard[name] = learn_as_peer(
+                    run, federation, hood, service.told, begin, lambda outcome: self.outcomes.update({name: outcome})
+                )
             except Killed:
                 self.kills += 1
             except Exception as error:
@@ -109,11 +119,12 @@ class Ring:
 
     def run(self) -> dict[str, Any]:
         """All peers, to their end."""
+        self.outcomes, self.unheard, self.errors = {}, {}, {}
         threads = [threading.Thread(target=self.peer, args=(name,), daemon=True) for name in self.owners]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(40)
         assert not any(thread.is_alive() for thread in threads)
         return self.outcomes
 

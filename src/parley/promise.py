@@ -19,22 +19,20 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
     owner's own name if its own peer asks in the learner's place."""
     terms = agreement.setup.terms
     reservation = owner.reservation(terms)
-    model, learner = terms.model, printable(terms.learning.learner)
+    model, learner = terms.model, printable(peer or terms.learning.learner)
     if terms.privacy.delta > 0:
         low, high, failure = approximate_posterior(float(reservation.epsilon), terms.privacy.delta, 0.5)
         unless = f", except with probability {number(failure, side='above')}"
     else:
         (low, high), unless = posterior_bounds(float(reservation.epsilon), 0.5), ""
-    callers = f"certificate of {(learner if peer is None else peer)!r}" + (
-        f" with the key {key[:16]}…" if key else ", any key that the authority signed"
-    )
+    callers = f"certificate of {learner!r}" + (f" with the key {key[:16]}…" if key else ", any key that the authority signed")
     rated = (str(model.user), str(model.item)) if terms.learning.facts.factorizes else ()
     aimed = () if terms.learning.facts.identifies else (*rated, model.target)
     columns = ", ".join(printable(column) for column in (*agreement.setup.preparation.features, *aimed))
     known = accepted(owner, terms)
     return [
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
-        f"{f'Learner: {learner}.' if peer is None else 'No centre.'} Who may ask: the {callers}"
+        f"{'Learner' if peer is None else 'No centre, but its own peer'}: {learner}. Who may ask: the {callers}"
         f"{'; relays on this machine' if relay else ''}.",
         *([] if peer is None else [_neighbours(terms, peer)]),
         *_purpose(agreement, columns),
@@ -54,8 +52,9 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
 
 def _neighbours(terms: Terms, owner: str) -> str:
     """Whom the owner's own peer tells what."""
-    joined = edges(terms.learning.topology or "complete", [part.name for part in terms.owners])
-    near = [name for pair in joined if owner in pair for name in pair if name != owner]
+    everybody = [part.name for part in terms.owners]
+    joined = edges(terms.learning.topology or "complete", everybody)
+    near = [name for name in everybody if (owner, name) in joined or (name, owner) in joined]
     return (
         f"Its own peer mixes the answers with what it hears and tells the peers of {', '.join(map(printable, near))} the mixture; in the "
         "end all owners know everybody's point."

@@ -165,7 +165,7 @@ def test_accepting_for_a_peer_says_who_hears_what(ring):
     assert said.exit_code == 0, said.output
     own = fingerprint(read_certificate(ring.folder / "a.crt"))
     words = " ".join(said.output.split())
-    assert f"No centre. Who may ask: the certificate of 'a' with the key {own[:16]}…." in words
+    assert f"No centre, but its own peer: a. Who may ask: the certificate of 'a' with the key {own[:16]}…." in words
     assert "tells the peers of b, d the mixture" in words
     kept = Acceptances(load_owner(settings).accepted).get(ring.terms.hash)
     assert (kept.peer, kept.fingerprint) == ("a", own)

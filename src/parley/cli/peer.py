@@ -85,15 +85,17 @@ def run_command(
 
         require_worth(worth(terms))
     with process_log() as log:
-        outcome = run_peer(run, settings, begin, patience, log)
-    if as_json:
-        more = {"owner": run.owner, "point": outcome.point.tolist(), "unheard": list(outcome.unheard)}
-        print_json(outcome.result.to_json() | more)
-    else:
-        show(outcome)
+        run_peer(run, settings, begin, patience, show_json if as_json else show, log)
 
 
-def run_peer(run: "PeerRun", settings: OwnerSettings, begin: "Checkpoint", deadline: float, log: "Log") -> "PeerOutcome":
+def run_peer(
+    run: "PeerRun",
+    settings: OwnerSettings,
+    begin: "Checkpoint",
+    deadline: float,
+    report: Callable[["PeerOutcome"], None],
+    log: "Log",
+) -> None:
     """Listen for the neighbours, ask and hear, until everybody has the model."""
     from parley.exchange.federation import Federation
     from parley.identity.trust import check_identity
@@ -116,15 +118,12 @@ def run_peer(run: "PeerRun", settings: OwnerSettings, begin: "Checkpoint", deadl
     try:
         with listening(run.owner, identity, place.listen, service, len(lines), log) as port:
             log("serving", peer=run.owner, pid=os.getpid(), listen=f"{place.listen.rpartition(':')[0]}:{port}")
-            if begin.state.round <= run.setup.terms.rounds:
+            if run.agreed() is None:  # else nobody is asked any more
                 federation.fetch_statements()
-            outcome = learn_as_peer(run, federation, neighbourhood, service.told, begin, progress_of(run, log))
-            if outcome.unheard:
+            for name in learn_as_peer(run, federation, neighbourhood, service.told, begin, report, progress_of(run, log)):
                 warn(
-                    f"{', '.join(outcome.unheard)}: was not heard to have finished; if it still needs something, the same command with "
-                    "--resume serves it again"
+                    f"{name}: was not heard to have finished; if it still needs something, the same command with --resume serves it again"
                 )
-            return outcome
     finally:
         neighbourhood.close()
         federation.close()
@@ -146,6 +145,11 @@ def progress_of(run: "PeerRun", log: "Log") -> Callable[["State"], None]:
             log("round", done=state.round - 1, of=run.whole.horizon)
 
     return progress
+
+
+def show_json(outcome: "PeerOutcome") -> None:
+    """One JSON object."""
+    print_json(outcome.result.to_json() | {"owner": outcome.owner, "point": outcome.point.tolist()})
 
 
 def show(outcome: "PeerOutcome") -> None:

@@ -15,7 +15,7 @@ from parley.setup import Setup
 from parley.terms.topology import Edges, edges
 from parley.validate import Floats
 
-EXCESS = 4.0  # how many times the curvature of the public sample one owner's may be, for the automatic step
+EXCESS = 4.0  # how many times the curvature of the public sample one owner's may be at most, for the automatic step
 
 POINT, TRACKER, GRADIENT = "point", "tracker", "gradient"
 
@@ -47,10 +47,18 @@ class Gossip(Descent):
         joined = edges(learning.topology or "complete", names)
         records = tuple(terms.train_rows(name) for name in names)
         made = cls(setup.objective, learning.horizon, terms.model.radius, step_size(setup), names, records, joined)
-        if learning.step != "auto":
-            return made
-        excess = 1.0 if setup.public is None else EXCESS  # declared bounds hold for every owner
-        return replace(made, step=made.step * bearable(made.weights, made.scale, excess))
+        return made if learning.step != "auto" else replace(made, step=made._automatic(setup))
+
+    def _automatic(self, setup: Setup) -> float:
+        """What the graph bears (`mixing.bearable`) of a step of 1/curvature, if owners' own curvatures are as bounded as public knowledge
+        says: by declared bounds, which hold for every record; or, if those are looser, by `EXCESS` times the public sample's."""
+        if len(self.joined) == len(self.names) * (len(self.names) - 1) // 2:
+            return self.step  # all points are one: gradient descent
+        largest = setup.objective.largest_curvature(setup.preparation)
+        excess = 1.0 if setup.public is None else EXCESS if largest is None else min(EXCESS, largest * self.step)
+        ridge = min(1.0, self.objective.regularisation * self.step)  # its part of the curvature is not scaled
+        bends = np.minimum(len(self.names), ridge + (excess - ridge) * self.scale)  # nobody's part of all exceeds all
+        return self.step * min(1.0, float(f"{bearable(self.weights, bends):.6g}"))
 
     @cached_property
     def weights(self) -> Floats:

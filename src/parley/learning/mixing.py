@@ -5,9 +5,6 @@ import numpy as np
 from parley.terms.topology import Edges
 from parley.validate import Floats
 
-MARGIN = 1.5  # by how much everybody's curvature may exceed what the step was chosen for
-LEAST = 2.0**-30
-
 
 def metropolis(names: tuple[str, ...], joined: Edges) -> Floats:
     """W [K, K], symmetric, rows that add up to 1: neighbours weigh 1/(1 + the larger of their degrees), oneself the rest.
@@ -48,28 +45,27 @@ def spectral_gap(weights: Floats) -> float:
     return 1 - float(np.abs(np.linalg.eigvalsh(away)).max())
 
 
-def contraction(weights: Floats, bends: Floats) -> float:
-    """The factor by which errors shrink a round in the long run, where owner l's cost has curvature `bends`[l]/step; above 1: they grow.
+def bearable(weights: Floats, bends: Floats) -> float:
+    """The longest step that the graph bears, whatever convex costs owners have whose curvature is at most `bends` [K]; inf: any.
 
-    With x the owners' errors and v = step (tracker - own gradient) of the round before, `Gossip.update` without noise is
-    x <- W x - W W (v + b x), v <- W (v + b x) - b x; the sum of v stays 0, so that direction is left out.
+    Formal guarantee: with a shorter step, without noise and with everybody asked in every round, gradients go to those of the pooled
+    optimum and all owners' points to one another, from every start, as long as the box does not bind. Of nobody's curvature more than its
+    bound has to be known, and nobody's cost has to be quadratic.
+
+    Proof. Around the optimum let p be the points, q the gradients: convex costs make <p_l, q_l> >= |q_l|^2/bends_l. Eliminating trackers
+    from `Gossip.update`, p = -step (z - 1) W^2 (z - W)^-2 q but for what start and first gradients leave, which dies out, and a constant
+    in the mean. On |z| = 1, with c = Re z and w an eigenvalue of W, the real part of (z - 1) w^2/(z - w)^2 is
+    w^2 (1 - c) (2 c + 1 - 2 w - w^2)/(1 - 2 w c + w^2)^2, and this is least at c = -1, where it is -2 w^2/(1 + w)^2: with s = 1 + w and
+    t = 1 - c in [0, 2], 2 ((2 - s)^2 + 2 (s - 1) t)^2 - s^2 t (s^2 - 4 + 2 t) = (2 - t) (2 - s) ((2 - s)^3 + 2 (3 s - 2) t) >= 0, for
+    the last factor is linear in t, (2 - s)^3 at t = 0 and s^2 (6 - s) at t = 2. So, summed over rounds, <q, (1/bends - step M) q> grows
+    no faster than the root of the sum of |q|^2, for M = 2 W^2 (1 + W)^-2 (Parseval; the mean's own part is a telescoping sum). Where
+    step M < 1/bends the sum of |q|^2 is therefore finite: q goes to 0, and with it what W evens out. (Metropolis weights have w > -1:
+    everybody weighs something to itself.)
+
+    >>> round(bearable(np.full((3, 3), 1 / 3), np.ones(3)), 9)  # everybody hears everybody: gradient descent, 2/curvature
+    2.0
     """
-    size = len(weights)
-    even, twice, bend = np.full((size, size), 1 / size), weights @ weights, np.diag(bends)
-    rule = np.block([[weights - twice @ bend, even - twice], [(weights - np.eye(size)) @ bend, weights - even]])
-    return float(np.abs(np.linalg.eigvals(rule)).max())
-
-
-def bearable(weights: Floats, scale: Floats, excess: float = 1.0) -> float:
-    """The part of a step of 1/curvature that the graph bears: the largest of 1, 1/2, 1/4, ... with which errors shrink.
-
-    `scale` [K] is K n_l/n; an owner's own curvature may be `excess` times everybody's (which bounds it: n_l/n of it is part of that).
-    Looked at are owners alike, and one alone that has all the curvature: the one that counts most, and the one that hears least. No
-    private record is looked at. Owners that all hear each other bear the whole step, whatever they are like.
-    """
-    size = len(scale)
-    ones = [np.eye(size)[k] * min(size, excess * scale[k]) for k in {int(np.argmax(scale)), int(np.argmax(np.diag(weights)))}]
-    part = 1.0
-    while part > LEAST and not all(contraction(weights, part * bends) < 1 for bends in (MARGIN * scale, *ones)):
-        part /= 2
-    return part
+    w, V = np.linalg.eigh(weights)
+    root = np.sqrt(bends)
+    most = np.linalg.eigvalsh(root[:, None] * ((V * (2 * w**2 / (1 + w) ** 2)) @ V.T) * root)[-1]
+    return float(1 / most) if most > 0 else float("inf")

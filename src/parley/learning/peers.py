@@ -17,7 +17,7 @@ import numpy as np
 from parley.aggregation import EachOwner, aggregation_of
 from parley.errors import ContradictionError, SettingError
 from parley.exchange.federation import Federation
-from parley.exchange.peer_messages import Place, Run
+from parley.exchange.peer_messages import Place, Run, require_short
 from parley.exchange.scrutiny import Scrutiny
 from parley.learning.algorithm import Asker, State, run
 from parley.learning.algorithms import make_algorithm
@@ -146,7 +146,11 @@ def prepare_peer(terms: Terms, owner: str, checkpoint: Path, model: Path | None 
     algorithm = make_algorithm(setup)
     if not isinstance(algorithm, Gossip):
         raise SettingError("learning.algorithm: peers run 'gossip' alone; others have a centre (parley learner run)")
-    return PeerRun(setup, algorithm, owner, checkpoint, model)
+    peer = PeerRun(setup, algorithm, owner, checkpoint, model)
+    graph, numbers = peer.graph, max(setup.parameters, *(stage.question.size for stage in setup.part(owner).stages))
+    for name in (owner, *graph.neighbours(owner)):  # now rather than when all rounds were paid for
+        require_short(max(len(graph.at(name, far)) for far in range(max(1, graph.diameter))), numbers)
+    return peer
 
 
 class OwnOwner:
@@ -174,11 +178,11 @@ class OwnOwner:
 
 @dataclass(frozen=True, eq=False)
 class PeerOutcome:
-    """What a peer ends with: the result that all agree on, its own owner's point, who was not heard to have finished."""
+    """What a peer ends with: the result that all agree on, and its own owner's point."""
 
+    owner: str
     result: Result
     point: Floats
-    unheard: tuple[str, ...]
 
 
 class KeptPeer:
@@ -246,9 +250,11 @@ def learn_as_peer(
     neighbourhood: Neighbourhood,
     told: set[str],
     begin: Checkpoint,
+    report: Callable[[PeerOutcome], None],
     progress: Callable[[State], None] = lambda state: None,
-) -> PeerOutcome:
-    """All rounds from `begin` on, the points of all, the score if one is agreed on; then stay until the neighbours have it all too.
+) -> list[str]:
+    """All rounds from `begin` on, the points of all, the score if one is agreed on; `report` gets what came out. Then stay until the
+    neighbours have it all too; who was not heard to is named.
 
     Killed at any moment, a peer goes on with the same words. `told` are the neighbours that know that it has finished.
     """
@@ -258,7 +264,6 @@ def learn_as_peer(
     if peer.model is not None:
         make_model(setup.preparation, ended.theta, setup.hash, True).save(peer.model)
     scores = ask_scores(setup, aggregation_of(setup.terms), kept.exchange, ended.theta)
-    unheard = kept.finish(ended, told)
     result = make_result(
         setup,
         ended.theta[None, :],
@@ -274,7 +279,8 @@ def learn_as_peer(
         apart=peer.whole.apart(ended),
         seconds=time.perf_counter() - began,
     )
-    return PeerOutcome(result, points[peer.owner], tuple(unheard))
+    report(PeerOutcome(peer.owner, result, points[peer.owner]))
+    return kept.finish(ended, told)
 
 
 def remembered(state: State, what: str, names: Sequence[str]) -> dict[str, Floats] | None:

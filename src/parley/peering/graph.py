@@ -41,8 +41,9 @@ class Graph:
         return {name: self._from(name) for name in self.names}
 
     def _from(self, name: str) -> Mapping[str, int]:
-        found, front = {name: 0}, [name]
-        while front:
-            front = [other for each in front for other in self._near[each] if other not in found]
-            found |= dict.fromkeys(front, max(found.values()) + 1)
+        found, front, far = {name: 0}, {name}, 0
+        while front and len(found) < len(self.names):
+            far += 1
+            front = {other for each in front for other in self._near[each]} - found.keys()
+            found |= dict.fromkeys(front, far)
         return found

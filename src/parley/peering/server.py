@@ -13,9 +13,9 @@ from parley.serving.log import Log
 from parley.serving.maintenance import maintain
 from parley.serving.network import Network
 from parley.serving.reminders import identity_reminders
-from parley.serving.server import Endpoint, make_server, on_network
+from parley.serving.server import WORKERS, Endpoint, make_server, on_network
 
-CALLS_EACH = 8  # of one neighbour at once
+CALLS_EACH = 4  # of one caller at once
 LONGEST = 1024  # bytes of a question
 GRACE = 2.0  # seconds for the last replies
 
@@ -27,9 +27,8 @@ def listening(name: str, identity: Identity, address: str, service: PeerService,
     network, slots = Network(identity, name, log, lambda: LONGEST), CallSlots(CALLS_EACH, SENDING)
     over = threading.Event()
     with ExitStack() as after:
-        pool = ThreadPoolExecutor(
-            2 * neighbours + 4, thread_name_prefix="parley-peer"
-        )  # a question may wait for what is not said yet
+        workers = WORKERS + CALLS_EACH * neighbours  # a question may wait for what is not said yet, and keeps nobody else waiting
+        pool = ThreadPoolExecutor(workers, thread_name_prefix="parley-peer")
         after.callback(pool.shutdown)
         server = make_server(pool)
         port = on_network(server, Endpoint(service, slots, lambda: True, log), network, address)
