@@ -298,7 +298,8 @@ class Terms(Section):
             raise TermsError("learning.algorithm: these terms identify a plant; parley identify runs them")
         if self.learning.facts.factorizes:
             raise TermsError(
-                "model.kind: these terms learn items from ratings; parley train and parley learner run them, in Python parley.learning.items.learn_items"
+                "model.kind: these terms learn items from ratings; parley train and parley learner run them (in Python: learn_items of "
+                "parley.learning.items)"
             )
 
     def train_rows(self, name: str) -> int:
