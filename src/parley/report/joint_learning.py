@@ -73,7 +73,7 @@ def repeated_rows(games: Points) -> Rows:
     for one in games:
         nobody = one["discount"] is None
         cells = [one["concern"], one["privacy"], one["payoff"], one["temptation"]]
-        holds = "nobody shares" if nobody else f"{one['discount']:.3g}"
+        holds = "never" if nobody else f"{one['discount']:.3g}"
         row = [one["mechanism"], *map(short, cells), holds, short(one["discount_spread"]), short(one["holds"])]
         row.append(short(one["one_period"]["privacy"]))
         rows.append([*row, short(one["at_discount"]["privacy"])] if given else row)
