@@ -175,7 +175,9 @@ def short(value: Any) -> str:
     """
     if value is None:
         return ""
-    return f"{value:.3g}" if isinstance(value, float | int) else ", ".join(f"{one:.3g}" for one in value)
+    if isinstance(value, float | int):
+        return f"{value if abs(value) > 1e-12 else 0:.3g}"
+    return ", ".join(short(one) for one in value)
 
 
 def _kept(p: float) -> str:
