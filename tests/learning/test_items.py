@@ -182,11 +182,12 @@ def test_one_noise_for_all_is_drawn_by_hosts_and_debited(tmp_path):
 
 
 def test_one_noise_is_quieter_than_everybodys_own():
-    content = rating_content(SIZES, 8.0) | {"learning": {"horizon": 15}}
-    shared = rating_content(SIZES, 8.0, noise="shared") | {"learning": {"horizon": 15}}
-    own, one = (learn_items(parley.Terms.from_dict(c), owners(), replicates=8, seed=0) for c in (content, shared))
-    spread = np.hypot(np.std(own.rmse), np.std(one.rmse)) / 8**0.5
-    assert np.mean(one.rmse) < np.mean(own.rmse) - spread
+    """Of five owners alike one noise has a fifth of the variance."""
+    sizes, learning = dict.fromkeys("abcde", 60), {"learning": {"horizon": 15}}
+    terms = [parley.Terms.from_dict(rating_content(sizes, 8.0, noise=noise) | learning) for noise in ("each-owner", "shared")]
+    own, one = (learn_items(each, owners(sizes), replicates=24, seed=0) for each in terms)
+    spread = np.hypot(np.std(own.rmse), np.std(one.rmse)) / 24**0.5
+    assert np.mean(one.rmse) < np.mean(own.rmse) - 3 * spread
 
 
 def test_some_owners_a_round_and_missing_ones_are_borne(tmp_path):

@@ -18,7 +18,8 @@ from parley.setup import Setup
 from parley.terms.ratings import item_count
 from parley.validate import Floats
 
-ITEMS_SPREAD = 0.5  # deviation expected of what an item differs by, ratings being from -2 to 2
+ITEMS_SPREAD = 0.5  # deviation expected of what an item's b differs by, ratings being from -2 to 2
+FACTORS_SPREAD = 1.0  # and of its factors
 USERS_SPREAD = 0.4  # variance expected of users' factors, times their ridge
 ERROR = 0.85  # deviation expected of what is left of a rating
 PACE = 0.5  # of a full step in the factors
@@ -36,11 +37,12 @@ class Items:
 class ItemFactors(Algorithm):
     """The state remembers how often each owner's users rated each item, by its answers so far, and how many there were.
 
-    Owner l's sums S_l = n_l answer are about c_l g with variance c_l v + s_l^2, g the mean gradient of a rating, c_l how often the item was
-    rated and s_l the deviation of its noise. So owners are weighted by 1/(1 + s_l^2/(v c_l)), c_l the average over items (from answers),
-    and a step is (S - pull V)/(c + (v + s^2/c)/t^2): Newton's in b for squared errors and a prior of deviation t on V, shorter where
-    there is noise. The prior's pull v/t^2 is one for all rounds, in which noise averages out, so a round has the share of it that it
-    has of what all rounds say.
+    A user has x = (1, p_u), and E x^2 = m is 1 for b and the variance of users' factors for Q. Owner l's sums S_l = n_l answer are about
+    c_l m (V* - V) with variance c_l m v + s_l^2, c_l how often the item was rated, v the variance of a rating's error and s_l the deviation
+    of the owner's noise. So owners are weighted by w = 1/(1 + s_l^2/(c_l m v)), c_l the average over items (from answers), and with a
+    prior of deviation t on V the best step is (S/m - pull V)/(c + (v + s^2/(c m))/(m t^2)), S, c and s^2 the sums of w S_l, w c_l and
+    w^2 s_l^2. The prior's pull v/(m t^2) is one for all rounds, in which noise averages out, so a round has the share of it that it has
+    of what all rounds say. Users follow the items, so that factors go half of their way.
     """
 
     items: int
@@ -49,6 +51,7 @@ class ItemFactors(Algorithm):
     noise: Floats  # deviation of the noise in a number of their sums
     turns: Floats  # in how many rounds each is asked
     ridge: float
+    factors: int
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
@@ -62,7 +65,16 @@ class ItemFactors(Algorithm):
             records, variances = np.array([noise.records.sum()]), np.array([noise.all_together])
         deviations = records * np.sqrt(variances)
         return cls(
-            setup.objective, horizon, setup.limits.radius, item_count(model), names, records, deviations, turns, ridge=model.penalty
+            setup.objective,
+            horizon,
+            setup.limits.radius,
+            item_count(model),
+            names,
+            records,
+            deviations,
+            turns,
+            model.penalty,
+            model.factors or 0,
         )
 
     def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
@@ -91,26 +103,39 @@ class ItemFactors(Algorithm):
     def learned(self, state: State) -> list[Items]:
         """The items as they stand, for every replicate."""
         counts = state.memory["counts"]
-        weights = self._weights(counts, list(range(len(self.names))))
+        weights = self._weights(counts, list(range(len(self.names))))[..., 0]
         rated = np.maximum(np.einsum("...l,...li->...i", weights, counts), 0.0).reshape(-1, self.items)
         every = state.theta.reshape(len(rated), self.items, -1)
         return [Items(V.copy(), often) for V, often in zip(every, rated, strict=True)]
 
     def _step(self, V: Floats, sums: Floats, counts: Floats, there: list[int]) -> Floats:
-        v, t, noise = ERROR**2, ITEMS_SPREAD, self.noise[there]
         weights, in_all = self._weights(counts, there), self._weights(counts, there, self.turns[there])
-        total = np.einsum("...l,...lif->...if", weights, sums)
-        c = np.maximum(np.einsum("...l,...li->...i", weights, counts), 1.0)
-        rated = _often(counts)
-        pull = v / t**2 * (weights * rated).sum(axis=-1) / (in_all * rated).sum(axis=-1)
-        spreads, paces = np.full(V.shape[-1], USERS_SPREAD / self.ridge), np.full(V.shape[-1], PACE)
-        spreads[0] = paces[0] = 1.0
-        towards = total / spreads - pull[..., None, None] * V
-        loud = (weights**2 @ noise**2)[..., None]
-        return np.asarray(paces * towards / (c + (v + loud / c) / t**2)[..., None])
+        total = np.einsum("...lf,...lif->...if", weights, sums)
+        c = np.maximum(np.einsum("...lf,...li->...if", weights, counts), 1.0)
+        rated = _often(counts)[..., None]
+        share = ((weights * rated).sum(axis=-2) / (in_all * rated).sum(axis=-2))[..., None, :]
+        prior = self._signal * self._spread**2
+        loud = np.einsum("...lf,l->...f", weights**2, self.noise[there] ** 2)[..., None, :]
+        towards = total / self._signal - share * ERROR**2 / prior * V
+        return np.asarray(self._pace * towards / (c + (ERROR**2 + loud / (c * self._signal)) / prior))
 
-    def _weights(self, counts: Floats, there: list[int], rounds: Floats | float = 1.0) -> Floats:
-        return np.asarray(1 / (1 + self.noise[there] ** 2 / (rounds * ERROR**2 * _often(counts))))
+    def _weights(self, counts: Floats, there: list[int], rounds: Floats | None = None) -> Floats:
+        """How much each owner's sums count, in b and in every factor [..., owners, factors + 1]."""
+        noise = self.noise[there] ** 2 / (1.0 if rounds is None else rounds)
+        return np.asarray(1 / (1 + noise[:, None] / (ERROR**2 * _often(counts)[..., None] * self._signal)))
+
+    @property
+    def _signal(self) -> Floats:
+        """E x^2 of what a number of an item is multiplied with: 1 for b, the variance of users' factors for Q."""
+        return np.append(1.0, np.full(self.factors, USERS_SPREAD / self.ridge))
+
+    @property
+    def _spread(self) -> Floats:
+        return np.append(ITEMS_SPREAD, np.full(self.factors, FACTORS_SPREAD))
+
+    @property
+    def _pace(self) -> Floats:
+        return np.append(1.0, np.full(self.factors, PACE))
 
 
 def _often(counts: Floats) -> Floats:

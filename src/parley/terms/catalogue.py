@@ -4,6 +4,7 @@ Everything else about them lives where it is computed: `objectives/`, `learning/
 file there.
 """
 
+from collections import ChainMap
 from dataclasses import dataclass
 from typing import Literal
 
@@ -113,4 +114,4 @@ RATING_MECHANISMS = {  # that change ratings themselves, before anything is lear
     "unbounded-ratings": MechanismFacts(approximate=False),
     "hide": MechanismFacts(approximate=False),
 }
-ALL_MECHANISMS = MECHANISMS | RATING_MECHANISMS
+ALL_MECHANISMS = ChainMap(RATING_MECHANISMS, MECHANISMS)
