@@ -70,17 +70,18 @@ def test_every_pair_of_mechanisms_is_measured_on_what_each_owner_lets_out():
 
 
 def test_answers_of_noisy_ratings_are_as_noisy_as_the_learner_is_told():
-    """The deviation over draws of the noise, averaged over items, against the stated one; half of it would fail."""
+    """The variance over draws of the noise, for each rating of an item, against the stated one; half of it would fail."""
     ratings, noise, rng = planted(users=300, items=40), 0.3, np.random.default_rng(0)
     users, V = np.arange(300), np.zeros((40, 5))
     drawn = []
     for _ in range(60):
         noisy = ratings.with_values(3.0 + noise * rng.standard_normal(len(ratings)))  # far from the ends, so that nothing is moved
         drawn.append(300 * UserUpdate(clip=50.0).mean(by_user(noisy, users, 1.0, 5.0), V).value.reshape(40, -1)[:, 0])
-    found, told = np.sqrt(np.var(drawn, axis=0).mean()), Contribution(ratings, variance=noise**2).spread
+    found = np.var(drawn, axis=0, ddof=1).mean() / (len(ratings) / 40)
+    told = Contribution(ratings, variance=noise**2).carried
     assert found == pytest.approx(told, rel=0.15)
     assert found != pytest.approx(told / 2, rel=0.15)
-    assert Contribution(ratings, variance=100.0).spread == Contribution(ratings, variance=4.0).spread  # moved into the scale
+    assert Contribution(ratings, variance=100.0).carried == 4  # moved into the scale
 
 
 def test_noise_that_is_told_is_weighed():
