@@ -10,7 +10,7 @@ from parley.games.gain_table import OUT
 from parley.learning.joint_factorization import factorize
 from parley.objectives.factorization import Factorization
 from parley.objectives.user_updates import UserUpdate
-from parley.reproduce.gain_forecast import forecast_gains, judge, public_part
+from parley.reproduce.gain_forecast import forecast_gains, judge, public_part, stands_for
 from parley.reproduce.joint_factorization import Choice, by_updates, make_division, privacy_curves
 from parley.reproduce.mechanism_pairs import called, mechanism_games, mechanism_pairs, strategies
 from parley.reproduce.released_updates import Contribution, learned_from, quieter
@@ -148,6 +148,16 @@ def test_the_game_over_iterations_is_that_of_all_pairs_of_ways():
     assert shy["payoff"] == pytest.approx([3.0, 3.0])  # 3 + 1 - 1/2 less half the concern
     assert shy["all_iterations"]["payoff"] == pytest.approx([2.5, 2.5])
     assert all("5 iterations" in name for name in open_["strategies"])
+
+
+def test_public_users_have_the_noise_to_signal_of_those_they_stand_for():
+    """Signals grow with users and noise does not: a quarter of the users have half of the deviation for the same ratio of variances."""
+    part = planted(users=100)
+    few = stands_for(part, Choice("updates", 0.5), 400)
+    deviation = [make_series("gaussian", exact(e), exact(1e-5), 20, 1.0).mechanism.variance ** 0.5 for e in (1.0, few.epsilon)]
+    assert deviation[1] == pytest.approx(deviation[0] / 2, rel=1e-4)
+    assert stands_for(part, Choice("updates", 0.5), 100).epsilon == 1.0
+    assert stands_for(part, Choice("updates", 0.0), 400).epsilon == stands_for(part, Choice("updates", 0.0), 100).epsilon
 
 
 def test_a_forecast_is_judged_by_users_it_did_not_see():
