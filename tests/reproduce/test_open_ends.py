@@ -139,6 +139,13 @@ def test_the_game_over_iterations_is_that_of_all_pairs_of_ways():
     ways = {(one["p"], one["iterations"]) for one in points}
     assert ways == {(0.0, 20), (0.0, 5), (0.5, 20), (0.5, 5)}
     assert len(points) == 2 * 10
+    often, rarely = (
+        next(
+            p["improvement"] for p in points if (p["p"], p["iterations"], p["p_other"], p["iterations_other"]) == (0.5, n, 0.0, 20)
+        )
+        for n in (20, 5)
+    )
+    assert often != rarely
     by_hand = []
     for one in points:  # who answers rarely gains most, noise costs nothing: by hand
         gain = 3.0 + (one["iterations"] == 5) - (one["iterations_other"] == 5) / 2
