@@ -19,7 +19,7 @@ def test_both_owners_have_a_gain_and_a_bar_at_every_ratio():
     points = [gained(n + k, ratio=ratio, player=n) for k, ratio in enumerate(("1:9", "1:4")) for n in (1, 2)]
     (axes,) = size_ratios(points, 3).axes
     assert len(axes.containers) == 2
-    assert sorted(texts(axes)) == ["+1.0 %", "+2.0 %", "+2.0 %", "+3.0 %"]
+    assert sorted(texts(axes)) == ["+1.00 %", "+2.00 %", "+2.00 %", "+3.00 %"]
     assert "3 divisions" in size_ratios(points, 3).get_suptitle()
     alone = [gained(1.0, error=None, ratio="1:9", player=n) for n in (1, 2)]
     assert "One division" in size_ratios(alone, 1).get_suptitle()

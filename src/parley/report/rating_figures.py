@@ -36,7 +36,7 @@ def size_ratios(points: Sequence[Mapping[str, Any]], splits: int) -> Figure:
             above = (player == 1) == (x < len(own) - 1.5)
             end = point["improvement"] + (1 if above else -1) * (point["error"] or 0.0)
             axes.annotate(
-                f"{round(point['improvement'], 1) + 0.0:+.1f} %",
+                f"{point['improvement']:+.2f} %",
                 (x, end),
                 xytext=(0, 6 if above else -15),
                 textcoords="offset points",
@@ -81,7 +81,7 @@ def unconcerned_partner(points: Sequence[Mapping[str, Any]], splits: int) -> Fig
 def both_concerned(points: Sequence[Mapping[str, Any]], splits: int) -> Figure:
     """What one of two alike gains by its own and the other's p, a panel for each mechanism (P figure 5)."""
     groups = _by_mechanism(points)
-    columns = min(len(groups), 3)
+    columns = 2 if len(groups) == 4 else min(len(groups), 3)
     rows = -(-len(groups) // columns)
     figure = Figure(figsize=(3.7 * columns, 3.5 * rows + 0.4), layout="constrained", facecolor="white")
     panels = np.atleast_1d(figure.subplots(rows, columns)).ravel()
