@@ -100,9 +100,12 @@ def pejo2018(
         content["repeated"] = repeated_games(content["points"], discount)
     if prior:
         priors = read_priors(prior)
-        content["private_concerns"] = (
-            published_private_concerns(priors) if figure is None else measured_private_concerns(content["points"], priors)
-        )
+        with progress_bar("resamples") as progress:
+            content["private_concerns"] = (
+                published_private_concerns(priors)
+                if figure is None
+                else measured_private_concerns(content["points"], priors, progress=progress)
+            )
     if out is not None:
         content["picture"] = str(_draw(figure, content, out))
     if not content:
