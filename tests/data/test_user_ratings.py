@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import parley
 from parley.data.user_ratings import held_out, rating_preparation
 from parley.errors import DataError
 from raters import ITEMS, rating_terms, tastes
@@ -74,3 +75,14 @@ def test_ratings_of_unlisted_items_do_not_count_and_their_users_do():
         prepared(frame.drop(columns="film"), 2)
     with pytest.raises(DataError, match="row 2: expected a number"):
         prepared(frame.assign(stars=["5", "good"]), 2)
+
+
+def test_movielens_own_files_are_tables_too(tmp_path):
+    frame = tastes(20, 0)
+    rows = zip(frame["who"], frame["film"], frame["stars"], strict=True)
+    (tmp_path / "ratings.dat").write_text("".join(f"{u}::{i}::{r:g}::978300760\n" for u, i, r in rows))
+    columns = {"user": "user", "item": "item", "target": "rating", "bounds": {"rating": [1.0, 5.0]}}
+    terms = rating_terms({"a": 20}).changed(model=columns)
+    read, plain = parley.Owner("a", tmp_path / "ratings.dat").prepare(terms).tables.train, prepared(frame, 20)[0]
+    assert np.array_equal(read.values, plain.values)
+    assert np.array_equal(read.items, plain.items)

@@ -93,7 +93,7 @@ PARTS = {
     "recommend": Part(
         "recommend",
         "recommend_command",
-        "What would this user like? Items learned from ratings, for one of the owner's own users, solved here and kept nowhere.",
+        "What would this user like? The best of what one of the owner's own users has not rated.",
         reads_terms=True,
     ),
     "score": Part(

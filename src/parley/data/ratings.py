@@ -73,7 +73,7 @@ def read_ratings(
     are those that somebody rated, which is for studies: whether an item was ever rated tells of a rating. `name` is for messages.
     """
     if isinstance(table, str | Path) and Path(table).suffix == ".dat":
-        frame = _read_dat(Path(table)).set_axis([user, item, target], axis=1)
+        frame = read_table(table).set_axis([user, item, target], axis=1)
     else:
         frame = read_table(table)
     name = name or (str(table) if isinstance(table, str | Path) else "ratings")
@@ -149,16 +149,6 @@ def hold_out(ratings: Ratings, share: float, rng: np.random.Generator) -> tuple[
     order = rng.permutation(len(ratings))
     kept = round(share * len(ratings))
     return ratings.pick(np.sort(order[kept:])), ratings.pick(np.sort(order[:kept]))
-
-
-def _read_dat(path: Path) -> pd.DataFrame:
-    if not path.is_file():
-        raise DataError(f"{path}: no such file")
-    try:
-        cells = [line.split("::")[:3] for line in path.read_text(encoding="latin-1").split("\n") if line]
-        return pd.DataFrame(cells, dtype=str)[[0, 1, 2]]
-    except (KeyError, OSError) as error:
-        raise DataError(f"{path}: cannot be read as lines of user::item::rating ({type(error).__name__})") from None
 
 
 def _places(frame: pd.DataFrame, column: str, name: str, known: Sequence[str] | None = None) -> tuple[Places, tuple[str, ...]]:

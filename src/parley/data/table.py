@@ -21,11 +21,12 @@ from parley.errors import DataError
 from parley.validate import Floats
 
 Table = pd.DataFrame | str | Path
+DAT = ("user", "item", "rating")  # the columns of a .dat file
 Rows: TypeAlias = "pd.DataFrame | pa.RecordBatch"  # in memory, or some rows of a Parquet file as they come
 
 
 def read_table(table: Table) -> pd.DataFrame:
-    """A CSV or Parquet file, or a data frame as it is."""
+    """A CSV or Parquet file, MovieLens' .dat (user::item::rating::..., without a line of names), or a data frame as it is."""
     if isinstance(table, pd.DataFrame):
         frame = table.reset_index(drop=True)
         if not all(type(name) is str for name in frame.columns):  # studies come here once a run: pandas takes long over nothing
@@ -34,7 +35,7 @@ def read_table(table: Table) -> pd.DataFrame:
     if not isinstance(table, str | Path):
         raise DataError(f"a table of type {type(table).__name__}: expected a data frame, or the path of a .csv or .parquet file")
     path = Path(table)
-    if path.suffix.lower() not in {".csv", ".parquet"}:
+    if path.suffix.lower() not in {".csv", ".parquet", ".dat"}:
         raise DataError(f"{path}: expected a .csv or .parquet file")
     if not path.is_file():
         raise DataError(f"{path}: no such file")
@@ -42,6 +43,8 @@ def read_table(table: Table) -> pd.DataFrame:
         # Text cells, converted one by one later: guessing a column's type would let one cell change how all others are read.
         if path.suffix.lower() == ".csv":
             return _read_csv(path)
+        if path.suffix.lower() == ".dat":
+            return _read_dat(path)
         return pd.read_parquet(path)
     except pd.errors.ParserWarning:
         raise DataError(f"{path}: some row has more cells than the line of names; expected one for every column") from None
@@ -53,6 +56,13 @@ def _read_csv(path: Path) -> pd.DataFrame:
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # cells without a column would be dropped with a shrug
         return pd.read_csv(path, dtype=str, index_col=False, sep=_separator(path))
+
+
+def _read_dat(path: Path) -> pd.DataFrame:
+    cells = [line.split("::")[: len(DAT)] for line in path.read_text(encoding="latin-1").split("\n") if line]
+    if not cells or any(len(line) < len(DAT) for line in cells):
+        raise ValueError("expected user::item::rating in every line")
+    return pd.DataFrame(cells, columns=list(DAT), dtype=str)
 
 
 def _separator(path: Path) -> str:

@@ -148,7 +148,7 @@ def made_of(model: Model, items: Items, terms_hash: str = "", released: bool = F
 
 def alone(terms: Terms, owner: Owner) -> Recommender:
     """What an owner learns by itself: by the same rounds, with noise that is no longer heard. It is for its own eyes."""
-    privacy = {"noise": "each-owner", "shared_records": 1}
+    privacy = {"noise": "each-owner", "shared_records": 1, "mechanism": "gaussian", "delta": 1e-6}
     own = terms.changed(
         only=[owner.name], everyone={"epsilon": SILENT, "stride": None}, privacy=privacy, hosts=(), learning=EVERYBODY
     )

@@ -27,6 +27,7 @@ from parley.learning.rating_noise import (
     hide,
     published_noise,
     published_scale,
+    require_memory,
     unbounded,
 )
 from parley.learning.recommender import Recommender
@@ -38,6 +39,7 @@ from parley.terms import Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 from parley.validate import Floats, whole
 
+MEMORY = 2e9  # bytes that unbounded DP may take
 SCALE = Scale(3.0 - HALF, 3.0 + HALF)  # every scale of ratings is moved to this one
 
 
@@ -140,15 +142,18 @@ def _changed(party: Party, mechanism: RatingMechanism, rng: np.random.Generator)
     noise = FastNoise(int(rng.integers(2**62)))
     if mechanism == "bounded":
         return bounded(raw, party.epsilon, SCALE, noise)
-    return unbounded(raw, np.arange(len(party.train)), party.epsilon, SCALE, noise, rng)
+    return unbounded(raw, np.arange(len(party.train)), party.epsilon, SCALE, noise, rng, memory=MEMORY)
 
 
 def _published(party: Party, means: Floats, mechanism: RatingMechanism, rule: Factorization, rng: np.random.Generator) -> Ratings:
     """Centred ratings with the published noise."""
     raw = _raw(party.train)
     centred = raw.with_values(centre(raw, SCALE.low, SCALE.high).residuals)
-    users = np.arange(len(party.train)) if mechanism == "unbounded-published" else None
-    return published_noise(centred, users, published_scale(party.epsilon, rule, SCALE), rng, Thinning())
+    users, scale = None, published_scale(party.epsilon, rule, SCALE)
+    if mechanism == "unbounded-published":
+        users = np.arange(len(party.train))
+        require_memory(len(users), party.train.item_count, scale, HALF, Thinning(), MEMORY)
+    return published_noise(centred, users, scale, rng, Thinning())
 
 
 def hidden_share(epsilon: float) -> float:

@@ -297,7 +297,10 @@ class Terms(Section):
         if self.learning.facts.identifies:
             raise TermsError("learning.algorithm: these terms identify a plant; parley identify runs them")
         if self.learning.facts.factorizes:
-            raise TermsError("model.kind: these terms learn items from ratings; `learn_items` of parley.learning.items runs them")
+            raise TermsError(
+                "model.kind: these terms learn items from ratings; parley train and parley learner run them (in Python: learn_items of "
+                "parley.learning.items)"
+            )
 
     def train_rows(self, name: str) -> int:
         """n_l: how many of an owner's records are learned from. Public, like `records` and `holdout`."""
