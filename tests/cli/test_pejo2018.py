@@ -129,9 +129,18 @@ def test_figures_are_drawn(measured, tmp_path):
         ["--discount", "0.5"],
         ["--out", "pictures"],
         ["--points", "nowhere.json"],
+        ["--points", "nowhere.json", "--figure", "5"],
     ],
 )
 def test_options_of_games_that_mean_nothing_are_refused(words):
     run = CliRunner().invoke(app, ["reproduce", "pejo2018", *words])
     assert run.exit_code != 0
     assert "expected" in str(run.exception)
+
+
+@pytest.mark.parametrize("wrong", ["", "[]", "{}", '{"figure": 5, "splits": 1, "counts": {}, "points": [{"improvements": [1]}]}'])
+def test_a_file_that_holds_no_figure_is_refused(wrong, tmp_path):
+    (tmp_path / "wrong.json").write_text(wrong)
+    run = CliRunner().invoke(app, ["reproduce", "pejo2018", "--points", str(tmp_path / "wrong.json"), "--game"])
+    assert run.exit_code != 0
+    assert "--figure N --json" in str(run.exception)

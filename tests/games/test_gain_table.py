@@ -6,8 +6,6 @@ import pytest
 from parley.errors import SettingError
 from parley.games.gain_table import OUT, GainTable, best_responses, dominant, equilibrium, stable
 
-P = (0.0, 0.3, 0.7)
-
 
 def random_table(seed, sizes=(3, 3)):
     rng = np.random.default_rng(seed)
@@ -20,9 +18,10 @@ def pays(table, player, own, other, concern):
     return table.gains[player][own, other] - concern * (1 - table.privacy[player][own])
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_an_equilibrium_is_what_nobody_leaves_and_no_other_has_more(seed):
-    table, concern = random_table(seed, (3, 4)), (0.5, 1.5)
+@pytest.mark.parametrize("concern", [(0.5, 1.5), (3.0, 0.1), (0.1, 3.0)])
+@pytest.mark.parametrize("seed", range(10))
+def test_an_equilibrium_is_what_nobody_leaves_and_no_other_has_more(seed, concern):
+    table = random_table(seed, (3, 4))
     settled = {}
     for i in range(3):
         for j in range(4):

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from parley.cli.app import app
 from parley.data.ratings import divide, enough, find_ratings
-from parley.errors import SettingError
+from parley.errors import GuaranteeError, SettingError
 from parley.objectives.factorization import Factorization
 from parley.reproduce.joint_factorization import (
     NETFLIX,
@@ -68,6 +68,14 @@ def test_without_privacy_all_mechanisms_are_one():
     division = make_division(planted(), (1, 4), 0)
     found = [together(division, [Choice(m, 0.0)] * 2, RULE, 0) for m in chosen_mechanisms(None) if m != "updates"]
     assert all(one == found[0] for one in found)
+
+
+@pytest.mark.parametrize("mechanism", ["unbounded", "unbounded-published"])
+def test_a_matrix_that_would_blow_up_is_refused_before_anything_is_learned(mechanism):
+    steps = []
+    with pytest.raises(GuaranteeError, match=r"about .* ratings of 300 x 80 cells, .* GB"):
+        privacy_curves(planted(), ["hide", mechanism], 1, RULE, lambda done, total: steps.append(done), both=True, memory=1e5)
+    assert steps == []
 
 
 def test_table_3_comes_out_to_within_a_quarter():

@@ -10,7 +10,7 @@ from parley.games.gain_table import OUT
 from parley.learning.joint_factorization import factorize
 from parley.objectives.factorization import Factorization
 from parley.objectives.user_updates import UserUpdate
-from parley.reproduce.gain_forecast import forecast_gains, judge, public_part
+from parley.reproduce.gain_forecast import forecast_gains, judge, public_part, stands_for
 from parley.reproduce.joint_factorization import Choice, by_updates, make_division, privacy_curves
 from parley.reproduce.mechanism_pairs import called, mechanism_games, mechanism_pairs, strategies
 from parley.reproduce.released_updates import Contribution, learned_from, quieter
@@ -70,17 +70,18 @@ def test_every_pair_of_mechanisms_is_measured_on_what_each_owner_lets_out():
 
 
 def test_answers_of_noisy_ratings_are_as_noisy_as_the_learner_is_told():
-    """The deviation over draws of the noise, averaged over items, against the stated one; half of it would fail."""
+    """The variance over draws of the noise, for each rating of an item, against the stated one; half of it would fail."""
     ratings, noise, rng = planted(users=300, items=40), 0.3, np.random.default_rng(0)
     users, V = np.arange(300), np.zeros((40, 5))
     drawn = []
     for _ in range(60):
         noisy = ratings.with_values(3.0 + noise * rng.standard_normal(len(ratings)))  # far from the ends, so that nothing is moved
         drawn.append(300 * UserUpdate(clip=50.0).mean(by_user(noisy, users, 1.0, 5.0), V).value.reshape(40, -1)[:, 0])
-    found, told = np.sqrt(np.var(drawn, axis=0).mean()), Contribution(ratings, variance=noise**2).spread
+    found = np.var(drawn, axis=0, ddof=1).mean() / (len(ratings) / 40)
+    told = Contribution(ratings, variance=noise**2).carried
     assert found == pytest.approx(told, rel=0.15)
     assert found != pytest.approx(told / 2, rel=0.15)
-    assert Contribution(ratings, variance=100.0).spread == Contribution(ratings, variance=4.0).spread  # moved into the scale
+    assert Contribution(ratings, variance=100.0).carried == 4  # moved into the scale
 
 
 def test_noise_that_is_told_is_weighed():
@@ -138,6 +139,13 @@ def test_the_game_over_iterations_is_that_of_all_pairs_of_ways():
     ways = {(one["p"], one["iterations"]) for one in points}
     assert ways == {(0.0, 20), (0.0, 5), (0.5, 20), (0.5, 5)}
     assert len(points) == 2 * 10
+    often, rarely = (
+        next(
+            p["improvement"] for p in points if (p["p"], p["iterations"], p["p_other"], p["iterations_other"]) == (0.5, n, 0.0, 20)
+        )
+        for n in (20, 5)
+    )
+    assert often != rarely
     by_hand = []
     for one in points:  # who answers rarely gains most, noise costs nothing: by hand
         gain = 3.0 + (one["iterations"] == 5) - (one["iterations_other"] == 5) / 2
@@ -147,6 +155,16 @@ def test_the_game_over_iterations_is_that_of_all_pairs_of_ways():
     assert shy["payoff"] == pytest.approx([3.0, 3.0])  # 3 + 1 - 1/2 less half the concern
     assert shy["all_iterations"]["payoff"] == pytest.approx([2.5, 2.5])
     assert all("5 iterations" in name for name in open_["strategies"])
+
+
+def test_public_users_have_the_noise_to_signal_of_those_they_stand_for():
+    """Signals grow with users and noise does not: a quarter of the users have half of the deviation for the same ratio of variances."""
+    part = planted(users=100)
+    few = stands_for(part, Choice("updates", 0.5), 400)
+    deviation = [make_series("gaussian", exact(e), exact(1e-5), 20, 1.0).mechanism.variance ** 0.5 for e in (1.0, few.epsilon)]
+    assert deviation[1] == pytest.approx(deviation[0] / 2, rel=1e-4)
+    assert stands_for(part, Choice("updates", 0.5), 100).epsilon == 1.0
+    assert stands_for(part, Choice("updates", 0.0), 400).epsilon == stands_for(part, Choice("updates", 0.0), 100).epsilon
 
 
 def test_a_forecast_is_judged_by_users_it_did_not_see():

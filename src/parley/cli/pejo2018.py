@@ -83,6 +83,8 @@ def pejo2018(
                parley reproduce pejo2018 --figure 5 --data DIR --json > five.json
                parley reproduce pejo2018 --points five.json --game --prior 0.2,1,5 --discount 0.9
     """
+    if points is not None and (figure, table, study) != (None, None, None):
+        raise SettingError("--points: expected no --figure, --table or --study beside it: it holds a figure already")
     content = _read_points(points) if points is not None else {}
     figure = content.get("figure", figure)
     if figure not in (None, *TITLES) or table not in (None, 3):
@@ -100,9 +102,12 @@ def pejo2018(
         content["repeated"] = repeated_games(content["points"], discount)
     if prior:
         priors = read_priors(prior)
-        content["private_concerns"] = (
-            published_private_concerns(priors) if figure is None else measured_private_concerns(content["points"], priors)
-        )
+        with progress_bar("resamples") as progress:
+            content["private_concerns"] = (
+                published_private_concerns(priors)
+                if figure is None
+                else measured_private_concerns(content["points"], priors, progress=progress)
+            )
     if out is not None:
         content["picture"] = str(_draw(figure, content, out))
     if not content:
@@ -160,9 +165,11 @@ def _read_points(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         found = {name: content[name] for name in ("figure", "points", "splits", "counts")}
-        if not all(isinstance(point["improvements"], list) for point in found["points"]):
-            raise KeyError
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        needed = {"improvements", "improvement", "error", "alone", "together", "player", "ratio"}
+        needed |= {"mechanism", "p", "p_other", "epsilon", "epsilon_named"} if found["figure"] != 3 else set()
+        if not all(needed <= point.keys() and isinstance(point["improvements"], list) for point in found["points"]):
+            raise KeyError("points")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(f"{path}: expected what --figure N --json printed ({type(error).__name__})") from None
     return found
 

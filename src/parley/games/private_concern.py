@@ -18,7 +18,7 @@ from parley.games.gain_table import TIE, GainTable
 from parley.games.prior import Prior
 from parley.validate import Floats
 
-MOST = 4000  # step functions of a player: 16 million pairs
+MOST = 800  # step functions of a player: nine concerns and four strategies
 
 Priors = tuple[Prior, Prior]
 

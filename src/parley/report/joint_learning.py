@@ -73,7 +73,7 @@ def repeated_rows(games: Points) -> Rows:
     for one in games:
         nobody = one["discount"] is None
         cells = [one["concern"], one["privacy"], one["payoff"], one["temptation"]]
-        holds = "nobody shares" if nobody else f"{one['discount']:.3g}"
+        holds = "never" if nobody else f"{one['discount']:.3g}"
         row = [one["mechanism"], *map(short, cells), holds, short(one["discount_spread"]), short(one["holds"])]
         row.append(short(one["one_period"]["privacy"]))
         rows.append([*row, short(one["at_discount"]["privacy"])] if given else row)
@@ -175,7 +175,9 @@ def short(value: Any) -> str:
     """
     if value is None:
         return ""
-    return f"{value:.3g}" if isinstance(value, float | int) else ", ".join(f"{one:.3g}" for one in value)
+    if isinstance(value, float | int):
+        return f"{value if abs(value) > 1e-12 else 0:.3g}"
+    return ", ".join(short(one) for one in value)
 
 
 def _kept(p: float) -> str:

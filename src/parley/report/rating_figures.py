@@ -13,9 +13,9 @@ from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate
 LOOKS: Mapping[str, tuple[str, str, str, str]] = {
     "updates": ("#0072b2", "o", "-", "updates released: hides a user"),
     "bounded": ("#d55e00", "s", "-", "noise on ratings, sound: hides a value"),
-    "bounded-published": ("#d55e00", "s", "--", "the same as published: no ε holds"),
+    "bounded-published": ("#d55e00", "s", "--", "noise on ratings as published: no ε holds"),
     "unbounded": ("#009e73", "^", "-", "noise on every cell, sound: hides a rating"),
-    "unbounded-published": ("#009e73", "^", "--", "the same as published: no ε holds"),
+    "unbounded-published": ("#009e73", "^", "--", "noise on every cell as published: no ε holds"),
     "hide": ("#66727f", "x", ":", "some ratings left out: no ε"),
 }
 
@@ -32,18 +32,19 @@ def size_ratios(points: Sequence[Mapping[str, Any]], splits: int) -> Figure:
         places = np.arange(len(own)) + 0.06 * (2 * player - 3)
         gains = [point["improvement"] for point in own]
         axes.errorbar(places, gains, _bars(own), fmt=f"{mark}-", color=colour, linewidth=2, markersize=7, capsize=4, label=name)
-        for x, y in zip(places, gains, strict=True):
+        for x, point in zip(places, own, strict=True):
             above = (player == 1) == (x < len(own) - 1.5)
+            end = point["improvement"] + (1 if above else -1) * (point["error"] or 0.0)
             axes.annotate(
-                f"{y:+.1f} %",
-                (x, y),
-                xytext=(0, 9 if above else -16),
+                f"{point['improvement']:+.2f} %",
+                (x, end),
+                xytext=(0, 6 if above else -15),
                 textcoords="offset points",
                 ha="center",
                 color=colour,
                 fontsize=9,
             )
-    axes.set_xticks(range(len(ratios)), [f"1 user in {sum(map(int, r.split(':')))}\n({r})" for r in ratios])
+    axes.set_xticks(range(len(ratios)), [f"1 in {sum(map(int, r.split(':')))}\n({r})" for r in ratios])
     axes.set_xlabel("the smaller owner's share of all users")
     _gains(axes, "Learning together against learning alone")
     axes.margins(x=0.08, y=0.18)
@@ -67,12 +68,12 @@ def unconcerned_partner(points: Sequence[Mapping[str, Any]], splits: int) -> Fig
             x = np.arange(len(own))
             axes.errorbar(x, gains, bars, fmt=line, marker=mark, color=colour, linewidth=1.9, markersize=6, capsize=3, label=label)
         axes.set_xticks(range(len(own)), ["none" if point["p"] == 0 else f"{1 / point['p'] - 1:.2g}" for point in own])
-        axes.set_xlabel("its ε as named, more privacy to the right (for leaving out: 1/p − 1)")
+        axes.set_xlabel("own ε as named; leaving out: a share of 1/(1 + ε)")
         _gains(axes, title)
-        axes.set_ylim(-12, 6)
+        axes.set_ylim(-12, 5.5)
     panels[1].set_ylabel("")
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, frameon=False, labelcolor=INK, fontsize=9, loc="outside lower center", ncols=3)
+    figure.legend(handles, labels, frameon=False, labelcolor=INK, fontsize=9, loc="outside lower center", ncols=2, handlelength=3.6)
     _note(figure, "The smaller owner of 1:4; below −12 % is cut off", splits)
     return figure
 
@@ -80,37 +81,38 @@ def unconcerned_partner(points: Sequence[Mapping[str, Any]], splits: int) -> Fig
 def both_concerned(points: Sequence[Mapping[str, Any]], splits: int) -> Figure:
     """What one of two alike gains by its own and the other's p, a panel for each mechanism (P figure 5)."""
     groups = _by_mechanism(points)
-    columns = min(len(groups), 3)
+    columns = 2 if len(groups) == 4 else min(len(groups), 3)
     rows = -(-len(groups) // columns)
     figure = Figure(figsize=(3.7 * columns, 3.5 * rows + 0.4), layout="constrained", facecolor="white")
     panels = np.atleast_1d(figure.subplots(rows, columns)).ravel()
     for axes in panels[len(groups) :]:
         axes.set_axis_off()
     for axes, (mechanism, own) in zip(panels, groups.items(), strict=False):
-        _heat(axes, own, LOOKS[mechanism][3])
-    _note(figure, "Gain over learning alone in %, ± standard error; orange: better alone", splits)
+        _heat(axes, own, LOOKS[mechanism][3], "ε" if mechanism != "hide" else "share left out")
+    _note(figure, "Gain over learning alone in %. Orange: together is better; purple: alone is", splits, "±")
     return figure
 
 
-def _heat(axes: Axes, points: Sequence[Mapping[str, Any]], label: str) -> None:
+def _heat(axes: Axes, points: Sequence[Mapping[str, Any]], label: str, named: str) -> None:
     levels = sorted({point["p"] for point in points})
     cells: dict[tuple[float, float], list[Mapping[str, Any]]] = {}
     for point in points:
         cells.setdefault((point["p_other"], point["p"]), []).append(point)
     means = np.array([[np.mean([one["improvement"] for one in cells[other, own]]) for own in levels] for other in levels])
-    axes.imshow(np.clip(means, -5, 5), cmap="PuOr_r", vmin=-5, vmax=5, origin="lower", alpha=0.8)
+    axes.imshow(np.clip(means, -5, 5), cmap="PuOr_r", vmin=-5, vmax=5, origin="lower")
     for j, other in enumerate(levels):
         for i, own in enumerate(levels):
             gains = np.concatenate([one["improvements"] for one in cells[other, own]])
             bar = f"\n± {gains.std(ddof=1) / len(gains) ** 0.5:.1f}" if len(gains) > 1 else ""
-            axes.annotate(f"{means[j, i]:+.1f}{bar}", (i, j), ha="center", va="center", color=INK, fontsize=8)
-    ticks = ["none" if p == 0 else f"{1 / p - 1:.2g}" for p in levels]
+            ink = "white" if means[j, i] < -2.5 else INK
+            axes.annotate(f"{means[j, i]:+.1f}{bar}", (i, j), ha="center", va="center", color=ink, fontsize=8.5)
+    ticks = ["none" if p == 0 else f"{1 / p - 1:.2g}" if named == "ε" else f"{p:.0%}" for p in levels]
     axes.set_xticks(range(len(levels)), ticks)
     axes.set_yticks(range(len(levels)), ticks)
     axes.tick_params(colors=MUTED, length=0)
     axes.spines[:].set_visible(False)
-    axes.set_xlabel("own ε", color=MUTED)
-    axes.set_ylabel("the other's ε", color=MUTED)
+    axes.set_xlabel(f"own {named}", color=MUTED)
+    axes.set_ylabel(f"the other's {named}", color=MUTED)
     axes.set_title(label, loc="left", color=INK, fontsize=9, fontweight="bold")
 
 
@@ -137,6 +139,10 @@ def _gains(axes: Axes, title: str) -> None:
     axes.set_title(title, loc="left", color=INK, fontsize=11, fontweight="bold")
 
 
-def _note(figure: Figure, text: str, splits: int) -> None:
-    bars = f"; bars: standard error over {splits} divisions of the users." if splits > 1 else "; one division of the users."
+def _note(figure: Figure, text: str, splits: int, mark: str = "bars") -> None:
+    bars = (
+        f". {mark.capitalize()}: standard error over {splits} divisions of the users"
+        if splits > 1
+        else ". One division of the users"
+    )
     figure.suptitle(text + bars, x=0.01, ha="left", color=MUTED, fontsize=9)

@@ -97,12 +97,12 @@ def _errors(chosen: Sequence[Choice], rule: Factorization, users: int) -> Callab
         if chosen[0].mechanism != "updates":
             return together(division, chosen, rule, split).errors
         parts = zip(division.trains, chosen, strict=True)
-        return solved_errors(learned_from([_stands_for(train, choice, users) for train, choice in parts], split), division)
+        return solved_errors(learned_from([stands_for(train, choice, users) for train, choice in parts], split), division)
 
     return errors
 
 
-def _stands_for(train: Ratings, choice: Choice, users: int) -> Contribution:
+def stands_for(train: Ratings, choice: Choice, users: int) -> Contribution:
     """Some public users in the place of an owner of so many. Their epsilon means nothing but the noise that belongs to them."""
     if choice.p == 0:
         return Contribution(train)

@@ -222,6 +222,9 @@ def privacy_curves(
     pairs = [(a, b) for a in BOTH for b in BOTH if a <= b] if both else [(p, 0.0) for p in PRIVACY]
     cases = [(m, pair) for m in mechanisms for pair in pairs]
     divisions = [make_division(ratings, shares, split) for split in range(splits)]
+    for mechanism, pair in cases:
+        for train, p in zip(divisions[0].trains, pair, strict=True):
+            _require_memory(train, Choice(mechanism, p), rule, memory)
     apart = [alone(division, rule, split) for split, division in enumerate(divisions)]
     points = []
     for done, (mechanism, pair) in enumerate(cases):
@@ -330,6 +333,14 @@ def _residuals(part: Ratings, choice: Choice, rule: Factorization, rng: np.rando
         users = np.unique(part.users).astype(np.int64)
         require_memory(len(users), len(part.item_names), scale, HALF, Thinning(), memory)
     return published_noise(part, users, scale, rng, Thinning())
+
+
+def _require_memory(train: Ratings, choice: Choice, rule: Factorization, memory: float) -> None:
+    """Refuse unbounded DP that would blow up before anything is learned, not only when its turn comes."""
+    if choice.p > 0 and choice.mechanism.startswith("unbounded"):
+        sound = choice.mechanism == "unbounded"
+        noise_scale = SCALE.range / choice.epsilon if sound else published_scale(choice.epsilon, rule, SCALE)
+        require_memory(len(np.unique(train.users)), len(train.item_names), noise_scale, HALF, Thinning(), memory)
 
 
 def _union(parts: Sequence[Ratings]) -> Ratings:

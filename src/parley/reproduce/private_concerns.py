@@ -1,6 +1,6 @@
 """P's game where concerns C/B are private: on the measured points, on P's quadratic where it fits them, and on P's own fits."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,18 +37,25 @@ def published_private_concerns(priors: Priors) -> list[dict[str, Any]]:
 
 
 def measured_private_concerns(
-    points: Sequence[dict[str, Any]], priors: Priors, resamples: int = 20, seed: int = 0
+    points: Sequence[dict[str, Any]],
+    priors: Priors,
+    resamples: int = 20,
+    seed: int = 0,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[dict[str, Any]]:
     """For each mechanism of figure 5: the Bayes-Nash equilibrium on the points, how firm it is, and on the fit where there is one.
 
-    `informed` is what they would gain in price if concerns were known before they choose: the mean over pairs of concerns of the Price of
-    Privacy of the game of complete information.
+    `informed` is the price if concerns were known before they choose: the mean over pairs of concerns of the Price of Privacy of the game
+    of complete information.
     """
-    games = []
-    for mechanism, own in by_mechanism(points).items():
+    games, groups = [], by_mechanism(points)
+    for done, (mechanism, own) in enumerate(groups.items()):
         sample = GainSample.of_points(own)
         table, drawn = sample.table(), sample.drawn(resamples, seed)
-        found, again = bayesian_equilibrium(table, priors), [bayesian_equilibrium(one, priors) for one in drawn]
+        found, again = bayesian_equilibrium(table, priors), list[BayesianOutcome]()
+        for k, one in enumerate(drawn):
+            progress(done * len(drawn) + k, len(groups) * len(drawn))
+            again.append(bayesian_equilibrium(one, priors))
         firm = {
             "same": share([_kept(one) == _kept(found) for one in again]),
             "price_spread": spread([one.price for one in again]),

@@ -1,7 +1,7 @@
 """Items learned from what owners answer, by terms as anybody would write them; for studies of what else an owner might answer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import gcd
 
 import numpy as np
@@ -12,7 +12,7 @@ from parley.accounting import exact, make_series
 from parley.data.ratings import Ratings
 from parley.errors import SettingError
 from parley.learning.asking import ask_here
-from parley.learning.item_factors import ItemFactors
+from parley.learning.item_factors import ERROR, ItemFactors
 from parley.learning.items import SILENT, learned_items
 from parley.learning.start import starting_point
 from parley.owner import Owner
@@ -39,11 +39,20 @@ class Contribution:
     variance: float = 0.0
 
     @property
-    def spread(self) -> float:
-        """The deviation that noise on ratings gives to the sum about an item, on average. Ratings are moved into their scale, so that of
-        one is half the range at most."""
-        per_item = len(self.ratings) / len(self.ratings.item_names)
-        return float((min(non_negative(self.variance, "variance"), ((HIGH - LOW) / 2) ** 2) * per_item) ** 0.5)
+    def carried(self) -> float:
+        """The variance of the noise on a rating as it is learned from: it was moved into the scale, so half the range squared at most."""
+        return min(non_negative(self.variance, "variance"), ((HIGH - LOW) / 2) ** 2)
+
+
+@dataclass(frozen=True, eq=False)
+class ToldNoise(ItemFactors):
+    """Weights that know of noise on ratings. It comes with every term that a rating has a part in, so that an owner's c m v of variance
+    becomes c m (v + carried); and it is the same in all rounds, so that no number of them averages it out."""
+
+    carried: Floats = field(default_factory=lambda: np.zeros(1))  # of every owner
+
+    def _weights(self, counts: Floats, there: list[int], rounds: Floats | None = None) -> Floats:
+        return np.asarray(1 / (1 / super()._weights(counts, there, rounds) + (self.carried[there] / ERROR**2)[:, None]))
 
 
 def learned_from(owners: Sequence[Contribution], seed: int, rounds: int = ROUNDS) -> Floats:
@@ -57,12 +66,11 @@ def learned_from(owners: Sequence[Contribution], seed: int, rounds: int = ROUNDS
         for one in owners
     ]
     terms = Terms.from_dict(_content(owners, frames, items, seed, rounds))
-    spreads = dict(zip([part.name for part in terms.owners], [one.spread for one in owners], strict=True))
+    known = dict(zip([part.name for part in terms.owners], [one.carried for one in owners], strict=True))
 
     def begin(setup: Setup) -> tuple[ItemFactors, Floats]:
-        algorithm = ItemFactors.make(setup)
-        carried = np.array([spreads[name] for name in algorithm.names])
-        return replace(algorithm, noise=np.hypot(algorithm.noise, carried)), starting_point(setup)
+        algorithm = ToldNoise.make(setup)
+        return replace(algorithm, carried=np.array([known[name] for name in algorithm.names])), starting_point(setup)
 
     parties = [Owner(part.name, frame) for part, frame in zip(terms.owners, frames, strict=True)]
     return learned_items(ask_here(terms, parties, begin, seed=seed))[0].V
