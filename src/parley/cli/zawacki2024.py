@@ -1,4 +1,4 @@
-"""`parley reproduce zawacki2024`: chapter 8 of "Studies in Differential Privacy and Federated Learning"."""
+"""`parley reproduce zawacki2024`: chapters 3, 4 and 8 of "Studies in Differential Privacy and Federated Learning"."""
 
 from itertools import count
 from pathlib import Path
@@ -8,6 +8,7 @@ import numpy as np
 import typer
 
 from parley.cli.screen import console, print_json, progress_bar, terminal_table
+from parley.cli.zawacki_noise import NAMES, noise_figure
 from parley.errors import SettingError
 from parley.numerals import number
 from parley.report import figures, plant_figures
@@ -26,12 +27,13 @@ from parley.reproduce.federated_inference import (
 )
 
 DELAYED = "9.1"
+ALL = (*NAMES, *FIGURES, DELAYED)
 
 
 def zawacki2024(
     figure: Annotated[
         list[str] | None,
-        typer.Option(metavar="N", help=f"Which figure: {', '.join(FIGURES)}, {DELAYED}; may be repeated. Left out: all."),
+        typer.Option(metavar="N", help=f"Which figure: {', '.join(ALL)}; may be repeated. Left out: all."),
     ] = None,
     trials: Annotated[int, typer.Option(help="Trials of each method; Z has 100.")] = 100,
     splits: Annotated[int, typer.Option(help="Draws of the data among which trials are shared: error bars are theirs.")] = 4,
@@ -41,16 +43,17 @@ def zawacki2024(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Figures 8.2 to 8.8 of C. C. Zawacki's dissertation (2024): FedAvg, SCAFFOLD, FedLin and FedInfer at its (ε, δ) for each update, what
-    that costs in total, and the same methods at equal total budgets. Figure 9.1: a plant whose inputs arrive late.
+    that costs in total, and the same methods at equal total budgets. Chapters 3 and 4: stable noise, its ε in one coordinate, as published,
+    and in all, and the best α for a fixed ε. Figure 9.1: a plant whose inputs arrive late.
 
     Two Gaussians, Fisher's irises and Wisconsin's breast cancer, from scikit-learn. One figure with 100 trials takes about a minute.
 
     Example:  parley reproduce zawacki2024 --figure 8.6
     """
-    chosen = figure or [*FIGURES, DELAYED]
+    chosen = figure or [*ALL]
     for name in chosen:
-        if name not in (*FIGURES, DELAYED):
-            raise SettingError(f"--figure {name}: expected one of {', '.join((*FIGURES, DELAYED))}")
+        if name not in ALL:
+            raise SettingError(f"--figure {name}: expected one of {', '.join(ALL)}")
     if not (splits >= 2 and trials >= splits and trials % splits == 0):
         raise SettingError(f"--trials {trials} --splits {splits}: expected at least 2 splits, and a multiple of them as trials")
     content = []
@@ -59,6 +62,9 @@ def zawacki2024(
     for name in chosen:
         if name == DELAYED:
             content.append(_delayed(out, as_json))
+            continue
+        if name in NAMES:
+            content.append(noise_figure(name, out, as_json))
             continue
         each = FIGURES[name]
         lines, honest, best = _measured(each, trials, splits, seed, totals)
