@@ -1,9 +1,9 @@
 """Where owners' payoffs stop rising: all local maxima over the common epsilon, in one coalition, without a search.
 
 An owner's payoff rises while noise that it saves weighs more than privacy that it gives up: on the logarithm of epsilon, while
-weight p(eps) D(eps) > eps c'(eps), D the variance of the one noise, which falls like eps^-p between two knots, and c the owner's privacy cost.
-Divided by p D the right side is the same in every coalition; a coalition only changes the weight. So at both ends of every cell between knots
-one comparison says whether the payoff rises there, and where it rises into a cell and falls out of it, the top is where two nearly
+weight p(eps) D(eps) > eps c'(eps), D the variance of the one noise, which falls like eps^-p between two knots, c the owner's privacy cost.
+Divided by p D the right side is the same in every coalition; a coalition only changes the weight. So at both ends of every cell between
+knots one comparison says whether the payoff rises there, and where it rises into a cell and falls out of it, the top is where two nearly
 straight lines on logarithms cross. Two tops within one cell, 4 % of epsilon, count as one.
 """
 

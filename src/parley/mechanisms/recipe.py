@@ -54,6 +54,15 @@ class Recipe:
         return singles + self.step * len(self.ladder) + max(sum(self.fair) + self.offset, -self.offset)
 
 
+def recipe_scale(law: Law, exponent: int) -> float:
+    """The scale of the recipe of this size, without making it.
+
+    >>> recipe_scale("gaussian", 8) == make_recipe("gaussian", 8).scale
+    True
+    """
+    return 2.0**exponent if law == "laplace" else math.sqrt((SIGMA * 2**exponent) ** 2 - BLUR**2)
+
+
 def make_recipe(law: Law, exponent: int) -> Recipe:
     """The recipe of this law in this size.
 
@@ -76,7 +85,7 @@ def laplace_recipe(exponent: int) -> Recipe:
     """
     digits = exponent + REACH
     bits = [_threshold(1 / (1 + _exp(Decimal(2) ** (i - exponent)))) for i in range(digits)]
-    b = 2.0**exponent
+    b = recipe_scale("laplace", exponent)
     return Recipe(
         law="laplace",
         exponent=exponent,
@@ -117,7 +126,7 @@ def gaussian_recipe(exponent: int) -> Recipe:
         step=n,
         fair=tuple(2**i for i in range(exponent) for _ in range(k)),
         offset=-k * (n - 1) // 2,
-        scale=math.sqrt((SIGMA * n) ** 2 - BLUR**2),
+        scale=recipe_scale("gaussian", exponent),
         variance=n * n * float(2 * sum(w * j * j for j, w in enumerate(weights)) / total) + k * (n * n - 1) / 12,
         distance=(LADDER * 2.0 ** -(WORD + 1) + beyond + 4 * blur + _ripple(exponent)) * (1 + 1e-6),
     )
