@@ -82,7 +82,7 @@ class Demand:
     def powers(self) -> Floats:
         """p of every cell between two knots, where the variance falls like eps^-p."""
         x, y = self._logarithms
-        return -np.diff(y) / np.diff(x)
+        return np.asarray((y[:-1] - y[1:]) / np.diff(x))
 
     @cached_property
     def _logarithms(self) -> tuple[Floats, Floats]:
