@@ -147,9 +147,7 @@ def draw_plainly(recipe: Recipe, shape: tuple[int, ...], rng: np.random.Generato
         return np.asarray(rng.geometric(stop, size=shape) - rng.geometric(stop, size=shape))
     drawn = rng.integers(0, 2**WORD, size=shape, dtype=np.uint64, endpoint=False)
     steps = _rungs(recipe.ladder, drawn) * np.where(rng.integers(0, 2, size=shape) == 1, -recipe.step, recipe.step)
-    for _ in range(SMOOTHERS):
-        steps += rng.integers(0, recipe.step, size=shape)
-    return steps + recipe.offset
+    return steps + rng.integers(0, recipe.step, size=(SMOOTHERS, *shape)).sum(axis=0) + recipe.offset
 
 
 def _rungs(ladder: tuple[int, ...], words: Words) -> Integers:
@@ -167,16 +165,23 @@ def _ripple(exponent: int) -> float:
     """
     n, k = 2**exponent, SMOOTHERS
     u = np.linspace(-math.pi, math.pi, 4001)
+    bump, rise = np.exp(-((SIGMA * u) ** 2)), np.abs(np.sin(u / 2))
     norms = 0.0
     for j in range(1, min(n // 2, 40) + 1):
         t = (2 * math.pi * j + u) / n
-        ratio = np.minimum(1.0, np.abs(np.sin(u / 2)) / np.maximum(n * np.abs(np.sin(t / 2)), 1e-300))
-        norms += 2 * math.sqrt(float(np.trapezoid(np.exp(-((SIGMA * u) ** 2)) * ratio ** (2 * k), u)) / (2 * math.pi * n))
-    first = float(np.trapezoid(np.exp(-((SIGMA * u) ** 2)) * (np.abs(u) / 2) ** (2 * k), u))
-    far = sum((2 * j - 1.0) ** -k for j in range(41, 10_000)) if n // 2 > 40 else 0.0  # N |sin(t/2)| >= 2j - 1
+        ratio = np.minimum(1.0, rise / np.maximum(n * np.abs(np.sin(t / 2)), 1e-300))
+        norms += 2 * math.sqrt(float(np.trapezoid(bump * ratio ** (2 * k), u)) / (2 * math.pi * n))
+    first = float(np.trapezoid(bump * (np.abs(u) / 2) ** (2 * k), u))
+    far = _far_bumps() if n // 2 > 40 else 0.0
     norms += 2 * far * math.sqrt(first / (2 * math.pi * n))
     window = 2 * n * (SIGMA * SIGMA + k) + 1
     return 1.01 * (0.5 * math.sqrt(window) * norms + 4 * math.exp(-(SIGMA**2) / 2))
+
+
+@lru_cache(maxsize=1)
+def _far_bumps() -> float:
+    """What all bumps beyond the fortieth have together: N |sin(t/2)| >= 2j - 1."""
+    return sum((2 * j - 1.0) ** -SMOOTHERS for j in range(41, 10_000))
 
 
 def _laplace_variance(b: float) -> float:
