@@ -72,7 +72,7 @@ class CoalitionCost:
             return self._exact_shapley(noise), np.zeros(count)
         rng = np.random.default_rng(seed)
         pairs = np.stack([noise.records, noise.variances])
-        kinds, kind, sizes = np.unique(pairs, axis=1, return_inverse=True, return_counts=True)
+        _, kind, sizes = np.unique(pairs, axis=1, return_inverse=True, return_counts=True)
         orders = np.array([rng.permutation(count) for _ in range(int(np.clip(MARGINS / count, FEWER, PERMUTATIONS)))])
         margins = -np.diff(self.at(*noise.prefixes(orders)), prepend=self.nobody)
         # owners that are alike have one value: what they add on average is an estimate of it

@@ -147,7 +147,7 @@ def draw_plainly(recipe: Recipe, shape: tuple[int, ...], rng: np.random.Generato
         return np.asarray(rng.geometric(stop, size=shape) - rng.geometric(stop, size=shape))
     drawn = rng.integers(0, 2**WORD, size=shape, dtype=np.uint64, endpoint=False)
     steps = _rungs(recipe.ladder, drawn) * np.where(rng.integers(0, 2, size=shape) == 1, -recipe.step, recipe.step)
-    return steps + rng.integers(0, recipe.step, size=(SMOOTHERS, *shape)).sum(axis=0) + recipe.offset
+    return np.asarray(steps + rng.integers(0, recipe.step, size=(SMOOTHERS, *shape)).sum(axis=0) + recipe.offset)
 
 
 def _rungs(ladder: tuple[int, ...], words: Words) -> Integers:
