@@ -10,8 +10,8 @@ Everybody gets the same features: coded by hand (`common/books.py`), then bounde
 none of them an owner's. It is public: Parley plans on it, and what it teaches alone is a row of the table.
 
 - Parley: planned on the public sample as `parley init` does it, then `parley.train`; each owner's noise, and one noise for all.
-- DP gradient descent, objective perturbation, AdaSSP: `common/rivals.py`, tuned by an oracle on *test* costs, which favours them.
-  With several owners each draws its own noise, as federated methods do.
+- DP gradient descent (from 0, and from what the public sample alone teaches), objective perturbation, AdaSSP: `common/rivals.py`, tuned by
+  an oracle on *test* costs, which favours them. With several owners each draws its own noise, as federated methods do.
 - diffprivlib, if an interpreter that has it is given: pure eps (it has no delta for these models), chosen by the same oracle.
 - own rows alone: each owner's own ridge regression without any privacy, the mean over owners.
 
@@ -43,6 +43,7 @@ from common.cells import (
     PLANNED,
     PUBLIC_ALONE,
     STATISTICS,
+    WARM,
     ZERO,
     Cell,
     Entry,
@@ -239,6 +240,8 @@ class Study:
         report(20)
         privacy = Privacy(self.epsilon, DELTA, self.owners)
         entries[DESCENT] = self._rival(GradientDescent(), privacy)
+        report(40)
+        entries[WARM] = self._rival(GradientDescent(start=self.task.public_model), privacy)
         report(60)
         if self.owners == 1:
             classes = self.task.kind == "logistic-regression"

@@ -6,7 +6,7 @@ from parley.aggregation import EachOwnerNoise
 from parley.forecasting.coalition import CoalitionCost
 from parley.games.budget_game import BudgetGame
 from parley.games.privacy_cost import PrivacyCosts
-from parley.games.stakes import CommonStakes, Stakes
+from parley.games.stakes import CommonStakes, Demand, Stakes
 from parley.games.weakest_link import WeakestLink
 from parley.terms import PrivacyCost
 
@@ -45,11 +45,12 @@ def random_budget_game(seed, owners=None, kinds=KINDS):
 
 def weakest_link(rows, value, costs, bias=0.0, estimation=50.0, budget_range=(0.01, 10.0), keep_own=False):
     """Laplace noise: its variance falls with the square of the common epsilon. Members must use the joint model."""
+    knots = np.geomspace(*budget_range, 161)
     known = CommonStakes(
         cost=CoalitionCost(estimation, bias, 1.0, nobody=10.0),
         least_cost=1.0,
         records=np.array(rows, dtype=float),
-        demand=lambda epsilon: NOISE / epsilon**2,
+        demand=Demand(knots, NOISE / knots**2),
         budget_range=budget_range,
     )
     curves = PrivacyCosts.of([PrivacyCost(kind=kind, weight=weight) for kind, weight in costs])

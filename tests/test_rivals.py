@@ -113,6 +113,16 @@ def test_noise_of_descent_is_that_of_all_its_steps(common):
     assert far.std(axis=0) == pytest.approx(np.full(4, 9 * expected * 1e-6 / 0.5), rel=4 / np.sqrt(2 * runs))
 
 
+def test_descent_may_begin_at_a_public_model(common):
+    """One step of no length stays there; the noise of a step is the same from wherever it is taken."""
+    _, linear, rivals = common
+    rows, privacy, start = some_rows(linear), rivals.Privacy(1.0, 1e-6), np.array([0.5, -0.25, 0.125, -1.0])
+    warm, cold = rivals.GradientDescent(start=start), rivals.GradientDescent()
+    assert warm.models(rows, [(0.5, 0.0, 1.0, 0.0)], privacy, 2, seed=0)[0] == pytest.approx(np.tile(start, (2, 1)))
+    moved = [method.models(rows, [(0.5, 1.0, 1.0, 0.0)], privacy, 50, seed=0)[0] for method in (warm, cold)]
+    assert moved[0] - moved[0][0] == pytest.approx(moved[1] - moved[1][0], abs=1e-5)
+
+
 def test_statistics_are_those_of_the_rows_but_for_noise(common):
     _, linear, rivals = common
     rows = some_rows(linear, 5000, classes=False)

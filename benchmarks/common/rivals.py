@@ -90,9 +90,10 @@ def _steps(setting: Setting, factor: float) -> list[Setting]:
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GradientDescent:
-    """Gradient descent on all rows (Song et al. 2013, Bassily et al. 2014): T steps of one length from 0, each row's gradient clipped.
+    """Gradient descent on all rows (Song et al. 2013, Bassily et al. 2014): T steps of one length, each row's gradient clipped, from 0 or
+    from a `start` that is public.
 
     A setting is (clip, rate, T, average): the last iterate, or the mean of the second half of them. One row moves a mean gradient by at
     most 2 clip/n in L2, so each owner's noise is `unit` sqrt(T) 2 clip/n_l (T Gaussian releases are one of sqrt(T) times the shift), and
@@ -100,6 +101,7 @@ class GradientDescent:
     """
 
     descends: ClassVar[bool] = True
+    start: Floats | None = None
 
     def grid(self, rows: Rows) -> Iterable[Setting]:
         X = rows.short[0]
@@ -131,7 +133,8 @@ class GradientDescent:
         width, rng = rows.X.shape[1], np.random.default_rng(seed)
         each = privacy.unit * np.sqrt(steps) * 2 * clips / (len(rows) / privacy.owners)
         noise = each / math.sqrt(privacy.owners)
-        theta, total = np.zeros((len(steps), width), dtype=np.float32), np.zeros((len(steps), width))
+        begin = np.zeros(width) if self.start is None else self.start
+        theta, total = np.tile(begin.astype(np.float32), (len(steps), 1)), np.zeros((len(steps), width))
         for step in range(int(steps.max())):
             at = np.flatnonzero(step < steps)
             gradient = rows.clipped_gradients(theta[at], clips[at]) + noise[at, None] * rng.standard_normal((len(at), width))

@@ -178,6 +178,8 @@ class Setup(Context):
         The total variation of its random bits is paid from delta, before anything else is. An epsilon for which delta does not suffice is
         refused in terms; where somebody only asks what would be, the largest that it suffices for is taken.
         """
+        if (stage, epsilon) in self._laws:
+            return self._laws[stage, epsilon]
         plans, delta = list(self._plans(self.terms.owners[0].name)), Fraction(str(self.terms.privacy.delta))
         numbers = self._numbers
         most, common = most_epsilon(delta, numbers), self.terms.common_epsilon
@@ -202,10 +204,11 @@ class Setup(Context):
                 question.rate,
                 self._pieces(question),
             )
+        self._laws[stage, epsilon] = self._laws[stage, promised]
         return self._laws[stage, promised]
 
     @cached_property
-    def _laws(self) -> dict[tuple[int, Fraction], SharedLaw]:
+    def _laws(self) -> dict[tuple[int, Fraction | None], SharedLaw]:
         return {}
 
     @cached_property

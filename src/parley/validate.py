@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from parley.errors import SettingError
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 # Whatever enters arithmetic - prepared features and targets, parameters, and every magnitude in the terms - is 0 or lies between
 # these in size (a parameter may be smaller). Why no sum of squares, product or quotient of them then vanishes or overflows in a way

@@ -45,6 +45,15 @@ def written(files):
     return run
 
 
+def test_init_says_how_to_get_one_noise_where_that_is_better(files, written):
+    said = re.sub(r"\s+", " ", written.output)
+    costs = re.search(
+        r"Expected test cost of the joint model: ([\d.]+) with each owner's own noise, ([\d.]+) with one for all", said
+    )
+    assert float(costs[2]) < float(costs[1])
+    assert "--hosts north-clinic,south,learner" in said
+
+
 def test_files_become_a_released_and_scored_model_in_four_commands(files, written):
     """init, train, score, predict; no file is edited by hand, and nothing of private rows is in a file that leaves."""
     terms = parley.load_terms(files / "terms.toml")

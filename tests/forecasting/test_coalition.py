@@ -143,6 +143,24 @@ def test_the_least_epsilon_is_where_the_variance_becomes_bearable():
     assert least_epsilon(1.0, lambda e: 0.5) == 0.0
 
 
+def test_owners_under_one_law_share_what_was_tried():
+    """Each finds its own epsilon as if it asked alone, and few calibrations are made in all."""
+    asked, tried = [], {}
+
+    def variance(epsilon):
+        asked.append(epsilon)
+        return 1e-3 / epsilon**2 + 1e-7
+
+    bearable = np.geomspace(2e-7, 1e3, 40)
+    together = [least_epsilon(float(each), variance, tried) for each in bearable]
+    shared = len(asked)
+    alone = [least_epsilon(float(each), variance) for each in bearable]
+    assert together == pytest.approx(alone, rel=2e-6)
+    assert all(variance(epsilon) <= each for epsilon, each in zip(together, bearable, strict=True))
+    assert shared < 0.6 * (len(asked) - shared - 40)
+    assert least_epsilon(9e-8, variance, tried) is None
+
+
 def test_the_best_coalition_counts_estimation_too():
     """Equal to brute force over all subsets on 100 random cases, estimation and unequal noise included."""
     rng = np.random.default_rng(0)

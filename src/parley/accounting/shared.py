@@ -8,7 +8,7 @@ from fractions import Fraction
 from parley.accounting.series import SERIES
 from parley.errors import TermsError
 from parley.mechanisms import Norm
-from parley.mechanisms.recipe import DISTANCE, LEAST, MOST, Recipe, make_recipe
+from parley.mechanisms.recipe import DISTANCE, LEAST, MOST, Recipe, make_recipe, recipe_scale
 from parley.mechanisms.shared import ROOM, SharedNoise
 
 FINE = 256  # rounding to the grid takes at most this part of what the noise covers
@@ -100,7 +100,7 @@ def shared_law(
     covers = kind.covered(epsilon, delta, count, *([] if rate == 1 else [rate]))  # units of sensitivity by one unit of scale
 
     def scale(exponent: int) -> Fraction:
-        return Fraction(make_recipe(kind.law, exponent).scale)
+        return Fraction(recipe_scale(kind.law, exponent))
 
     enough = (n for n in range(LEAST, MOST) if scale(n) * covers >= copies * rounding * (FINE + 1))
     exponent = next(enough, MOST)

@@ -58,9 +58,9 @@ class EachOwnerNoise(NoiseOfCoalitions):
         return np.asarray((self.records / size) ** 2 * self.variances)
 
     def prefixes(self, order: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """(n, v) of the coalitions of the first 1, 2, ..., N owners of an order, each [N], in O(N)."""
-        size = np.cumsum(self.records[order])
-        return size, np.cumsum((self.records**2 * self.variances)[order]) / size**2
+        """(n, v) of the coalitions of the first 1, 2, ..., N owners of orders [..., N], each [..., N], in O(N)."""
+        size = np.cumsum(self.records[order], axis=-1)
+        return size, np.cumsum((self.records**2 * self.variances)[order], axis=-1) / size**2
 
     def quietest_first(self) -> NDArray[np.int64]:
         """The owners by n_l var_l: **the coalition of least cost is a prefix of this order** for any cost c/n + K v, c and K >= 0.

@@ -39,9 +39,9 @@ class OneNoise(NoiseOfCoalitions):
         return np.asarray(np.max(members * self.demands, axis=-1) / or_one(self.size(members)) ** 2)
 
     def prefixes(self, order: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """(n, v) of the coalitions of the first 1, 2, ..., N owners of an order, each [N], in O(N)."""
-        size = np.cumsum(self.records[order])
-        return size, np.maximum.accumulate(self.demands[order]) / size**2
+        """(n, v) of the coalitions of the first 1, 2, ..., N owners of orders [..., N], each [..., N], in O(N)."""
+        size = np.cumsum(self.records[order], axis=-1)
+        return size, np.maximum.accumulate(self.demands[order], axis=-1) / size**2
 
     def quietest_first(self) -> NDArray[np.int64]:
         """The owners by what they demand: **the coalition of least cost is a prefix of this order** for any cost c/n + K v, c and K >= 0.

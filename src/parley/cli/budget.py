@@ -22,7 +22,6 @@ from parley.mechanisms import Event
 from parley.mechanisms.bounded import REPLACE_ONE
 from parley.mechanisms.stable import check_alpha
 from parley.numerals import number
-from parley.report import figures
 from parley.validate import exact, positive, upper, whole
 
 budget_app = typer.Typer(
@@ -53,6 +52,8 @@ def explain(
     content = explanation(epsilon, delta, prior, people)
     if plot is not None:
         rates = np.linspace(0, 1, 501)
+        from parley.report import figures  # a library that takes its time
+
         figures.save(figures.error_tradeoff(rates, error_tradeoff(epsilon, delta, rates), epsilon, delta), plot)
     if as_json:
         print_json(content)

@@ -9,7 +9,6 @@ from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.mechanisms.bounded import REPLACE_ONE
-from parley.report import figures
 from parley.reproduce.privacy_curves import ALL, FIGURES, Panel, panel_curves
 
 
@@ -28,6 +27,8 @@ def curve_command(
     """
     require_folder(plot)
     if plot is not None:
+        from parley.report import figures  # a library that takes its time
+
         figures.require_figure_name(plot)
     if figure is not None and figure not in FIGURES:
         raise SettingError(f"figure = {figure!r}: expected one of {', '.join(FIGURES)}")

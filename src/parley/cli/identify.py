@@ -27,7 +27,6 @@ from parley.errors import DataError, SettingError
 from parley.learning.deployed import prepare_run
 from parley.learning.owners import accepting_owners, open_owners
 from parley.learning.plant import identify_together, plant_result
-from parley.report import figures, plant_figures
 from parley.report.plant import delay_sentence, matrix_rows, owner_rows, plant_json
 from parley.sysid import DelayedDMD
 from parley.terms import Terms, load_terms
@@ -87,6 +86,8 @@ def identify_command(
     if inputs is None or states is None or period is None or max_delay is None:
         raise SettingError("--inputs, --states, --period, --max-delay: expected all four beside a table")
     if plot is not None:
+        from parley.report import figures, plant_figures  # a library that takes its time
+
         figures.require_figure_name(plot)
     driven, moved = _listed(inputs, "--inputs"), _listed(states, "--states")
     x, u = _recordings(source, moved, driven, trajectory)

@@ -11,7 +11,8 @@ from parley.data.headers import read_header
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.forecasting.first_terms import Wishes, draft, planned, usual_delta
-from parley.report.beginning import head_lines, next_steps
+from parley.report.beginning import head_lines, next_steps, with_hosts
+from parley.report.noise import plan_beside
 from parley.terms import write_terms
 from parley.terms.notes import NOTES
 
@@ -121,6 +122,8 @@ def init_command(
         console.print(sentence, markup=False)
     if made.proposal is not None:
         show_plan(made.proposal)
+        for sentence in (*plan_beside(made.proposal.to_json()), *with_hosts(made)):
+            console.print(sentence, markup=False)
     console.print(f"\n{write}  the terms: read them before anybody agrees", soft_wrap=True)
     for step in next_steps(made, write):
         errors_console.print(step, style="dim", markup=False, soft_wrap=True)

@@ -10,7 +10,6 @@ from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.games.crowd import crowd
 from parley.games.negotiate import CommonNegotiation, Negotiation, negotiate
-from parley.report import figures, game_figures
 from parley.report import negotiation as said
 from parley.report import noise as kinds
 from parley.terms import load_terms, write_terms
@@ -59,8 +58,11 @@ def negotiate_command(
     terms = load_terms(terms_file)
     for file in (plot, plot_owners, write):
         require_folder(file)
-    for file in (plot, plot_owners):
-        if file is not None:
+    drawn = [file for file in (plot, plot_owners) if file is not None]
+    if drawn:
+        from parley.report import figures, game_figures  # a library that takes its time
+
+        for file in drawn:
             figures.require_figure_name(file)
     if balanced and target is None:
         raise SettingError("--balanced: expected --target beside it; without a target nobody is paid")

@@ -15,9 +15,7 @@ from parley.learning.owners import accepting_owners, open_owners
 from parley.learning.train import train
 from parley.outcome import Result
 from parley.outcome.guarantee import guarantee, kind_of_run
-from parley.report import figures
 from parley.report.forecast import baseline_line
-from parley.report.run_page import run_page
 from parley.report.training import (
     apart_line,
     interval_line,
@@ -89,6 +87,8 @@ def train_command(
     for file in (save, plot, report):
         require_folder(file)
     if plot is not None:
+        from parley.report import figures  # a library that takes its time
+
         figures.require_figure_name(plot)
     if terms.learning.facts.factorizes:
         from parley.cli.ratings import train_ratings
@@ -115,6 +115,8 @@ def train_command(
             raise SettingError("--plot: the best cost is zero, so there is no relative fitness to draw")
         figures.save(figures.fitness_path(result.path), plot)
     if report is not None:
+        from parley.report.run_page import run_page
+
         report.write_text(run_page(result, expected), encoding="utf-8")
     if as_json:
         coding = coding_cost(terms)

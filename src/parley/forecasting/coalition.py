@@ -72,12 +72,12 @@ class CoalitionCost:
             return self._exact_shapley(noise), np.zeros(count)
         rng = np.random.default_rng(seed)
         pairs = np.stack([noise.records, noise.variances])
-        kinds, kind, sizes = np.unique(pairs, axis=1, return_inverse=True, return_counts=True)
-        draws = np.empty((int(np.clip(MARGINS / count, FEWER, PERMUTATIONS)), kinds.shape[1]))
-        for row in draws:  # owners that are alike have one value: what they add on average is an estimate of it
-            order = rng.permutation(count)
-            margins = -np.diff(self.at(*noise.prefixes(order)), prepend=self.nobody)
-            row[:] = np.bincount(kind[order], margins) / sizes
+        _, kind, sizes = np.unique(pairs, axis=1, return_inverse=True, return_counts=True)
+        orders = np.array([rng.permutation(count) for _ in range(int(np.clip(MARGINS / count, FEWER, PERMUTATIONS)))])
+        margins = -np.diff(self.at(*noise.prefixes(orders)), prepend=self.nobody)
+        # owners that are alike have one value: what they add on average is an estimate of it
+        cell = np.arange(len(orders))[:, None] * len(sizes) + kind[orders]
+        draws = np.bincount(cell.ravel(), margins.ravel()).reshape(len(orders), len(sizes)) / sizes
         return draws.mean(axis=0)[kind], (draws.std(axis=0, ddof=1) / math.sqrt(len(draws)))[kind]
 
     def _exact_shapley(self, noise: CoalitionNoise) -> Floats:

@@ -53,7 +53,8 @@ class Expectation:
     def at(self, pilot: Pilot) -> "Expectation":
         """The same method on another version of the pilot."""
         here = pilot.landscape()
-        return Expectation(pilot, here, _error_moments(pilot, here), self.method, self.warnings)
+        moments = None if self.method == "pilot-run" else _error_moments(pilot, here)  # a run tells what they would
+        return Expectation(pilot, here, moments, self.method, self.warnings)
 
     def fitness(self, seed: int, replicates: int | None = REPLICATES) -> float:
         """Expected relative fitness, by `method`; None: of as many replicates as `outcome` takes."""

@@ -247,13 +247,14 @@ def _owners(
     alone, together, personal = (unit * (base + each()) for each in (gains.alone, gains.together, gains.personal))
     found = intervals(unit * gains.gains(*(end / fitness.mean if fitness.mean > 0 else 1.0 for end in (fitness.high, fitness.low))))
     result, known = [], dict[object, float | None]()
+    tried = dict[float, float]() if isinstance(noise, OneNoise) else None  # one law for all owners
     score, variance_at = float(pilot.terms.score_epsilon), _variances(pilot, noise)
     for place, part in enumerate(pilot.terms.owners):
         progress(place, len(pilot.terms.owners))
         bearable = float(gains.bearable[place])
         like = part.records, part.epsilon, pilot.setup.part(part.name).training.series.count, bearable
         if like not in known:
-            known[like] = least_epsilon(bearable, partial(variance_at, place))
+            known[like] = least_epsilon(bearable, partial(variance_at, place), tried)
         even = known[like]
         result.append(
             OwnerForecast(

@@ -120,12 +120,18 @@ def verdict(gain: Interval, least: float) -> Verdict:
     return "join" if gain.low > least else "unknown" if gain.high > least else "stay"
 
 
-def least_epsilon(bearable: float, variance_at: Callable[[float], float]) -> float | None:
-    """The least epsilon at which the combined answer's variance is bearable; None if none is, 0 if all are."""
+def least_epsilon(bearable: float, variance_at: Callable[[float], float], tried: dict[float, float] | None = None) -> float | None:
+    """The least epsilon at which the combined answer's variance is bearable; None if none is, 0 if all are.
+
+    `tried` keeps variances by the logarithm of epsilon, for whoever asks of one law again: the search goes on between them.
+    """
+    known = {} if tried is None else tried
 
     def squeezed(log_epsilon: float) -> float:
         """Nearly straight where noise is loud: few steps find its zero, and each may calibrate noise."""
-        spare = bearable - variance_at(math.exp(log_epsilon))
+        if log_epsilon not in known:
+            known[log_epsilon] = variance_at(math.exp(log_epsilon))
+        spare = bearable - known[log_epsilon]
         return math.copysign(min(math.log1p(abs(spare) / bearable), 1e3), spare)
 
     low, high = math.log(1e-6), math.log(1e6)
@@ -133,6 +139,8 @@ def least_epsilon(bearable: float, variance_at: Callable[[float], float]) -> flo
         return None
     if squeezed(low) > 0:
         return 0.0
+    low = max(x for x, variance in known.items() if not variance < bearable)
+    high = min(x for x in known if x > low)
     return math.exp(brentq(squeezed, low, high, xtol=BREAK_EVEN / 2) + BREAK_EVEN / 2)
 
 

@@ -24,7 +24,7 @@ from parley.objectives import Objective, RecordBound
 from parley.queries import Answer, Query, Question, Tables
 from parley.setup import Setup, resolve
 from parley.terms import Terms
-from parley.validate import Floats
+from parley.validate import Floats, Integers
 
 DRAWN_FITS = 16  # public fits as they may come out
 
@@ -265,6 +265,7 @@ class PilotExchange:
         )  # all rows answer one question alike; batches and steps of their own differ
         self._apart = terms.uneven or terms.learning.facts.corrects or terms.learning.facts.repeats
         self._known: dict[tuple[str, ...], list[tuple[NoiseGroup, FastNoise]]] = {}
+        self._rows: dict[tuple[str, ...], Integers] = {}
         self._latest: tuple[str, Floats] = "", np.empty(0)
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
@@ -290,9 +291,10 @@ class PilotExchange:
 
     def _sum(self, query: Query, names: tuple[str, ...]) -> Answer:
         """What the hosts would open: everybody answers like the pilot, and there is one noise."""
-        stages = [self._pilot.setup.part(name).training for name in names]
-        rows = np.array([stage.question.records for stage in stages])
-        records, value, noise = int(rows.sum()), self._exact(query, names, rows / rows.sum()), stages[0].series.mechanism
+        if names not in self._rows:
+            self._rows[names] = np.array([self._pilot.setup.part(name).training.question.records for name in names])
+        rows, noise = self._rows[names], self._pilot.setup.part(names[0]).training.series.mechanism
+        records, value = int(rows.sum()), self._exact(query, names, rows / rows.sum())
         if not self._noiseless and isinstance(noise, SharedNoise):
             drawn = draw_plainly(noise.recipe, value.shape, self._rng)
             value = value + noise.over(records).decode(drawn.view(np.uint64))

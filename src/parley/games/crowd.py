@@ -71,5 +71,4 @@ def _one(game: WeakestLink, place: int, count: int) -> tuple[float, float, float
 
 
 def _costs(costs: PrivacyCosts, place: int, count: int) -> PrivacyCosts:
-    like = np.full(count, place)
-    return PrivacyCosts(costs.linear[like], costs.exponential[like], costs.posterior[like])
+    return costs.take(np.full(count, place))

@@ -13,6 +13,7 @@ import numpy as np
 from parley.aggregation import Members
 from parley.errors import NoEquilibriumError, SettingError
 from parley.games.best_response import maximise
+from parley.games.hills import Hills
 from parley.games.payments import EXACT_UP_TO, Deal, what_would_help
 from parley.games.weakest_link import Play, WeakestLink, play, stable_play, starts
 from parley.validate import Floats, positive
@@ -28,10 +29,10 @@ def common_deal(game: WeakestLink, members: Members, common: float) -> Deal:
     return Deal(epsilon, members, contract, nothing, 0.0, payoff + contract)
 
 
-def _due(game: WeakestLink, members: Members, common: Floats, peaks: Floats | None = None) -> Floats:
+def _due(game: WeakestLink, members: Members, common: Floats, hills: Hills | None = None) -> Floats:
     """What each owner must be paid to stay at these common epsilons [K] -> [K, N]."""
     here = game.payoff(np.repeat(common[:, None], game.owners, axis=1), members)
-    best = game.best_below(common, members, game.peaks(members) if peaks is None else peaks)
+    best = game.best_below(common, members, game.hills(members) if hills is None else hills)
     return np.maximum(np.maximum(best, 0.0) - here, 0.0)
 
 
@@ -86,11 +87,11 @@ def _lift(game: WeakestLink, members: Members, target: float) -> Deal | None:
         while high / low > 1 + 1e-9:
             middle = float(np.sqrt(low * high))
             low, high = (low, middle) if reaches(middle) else (middle, high)
-    least, peaks = high if not reaches(low) else low, game.peaks(members)
+    least, hills = high if not reaches(low) else low, game.hills(members)
 
     def saved(log_epsilon: Floats) -> Floats:
         common = np.exp(log_epsilon).ravel()
-        return np.asarray(-_due(game, members, common, peaks)[:, members].sum(axis=1).reshape(log_epsilon.shape))
+        return np.asarray(-_due(game, members, common, hills)[:, members].sum(axis=1).reshape(log_epsilon.shape))
 
     cheapest = maximise(saved, np.array([np.log(least)]), np.array([np.log(game.budget_range[1])]))
     deal = common_deal(game, members, float(np.clip(np.exp(cheapest[0]), least, game.budget_range[1])))
@@ -102,7 +103,7 @@ def _lift(game: WeakestLink, members: Members, target: float) -> Deal | None:
 def _outsiders_stay_out(game: WeakestLink, deal: Deal) -> bool:
     """Whether nobody outside gains by joining at this common epsilon, or at a smaller one of its own."""
     outside = ~deal.members
-    best = game.best_below(deal.epsilon[:1], deal.members, game.peaks(deal.members))[0]
+    best = game.best_below(deal.epsilon[:1], deal.members, game.hills(deal.members))[0]
     return not (best[outside] > 0).any()
 
 

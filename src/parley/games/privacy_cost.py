@@ -1,12 +1,14 @@
 """What an owner says its people's privacy is worth: a cost that grows with the budget it spends."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from parley.terms import PrivacyCost
-from parley.validate import Floats
+from parley.validate import Floats, Integers
+
+Shape = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +37,26 @@ class PrivacyCosts:
 
     def __call__(self, epsilon: Floats) -> Floats:
         """The cost of budgets [..., N], owner by owner; [..., 1]: of one that all have."""
-        cost = np.asarray(self.linear * epsilon)
-        for weight, shape in ((self.exponential, np.expm1), (self.posterior, _belief)):
+        return self._summed(epsilon, np.asarray(self.linear * epsilon), np.expm1, _belief)
+
+    def marginal(self, epsilon: Floats) -> Floats:
+        """What a budget that is larger by a share costs more, for each unit of that share: eps times the slope. Shapes as of the cost."""
+        return epsilon * self._summed(epsilon, self.linear + np.zeros_like(epsilon), np.exp, _belief_rises)
+
+    def take(self, owners: Integers) -> "PrivacyCosts":
+        """The curves of these owners alone."""
+        return PrivacyCosts(self.linear[owners], self.exponential[owners], self.posterior[owners])
+
+    def _summed(self, epsilon: Floats, found: Floats, exponential: Shape, posterior: Shape) -> Floats:
+        """What is found for the first shape, with the others' weights times these."""
+        for weight, shape in ((self.exponential, exponential), (self.posterior, posterior)):
             (its,) = np.nonzero(weight)  # most owners have one shape: the others' is not computed for them
-            cost[..., its] += weight[its] * shape(epsilon if epsilon.shape[-1] == 1 else epsilon[..., its])
-        return cost
+            found[..., its] += weight[its] * shape(epsilon if epsilon.shape[-1] == 1 else epsilon[..., its])
+        return found
+
+
+def _belief_rises(epsilon: Floats) -> Floats:
+    return np.asarray(0.5 / np.cosh(epsilon / 2) ** 2)
 
 
 def _belief(epsilon: Floats) -> Floats:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from scipy.interpolate import CubicSpline
@@ -63,6 +64,32 @@ class Stakes:
 
 
 @dataclass(frozen=True, eq=False)
+class Demand:
+    """The variance of the one noise in a sum at any common epsilon: known at knots, straight on logarithms in between, never rising.
+
+    >>> bool(np.isclose(Demand(np.array([0.1, 10.0]), np.array([100.0, 0.01]))(np.array(1.0)), 1.0))
+    True
+    """
+
+    knots: Floats
+    heights: Floats
+
+    def __call__(self, epsilon: Floats) -> Floats:
+        """The variance there."""
+        return np.asarray(np.exp(np.interp(np.log(epsilon), *self._logarithms)))
+
+    @cached_property
+    def powers(self) -> Floats:
+        """p of every cell between two knots, where the variance falls like eps^-p."""
+        x, y = self._logarithms
+        return np.asarray((y[:-1] - y[1:]) / np.diff(x))
+
+    @cached_property
+    def _logarithms(self) -> tuple[Floats, Floats]:
+        return np.log(self.knots), np.log(self.heights)
+
+
+@dataclass(frozen=True, eq=False)
 class CommonStakes:
     """The same where one noise protects everybody alike, so that a coalition has one epsilon.
 
@@ -72,7 +99,7 @@ class CommonStakes:
     cost: CoalitionCost
     least_cost: float
     records: Floats
-    demand: Callable[[Floats], Floats]
+    demand: Demand
     budget_range: tuple[float, float] = BUDGET_RANGE
     warnings: tuple[str, ...] = ()
 
@@ -91,15 +118,14 @@ def common_stakes(
     return CommonStakes(cost, least, known.rows, demand_law(known, budget_range), budget_range, warnings)
 
 
-def demand_law(known: Pilot, budget_range: tuple[float, float]) -> Callable[[Floats], Floats]:
-    """Calibrated at knots as hosts do it; in between straight on logarithms.
+def demand_law(known: Pilot, budget_range: tuple[float, float]) -> Demand:
+    """Calibrated at knots as hosts do it.
 
     The noise's unit jumps by up to 0.4 % where its number of bits changes, so the law is within 1 % and falls everywhere.
     """
     knots = np.geomspace(*budget_range, KNOTS)
     heights = np.array([known.setup.law(0, exact(float(epsilon))).sum_variance for epsilon in knots])
-    falling = np.log(np.minimum.accumulate(heights))
-    return lambda epsilon: np.asarray(np.exp(np.interp(np.log(epsilon), np.log(knots), falling)))
+    return Demand(knots, np.minimum.accumulate(heights))
 
 
 def _largest_drawable(known: Pilot, low: float, high: float) -> float:

@@ -14,18 +14,19 @@ A joint model takes two, so nobody joining is an equilibrium here as well.
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from parley.aggregation import Members, OneNoise
 from parley.forecasting.coalition import prefix
-from parley.games.best_response import maximise
 from parley.games.budget_game import OwnersGame, price_of_privacy
+from parley.games.hills import Hills, Slopes
 from parley.games.privacy_cost import PrivacyCosts
 from parley.games.stakes import CommonStakes
 from parley.validate import Floats
 
-GRID = 129  # common epsilons looked at for every owner
+GRID = 129  # common epsilons looked at where owners stand
 EXACT_UP_TO = 8  # owners for whom every coalition is looked at
 ONE_BY_ONE = 50  # owners up to which walks move one at a time
 TOLERANCE = 1e-9  # of payoffs, below which two count as equal
@@ -44,10 +45,10 @@ class WeakestLink(OwnersGame):
         """What every owner gets in these coalitions, itself included, at a common epsilon [..., N], or [..., 1]; 0 where there is no other
         member."""
         records, cost = self.stakes.records, self.stakes.cost
-        size = (members @ records)[..., None] + np.where(members, 0.0, records)
+        size = self._size(members)
         together = cost.at(size, self.stakes.demand(common) / size**2)
         payoff = self.value * self.counted(cost.alone(records) - together) - self.privacy_cost(common)
-        return np.where(members.sum(axis=-1, keepdims=True) > members, payoff, 0.0)
+        return np.where(self._others(members), payoff, 0.0)
 
     def joining(self, own: Floats, epsilon: Floats, members: Members, price: float = 0.0) -> Floats:
         """What every owner would get by naming `own`, the other members naming `epsilon`."""
@@ -55,23 +56,43 @@ class WeakestLink(OwnersGame):
         common = np.minimum(own, others)
         return np.asarray(self.payoff(common, members) + price * own)
 
-    def best_below(self, common: Floats, members: Members, peaks: Floats) -> Floats:
-        """Every owner's best payoff at common epsilons up to this one [K] -> [K, N]: on a grid of its own, and at its peak."""
-        low = np.full(len(common), self.budget_range[0])
-        grid = np.exp(np.linspace(np.log(low), np.log(common), GRID))  # [GRID, K]
-        grid[-1] = common
-        on_grid = self.payoff(grid[..., None], members).max(axis=0)
-        return np.asarray(np.maximum(on_grid, self.payoff(np.minimum(peaks, common[:, None]), members)))
+    def hills(self, members: Members) -> Hills:
+        """All local maxima of every owner's payoff over the common epsilon, in this coalition, itself included."""
+        cost, alone = self.stakes.cost, self.stakes.cost.alone(self.stakes.records)
+        size = self._size(members)
+        weight = np.where(self._others(members), self.value * cost.noise_price / size**2, 0.0)
+        owner, epsilon = self._slopes.tops(weight, self._most_noise(alone - cost.at(size, 0.0), size))
+        together = cost.at(size[owner], self.stakes.demand(epsilon) / size[owner] ** 2)
+        height = self.value[owner] * self.counted(alone[owner] - together) - self.privacy_cost.take(owner)(epsilon)
+        first = np.searchsorted(owner, np.arange(self.owners))
+        return Hills(owner, epsilon, np.where(self._others(members)[owner], height, 0.0), first)
+
+    def _most_noise(self, without: Floats, size: Floats) -> Floats:
+        """The noise up to which a member uses the joint model, that is better by so much without any."""
+        if not self.keep_own:
+            return np.full(self.owners, np.inf)
+        price = self.stakes.cost.noise_price
+        return np.where(without > 0, without * size**2 / price if price > 0 else np.inf, 0.0)
+
+    @cached_property
+    def _slopes(self) -> Slopes:
+        return Slopes.of(self.stakes.demand, self.privacy_cost)
+
+    def best_below(self, common: Floats, members: Members, hills: Hills) -> Floats:
+        """Every owner's best payoff at common epsilons up to these [K] -> [K, N]."""
+        return np.asarray(np.maximum(self.payoff(common[:, None], members), hills.best_below(common)[0]))
 
     def peaks(self, members: Members) -> Floats:
         """The common epsilon that every owner likes best in this coalition, itself included [N]."""
+        return self.hills(members).peaks()
 
-        def worth(log_epsilon: Floats) -> Floats:
-            return self.payoff(np.exp(log_epsilon).T, members).T
+    def _size(self, members: Members) -> Floats:
+        """The rows of each coalition with each owner in it."""
+        return np.asarray((members @ self.stakes.records)[..., None] + np.where(members, 0.0, self.stakes.records))
 
-        low, high = (np.full(self.owners, np.log(end)) for end in self.budget_range)
-        grid = np.exp(np.linspace(low[0], high[0], GRID))[:, None]
-        return np.clip(np.exp(maximise(worth, low, high, GRID, self.payoff(grid, members).T)), *self.budget_range)
+    def _others(self, members: Members) -> Members:
+        """Whether there is another member beside each owner."""
+        return np.asarray(members.sum(axis=-1, keepdims=True) > members)
 
     def fitness(self, epsilon: Floats, members: Members) -> float | None:
         """Expected relative fitness of the joint model; None where fewer than two join and there is none."""
@@ -127,27 +148,23 @@ class Standing:
 
 def play(game: WeakestLink, members: Members) -> Play:
     """What a coalition of two or more would play."""
-    peaks = game.peaks(members)
-    common = _largest(game, members, peaks)
-    best = game.best_below(np.array([common]), members, peaks)[0]
-    here = game.payoff(np.full(game.owners, common), members)
-    return Play(members, common, np.where(members, here, best), peaks)
+    hills = game.hills(members)
+    peaks = hills.peaks()
+    common, here = _largest(game, members, hills, float(peaks[members].min()))
+    below = np.maximum(here, hills.best_below(np.array([common]))[0][0])
+    return Play(members, common, np.where(members, here, below), peaks)
 
 
-def _largest(game: WeakestLink, members: Members, peaks: Floats) -> float:
-    """The lowest peak of the members; where some member did better below it, the largest epsilon of a grid at which none did."""
-    lowest = float(peaks[members].min())
-    if _content(game, members, peaks, np.array([lowest]))[0]:
-        return lowest
-    grid = np.geomspace(game.budget_range[0], lowest, GRID)
-    return float(grid[np.flatnonzero(_content(game, members, peaks, grid))[-1]])  # the smallest of all has nothing below it
-
-
-def _content(game: WeakestLink, members: Members, peaks: Floats, common: Floats) -> Members:
-    """At which common epsilons [K] no member did better at a smaller one."""
-    best = game.best_below(common, members, peaks)[:, members]
-    here = game.payoff(common[:, None], members)[:, members]
-    return np.asarray(np.all(best - here <= TOLERANCE * (1 + np.abs(best)), axis=1))
+def _largest(game: WeakestLink, members: Members, hills: Hills, common: float) -> tuple[float, Floats]:
+    """The lowest peak of the members, `common`, and everybody's payoff there. Where a member did better below it, it would go down to
+    where it did best: from there to here it is never content. So on from there, until all are."""
+    while True:
+        here = game.payoff(np.array([common]), members)
+        best, where = (found[0] for found in hills.best_below(np.array([common])))
+        unhappy = members & (best - here > TOLERANCE * (1 + np.abs(best)))
+        if not unhappy.any():
+            return common, here
+        common = float(where[unhappy].min())
 
 
 def standing(game: WeakestLink, played: Play) -> Standing:

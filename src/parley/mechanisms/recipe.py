@@ -54,6 +54,15 @@ class Recipe:
         return singles + self.step * len(self.ladder) + max(sum(self.fair) + self.offset, -self.offset)
 
 
+def recipe_scale(law: Law, exponent: int) -> float:
+    """The scale of the recipe of this size, without making it.
+
+    >>> recipe_scale("gaussian", 8) == make_recipe("gaussian", 8).scale
+    True
+    """
+    return 2.0**exponent if law == "laplace" else math.sqrt((SIGMA * 2**exponent) ** 2 - BLUR**2)
+
+
 def make_recipe(law: Law, exponent: int) -> Recipe:
     """The recipe of this law in this size.
 
@@ -76,7 +85,7 @@ def laplace_recipe(exponent: int) -> Recipe:
     """
     digits = exponent + REACH
     bits = [_threshold(1 / (1 + _exp(Decimal(2) ** (i - exponent)))) for i in range(digits)]
-    b = 2.0**exponent
+    b = recipe_scale("laplace", exponent)
     return Recipe(
         law="laplace",
         exponent=exponent,
@@ -117,7 +126,7 @@ def gaussian_recipe(exponent: int) -> Recipe:
         step=n,
         fair=tuple(2**i for i in range(exponent) for _ in range(k)),
         offset=-k * (n - 1) // 2,
-        scale=math.sqrt((SIGMA * n) ** 2 - BLUR**2),
+        scale=recipe_scale("gaussian", exponent),
         variance=n * n * float(2 * sum(w * j * j for j, w in enumerate(weights)) / total) + k * (n * n - 1) / 12,
         distance=(LADDER * 2.0 ** -(WORD + 1) + beyond + 4 * blur + _ripple(exponent)) * (1 + 1e-6),
     )
@@ -138,9 +147,7 @@ def draw_plainly(recipe: Recipe, shape: tuple[int, ...], rng: np.random.Generato
         return np.asarray(rng.geometric(stop, size=shape) - rng.geometric(stop, size=shape))
     drawn = rng.integers(0, 2**WORD, size=shape, dtype=np.uint64, endpoint=False)
     steps = _rungs(recipe.ladder, drawn) * np.where(rng.integers(0, 2, size=shape) == 1, -recipe.step, recipe.step)
-    for _ in range(SMOOTHERS):
-        steps += rng.integers(0, recipe.step, size=shape)
-    return steps + recipe.offset
+    return np.asarray(steps + rng.integers(0, recipe.step, size=(SMOOTHERS, *shape)).sum(axis=0) + recipe.offset)
 
 
 def _rungs(ladder: tuple[int, ...], words: Words) -> Integers:
@@ -158,16 +165,23 @@ def _ripple(exponent: int) -> float:
     """
     n, k = 2**exponent, SMOOTHERS
     u = np.linspace(-math.pi, math.pi, 4001)
+    bump, rise = np.exp(-((SIGMA * u) ** 2)), np.abs(np.sin(u / 2))
     norms = 0.0
     for j in range(1, min(n // 2, 40) + 1):
         t = (2 * math.pi * j + u) / n
-        ratio = np.minimum(1.0, np.abs(np.sin(u / 2)) / np.maximum(n * np.abs(np.sin(t / 2)), 1e-300))
-        norms += 2 * math.sqrt(float(np.trapezoid(np.exp(-((SIGMA * u) ** 2)) * ratio ** (2 * k), u)) / (2 * math.pi * n))
-    first = float(np.trapezoid(np.exp(-((SIGMA * u) ** 2)) * (np.abs(u) / 2) ** (2 * k), u))
-    far = sum((2 * j - 1.0) ** -k for j in range(41, 10_000)) if n // 2 > 40 else 0.0  # N |sin(t/2)| >= 2j - 1
+        ratio = np.minimum(1.0, rise / np.maximum(n * np.abs(np.sin(t / 2)), 1e-300))
+        norms += 2 * math.sqrt(float(np.trapezoid(bump * ratio ** (2 * k), u)) / (2 * math.pi * n))
+    first = float(np.trapezoid(bump * (np.abs(u) / 2) ** (2 * k), u))
+    far = _far_bumps() if n // 2 > 40 else 0.0
     norms += 2 * far * math.sqrt(first / (2 * math.pi * n))
     window = 2 * n * (SIGMA * SIGMA + k) + 1
     return 1.01 * (0.5 * math.sqrt(window) * norms + 4 * math.exp(-(SIGMA**2) / 2))
+
+
+@lru_cache(maxsize=1)
+def _far_bumps() -> float:
+    """What all bumps beyond the fortieth have together: N |sin(t/2)| >= 2j - 1."""
+    return sum((2 * j - 1.0) ** -SMOOTHERS for j in range(41, 10_000))
 
 
 def _laplace_variance(b: float) -> float:

@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 from parley.data import Design
 from parley.objectives import Objective, RecordBound
 from parley.queries.query import Query
-from parley.queries.question import Context, Question, Tables, check_in_box, limited, rows_and_slack
+from parley.queries.question import Context, Question, Tables, check_in_box, rows_and_slack
 from parley.validate import Floats
 
 
@@ -36,7 +36,7 @@ class GradientQuestion(Question):
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
-        bound = limited(context.objective.record_bound(context.preparation, context.limits, context.norm))
+        bound = context.record_bound
         k, (rows, slack) = context.terms.privacy.records_per_person, rows_and_slack(context, owner)
         return cls(
             parameters=context.parameters,

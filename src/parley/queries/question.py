@@ -45,6 +45,11 @@ class Context:
         return mechanism_norm(self.terms.privacy.mechanism)
 
     @cached_property
+    def record_bound(self) -> RecordBound:
+        """On one record's gradient, or a `TermsError` if nothing limits it."""
+        return limited(self.objective.record_bound(self.preparation, self.limits, self.norm))
+
+    @cached_property
     def walk(self) -> LocalUpdate:
         """The local walks of owners without steps of their own, or a `TermsError` if nothing limits what one record does to them."""
         return local_update(self.terms, self.objective, self.preparation, self.limits, self.norm)

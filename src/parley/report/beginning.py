@@ -34,3 +34,15 @@ def next_steps(made: Draft, file: Path) -> list[str]:
         f"      parley train {file} --ledgers ledgers --lifetime {epsilon:g}{delta} --save model.json      a release, debited",
         f"      parley score model.json {file} --owner {terms.owners[0].name}",
     ]
+
+
+def with_hosts(made: Draft) -> list[str]:
+    """How to get terms with one noise for all, where that is expected to give the better model."""
+    proposal = made.proposal
+    if proposal is None or proposal.shared is None or not proposal.shared.expected_cost < proposal.expected_cost:
+        return []
+    owners = [part.name for part in made.terms.owners]
+    names = ",".join(owners[:3]) if len(owners) > 2 else f"{','.join(owners)},learner"
+    return [
+        f"One noise is better here: the same command with --hosts {names}, or three others of whom no two would collude, writes such terms."
+    ]

@@ -1,11 +1,13 @@
 """A negotiation as a table, in words, and as a figure."""
 
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from parley.games.budget_game import EXACT_UP_TO
 from parley.games.negotiate import Negotiation
 from parley.numerals import number
-from parley.report import game_figures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CAVEAT = "Assumes that the owners' data follow one law and that they state their values truthfully."
 
@@ -53,9 +55,11 @@ def checked(result: Negotiation) -> str:
     return f"Checked: no owner gains more than {number(result.largest_gain, 2)} by another choice of its own."
 
 
-def figure(result: Negotiation) -> Figure:
+def figure(result: Negotiation) -> "Figure":
     """Payoffs by own budget with the choices marked, and quality against spend."""
     epsilons, payoffs = result.payoff_curves()
     chosen = {owner.name: owner.epsilon for owner in result.owners if owner.epsilon is not None}
     budget = "common budget ε" if result.terms.shared else "own budget ε"
+    from parley.report import game_figures  # a library that takes its time
+
     return game_figures.negotiation(epsilons, payoffs, chosen, result.spending(), budget)
