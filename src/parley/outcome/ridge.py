@@ -167,7 +167,7 @@ def _shares(losses: Floats, unit: float, names: Names) -> Floats:
     more ways, has no advantage over none.
 
     The standard error is that of the rows' own differences from the best way. A likelihood would take what a few rows of a heavy tail
-    say for certain; and rows of one class alone, whose differences hardly scatter, would be certain of what they have not seen: hence `CHANCE`.
+    say for certain. Rows of one class alone, whose differences hardly scatter, would be certain of what they have not seen: hence `CHANCE`.
     """
     total = np.where(np.isfinite(losses).all(axis=1), losses.sum(axis=1), np.inf)
     many, finite = np.unique(names, return_inverse=True, return_counts=True), np.isfinite(total)
