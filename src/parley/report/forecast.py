@@ -59,7 +59,7 @@ def verdict_lines(result: Forecast, file: str = "TERMS") -> list[str]:
         said.append(f"Not worth a budget: {below}. Ask parley plan for better terms, or for more owners or epsilon.")
     if result.plan_gain is not None:
         said.append(
-            f"A plan would come at least {number(result.plan_gain, 2)} times as near to the best model: parley plan {file}."
+            f"A plan would come {number(result.plan_gain, 2)} times as near to the best model, or nearer: parley plan {file}."
         )
     return said
 
