@@ -3,7 +3,7 @@ import pytest
 
 import parley
 from parley.demo.folder import ONE, PRIVACY, VALUE, write_unions
-from parley.demo.story import foresee, learn, price
+from parley.demo.story import foresee, learn
 from parley.learning.owners import open_owners
 from parley.learning.start import public_fit
 from parley.outcome import alone, refine, score
@@ -52,8 +52,8 @@ def test_the_truth_is_told_by_loans_of_the_owner_s_own_law_that_nobody_has_seen(
 
 def test_what_joining_must_save_is_the_privacy_cost_over_the_value(told):
     _, _, chapter = told
-    for part in chapter.expected.terms.owners:
-        assert price(part) == pytest.approx(part.epsilon * PRIVACY / VALUE)
+    for part, said in zip(chapter.expected.terms.owners, chapter.owners, strict=True):
+        assert said.price == pytest.approx(part.epsilon * PRIVACY / VALUE)
 
 
 def test_a_forecast_of_the_demo_looks_at_no_private_table(told, tmp_path):

@@ -82,6 +82,11 @@ def test_advice_takes_half_a_standard_error_and_is_about_what_joining_is_worth(t
     share = view.gain.mean / view.alone.mean
     assert view.advice(0.0) == "join"
     assert view.advice(min(0.99, 3 * share)) == "stay"
+    priced = replace(view, price=0.5 * view.gain.mean)
+    assert priced.least == 0.5 * view.gain.mean
+    assert replace(view, price=3 * view.gain.mean).verdict == "stay"
+    with pytest.raises(SettingError, match="price"):
+        inside_view(terms_for(4000, 4000, 40, tmp_path=tmp_path), parley.Owner("c", regression_table(40, seed=4)), price=np.nan)
     with pytest.raises(SettingError, match="worth"):
         inside_view(terms_for(4000, 4000, 40, tmp_path=tmp_path), parley.Owner("c", regression_table(40, seed=4)), worth=1.5)
 
@@ -121,3 +126,29 @@ def test_the_command_prints_the_verdict_and_says_that_nothing_leaves(tmp_path):
     assert json.loads(CliRunner().invoke(app, [*arguments, "--json", "--worth", "0.9"]).stdout)["verdict"] == "stay"
     assert "less than the" in " ".join(CliRunner().invoke(app, [*arguments, "--worth", "0.9"]).output.split())
     assert "expected both or neither" in str(CliRunner().invoke(app, arguments[:-2]).exception)
+
+
+def test_the_terms_own_price_decides_unless_worth_says_otherwise(tmp_path):
+    """An owner that gains is told to stay where its privacy costs it more than that; another owner's price is not its own."""
+    plain = terms_for(4000, 4000, 40, tmp_path=tmp_path)
+    pd.DataFrame(regression_table(40, seed=4)).to_csv(tmp_path / "c.csv", index=False)
+
+    def asked(priced: str, weight: float, *more: str) -> tuple[dict, str]:
+        terms = plain.changed(owners={priced: {"value": 10.0, "privacy_cost": {"kind": "linear", "weight": weight}}})
+        parley.terms.write_terms(terms, tmp_path / "terms.toml")
+        arguments = ["forecast", str(tmp_path / "terms.toml"), "--inside", str(tmp_path / "c.csv"), "--owner", "c", *more]
+        content = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+        return content, " ".join(CliRunner().invoke(app, arguments).output.split())
+
+    dear, page = asked("c", 50.0)
+    assert dear["gain"]["mean"] > 0
+    assert dear["price"] == dear["least"] == pytest.approx(20.0 * 50 / 10)
+    assert dear["verdict"] == "stay"
+    assert "less than the 100 that its privacy costs it a row" in page
+    cheap, page = asked("c", 1e-6)
+    assert cheap["verdict"] == "join"
+    assert "more than the 2e-06 that its privacy costs it a row" in page
+    free, _ = asked("c", 50.0, "--worth", "0")
+    assert (free["price"], free["verdict"]) == (0.0, "join")
+    others, _ = asked("a", 50.0)
+    assert (others["price"], others["verdict"]) == (0.0, "join")

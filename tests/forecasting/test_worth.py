@@ -74,6 +74,17 @@ def test_it_is_said_when_a_plan_would_be_twice_as_good(public):
     assert better.plan_gain is None
 
 
+@pytest.mark.parametrize("clip", [8.0, 0.3])
+def test_the_forecast_promises_no_more_of_a_plan_than_the_plan_keeps(public, clip):
+    """Where the clip binds, too: a run on the pilot's own rows does not show what it costs on others, so that a mutant that compares
+    those, as the forecast's own figure does, may promise a multiple of what the plan then says."""
+    terms = terms_of(public, 20_000, horizon=300, model__intercept=True).changed(privacy={"clip": clip})
+    promised = parley.forecast(terms, resamples=2).plan_gain
+    found = parley.plan(terms)
+    assert promised is not None
+    assert promised <= 1.01 * found.choices[0].relative_fitness / found.best.relative_fitness
+
+
 def test_without_a_public_sample_nobody_can_tell():
     assert worth(make_terms(100)) is None
     require_worth(None)

@@ -87,7 +87,7 @@ def simulated_gains(count: int) -> np.ndarray:
 
 def test_what_cross_validation_says_of_the_gain_has_the_cost_of_choosing_in_it(monkeypatch):
     """On average it is the true gain; a mutant that judges rows by shares which they helped to choose promises too much."""
-    monkeypatch.setattr(parley.outcome.ridge, "SHARPNESS", 1.0)  # the sharper the choice, the more it costs
+    monkeypatch.setattr(parley.outcome.ridge, "FAR", 0.01)  # the sharper the choice, the more it costs
     honest = np.diff(simulated_gains(300), axis=1)
     assert abs(honest.mean()) < 3.5 * honest.std() / np.sqrt(300)
     seen = {}
@@ -146,6 +146,36 @@ def test_an_owner_of_one_class_has_a_finite_model_alone():
 def test_ways_that_do_equally_well_count_alike_and_those_that_fail_for_nothing():
     losses = np.array([[1.0, 1.0], [1.0, 1.0], [np.inf, 1.0], [50.0, 50.0]])
     np.testing.assert_allclose(_shares(losses, 1.0, np.array(["a", "b", "c", "d"])), [0.5, 0.5, 0, 0], atol=1e-8)
+
+
+def test_ways_count_by_the_standard_errors_that_they_are_behind_whatever_the_tails():
+    """A likelihood, the mutant, would be surer of the same difference where the rows scatter more."""
+    names, rng = np.array(["a", "b"]), np.random.default_rng(0)
+    shares = []
+    for tail in (1.0, 10.0):
+        apart = rng.standard_t(30, size=400) * tail
+        apart += 2 * apart.std(ddof=1) / np.sqrt(400) - apart.mean()  # two standard errors behind
+        share = _shares(np.array([np.ones(400), 1 + apart]), 1e-9, names)
+        shares.append(share[0] / share[1])
+    np.testing.assert_allclose(shares, np.exp(2 + 4 / 10))
+
+
+def test_rows_that_differ_alike_are_not_certain_of_what_they_have_not_seen():
+    """A way that saves half a unit of log-likelihood in all, every row the same, is about as good; so is anything after a single row."""
+    losses = np.array([np.full(100, 0.01), np.full(100, 0.015)])
+    share = _shares(losses, 1.0, np.array(["a", "b"]))
+    assert 1 < share[0] / share[1] < 1.5
+    np.testing.assert_allclose(_shares(losses[:, :1], 1.0, np.array(["a", "b"])), [0.5, 0.5])
+
+
+def test_averaging_hurts_fewer_owners_than_picking_the_best(monkeypatch):
+    """Owners of 40 rows beside a joint model nearby: what personal models gain on average, against the mutant that picks one way."""
+    averaged = simulated_gains(120)[:, 1]
+    monkeypatch.setattr(parley.outcome.ridge, "FAR", 1e-6)
+    picked = simulated_gains(120)[:, 1]
+    better = averaged - picked
+    assert better.mean() > 3 * better.std() / np.sqrt(120)
+    assert np.minimum(averaged, 0).sum() > 0.75 * np.minimum(picked, 0).sum()
 
 
 def test_ninety_per_cent_intervals_cover_the_mean_as_often():

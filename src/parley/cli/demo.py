@@ -7,10 +7,11 @@ import typer
 
 from parley.cli.screen import console, errors_console, progress_bar, terminal_table
 from parley.demo.folder import BANK_PRIVACY, BANKS, EPSILON, HOSTS, ONE, OWN, PRIVACY, VALUE, write_banks, write_unions
-from parley.demo.story import FUTURE, foresee, learn, price
+from parley.demo.story import FUTURE, foresee, learn
 from parley.demo.unions import BANK, PUBLIC_ROWS, UNIONS
 from parley.forecasting import Forecast
 from parley.games.negotiate import negotiate
+from parley.games.price import joining_price
 from parley.numerals import number
 from parley.outcome.guarantee import SIMULATION
 from parley.report import figures, joined
@@ -56,7 +57,7 @@ def demo(
 
     _heading("1. Who would gain? Before any data moves", f"parley forecast {folder / ONE}")
     expected = _foresee(folder / ONE)
-    prices = [price(part) for part in expected.terms.owners]
+    prices = [joining_price(expected.terms, part.name) or 0.0 for part in expected.terms.owners]
     console.print(terminal_table(joined.forecast_rows(expected, prices)))
     console.print(f"\n{joined.foretelling(expected, prices)}", style="bold", soft_wrap=True)
     console.print(f"From {PUBLIC_ROWS} public loans and the numbers of rows. {assumption(expected)}", style="dim", soft_wrap=True)

@@ -63,12 +63,13 @@ def forecast_command(
         ),
     ] = None,
     worth: Annotated[
-        float,
+        float | None,
         typer.Option(
             metavar="SHARE",
-            help="With --inside: what joining must save to be worth a budget, as a share of what own rows cost alone: 0.01 for 1 %.",
+            help="With --inside: what joining must save to be worth a budget, as a share of what own rows cost alone: 0.01 for 1 %. Left "
+            "out: the owner's privacy cost over its value, where the terms have both.",
         ),
-    ] = 0.0,
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the pilot's resampling and runs.")] = 0,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -96,7 +97,7 @@ def forecast_command(
     known = source(pilot, moments, assume)
     if (inside is None) != (owner is None):
         raise SettingError("--inside TABLE, --owner NAME: expected both or neither")
-    if worth and inside is None:
+    if worth is not None and inside is None:
         raise SettingError("--worth: expected --inside beside it")
     if inside is not None and owner is not None:
         _show_inside(terms, owner, inside, known, seed, worth, as_json)
@@ -154,14 +155,18 @@ def _show_plant(terms: Terms, pilot: Path | None, as_json: bool) -> None:
     console.print(f"\n[bold]{found.sentence()}[/bold]", soft_wrap=True)
 
 
-def _show_inside(terms: Terms, owner: str, table: Path, known: str | Source | None, seed: int, worth: float, as_json: bool) -> None:
-    """An owner's own view, for its own eyes."""
+def _show_inside(
+    terms: Terms, owner: str, table: Path, known: str | Source | None, seed: int, worth: float | None, as_json: bool
+) -> None:
+    """An owner's own view, for its own eyes; without `worth`, beside what its privacy costs by the terms."""
     from parley.forecasting.inside import inside_view
+    from parley.games.price import joining_price
     from parley.owner import Owner
     from parley.report.verdict import INSIDE
 
+    price = (joining_price(terms, owner) or 0.0) if worth is None else 0.0
     with progress_bar("own rows, judged") as progress:
-        view = inside_view(terms, Owner(owner, str(table)), known, seed, worth=worth, progress=progress)
+        view = inside_view(terms, Owner(owner, str(table)), known, seed, worth=worth or 0.0, price=price, progress=progress)
     if as_json:
         print_json(view.to_json() | {"terms_hash": terms.hash})
         return

@@ -8,7 +8,7 @@ import pandas as pd
 
 from parley.demo.unions import Union
 from parley.forecasting import Forecast, forecast
-from parley.games.privacy_cost import PrivacyCosts
+from parley.games.price import joining_price
 from parley.learning.owners import open_owners
 from parley.learning.start import starting_point
 from parley.learning.train import Progress, train
@@ -17,7 +17,7 @@ from parley.outcome.verdict import Estimate
 from parley.owner import Agreement
 from parley.report.joined import Chapter, Joined
 from parley.setup import Setup
-from parley.terms import OwnerTerms, load_terms
+from parley.terms import load_terms
 from parley.validate import Floats
 
 FUTURE = 10_000  # loans of each owner that are still to come: what only a demo can look at
@@ -50,7 +50,7 @@ def learn(
                 Joined(
                     name=union.name,
                     records=union.records,
-                    price=price(said.terms.owner(union.name)),
+                    price=joining_price(said.terms, union.name) or 0.0,
                     foreseen=said.owners[place].gain,
                     foreseen_alone=said.owners[place].alone,
                     held_out=Estimate.of(held_out[0] - held_out[way]),
@@ -61,13 +61,6 @@ def learn(
             )
     parts = zip(expected, models, joined, strict=True)
     return [Chapter(said, model, tuple(chapter)) for said, model, chapter in parts]
-
-
-def price(part: OwnerTerms) -> float:
-    """What joining must save a loan to be worth its privacy cost, in test cost; 0 where the owner names no price."""
-    if part.value is None or part.privacy_cost is None:
-        return 0.0
-    return float(PrivacyCosts.of([part.privacy_cost])(np.array([part.epsilon]))[0]) / part.value
 
 
 def _public_fit(setup: Setup) -> Floats:

@@ -72,6 +72,7 @@ class InsideView:
     law: LawTest
     draws: int
     worth: float = 0.0  # what joining must save to be worth it, as a share of the cost alone
+    price: float = 0.0  # and in the target's own units: what its privacy costs the owner
 
     @property
     def verdict(self) -> Advice:
@@ -80,7 +81,7 @@ class InsideView:
     @property
     def least(self) -> float:
         """What joining must save a row, in the target's own units."""
-        return self.worth * self.alone.mean
+        return self.worth * self.alone.mean + self.price
 
     @property
     def nothing(self) -> bool:
@@ -88,8 +89,8 @@ class InsideView:
         return max(abs(self.gain.low), abs(self.gain.high)) < NOTICED * self.alone.mean
 
     def advice(self, worth: float) -> Advice:
-        """The verdict for whom joining must save this share of the cost alone."""
-        away = self.gain.mean - worth * self.alone.mean
+        """The verdict for whom joining must save this share of the cost alone, and its price."""
+        away = self.gain.mean - worth * self.alone.mean - self.price
         if self.nothing:
             return "stay"
         if not abs(away) > SURE * (self.gain.high - self.gain.mean) / NORMAL:
@@ -104,7 +105,8 @@ class InsideView:
         }
         law = {"p_value": self.law.p_value, "level": LEVEL, "differs": self.law.differs}
         head = {"owner": self.owner, "rows": self.rows, "verdict": self.verdict}
-        return {**head, **estimates, "worth": self.worth, "law": law, "draws": self.draws}
+        must = {"worth": self.worth, "price": self.price, "least": self.least}
+        return {**head, **estimates, **must, "law": law, "draws": self.draws}
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +116,15 @@ class Outlook:
     known: Pilot
     models: Floats
 
-    def inside(self, owner: Owner, worth: float = 0.0, progress: Progress = lambda done, total: None) -> InsideView:
+    def inside(
+        self, owner: Owner, worth: float = 0.0, price: float = 0.0, progress: Progress = lambda done, total: None
+    ) -> InsideView:
         """What joining would add for this owner's customers, from its own training rows; it is told to join if that is more than `worth`,
-        a share of what they cost alone."""
+        a share of what they cost alone, and `price`, in units of that cost (`games.price`)."""
         if not 0 <= worth < 1:
             raise SettingError(f"worth: expected a share of the cost alone, from 0 to below 1; got {worth}")
+        if not 0 <= price < np.inf:
+            raise SettingError(f"price: expected a finite test cost a row, 0 or more; got {price}")
         agreement = owner.prepare(self.known.terms)
         rows = agreement.tables.train.in_memory()
         if len(rows) < LEAST_ROWS:
@@ -143,6 +149,7 @@ class Outlook:
             law=law,
             draws=len(models),
             worth=worth,
+            price=price,
         )
 
 
@@ -161,10 +168,11 @@ def inside_view(
     seed: int = 0,
     draws: int = DRAWS,
     worth: float = 0.0,
+    price: float = 0.0,
     progress: Progress = lambda done, total: None,
 ) -> InsideView:
     """What joining by these terms would add for this owner's customers, from its own training rows."""
-    return outlook(terms, pilot, seed, draws).inside(owner, worth, progress)
+    return outlook(terms, pilot, seed, draws).inside(owner, worth, price, progress)
 
 
 def law_test(objective: Objective, public: Design, optimum: Floats, rows: Design) -> LawTest:

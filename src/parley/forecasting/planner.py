@@ -30,14 +30,11 @@ from parley.forecasting.noise_kinds import shared_terms
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.responses import WALKS
 from parley.forecasting.search import (
-    CHECK_REPLICATES,
-    CHECK_WORK,
     Search,
-    affordable,
     attempt,
+    checked,
     expect_quickly,
     fewer_rows,
-    hidden_bias,
     same_clip,
 )
 from parley.forecasting.sources import Sample, Source
@@ -149,9 +146,9 @@ def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal
     found = _surveyed(judged, delta, seed, progress) if _surveys(judged) else climbed(known, delta, seed, progress)
     least = min((each.value for each in found), default=math.inf)
     shown = [each for each in found if each.value <= WORTH_SHOWING * least or each is _first(found, each)]
-    checked = [Found("as written", judged, 0.0), *_published(judged), *sorted(shown, key=lambda each: each.value)]
+    looked_at = [Found("as written", judged, 0.0), *_published(judged), *sorted(shown, key=lambda each: each.value)]
     rows: list[tuple[Choice, Terms]] = []
-    for each in checked:
+    for each in looked_at:
         top = _judged(each, known, seed)
         if all(replace(top, label=other.label) != other for other, _ in rows):  # another knob that buys nothing
             rows.append((top, each.pilot.terms))
@@ -273,7 +270,7 @@ def _judged(found: Found, known: Pilot, seed: int) -> Choice:
         pilot = _whitened(known, terms, 1).leaning()
     here, records = known.landscape(), float(known.rows.sum())
     least = here.least_at(records)
-    value = _checked(pilot, seed + 1)
+    value = checked(pilot, seed + 1)
     cost = (best_cost(known) + _moved(pilot) * here.estimation / records + value) * known.setup.preparation.target_scale**2
     learning = terms.learning
     return Choice(
@@ -303,16 +300,6 @@ def _judged(found: Found, known: Pilot, seed: int) -> Choice:
 def _moved(pilot: Pilot) -> float:
     """How much of the owners' own estimation error the model takes over (`Expectation.moved`)."""
     return expect_quickly(pilot).moved() if pilot.terms.learning.start == "public" else 1.0
-
-
-def _checked(pilot: Pilot, seed: int) -> float:
-    """The expected excess cost, with what a clip hides from the rows that were learned from."""
-    try:
-        expected = expect_quickly(pilot)
-        value = expected.fitness(seed, affordable(pilot, CHECK_WORK, CHECK_REPLICATES)) * expected.unit
-        return value + hidden_bias(expected) if math.isfinite(value) else math.inf
-    except (SettingError, TermsError):  # it diverges, or its noise cannot be drawn
-        return math.inf
 
 
 def _with_step(terms: Terms, best: Choice) -> Terms:

@@ -122,6 +122,16 @@ def excess(pilot: Pilot, seed: int, work: float, replicates: int, only_exact: bo
     return value if math.isfinite(value) and (expected.method == "exact-moments" or not only_exact) else math.inf
 
 
+def checked(pilot: Pilot, seed: int) -> float:
+    """The expected excess cost, with what a clip hides from the rows that were learned from."""
+    try:
+        expected = expect_quickly(pilot)
+        value = expected.fitness(seed, affordable(pilot, CHECK_WORK, CHECK_REPLICATES)) * expected.unit
+        return value + hidden_bias(expected) if math.isfinite(value) else math.inf
+    except (SettingError, TermsError):  # it diverges, or its noise cannot be drawn
+        return math.inf
+
+
 def expect_quickly(pilot: Pilot) -> Expectation:
     """The expectation without moments where a pilot run has to tell anyway."""
     here = pilot.landscape()

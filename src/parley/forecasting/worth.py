@@ -14,6 +14,7 @@ from parley.errors import BelowBaselineError, DataError, SettingError, TermsErro
 from parley.forecasting.baselines import Baselines, baselines, best_cost, fitted_excess
 from parley.forecasting.expectation import Expectation, expect
 from parley.forecasting.pilot import Pilot, open_pilot
+from parley.forecasting.search import checked
 from parley.forecasting.sources import Sample
 from parley.learning.step import step_unit
 from parley.objectives.moments import moment_norms
@@ -92,13 +93,17 @@ def require_worth(found: Worth | None) -> None:
 
 
 def better_plan(expected: Expectation, fitness: float, seed: int = 0) -> float | None:
-    """How many times nearer to the best model a plan would come at least, if that is twice or more; None if a quick look finds none.
+    """How many times nearer to the best model a plan would come, if that is twice or more; None if a quick look finds none.
 
-    It looks at a few rounds, steps and clips only, and only where that is cheap; the planner finds more.
+    It looks at a few rounds, steps and clips only, and only where that is cheap; the planner finds more. What it finds is judged as the
+    planner judges its choices, beside the terms as written, by the same random numbers: both say the same of the same choice.
     """
-    values = [_quickly(expected, each, seed) for each in _candidates(expected)]
-    best = min((value for value in values if value is not None), default=np.inf)
-    return fitness / best if best > 0 and TWICE * best <= fitness else None
+    values = [(value, each) for each in _candidates(expected) if (value := _quickly(expected, each, seed)) is not None]
+    best, candidate = min(values, key=lambda pair: pair[0], default=(np.inf, None))
+    if candidate is None or not best > 0 or TWICE * best > fitness:
+        return None
+    written, found = (checked(each.leaning(), seed + 1) for each in (expected.pilot, candidate))
+    return written / found if found > 0 and written < np.inf and TWICE * found <= written else None
 
 
 def _candidates(expected: Expectation) -> Iterator[Pilot]:

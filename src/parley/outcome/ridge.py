@@ -23,7 +23,8 @@ Names = NDArray[np.str_]
 WEIGHTS = tuple(float(k) for k in np.geomspace(0.1, 1e6, 15))  # in records
 FOLDS = 10
 MOST_ROWS = 20_000  # on which a weight is chosen: the best weight in records hardly depends on how many there are
-SHARPNESS = 5.0  # in log-likelihood: in simulated consortia 3 follows chance and hurts more owners; 10 forgets what the rows say
+CHANCE = 2.0  # units of log-likelihood, in all: ways that differ by less are taken for about as good, however alike their rows' differences
+FAR = 10.0  # of z^2 in the exponent: without it, the tail e^-z keeps a tenth in ways that are plainly worse
 INTERCEPT = 0.5  # records for which the centre of a free intercept counts: rows of one class alone have a finite model too
 
 
@@ -35,9 +36,9 @@ class Centre:
     theta: Floats
     free: bool
 
-    def pull(self, weight: float, intercepts: Floats) -> Floats:
-        """How many records each parameter's centre counts for [P]."""
-        own = np.full(len(self.theta), weight)
+    def pull(self, weights: Floats, intercepts: Floats) -> Floats:
+        """How many records each parameter's centre counts for [weights, P]."""
+        own = np.repeat(weights[:, None], len(self.theta), axis=1)
         return np.where(intercepts > 0, np.minimum(own, INTERCEPT), own) if self.free else own
 
 
@@ -74,9 +75,9 @@ class Ridge:
     def average(self, centres: Sequence[Centre]) -> RidgeModel:
         """Models of all centres and weights, averaged: each counts for what it did on rows that it was not made of.
 
-        A model that is worse than the best by a log-likelihood of `SHARPNESS` counts e times less. Picking the best alone would follow
-        chance: with few rows many are about as good. Rows are split by their places; no seed decides. Ten folds, not five: models of fewer
-        rows make the centre look better than it is.
+        A model that is a standard error of their difference, row by row, behind the best counts e times less (`_shares`). Picking the best
+        alone would follow chance: with few rows, or where a few rows decide, many are about as good. Rows are split by their places; no
+        seed decides. Ten folds, not five: models of fewer rows make the centre look better than it is.
         """
         return self.averages([centres])[0]
 
@@ -132,8 +133,8 @@ class Ridge:
         if not len(rows):
             return at
         intercepts = self._intercepts(at.shape[-1])
-        bound = [weight if np.isfinite(weight) else 1e3 * WEIGHTS[-1] for weight in weights]
-        pull = np.array([[centre.pull(weight, intercepts) for weight in bound] for centre in centres])
+        bound = np.array([weight if np.isfinite(weight) else 1e3 * WEIGHTS[-1] for weight in weights])
+        pull = np.array([centre.pull(bound, intercepts) for centre in centres])
         found = at.copy()
         free = np.array([[centre.free or np.isfinite(weight) for weight in weights] for centre in centres])
         if free.any():
@@ -161,9 +162,19 @@ class Ridge:
 
 
 def _shares(losses: Floats, unit: float, names: Names) -> Floats:
-    """What each way counts for, by its losses [ways, n], `unit` of which are one unit of log-likelihood. Before any loss is seen, all
-    `names` of ways [ways] count alike: the joint model, which is tried in more ways, has no advantage over none."""
+    """What each way counts for, by its losses [ways, n], `unit` of which are one unit of log-likelihood: exp(-z - z^2/`FAR`), if it is z
+    standard errors behind the best. Before any loss is seen, all `names` of ways [ways] count alike: the joint model, which is tried in
+    more ways, has no advantage over none.
+
+    The standard error is that of the rows' own differences from the best way. A likelihood would take what a few rows of a heavy tail
+    say for certain. Rows of one class alone, whose differences hardly scatter, would be certain of what they have not seen: hence `CHANCE`.
+    """
     total = np.where(np.isfinite(losses).all(axis=1), losses.sum(axis=1), np.inf)
-    many = np.unique(names, return_inverse=True, return_counts=True)
-    share = np.exp(-(total - total.min()) / (SHARPNESS * max(unit, 1e-300))) / many[2][many[1]]
+    many, finite = np.unique(names, return_inverse=True, return_counts=True), np.isfinite(total)
+    z = np.where(finite.any() & ~finite, np.inf, 0.0)
+    if losses.shape[1] > 1 and finite.any():
+        apart = losses[finite] - losses[total.argmin()]
+        error = apart.std(axis=1, ddof=1) * np.sqrt(losses.shape[1])
+        z[finite] = apart.sum(axis=1) / np.hypot(error, CHANCE * max(unit, 1e-300))
+    share = np.exp(-z - z**2 / FAR) / many[2][many[1]]
     return np.asarray(share / share.sum())

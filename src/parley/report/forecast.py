@@ -59,7 +59,7 @@ def verdict_lines(result: Forecast, file: str = "TERMS") -> list[str]:
         said.append(f"Not worth a budget: {below}. Ask parley plan for better terms, or for more owners or epsilon.")
     if result.plan_gain is not None:
         said.append(
-            f"A plan would come at least {number(result.plan_gain, 2)} times as near to the best model: parley plan {file}."
+            f"A plan would come {number(result.plan_gain, 2)} times as near to the best model, or nearer: parley plan {file}."
         )
     return said
 
@@ -177,19 +177,18 @@ def inside_sentences(view: "InsideView") -> list[str]:
     from parley.forecasting.inside import LEVEL
 
     gain, reach = view.gain, f"90 %: {number(view.gain.low)} to {number(view.gain.high)}"
-    price = f", more than the {number(view.least)} that make it worth it" if view.worth else ""
+    asks = f"{number(view.least)} that its privacy costs it a row" if view.price else f"{number(view.least)} that make it worth it"
     stays = (
-        f"less than the {number(view.least)} that would make it worth it"
-        if view.worth
-        else f"which is no gain: even the personal model would cost {number(-gain.mean)} more"
+        f"less than the {asks}" if view.least else f"which is no gain: even the personal model would cost {number(-gain.mean)} more"
     )
     join = "Join" if gain.low > view.least else "Join, though no sure gain"
     advice = {
         "nothing": "Stay: joining would change nothing, since the personal model is the model alone.",
-        "join": f"{join}: the personal model is expected to save {number(gain.mean)} a row ({reach}){price}.",
+        "join": f"{join}: the personal model is expected to save {number(gain.mean)} a row ({reach})"
+        f"{f', more than the {asks}' if view.least else ''}.",
         "stay": f"Stay: joining is expected to save {number(gain.mean)} a row ({reach}), {stays}.",
         "unknown": f"Cannot say: the expected gain, {number(gain.mean)} a row ({reach}), is within chance"
-        f"{f' of the {number(view.least)} that would make it worth it' if view.worth else ''}.",
+        f"{f' of the {asks}' if view.least else ''}.",
     }["nothing" if view.nothing else view.verdict]
     level = f"a test that errs in {LEVEL:.0%} of owners that do not"
     law = (
