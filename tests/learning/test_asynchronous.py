@@ -255,6 +255,7 @@ REFUSED = [
     ({"learning__participation": 0.5}, "neither participation nor strides"),
     ({"learning__staleness": -1}, "expected a number >= 0"),
     ({"learning__staleness": 1.5}, "a whole number"),
+    ({"learning__staleness": 1}, "expected at least 2, one less than there are owners"),
     ({"learning__horizon": 10**6}, "answers of all owners together"),
     (
         {"privacy__noise": "shared", "privacy__delta": 1e-6},

@@ -131,7 +131,7 @@ def test_what_the_published_scale_really_gives():
     assert claim("bounded", 1.0, RULE, SCALE) == Claim(1.0, 1.0)
     assert claim("hide", 1.0, RULE, SCALE) == Claim(None, None)
     assert claim("bounded-published", 1.0, RULE, SCALE).real == pytest.approx(16 / 1.197)
-    assert claim("unbounded-published", 1.0, RULE, SCALE).real == pytest.approx(18 / 1.197)
+    assert claim("unbounded-published", 1.0, RULE, SCALE).real == pytest.approx(36 / 1.197)
 
 
 def test_a_rating_that_comes_or_goes_moves_residuals_by_at_most_four_and_a_half_ranges():

@@ -79,7 +79,8 @@ def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path |
             progress(place, len(owners))
             found.append(worth_to(terms, owner, model))
     if as_json:
-        print_json({"owners": [{"name": each.name, **each.to_json()} for each in found], "terms_hash": terms.hash})
+        rows = [{"name": each.name, **each.to_json()} for each in found]
+        print_json({"owners": rows, "inside": True, "terms_hash": terms.hash})
         return
     for each in found:
         console.print(terminal_table(worth_rows(each), each.name))

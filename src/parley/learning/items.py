@@ -17,7 +17,9 @@ from parley.owner import Owner
 from parley.queries.item_factors import ratings_of
 from parley.setup import Setup
 from parley.terms import Model, Terms
+from parley.terms.catalogue import RATING_MECHANISMS
 from parley.terms.ratings import item_names
+from parley.terms.sections import OwnerTerms
 from parley.validate import Floats
 
 SILENT = 1e6  # an epsilon at which noise is no longer heard: what an owner alone, for itself, has no need of
@@ -67,8 +69,7 @@ class ItemsResult:
                 {
                     "name": o.name,
                     "users": o.records,
-                    "epsilon": o.epsilon,
-                    "epsilon_spent": self.spent.get(o.name),
+                    **self._epsilons(o),
                     **own.get(o.name, {}),
                 }
                 for o in self.terms.owners
@@ -79,9 +80,17 @@ class ItemsResult:
             "notes": list(self.notes),
             "replicates": max(len(self.rmse), 1),
             "released": self.released,
+            "inside": not self.released,  # metrics of a study are computed from private ratings
             "terms_hash": self.terms.hash,
             "seconds": self.seconds,
         }
+
+    def _epsilons(self, owner: OwnerTerms) -> dict[str, float | None]:
+        """Where ratings themselves are changed, what the terms name is not always what holds."""
+        spent = self.spent.get(owner.name)
+        if self.terms.privacy.mechanism in RATING_MECHANISMS:
+            return {"epsilon": spent, "epsilon_named": owner.epsilon, "epsilon_spent": spent}
+        return {"epsilon": owner.epsilon, "epsilon_spent": spent}
 
 
 def learn_items(

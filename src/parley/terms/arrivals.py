@@ -31,6 +31,11 @@ def check_arrivals(terms: "Terms") -> None:
             f"learning.staleness|expected none beside {learning.algorithm}: answers are used as they come with 'gradient-descent' alone. "
             "Statistics are asked once, walks and corrections need everybody's answers to one question, batches a common round"
         )
+    if (learning.staleness or 0) < len(terms.owners) - 1:
+        raise ValueError(
+            f"learning.staleness|expected at least {len(terms.owners) - 1}, one less than there are owners: everybody is at work on a "
+            "question, so at equal speeds an answer is as many versions old, and some owner's would all be paid for and dropped"
+        )
     if learning.decay != 0:
         raise ValueError(
             "learning.decay|expected 0.0 beside staleness: steps of one length, so that nobody counts by when it answers"
