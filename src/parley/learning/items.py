@@ -106,7 +106,8 @@ def learn_items(
         return result
     everything = [recommender(asked.setup, items) for items in _algorithm(asked.setup).learned(asked.final)]
     found, errors = [], list[list[Floats]]()
-    for owner in owners:
+    for place, owner in enumerate(owners):
+        progress(place, len(owners))
         own, each = _worth(terms, owner, everything)
         found.append(own)
         errors.append(each)
