@@ -53,7 +53,11 @@ def test_from_a_simulation_to_a_recommendation(folder):
     assert "user 0-" not in model.read_text()
     judged = json.loads(typed("score", model, terms, "--owner", "north", "--json"))["owners"]
     assert judged[0]["rmse_together"] > 0
-    assert "recall@10" in typed("score", model, terms, "--all")
+    assert "the 10 most popular" in typed("score", model, terms, "--all")
+    refined = ["refine", model, terms, "--owner", "north", "--save", folder / "own.json"]
+    assert json.loads(typed(*refined, "--json"))["deviation"] > 0
+    assert "keep it inside" in typed(*refined)
+    assert json.loads((folder / "own.json").read_text())["released"] is False
     best = json.loads(typed("recommend", model, terms, "--owner", "north", "--user", "user 0-3", "-k", "2", "--json"))
     assert all(1 <= each["expected"] <= 5 for each in best["items"])
     assert "expected rating" in typed(

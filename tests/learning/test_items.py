@@ -8,6 +8,7 @@ import pytest
 import parley
 from parley.errors import BudgetExhausted, GuaranteeError, OutOfOrder, ParleyError, Refusal, TermsError
 from parley.learning.items import ask_items, learn_items, learned_items, worth_to
+from parley.learning.own_items import alone, personal
 from parley.ledger import Ledger
 from parley.mechanisms import FastNoise
 from parley.queries import ItemFactorsQuery
@@ -216,3 +217,17 @@ def test_a_saved_model_is_judged_inside_and_train_says_where_to_go(tmp_path):
     with pytest.raises(TermsError, match="learn items from ratings"):
         parley.train(terms, parties)
     assert learned_items(ask_items(terms, parties, seed=0))[0].V.shape == (ITEMS, 3)
+
+
+def test_joint_items_made_ones_own_are_no_worse_than_learning_alone():
+    """Where noise drowns what owners say together, ratings held back tell to stay with one's own; else with the joint ones."""
+    loud, quiet = learned(0.5), learned(1e6)
+    for each in loud.owners:
+        assert each.rmse_together > 1.1 * each.rmse_alone
+        assert each.rmse_personal < 1.02 * each.rmse_alone
+    assert quiet.owners[0].rmse_personal < quiet.owners[0].rmse_alone
+    owner = owners()[0]
+    kept, deviation = personal(loud.terms, owner, quiet.model)
+    assert not kept.released
+    assert deviation <= 0.2
+    assert np.array_equal(alone(loud.terms, owner).V, alone(quiet.terms, owner).V)  # no noise is in it, whatever epsilon says

@@ -20,9 +20,9 @@ def test_both_owners_have_a_gain_and_a_bar_at_every_ratio():
     (axes,) = size_ratios(points, 3).axes
     assert len(axes.containers) == 2
     assert sorted(texts(axes)) == ["+1.00 %", "+2.00 %", "+2.00 %", "+3.00 %"]
-    assert "3 divisions" in size_ratios(points, 3).get_suptitle()
+    assert "3 divisions" in size_ratios(points, 3).get_suptitle().replace("\n", " ")
     alone = [gained(1.0, error=None, ratio="1:9", player=n) for n in (1, 2)]
-    assert "One division" in size_ratios(alone, 1).get_suptitle()
+    assert "One division" in size_ratios(alone, 1).get_suptitle().replace("\n", " ")
 
 
 def test_every_mechanism_has_its_own_look_and_its_line():
@@ -45,7 +45,9 @@ def test_every_pair_of_choices_has_its_gain(splits):
     ]
     for point in points:
         point["improvements"] = point["improvements"][:splits]
-    updates, hide = both_concerned(points, splits).axes[:2]
+    figure = both_concerned(points, splits)
+    updates, hide = figure.axes[:2]
+    assert max(map(len, figure.get_suptitle().split("\n"))) <= 12 * figure.get_figwidth()  # nothing runs off the picture
     assert {text.split("\n")[0] for text in texts(updates)} == {"+3.0", "+2.5", "+2.0"}
     assert all(("±" in text) == (splits > 1) for text in texts(updates))
     assert [label.get_text() for label in hide.get_xticklabels()] == ["none", "50%"]

@@ -68,7 +68,7 @@ def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path |
     from parley.learning.items import worth_to
     from parley.learning.owners import open_owners, owner_table
     from parley.learning.recommender import Recommender
-    from parley.report.ratings import INSIDE, worth_rows
+    from parley.report.ratings import INSIDE, ranking_line, worth_rows
 
     model = Recommender.load(model_file)
     own = None if name is None else Owner(name, str(data) if data is not None else owner_table(terms.owner(name)))
@@ -84,6 +84,27 @@ def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path |
         return
     for each in found:
         console.print(terminal_table(worth_rows(each), each.name))
+        console.print(ranking_line(each.ranking, each.popularity), markup=False, soft_wrap=True)
+    console.print(INSIDE, style="dim")
+
+
+def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None, save: Path, as_json: bool) -> None:
+    """Joint items, made an owner's own."""
+    from parley.learning.own_items import personal
+    from parley.learning.owners import owner_table
+    from parley.learning.recommender import Recommender
+    from parley.report.ratings import INSIDE
+
+    model = Recommender.load(model_file)
+    owner = Owner(name, str(data) if data is not None else owner_table(terms.owner(name)))
+    with progress_bar("judged by own ratings, how far to go"):
+        own, deviation = personal(terms, owner, model)
+    own.save(save)
+    if as_json:
+        print_json({"owner": name, "saved": str(save), "terms_hash": terms.hash, "deviation": deviation})
+        return
+    moved = f"moved by about {deviation:g}" if deviation else "left as they are: own ratings held back found nothing better"
+    console.print(f"The items were {moved}. Saved: {save}", markup=False, soft_wrap=True)
     console.print(INSIDE, style="dim")
 
 

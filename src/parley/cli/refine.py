@@ -30,7 +30,13 @@ def refine_command(
     Example:  parley refine model.json terms.toml --owner bank-a --save own.json
     """
     require_folder(save)
-    terms, model = load_terms(terms_file), load_model(model_file)
+    terms = load_terms(terms_file)
+    if terms.learning.facts.factorizes:
+        from parley.cli.ratings import refine_ratings
+
+        refine_ratings(terms, model_file, owner, data, save, as_json)
+        return
+    model = load_model(model_file)
     part = terms.owner(owner)
     with progress_bar("judged by own rows, which weight is best"):
         own, how = refine(model, terms, Owner(owner, str(data) if data is not None else owner_table(part)))

@@ -21,6 +21,7 @@ def bayesian_equilibrium_of_fit(gain: Interpolation, priors: Priors) -> Bayesian
     """A Bayes-Nash equilibrium of two players with this gain. Where 2 |beta2| > |eta1| it is the only one.
 
     >>> from parley.games.joint_learning import PUBLISHED
+    >>> from parley.games.prior import Prior
     >>> found = bayesian_equilibrium_of_fit(PUBLISHED["bDP"], (Prior.point(5.0), Prior.point(0.2)))
     >>> [round(player.privacy[0], 5) for player in found.players], round(found.price, 3)
     ([0.31501, 0.10741], 0.184)

@@ -52,6 +52,8 @@ class ItemFactors(Algorithm):
     turns: Floats  # in how many rounds each is asked
     ridge: float
     factors: int
+    centre: Floats | float = 0.0  # of the prior on V, [items, factors + 1]
+    spreads: tuple[float, float] = (ITEMS_SPREAD, FACTORS_SPREAD)  # its deviation in b, and in Q
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
@@ -116,7 +118,7 @@ class ItemFactors(Algorithm):
         share = ((weights * rated).sum(axis=-2) / (in_all * rated).sum(axis=-2))[..., None, :]
         prior = self._signal * self._spread**2
         loud = np.einsum("...lf,l->...f", weights**2, self.noise[there] ** 2)[..., None, :]
-        towards = total / self._signal - share * ERROR**2 / prior * V
+        towards = total / self._signal - share * ERROR**2 / prior * (V - self.centre)
         return np.asarray(self._pace * towards / (c + (ERROR**2 + loud / (c * self._signal)) / prior))
 
     def _weights(self, counts: Floats, there: list[int], rounds: Floats | None = None) -> Floats:
@@ -131,7 +133,7 @@ class ItemFactors(Algorithm):
 
     @property
     def _spread(self) -> Floats:
-        return np.append(ITEMS_SPREAD, np.full(self.factors, FACTORS_SPREAD))
+        return np.append(self.spreads[0], np.full(self.factors, self.spreads[1]))
 
     @property
     def _pace(self) -> Floats:

@@ -9,6 +9,7 @@ import numpy as np
 from parley.errors import GuaranteeError
 from parley.learning.asking import Asked, ask_here
 from parley.learning.item_factors import ItemFactors, Items
+from parley.learning.own_items import alone, personal
 from parley.learning.ranking import BEST, Ranking, popularity, ranked, ranking, root_mean_square
 from parley.learning.recommender import Recommender
 from parley.learning.start import starting_point
@@ -22,7 +23,7 @@ from parley.terms.ratings import item_names
 from parley.terms.sections import OwnerTerms
 from parley.validate import Floats
 
-SILENT = 1e6  # an epsilon at which noise is no longer heard: what an owner alone, for itself, has no need of
+SILENT = 1e6  # an epsilon at which noise is no longer heard, and nobody hidden
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,12 @@ class OwnItems:
     rmse_together: float | None
     ranking: Ranking
     popularity: Ranking  # of its own most rated items
+    rmse_personal: float | None = None  # joint items moved towards its own ratings, which stay with it
 
     def to_json(self) -> dict[str, Any]:
         """As `parley train --json` has it of every owner."""
-        return {"rmse_alone": self.rmse_alone, "rmse_together": self.rmse_together, **ranking_json(self.ranking, self.popularity)}
+        errors = {"rmse_alone": self.rmse_alone, "rmse_together": self.rmse_together, "rmse_personal": self.rmse_personal}
+        return {**errors, **ranking_json(self.ranking, self.popularity)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +115,8 @@ def learn_items(
         return result
     everything = [recommender(asked.setup, items) for items in _algorithm(asked.setup).learned(asked.final)]
     found, errors = [], list[list[Floats]]()
-    for owner in owners:
+    for place, owner in enumerate(owners):
+        progress(place, len(owners))
         own, each = _worth(terms, owner, everything)
         found.append(own)
         errors.append(each)
@@ -155,19 +159,6 @@ def made_of(model: Model, items: Items, terms_hash: str = "", released: bool = F
     )
 
 
-def alone(terms: Terms, owner: Owner) -> Recommender:
-    """What an owner learns by itself: by the same rounds, with noise that is no longer heard. It is for its own eyes."""
-    privacy = {"noise": "each-owner", "shared_records": 1, "mechanism": "gaussian", "delta": 1e-6}
-    own = terms.changed(
-        only=[owner.name], everyone={"epsilon": SILENT, "stride": None}, privacy=privacy, hosts=(), learning=EVERYBODY
-    )
-    asked = ask_items(own, [owner], seed=0)
-    return recommender(asked.setup, learned_items(asked)[0])
-
-
-EVERYBODY = {"participation": None, "participation_seed": None, "quorum": None, "straggler": "wait"}
-
-
 def worth_to(terms: Terms, owner: Owner, model: Recommender) -> OwnItems:
     """What a model is worth to one owner, measured inside."""
     return _worth(terms, owner, [model])[0]
@@ -178,9 +169,12 @@ def _worth(terms: Terms, owner: Owner, models: Sequence[Recommender]) -> tuple[O
     tables = owner.prepare(terms).tables
     train, held_out = ratings_of(tables.train), ratings_of(tables.held_out)
     errors = [model.errors(train, held_out) for model in models]
-    own = root_mean_square(alone(terms, owner).errors(train, held_out)) if len(held_out.values) else None
+    own, refined = None, None
+    if len(held_out.values):
+        own = root_mean_square(made_of(terms.model, alone(terms, owner)).errors(train, held_out))
+        refined = root_mean_square(personal(terms, owner, models[0])[0].errors(train, held_out))
     ours, usual = ranked(models[0], train, held_out), ranking(popularity(train), train, held_out)
-    return OwnItems(owner.name, own, root_mean_square(errors[0]), ours, usual), errors
+    return OwnItems(owner.name, own, root_mean_square(errors[0]), ours, usual, refined), errors
 
 
 def ranking_json(ours: Ranking, usual: Ranking) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Figures of learning tastes together (after P's figures 3 to 5). Plain numbers in, figures out; colours that everybody can tell apart."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -145,4 +146,5 @@ def _note(figure: Figure, text: str, splits: int, mark: str = "bars") -> None:
         if splits > 1
         else ". One division of the users"
     )
-    figure.suptitle(text + bars, x=0.01, ha="left", color=MUTED, fontsize=9)
+    lines = textwrap.fill(text + bars, int(12 * figure.get_figwidth()))  # characters of this size in an inch
+    figure.suptitle(lines, x=0.01, ha="left", color=MUTED, fontsize=9)

@@ -13,26 +13,28 @@ INSIDE = "Computed from private ratings: keep it inside."
 def items_rows(result: ItemsResult) -> list[list[str]]:
     """Every owner: what it spent and, in a study, what it gained."""
     own = {each.name: each for each in result.owners}
-    rows = [["owner", "users", "ε spent", *(["error alone", "together"] if own else [])]]
+    refined = any(each.rmse_personal is not None for each in result.owners)
+    rows = [["owner", "users", "ε spent", *(["error alone", "together"] if own else []), *(["personal"] if refined else [])]]
     for part in result.terms.owners:
         spent, worth = result.spent.get(part.name), own.get(part.name)
         errors = [] if worth is None else [_error(worth.rmse_alone), _error(worth.rmse_together)]
+        errors += [_error(worth.rmse_personal)] if worth is not None and refined else []
         rows.append([part.name, f"{part.records:,}", "none" if spent is None else number(spent, side="above"), *errors])
     return rows
 
 
 def worth_rows(found: OwnItems) -> list[list[str]]:
     """What a model is worth to one owner."""
-    rows = [["", "alone", "together"], ["root mean square error", _error(found.rmse_alone), _error(found.rmse_together)]]
-    return [*rows, *ranking_rows(found.ranking, found.popularity)]
+    errors = [_error(found.rmse_alone), _error(found.rmse_together), _error(found.rmse_personal)]
+    return [["", "alone", "together", "personal"], ["root mean square error", *errors]]
 
 
-def ranking_rows(ours: Ranking, usual: Ranking) -> list[list[str]]:
+def ranking_line(ours: Ranking, usual: Ranking) -> str:
     """Rankings, beside the most popular items."""
-    rows = [["of held-out favourites", "most popular", "recommended"]]
-    for name, a, b in ((f"recall@{BEST}", usual.recall, ours.recall), (f"NDCG@{BEST}", usual.ndcg, ours.ndcg)):
-        rows.append([name, _error(a), _error(b)])
-    return rows
+    return (
+        f"Of held-out favourites the best {BEST} hold {_error(ours.recall)} (recall; NDCG {_error(ours.ndcg)}), the {BEST} most popular "
+        f"{_error(usual.recall)} ({_error(usual.ndcg)})."
+    )
 
 
 def unit_line(result: ItemsResult) -> str:
