@@ -40,7 +40,7 @@ def peer() -> None:
 def run_command(
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help='The terms that every owner accepted, algorithm = "gossip".')],
     settings_file: Annotated[
-        Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml, with [peer] and [peer.neighbours].")
+        Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml, with its peer and the neighbours.")
     ],
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the checkpoint stands, if there is one.")] = False,
     deadline: Annotated[
@@ -80,7 +80,7 @@ def run_command(
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(f".{settings.name}.checkpoint")
     run = prepare_peer(terms, settings.name, kept, save)
     begin = run.begin(resume)
-    if not (resume or anyway):
+    if not (anyway or kept.exists()):  # nothing was spent yet
         from parley.forecasting import require_worth, worth
 
         require_worth(worth(terms))
