@@ -19,10 +19,12 @@ from consortium import SIZES, Consortium, toml_terms
 from parley.errors import ContradictionError
 from parley.exchange.arriving import Arriving
 from parley.exchange.remote import LocalOwner, RemoteOwner
+from parley.identity.settings import load_owner
 from parley.learning.deployed import learn, prepare_run
 from parley.ledger import Ledger
+from parley.serving.statement import statement
 from rewriting_host import Host
-from samples import regression_table
+from samples import make_terms, regression_table
 
 PATIENCE = 30.0  # seconds after which a test is given up
 
@@ -282,3 +284,29 @@ def test_more_than_the_agreed_answers_are_refused_by_the_owner(pair):
         line.ask(ask(terms, 2, (0.5, 0.0, 0.0)), SIZES["b"], 3, 5.0)
     line.close()
     assert books(pair, terms)["b"] == (2, 1)
+    said = statement(load_owner(pair.folder / "b.toml"))["agreements"][0]
+    assert (said["answers"], said["agreed_answers"], said["epsilon_spent"]) == (2, 2, 1.0)
+
+
+def test_a_score_is_asked_of_everybody_after_the_last_answer(tmp_path):
+    """Whoever has fewer answers than others: the score is the round after the horizon, and budgets end exactly spent."""
+    keys = {"learning__algorithm": "gradient-descent", "learning__decay": 0.0, "learning__staleness": 50, "learning__horizon": 6}
+    scored = {"model__holdout": 0.25, "model__bounds": {"y": [-3, 3]}, "privacy__score_epsilon": 0.5}
+    terms = make_terms(80, 80, **keys | scored).changed(owners={"b": {"answers": 2}})
+    owners = [
+        parley.Owner(name, regression_table(80, seed=k), ledger=Ledger(tmp_path / name, lifetime=1.0))
+        for k, name in enumerate("ab")
+    ]
+    for owner in owners:
+        owner.accept(terms)
+    run = prepare_run(terms, tmp_path / "kept")
+    federation = Arriving(run.setup, [LocalOwner(owner) for owner in owners], 20.0, pytest.fail)
+    federation.fetch_statements()
+    result, unheard = learn(run, federation, run.begin(resume=False))
+    federation.close()
+    assert unheard == []
+    assert [score.name for score in result.scores.owners] == ["a", "b"]
+    for owner, answers in zip(owners, (7, 3), strict=True):
+        account = owner.ledger.account(terms.hash)
+        assert (account.spent, account.answers) == (1, answers)
+    assert [(o.answers, o.late) for o in result.owners] == [(6, 0), (2, 0)]

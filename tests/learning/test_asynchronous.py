@@ -16,7 +16,7 @@ from parley.learning.algorithms import make_algorithm
 from parley.learning.asynchronous import POINT, STEP, AsynchronousDescent, clocked, run_asynchronously
 from parley.learning.start import starting_point
 from parley.ledger import Ledger
-from samples import make_terms, regression_table
+from samples import class_table, make_terms, regression_table
 
 SIZES = (40, 60, 100)
 
@@ -101,6 +101,25 @@ def test_following_saves_answers_of_the_slow_owner(tmp_path):
     ends = [quiet_run(terms, tables, None, make)[0].theta for make in (lambda a: a, lambda a: replace(a, follow=None))]
     follows, stays = (float(np.abs(end - best).max()) for end in ends)
     assert follows < 0.1 * stays
+
+
+@pytest.mark.parametrize("kind", ["logistic-regression", "softmax-regression", "least-squares-classes"])
+def test_classes_follow_too(tmp_path, kind):
+    """The same for costs with several classes, each of which has its own block of the parameters."""
+    rng, tables = np.random.default_rng(2), {name: class_table(150, seed=place) for place, name in enumerate("abc")}
+    sample = class_table(200, seed=9).assign(x1=lambda table: table["x0"] + 0.5 * rng.normal(size=200))
+    sample.to_csv(tmp_path / "public.csv", index=False)
+    speeds = {"a": 4, "b": 2, "c": 1}
+    model = {"kind": kind, "public": str(tmp_path / "public.csv"), "regularisation": 0.05, "radius": 20.0}
+    terms = async_terms(150, 150, 150, learning__horizon=640, learning__step="auto", privacy__clip=1e3)
+    terms = terms.changed(model=model, owners={name: {"answers": 160 * speed} for name, speed in speeds.items()})
+    agreements = {name: parley.Owner(name, table).prepare(terms) for name, table in tables.items()}
+    objective = agreements["a"].setup.objective
+    start = objective.start(agreements["a"].setup.preparation)
+    best = objective.optimum([agreement.tables.train for agreement in agreements.values()], 20.0, start=start)
+    final, algorithm, _ = quiet_run(terms, tables, speeds)
+    assert np.abs(algorithm.follow).max() > 0.1
+    np.testing.assert_allclose(algorithm.model(final), best, rtol=0, atol=1e-6)
 
 
 def test_equal_speeds_with_everybody_heard_are_gradient_descent():
