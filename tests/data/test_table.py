@@ -165,3 +165,21 @@ def test_rows_longer_than_the_line_of_names_are_refused_in_one_sentence(tmp_path
     (tmp_path / "long.csv").write_text("a,b\n1,2,3\n4,5,6\n")
     with pytest.raises(DataError, match=r"long\.csv: some row has more cells than the line of names"):
         read_table(tmp_path / "long.csv")
+
+
+def test_codes_that_a_gap_made_decimals_are_the_listed_ones(tmp_path):
+    """A column with gaps is written as 1.0, 2.0; from the file it must mean what it means in memory."""
+    frame = pd.DataFrame({"thal": [3.0, np.nan, 7.0, 6.0, 5.5], "num": [0, 1, 0, 2, 0]})
+    frame.to_csv(tmp_path / "hospital.csv", index=False)
+    assert "3.0" in (tmp_path / "hospital.csv").read_text()
+    read = read_table(tmp_path / "hospital.csv")
+    expected = [0.0, 4.0, 2.0, 1.0, 3.0]  # 5.5 is none of them, and a gap comes after
+    for rows in (frame, read):
+        assert codes(rows, "thal", ("3", "6", "7"), "hospital", gaps=True).tolist() == expected
+        assert codes(rows, "thal", ("3.0", "6.0", "7.00"), "hospital", gaps=True).tolist() == expected
+
+
+def test_a_name_as_it_is_listed_comes_before_its_value():
+    rows = pd.DataFrame({"version": ["1", "1.0", "1.00", "v1.0", "01"]})
+    assert codes(rows, "version", ("1.0", "1"), "table").tolist() == [1.0, 0.0, 0.0, 2.0, 2.0]
+    assert codes(rows, "version", ("1", "1.0"), "table").tolist() == [0.0, 1.0, 0.0, 2.0, 2.0]

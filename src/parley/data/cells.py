@@ -8,6 +8,7 @@ float from 2^53 on may stand for several whole numbers, so it has no name.
 """
 
 import math
+import re
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -47,6 +48,7 @@ MISSING_WORDS = frozenset(
 )
 TRUTH = {"False": 0.0, "false": 0.0, "FALSE": 0.0, "True": 1.0, "true": 1.0, "TRUE": 1.0}
 
+_DECIMALS = re.compile(r"(-?[0-9]+)\.0+")
 _COMMON = (int, float, Decimal)
 _OTHERS = (np.number, np.bool_, complex, Fraction)
 
@@ -72,6 +74,16 @@ def cell_name(cell: Any) -> str | None:
     if isinstance(cell, bytes):
         return str(cell[:LONGEST])[:LONGEST]
     return str(cell)[:LONGEST] if _prints(type(cell)) else None
+
+
+def plain_name(name: str) -> str:
+    """The digits of a whole number that is written with decimals, as tools write codes in a column with gaps; other names as they are.
+
+    >>> plain_name("1.0"), plain_name("-3.00"), plain_name("1.5"), plain_name("v1.0"), plain_name("1.")
+    ('1', '-3', '1.5', 'v1.0', '1.')
+    """
+    whole = _DECIMALS.fullmatch(name)
+    return name if whole is None else whole[1]
 
 
 def cell_number(cell: Any) -> float:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from parley.data.cells import LONGEST, TRUTH, cell_name, cell_number, is_missing_word, missing_cells
+from parley.data.cells import LONGEST, TRUTH, cell_name, cell_number, is_missing_word, missing_cells, plain_name
 from parley.errors import DataError
 from parley.validate import Floats
 
@@ -174,13 +174,15 @@ def codes(frame: Rows, column: str, categories: Sequence[str], name: str, gaps: 
     """A column of names as integers 0, 1, ...: their place in `categories`; any other name gets the number after the last.
 
     A missing cell is refused with its row, but for `gaps`: then it gets the number after that. The list comes from the terms or from
-    public data, so a code never depends on the private table.
+    public data, so a code never depends on the private table. "1.0" is 1 where "1" is listed, and the other way round.
     """
     place, called = _called(frame, column, name, gaps)
     if not gaps:
         _require_all(place, column, name, "a name")
     number = _numbered(categories)
-    lookup = np.array([*(number.get(text, len(categories)) for text in called), len(categories) + 1], dtype=np.float64)
+    digits = {plain_name(listed): code for listed, code in reversed(number.items())}  # as listed first, then by value
+    known = (number.get(text, digits.get(plain_name(text), len(categories))) for text in called)
+    lookup = np.array([*known, len(categories) + 1], dtype=np.float64)
     return np.asarray(lookup[place])
 
 
