@@ -134,6 +134,28 @@ def test_mistakes_are_sentences(folder):
     assert not (folder / "x.toml").exists()
 
 
+def test_where_nobody_joins_the_page_says_what_each_wanted_and_what_would_move_them(folder):
+    """What an owner lacks is what brings it in: paid a little more than that it would do better than alone; a little less, worse."""
+    dear = TERMS.replace("epsilon = 1.0", "epsilon = 5.0").replace("weight = 0.0", "weight = 200.0")
+    (folder / "dear.toml").write_text(dear)
+    run = CliRunner().invoke(app, ["negotiate", str(folder / "dear.toml")])
+    words = " ".join(run.output.split())
+    assert words.startswith("Nobody joins: there is no coalition in which every member does better than alone.")
+    assert "In the best company, each with the budget it likes best" in words
+    assert "parley negotiate TERMS --target PSI" in words
+    content = json.loads(CliRunner().invoke(app, ["negotiate", str(folder / "dear.toml"), "--json"]).stdout)
+    found = {wish["name"]: wish for wish in content["wishes"]}
+    assert set(found) == {"a", "b", "shy"}
+    for wish in found.values():
+        assert wish["short"] == pytest.approx(max(wish["privacy_cost"] - wish["worth"], 0.0))
+        assert wish["worth"] <= wish["most"] * (1 + 1e-9)
+        assert f"{wish['name']} " in words
+    assert found["a"]["most"] > 0
+    assert "its privacy may not cost it more than that" in words or "Nearest to joining" in words
+    joined = json.loads(CliRunner().invoke(app, ["negotiate", str(folder / "terms.toml"), "--target", "1.0", "--json"]).stdout)
+    assert joined["wishes"] is None
+
+
 def test_help_teaches():
     assert "Example" in CliRunner().invoke(app, ["negotiate", "--help"]).output
 

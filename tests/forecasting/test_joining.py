@@ -8,10 +8,11 @@ import pytest
 
 import parley
 from parley.errors import SettingError
-from parley.forecasting import Differences, forecast
+from parley.forecasting import Differences, compare_noise, forecast
 from parley.forecasting.joining import COUNTS, Interval, verdict
 from parley.outcome.ridge import WEIGHTS
 from parley.report import forecast as said
+from parley.report import noise
 from samples import class_table
 
 SPREAD = np.array([1.5, 1.0, 0.6, 0.4])
@@ -102,6 +103,13 @@ def test_the_sentence_says_for_whom(expected):
     assert sentence.startswith("Better for 3 of 5 owners, on average by ")
     assert "not for: e." in sentence
     assert "Cannot say before training for c; the inside view can: parley forecast TERMS --inside" in sentence
+    hoped = int((guessed.joining.gains()[0] > guessed.joining.least).sum())
+    assert hoped == 4  # c too: it is what the table of kinds of noise counts, under the same name
+    assert f"Expected to gain, where owners differ as is thought most likely: {hoped}." in sentence
+    kinds = compare_noise(guessed, PUBLIC).to_json()
+    (row,) = [row for row in noise.kind_rows(kinds) if row[0] == noise.KINDS["each_owner"]]
+    assert noise.kind_rows(kinds)[0][-1] == "expected to gain"
+    assert row[-1] == f"{hoped} of 5"
     nobody = replace(guessed, owners=tuple(replace(owner, verdict="stay") for owner in guessed.owners))
     assert said.for_whom(nobody) == "Better for none of 5 owners; not for: a, b, c, d, e."
     assert "0 to 2 times" in said.assumption(guessed)

@@ -89,6 +89,15 @@ def show(result: Negotiation) -> None:
     """The deal as a table and a few sentences."""
     console.print(said.headline(result), style="bold")
     console.print()
+    if not result.deal.members.any():
+        console.print(terminal_table(said.wish_rows(result), said.WISHES))
+        console.print()
+        for sentence in said.moves(result):
+            console.print(sentence, markup=False, soft_wrap=True)
+        for warning in result.warnings:
+            console.print(f"Note: {warning}.", style="yellow")
+        console.print(said.CAVEAT, style="dim")
+        return
     console.print(terminal_table(said.owner_rows(result), said.title(result)))
     console.print()
     if isinstance(result, CommonNegotiation):

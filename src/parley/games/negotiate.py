@@ -15,6 +15,7 @@ from parley.games.payments import Deal, balanced, cheapest_contracts, free_deal,
 from parley.games.privacy_cost import PrivacyCosts
 from parley.games.stakes import BUDGET_RANGE, CommonStakes, Stakes, common_stakes, stakes
 from parley.games.weakest_link import Standing, WeakestLink, play, standing
+from parley.games.wishes import Wish, wishes
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -62,6 +63,7 @@ class Negotiation:
             "keep_own": self.game.keep_own,
             "spend": self.deal.spend,
             "posted_price": None if self.posted is None else {"price": self.posted.price, "spend": self.posted.spend},
+            "wishes": None if self.deal.members.any() else [wish.to_json() for wish in self.wishes()],
             "warnings": list(self.warnings),
             "terms_hash": self.terms.hash,
         }
@@ -73,6 +75,10 @@ class Negotiation:
         own = np.broadcast_to(epsilon[:, None], (CURVE, game.owners))
         curves = game.joining(own, deal.epsilon, deal.members)
         return epsilon, {part.name: curve for part, curve in zip(self.terms.owners, curves.T, strict=True)}
+
+    def wishes(self) -> tuple[Wish, ...]:
+        """What each owner would choose in the best company, and what it lacks: why nobody joins, where nobody does."""
+        return wishes(self.game, [part.name for part in self.terms.owners])
 
     def agreed_terms(self) -> Terms:
         """The terms with the deal's budgets; whoever stays out is left out. Six digits of a budget are kept."""

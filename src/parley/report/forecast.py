@@ -77,7 +77,8 @@ def owner_rows(result: Forecast) -> list[list[str]]:
 
 
 def for_whom(result: Forecast, file: str = "TERMS") -> str:
-    """Who is better off joining, by how much, who is not, and for whom that cannot be said yet."""
+    """Who is better off joining whatever owners differ by, by how much, who is not, and for whom that cannot be said yet. Beside it, how
+    many are expected to gain, which is what the table of kinds of noise counts."""
     by = {verdict: [owner for owner in result.owners if owner.verdict == verdict] for verdict in ("join", "stay", "unknown")}
     better, count = by["join"], len(result.owners)
     said = f"Better for {'none' if not better else len(better)} of {count} owners"
@@ -86,6 +87,8 @@ def for_whom(result: Forecast, file: str = "TERMS") -> str:
         said += f", on average by {number(gain, 3)} of {number(sum(owner.alone for owner in better) / len(better), 3)}"
     said += f"; not for: {_names([owner.name for owner in by['stay']])}." if by["stay"] else "."
     if by["unknown"]:
+        hoped = int((result.joining.gains()[0] > result.joining.least).sum())
+        said += f" Expected to gain, where owners differ as is thought most likely: {hoped}."
         said += (
             f" Cannot say before training for {_names([owner.name for owner in by['unknown']])}; the inside view can: "
             f"parley forecast {file} --inside TABLE --owner NAME."

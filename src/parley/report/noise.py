@@ -12,7 +12,7 @@ KINDS = {"each_owner": "each owner's own", "shared": "one for all (hosts)", "dis
 
 def kind_rows(noise: Mapping[str, Any]) -> list[list[str]]:
     """One row a kind of noise."""
-    rows = [["noise", "δ", "ψ", "test cost together", "owners that gain"]]
+    rows = [["noise", "δ", "ψ", "test cost together", "expected to gain"]]
     for kind, label in KINDS.items():
         found = noise[kind]
         if found is not None:
@@ -36,10 +36,10 @@ def decision(noise: Mapping[str, Any], hosted: bool) -> str:
     before, after = (_gaining(kind) for kind in (own, one))
     hosts = "" if hosted else '; name three hosts and set privacy.noise = "shared"'
     if not after:
-        return f"Nobody gains by joining, with either kind of noise; with one for all ψ is {number(times, 3)} times smaller."
+        return f"Nobody is expected to gain by joining, with either kind of noise; with one for all ψ is {number(times, 3)} times smaller."
     if after > before:
         few, all_of = f"{before} of {len(own['gains'])}" if before else "nobody", f"{after} of {len(one['gains'])}"
-        return f"By joining gain {few} with each owner's own noise, {all_of} with one noise for all: join with that{hosts}."
+        return f"Expected to gain: {few} with each owner's own noise, {all_of} with one noise for all: join with that{hosts}."
     return f"Joining pays either way, and one noise for all makes ψ {number(times, 3)} times smaller{hosts}."
 
 
