@@ -45,16 +45,15 @@ def main() -> None:
     parser.add_argument("--single", type=int, default=3)
     parser.add_argument("--flower", metavar="PYTHON", help="an interpreter that can import flwr and ray")
     given = parser.parse_args()
-    figure, together, apart, averaging = FIGURES["8.6"], 0.0, 0.0, (0.0, 0.0)
+    figure, together, apart = FIGURES["8.6"], 0.0, 0.0
     for method in METHODS:
         began, cpu = time.perf_counter(), time.process_time()
         line = trace(figure, method, given.trials, SPLITS)
         wall, used = time.perf_counter() - began, time.process_time() - cpu
-        began, cpu = time.perf_counter(), time.process_time()
+        cpu = time.process_time()
         for trial in range(given.single):
             trace(figure, method, 1, 1, seed=trial)
-        one, single = (time.perf_counter() - began) / given.single, (time.process_time() - cpu) / given.single * given.trials
-        averaging = (wall / given.trials, one) if method is FEDAVG else averaging
+        single = (time.process_time() - cpu) / given.single * given.trials
         together, apart = together + used, apart + single
         print(
             f"{method.name:<9} {line.last.mean():.1f} ± {line.error:.1f} %   batch {wall:.1f} s ({used:.1f} s of one core)   "
@@ -65,11 +64,12 @@ def main() -> None:
     if given.flower is None:
         print("Flower's simulation engine: not compared; give an interpreter that has it by --flower")
     else:
-        with_flower(figure, given.flower, given.single, *averaging)
+        with_flower(figure, given.flower, given.single, given.trials)
 
 
-def with_flower(figure: Figure, python: str, trials: int, batched: float, single: float) -> None:
-    """The same FedAvg job in Flower: seconds of a trial beside ours, as a batch and one at a time; the engine's start is not counted."""
+def with_flower(figure: Figure, python: str, single: int, many: int) -> None:
+    """The same FedAvg job in Flower: seconds of a trial beside ours, one at a time and in a batch of `many`; what the engine takes to start
+    is not counted."""
     task, rounds = figure.draw(np.random.default_rng([0, 0])), rounds_of(figure, FEDAVG)[0]
     silent = terms_of(figure, FEDAVG, task, rounds, [HUSHED] * len(task.clients)).changed(privacy=PURE)
     ours = followed(silent, task, 1, 0)[1][0]
@@ -77,14 +77,19 @@ def with_flower(figure: Figure, python: str, trials: int, batched: float, single
     apart = float(np.abs(theirs[0].reshape(-1) - ours).max())
     if not apart <= SAME:
         raise SystemExit(f"without noise Flower's model and ours differ by {apart:.2g}: not the same job")
-    noisy = setup_of(terms_of(figure, FEDAVG, task, rounds, per_update(figure, FEDAVG, len(task.clients))), task)
+    terms = terms_of(figure, FEDAVG, task, rounds, per_update(figure, FEDAVG, len(task.clients)))
+    noisy, took = setup_of(terms, task), []
     deviations = {part.training.series.mechanism.variance**0.5 for part in noisy.parts.values()}
+    for replicates in (1, many):
+        began = time.perf_counter()
+        followed(terms, task, replicates, 0)
+        took.append((time.perf_counter() - began) / replicates)
     began = time.perf_counter()
-    _, seconds = in_flower(python, job(figure, noisy, trials, max(deviations)), task)
+    _, seconds = in_flower(python, job(figure, noisy, single, max(deviations)), task)
     whole, one = time.perf_counter() - began, float(np.mean(seconds))
     print(f"FedAvg in Flower's simulation engine: {one:.1f} s a trial of {rounds} rounds ({whole - sum(seconds):.0f} s to start it)")
     print(f"  the same model without noise: they differ by {apart:.1g} at most")
-    print(f"  ours: {single:.3g} s one at a time, {batched:.3g} s in a batch: {one / single:.0f} and {one / batched:.0f} times less")
+    print(f"  ours: {took[0]:.3g} s one at a time, {took[1]:.3g} s in a batch: {one / took[0]:.0f} and {one / took[1]:.0f} times less")
 
 
 def setup_of(terms: Any, task: Any) -> Setup:

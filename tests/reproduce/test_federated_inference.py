@@ -83,6 +83,17 @@ def test_without_noise_fedinfer_is_there_at_once():
         assert float(line.last.mean()) == pytest.approx(float(infer.mean()), abs=1.5)
 
 
+def test_every_iteration_has_one_point_and_the_first_one_is_a_step():
+    """Where a step takes two answers, the round that only asks for gradients is no point of the line: it would begin with a jump."""
+    figure = replace(FIGURES["8.2"], iterations=6)
+    for method in METHODS:
+        line = trace(figure, method, 2, 2)
+        np.testing.assert_array_equal(line.iterations, np.arange(1, 7))
+        assert line.rounds == (12 if method.paired else 6)
+        assert line.accuracy.shape == (6, 2)
+        assert line.mean[0] > 70  # at the start, all scores alike, half of the points are told
+
+
 def test_trials_of_a_batch_differ_and_repeat():
     figure = FIGURES["8.3"]
     task = figure.draw(np.random.default_rng(0))

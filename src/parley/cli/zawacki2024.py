@@ -147,7 +147,7 @@ def _content(figure: Figure, lines: list[Line], honest: Honest, best: float) -> 
         {
             "method": name,
             "epsilon": line.epsilon,
-            "rounds": len(line.mean),
+            "rounds": line.rounds,
             "local_steps": line.local_steps,
             "accuracy": float(line.last.mean()),
             "standard_error": line.error,
@@ -191,8 +191,7 @@ def _show(figure: Figure, lines: list[Line], honest: Honest, best: float) -> Non
 
 
 def _way(line: Line) -> str:
-    rounds = len(line.mean)
-    return "one release" if rounds == 1 else f"{rounds} rounds of {line.local_steps}"
+    return "one release" if line.rounds == 1 else f"{line.rounds} rounds of {line.local_steps}"
 
 
 def _accuracy(line: Line) -> str:

@@ -97,11 +97,13 @@ CLAIMS = {
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """What one method did in all trials: test accuracy [trials] after each round, in percent, and what it cost the owner that paid most."""
+    """What one method did in all trials: test accuracy [trials] after each step, in percent, and what it cost the owner that paid most. A
+    step takes a round, or two where it takes two answers."""
 
     method: str
-    iterations: Floats  # [T]: the iteration at which each round was done
+    iterations: Floats  # [T]: the iteration at which each step was done
     accuracy: Floats  # [T, trials]
+    rounds: int
     epsilon: float
     delta: float
     groups: int  # draws of the split, among which trials are shared evenly
@@ -114,7 +116,7 @@ class Line:
 
     @property
     def last(self) -> Floats:
-        """Each trial's accuracy [trials] over the last tenth of the rounds."""
+        """Each trial's accuracy [trials] over the last tenth of the steps."""
         return np.asarray(self.accuracy[-max(1, len(self.accuracy) // 10) :].mean(axis=0))
 
     @property
@@ -216,8 +218,10 @@ def trace(
         terms, largest = terms_of(figure, method, task, count, epsilons), max(epsilons)
         found.append(accuracies(terms, task, trials // splits, seed + split))
         progress()
-    accuracy = np.concatenate(found, axis=1)
-    return Line(method.name, np.ceil(each * (np.arange(count) + 1.0)), accuracy, largest, figure.delta, splits, figure.local_steps)
+    answers = 2 if method.paired else 1
+    accuracy = np.concatenate(found, axis=1)[answers - 1 :: answers]  # a round that only asks for gradients moves nothing
+    iterations = answers * each * (np.arange(len(accuracy)) + 1.0)
+    return Line(method.name, iterations, accuracy, count, largest, figure.delta, splits, figure.local_steps)
 
 
 def without_privacy(figure: Figure, splits: int, seed: int = 0) -> float:
