@@ -98,3 +98,20 @@ def test_doubt_of_lifted_moments_counts_what_was_drowned():
     assert len(hits) > 200
     counted, not_counted = np.mean(hits, axis=0)
     assert counted > not_counted + 0.3
+
+
+def test_a_direction_lost_among_the_noise_is_said_to_be_lost_though_settling_hides_it():
+    """Twenty columns, two of them nearly one another: drawn to a multiple of the identity A looks clear of the noise, and is not."""
+    width, deviation, lifts = 20, 0.03, []
+    for seed in range(20):
+        rng = np.random.default_rng([5, seed])
+        X = rng.uniform(-1, 1, (2000, width))
+        X[:, 1] = 0.8 * X[:, 0] + 0.2 * X[:, 1]
+        Z = np.column_stack([X, X[:, 0] - X[:, 1]])
+        noise = np.triu(deviation * rng.normal(size=(width + 1, width + 1)))
+        solved = solve(Z.T @ Z / len(Z) + noise + np.triu(noise, 1).T, width, deviation, "l1", 0.0)
+        assert solved.drowned
+        lifts.append(float(solved.lift))
+    assert min(lifts) == 0  # so the lift alone would have said that nothing was lost
+    clear = solve(Z.T @ Z / len(Z), width, 1e-5, "l1", 0.0)
+    assert not clear.drowned

@@ -79,7 +79,7 @@ def infer_stable(
         moved, other = _errors(moments, solved, theta, place, rows)
         scales.append((np.abs(moved) ** alpha @ stable) ** (1 / alpha))
         deviations.append(np.sqrt(moved**2 @ normal + np.diag(other)))
-    return StableModel(solved.theta, alpha, np.array(scales), np.array(deviations), bool(solved.lift > 0))
+    return StableModel(solved.theta, alpha, np.array(scales), np.array(deviations), bool(solved.drowned))
 
 
 def _errors(moments: Floats, solved: Solved, theta: Floats, place: int, records: float) -> tuple[Floats, Floats]:

@@ -75,7 +75,7 @@ class SufficientStatistics(Algorithm):
         solved = solve(moments, width, deviation, self.norm, self.objective.regularisation)
         covariance, spread = covariances(moments, solved, deviation, self.norm, records)
         theta = self.model(state).reshape(-1, self.outcomes, width)[0]
-        return Posterior(theta, covariance, np.sqrt(spread), records, bool(solved.lift > 0))
+        return Posterior(theta, covariance, np.sqrt(spread), records, bool(solved.drowned))
 
     def released(self, state: State, setup: Setup) -> dict[str, Any]:
         """The released moments of the first replicate, for a forecast: matrix, number of records, deviation of the noise."""

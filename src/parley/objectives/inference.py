@@ -9,9 +9,12 @@ A flat prior does A no justice, though: noise drives eigenvalues apart, and the 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.mechanisms import Norm
 from parley.validate import Floats
+
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +23,7 @@ class Solved:
 
     theta: Floats
     lift: Floats  # [...]
+    drowned: Bools  # [...]: whether A as released, not settled, has a direction that does not stand clear of the noise
     kept: Floats  # [...]: what is left of the variance of A's noise
     values: Floats  # eigenvalues of A [..., p], settled
     vectors: Floats
@@ -38,7 +42,9 @@ def settled(A: Floats, deviation: float, norm: Norm) -> tuple[Floats, Floats]:
     one, free = np.eye(width), width * (width + 1) // 2 - 3
     mean = np.trace(A, axis1=-2, axis2=-1)[..., None, None] / width * one
     away = A - mean
-    each = np.where(one > 0, 1.0, 0.5 if norm == "l1" else 1.0)  # entries off the diagonal are there twice; in L2 packed times sqrt 2
+    each = np.where(
+        one > 0, 1.0, 0.5 if norm == "l1" else 1.0
+    )  # entries off the diagonal are there twice; in L2 packed times sqrt 2
     size = np.einsum("...ij,...ij,ij->...", away, away, each)
     kept = np.maximum(0.0, 1 - max(free, 0) * deviation**2 / np.maximum(size, 1e-300))
     return mean + kept[..., None, None] * away, kept
@@ -48,17 +54,20 @@ def solve(moments: Floats, width: int, deviation: float, norm: Norm, regularisat
     """(2 A + (r + 2 lift) I) theta = 2 b for matrices [..., p + q, p + q], A settled; lift = max(0, noise norm - least eigenvalue).
 
     A symmetric matrix whose entries deviate by d has a norm of about 2 d sqrt p; in L2 layout off-diagonal entries have half the variance.
-    Settled entries deviate by sqrt kept d; the mean of p numbers, which is not drawn anywhere, by d/sqrt p.
+    Settled entries deviate by sqrt kept d; the mean of p numbers, which is not drawn anywhere, by d/sqrt p. Settling hides a direction that
+    was lost among the noise, it does not find it again: whether there is one is asked of A as it came.
     """
-    A, kept = settled(moments[..., :width, :width], deviation, norm)
+    raw = moments[..., :width, :width]
+    A, kept = settled(raw, deviation, norm)
     values, vectors = np.linalg.eigh(A)
-    clear = 2 * deviation * np.sqrt(kept * width + (1 - kept) / width) / (1.0 if norm == "l1" else np.sqrt(2))
-    lift = np.maximum(0.0, clear - values[..., 0])
+    entry = deviation / (1.0 if norm == "l1" else np.sqrt(2))
+    lift = np.maximum(0.0, 2 * entry * np.sqrt(kept * width + (1 - kept) / width) - values[..., 0])
+    drowned = np.linalg.eigvalsh(raw)[..., 0] < 2 * entry * np.sqrt(width)
     bend = values + lift[..., None] + regularisation / 2
     along = np.einsum("...ji,...jq->...qi", vectors, moments[..., :width, width:])
     # Without noise a column that never varies bends nothing: no parameter of it matters.
     solved = along * _inverse(bend)[..., None, :]
-    return Solved(np.einsum("...ij,...qj->...qi", vectors, solved), lift, kept, values, vectors, bend)
+    return Solved(np.einsum("...ij,...qj->...qi", vectors, solved), lift, drowned, kept, values, vectors, bend)
 
 
 def covariances(moments: Floats, solved: Solved, deviation: float, norm: Norm, records: float) -> tuple[Floats, Floats]:
