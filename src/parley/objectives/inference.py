@@ -38,7 +38,9 @@ def settled(A: Floats, deviation: float, norm: Norm) -> tuple[Floats, Floats]:
     one, free = np.eye(width), width * (width + 1) // 2 - 3
     mean = np.trace(A, axis1=-2, axis2=-1)[..., None, None] / width * one
     away = A - mean
-    each = np.where(one > 0, 1.0, 0.5 if norm == "l1" else 1.0)  # entries off the diagonal are there twice; in L2 packed times sqrt 2
+    each = np.where(
+        one > 0, 1.0, 0.5 if norm == "l1" else 1.0
+    )  # entries off the diagonal are there twice; in L2 packed times sqrt 2
     size = np.einsum("...ij,...ij,ij->...", away, away, each)
     kept = np.maximum(0.0, 1 - max(free, 0) * deviation**2 / np.maximum(size, 1e-300))
     return mean + kept[..., None, None] * away, kept
@@ -64,10 +66,10 @@ def solve(moments: Floats, width: int, deviation: float, norm: Norm, regularisat
 def covariances(moments: Floats, solved: Solved, deviation: float, norm: Norm, records: float) -> tuple[Floats, Floats]:
     """(covariance of theta around the population's [q, p, p], residual variance [q]), of one replicate's moments.
 
-    theta - theta* is G (e_b - E theta* + mean of x residual), G the inverse of the halved bend: E and e_b are what is left of the noise in A
-    and b, of known covariance; the mean over n records of x times the residual has covariance s2 A/n where residuals spread alike
-    everywhere, s2 = c - 2 b.theta + theta.A theta. Where A was lifted by l, theta is drawn towards 0 by l G theta*: that counts as doubt, for
-    coefficients as large as theta's on average in every direction, since theta itself does not show those that were drowned.
+    theta - theta* is G (e_b - E theta* + mean of x residual), G the inverse of the halved bend: E and e_b are what is left of the noise
+    in A and b, of known covariance; the mean over n records of x times the residual has covariance s2 A/n where residuals spread alike
+    everywhere, s2 = c - 2 b.theta + theta.A theta. Where A was lifted by l, theta is drawn towards 0 by l G theta*: that counts as doubt,
+    for coefficients as large as theta's on average in every direction, since theta itself does not show those that were drowned.
     """
     width = solved.theta.shape[-1]
     G = (solved.vectors * _inverse(solved.bend)) @ solved.vectors.T
