@@ -75,7 +75,7 @@ def stable_covered(epsilon: float, alpha: float, times: int, runs: int) -> tuple
             answers.append(StableAnswers(values, mechanism.scale, question.records))
         model = infer_stable(answers, alpha, len(FEATURES))
         low, high = np.moveaxis(model.intervals()[0], -1, 0)
-        hits += float(np.mean((low <= SLOPES) & (SLOPES <= high)))
+        hits += float(np.mean((low <= SLOPES) & (high >= SLOPES)))
         repaired += model.repaired
         widths.append(float(np.mean(high - low)) / 2)
     return hits / runs, repaired / runs, float(np.median(widths))
@@ -93,7 +93,11 @@ def main() -> None:
                 if alpha is None:
                     name, word, found = mechanism, "deviation", covered(epsilon, mechanism, given.runs)
                 else:
-                    name, word, found = f"stable {alpha:g}, {times}x", "half width", stable_covered(epsilon, alpha, times, given.runs)
+                    name, word, found = (
+                        f"stable {alpha:g}, {times}x",
+                        "half width",
+                        stable_covered(epsilon, alpha, times, given.runs),
+                    )
                 share, repaired, width = found
                 print(
                     f"{name:<15} epsilon {epsilon:<4} covered {100 * share:.1f} %   repaired {100 * repaired:.0f} %   "

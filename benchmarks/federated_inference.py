@@ -34,7 +34,10 @@ from parley.reproduce.federated_inference import (
 from parley.setup import Setup
 
 SPLITS, SAME = 4, 1e-6  # how far apart the two models may end: Parley's is never quite without noise
-HUSHED, PURE = 1e10, {"mechanism": "laplace", "delta": 0.0}  # an epsilon whose noise no digit of that shows; Gaussian noise has none
+HUSHED, PURE = (
+    1e10,
+    {"mechanism": "laplace", "delta": 0.0},
+)  # an epsilon whose noise no digit of that shows; Gaussian noise has none
 FEDAVG = METHODS[0]
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_DEDUP_LOGS": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
@@ -87,9 +90,13 @@ def with_flower(figure: Figure, python: str, single: int, many: int) -> None:
     began = time.perf_counter()
     _, seconds = in_flower(python, job(figure, noisy, single, max(deviations)), task)
     whole, one = time.perf_counter() - began, float(np.mean(seconds))
-    print(f"FedAvg in Flower's simulation engine: {one:.1f} s a trial of {rounds} rounds ({whole - sum(seconds):.0f} s to start it)")
+    print(
+        f"FedAvg in Flower's simulation engine: {one:.1f} s a trial of {rounds} rounds ({whole - sum(seconds):.0f} s to start it)"
+    )
     print(f"  the same model without noise: they differ by {apart:.1g} at most")
-    print(f"  ours: {took[0]:.3g} s one at a time, {took[1]:.3g} s in a batch: {one / took[0]:.0f} and {one / took[1]:.0f} times less")
+    print(
+        f"  ours: {took[0]:.3g} s one at a time, {took[1]:.3g} s in a batch: {one / took[0]:.0f} and {one / took[1]:.0f} times less"
+    )
 
 
 def setup_of(terms: Any, task: Any) -> Setup:

@@ -48,7 +48,9 @@ def test_one_release_asks_everybody_once():
     once = one_release(RARELY_THERE["strides"])
     assert once is not None
     assert (once.learning.algorithm, once.learning.horizon) == ("sufficient-statistics", 1)
-    some = one_release(terms_of(learning__participation=0.4, learning__algorithm="averaged-subgradient", privacy__clip=1.0, horizon=50))
+    some = one_release(
+        terms_of(learning__participation=0.4, learning__algorithm="averaged-subgradient", privacy__clip=1.0, horizon=50)
+    )
     assert some is not None
     assert (some.learning.algorithm, some.learning.horizon) == ("fedinfer", 3)  # one owner of three a round
 
@@ -64,7 +66,7 @@ def test_the_fewest_rounds_are_those_that_terms_take(strides):
 
 
 def test_a_forecast_by_strides_counts_the_noise_of_rare_answers():
-    """Under Laplace noise an owner that answers six times pays for six: the forecast of strides is better than that of six rounds of all."""
+    """Under Laplace noise an owner that answers six times pays for six: strides are forecast to be better than six rounds of all."""
     pilot = regression_table(400, 3)
     often, rarely = (parley.forecast(terms_of(s), pilot, seed=2) for s in ((None, None, None), (None, 6, 6)))
     assert rarely.relative_fitness.mean < 0.7 * often.relative_fitness.mean

@@ -7,20 +7,18 @@ from parley.errors import SettingError
 from parley.learning.stable_inference import StableAnswers, infer_stable
 from parley.mechanisms import FastNoise
 
-SLOPES, I, J = np.array([0.5, -0.3, 0.2, 0.0, 0.4]), *np.triu_indices(6)
+SLOPES, ROW, COLUMN = np.array([0.5, -0.3, 0.2, 0.0, 0.4]), *np.triu_indices(6)
 
 
 def moments(rng, rows):
     X = rng.uniform(-1, 1, (rows, 5))
     z = np.column_stack([X, X @ SLOPES + rng.uniform(-0.5, 0.5, rows)])
-    return (z.T @ z / rows)[I, J]
+    return (z.T @ z / rows)[ROW, COLUMN]
 
 
 def answers_of(rng, alpha, scale, times, sizes=(2000, 2000, 2000)):
     noise = FastNoise(rng)
-    return [
-        StableAnswers(noise.stable(np.tile(moments(rng, rows), (times, 1)), alpha, scale), scale, rows) for rows in sizes
-    ]
+    return [StableAnswers(noise.stable(np.tile(moments(rng, rows), (times, 1)), alpha, scale), scale, rows) for rows in sizes]
 
 
 def covered(alpha, scale, times, runs, change=lambda answers: answers):
@@ -38,7 +36,7 @@ def test_without_noise_it_is_the_pooled_fit_by_records():
     answers = [StableAnswers(np.tile(value, (m, 1)), 1e-12, rows) for (value, rows), m in zip(parts, (1, 3), strict=True)]
     model = infer_stable(answers, 1.5, 5)
     S = np.zeros((6, 6))
-    S[I, J] = S[J, I] = (3 * parts[0][0] + parts[1][0]) / 4
+    S[ROW, COLUMN] = S[COLUMN, ROW] = (3 * parts[0][0] + parts[1][0]) / 4
     np.testing.assert_allclose(model.theta[0], np.linalg.solve(S[:5, :5], S[:5, 5]), atol=1e-8)
 
 

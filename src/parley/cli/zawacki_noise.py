@@ -10,7 +10,7 @@ from parley.cli.screen import console, progress_bar, terminal_table
 from parley.numerals import number
 from parley.report import figures, noise_figures
 from parley.reproduce import privacy_curves, stable_noise
-from parley.reproduce.stable_noise import CHOICES, COMPOSITIONS, DELTA, SAMPLING, best_alpha
+from parley.reproduce.stable_noise import CHOICES, COMPOSITIONS, DELTA, SAMPLING, BestAlpha, best_alpha
 
 CHARTS = ("3.4", "3.5", "3.6", "3.7", "3.8")
 TABLE, BEST, TRAINED = "table-3.1", "best-alpha", ("4.5", "4.12")
@@ -58,8 +58,8 @@ def _chart(name: str, out: Path | None) -> Shown:
     content = [{"label": e.label, "sound": e.sound, "x": e.x.tolist(), "y": e.y.tolist()} for e in chart.curves]
     remarks = {
         "3.4": "Differences of 1. Below α = 2 the loss has a top: that is ε of one coordinate.",
-        "3.6": "Dashed: κ/scale, which holds however a difference is spread. It grows like 1/scale where the noise is small, not like a logarithm.",
-        "3.7": "For small scales ε is 2 ln(1/scale): as printed, 2 ln(√2/scale), it is too large by ln 2. The logarithm is one coordinate's alone.",
+        "3.6": "Dashed: κ/scale, which holds however a difference is spread: no logarithm where the noise is small.",
+        "3.7": "For small scales ε is 2 ln(1/scale), in one coordinate; as printed, 2 ln(√2/scale), it is too large by ln 2.",
     }
     return {"curves": content}, rows, f"Figure {name}: {chart.title}", remarks.get(name, "")
 
@@ -73,7 +73,7 @@ def _distortions() -> Shown:
 
 
 def _best(out: Path | None, progress: Callable[[int, int], None]) -> Shown:
-    found = []
+    found = list[BestAlpha]()
     for rule in RULES:
         for epsilon in EPSILONS:
             progress(len(found), len(RULES) * len(EPSILONS))
@@ -86,7 +86,7 @@ def _best(out: Path | None, progress: Callable[[int, int], None]) -> Shown:
         picture.axes[0].set_ylim(0, 5)
         figures.save(picture, out / f"{BEST}.png")
     content = [{**vars(b), "distortions": b.distortions.tolist()} for b in found]
-    remark = "Pure, no α comes up to Laplace noise, in one coordinate or in all; spread over many coordinates, the Gaussian (α = 2) is best."
+    remark = "Pure, no α comes up to Laplace noise, in one coordinate or in all; spread over many, the Gaussian (α = 2) is best."
     return {"alphas": CHOICES.tolist(), "rows": content}, rows, "The α of least distortion for a fixed ε", remark
 
 
@@ -109,8 +109,8 @@ def _trained(name: str, out: Path | None) -> Shown:
         across = "scale of the noise" if name == "4.5" else "ε"
         figures.save(noise_figures.chart("Accuracy on CIFAR-10, Z's", across, "%", lines, marks=True), out / f"figure-{name}.png")
     remark = (
-        f"{COMPOSITIONS} compositions, sampling {SAMPLING:g}, δ = {DELTA:g}, sensitivity 1, as Z says. Nothing is trained here. The printed ε do "
-        "not come out of that. At scale 5.66, where ε = 3 and ε = 1 are printed, both laws cost one coordinate the same."
+        f"{COMPOSITIONS} compositions, sampling {SAMPLING:g}, δ = {DELTA:g}, sensitivity 1, as Z says. Nothing is trained here. "
+        "The printed ε do not come out of that. At scale 5.66, where ε = 3 and ε = 1 are printed, both laws cost one coordinate the same."
     )
     return {"rows": found}, rows, f"Figure {name} at the points of table 4.3", remark
 
@@ -120,7 +120,7 @@ def _columns(rows: list[dict[str, float]], key: str) -> tuple[Any, Any]:
 
 
 def _curves(name: str, out: Path | None, progress: Callable[[int, int], None]) -> Shown:
-    panels, content = privacy_curves.FIGURES[name], []
+    panels, content = privacy_curves.FIGURES[name], list[dict[str, Any]]()
     for done, panel in enumerate(panels):
         progress(done, len(panels))
         content.append({"title": panel.title, "over": panel.over, "curves": privacy_curves.panel_curves(panel)})
@@ -129,10 +129,12 @@ def _curves(name: str, out: Path | None, progress: Callable[[int, int], None]) -
     over = panels[0].over
     at = 1.0
     rows = [["", "", f"{'δ at ε' if over == 'epsilon' else 'ε at scale'} = {at:g}"]]
-    for panel in content:
-        for curve in panel["curves"]:
+    for each in content:
+        for curve in each["curves"]:
             spread = "one coordinate" if curve["spread"] == "one" else "spread over many"
             value = float(np.interp(at, curve["x"], curve["y"]))
-            rows.append([panel["title"], f"{curve['label']}, {spread}", number(value, 3)])
-    remark = "Solid: one coordinate's alone. Dashed: spread over many, where the law costs what the Gaussian with its Fisher information does."
+            rows.append([each["title"], f"{curve['label']}, {spread}", number(value, 3)])
+    remark = (
+        "Solid: one coordinate's. Dashed: spread over many, where the law costs what the Gaussian with its Fisher information does."
+    )
     return {"panels": content}, rows, f"Figure {name}", remark

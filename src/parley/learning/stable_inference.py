@@ -44,7 +44,9 @@ class StableModel:
         if not 0 < level < 1:
             raise SettingError(f"level = {level}: expected a probability between 0 and 1")
         laws = zip(self.scales.ravel(), self.deviations.ravel(), strict=True)
-        half = np.array([reach(level, self.alpha, float(scale), float(deviation)) for scale, deviation in laws]).reshape(self.theta.shape)
+        half = np.array([reach(level, self.alpha, float(scale), float(deviation)) for scale, deviation in laws]).reshape(
+            self.theta.shape
+        )
         return np.stack([self.theta - half, self.theta + half], axis=-1)
 
 
@@ -58,7 +60,9 @@ def infer_stable(
     """
     alpha = check_alpha(alpha)
     if alpha == 2:
-        raise SettingError("alpha = 2: that is Gaussian noise, which has a mean square; train with mechanism = 'gaussian' and fedinfer")
+        raise SettingError(
+            "alpha = 2: that is Gaussian noise, which has a mean square; train with mechanism = 'gaussian' and fedinfer"
+        )
     rows = float(sum(owner.records for owner in answers))
     size = answers[0].values.shape[-1]
     packed, stable, normal = np.zeros(size), np.zeros(size), np.zeros(size)  # the sum of |weight scale|^alpha, and variances

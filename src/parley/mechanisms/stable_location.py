@@ -14,7 +14,9 @@ from scipy.special import ndtri
 from parley.mechanisms.stable import cdf, log_pdf
 from parley.validate import Floats
 
-AROUND = np.sinh(np.linspace(-np.arcsinh(1e4), np.arcsinh(1e4), 161))  # in scales: where a posterior is looked at, around every answer
+AROUND = np.sinh(
+    np.linspace(-np.arcsinh(1e4), np.arcsinh(1e4), 161)
+)  # in scales: where a posterior is looked at, around every answer
 NORMAL = np.linspace(-6.0, 6.0, 601)  # deviations
 
 

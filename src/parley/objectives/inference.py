@@ -73,10 +73,10 @@ def solve(moments: Floats, width: int, deviation: float, norm: Norm, regularisat
 def covariances(moments: Floats, solved: Solved, deviation: float, norm: Norm, records: float) -> tuple[Floats, Floats]:
     """(covariance of theta around the population's [q, p, p], residual variance [q]), of one replicate's moments.
 
-    theta - theta* is G (e_b - E theta* + mean of x residual), G the inverse of the halved bend: E and e_b are what is left of the noise in A
-    and b, of known covariance; the mean over n records of x times the residual has covariance s2 A/n where residuals spread alike
-    everywhere, s2 = c - 2 b.theta + theta.A theta. Where A was lifted by l, theta is drawn towards 0 by l G theta*: that counts as doubt, for
-    coefficients as large as theta's on average in every direction, since theta itself does not show those that were drowned.
+    theta - theta* is G (e_b - E theta* + mean of x residual), G the inverse of the halved bend: E and e_b are what is left of the noise
+    in A and b, of known covariance; the mean over n records of x times the residual has covariance s2 A/n where residuals spread alike
+    everywhere, s2 = c - 2 b.theta + theta.A theta. Where A was lifted by l, theta is drawn towards 0 by l G theta*: that counts as doubt,
+    for coefficients as large as theta's on average in every direction, since theta itself does not show those that were drowned.
     """
     width = solved.theta.shape[-1]
     G = (solved.vectors * _inverse(solved.bend)) @ solved.vectors.T

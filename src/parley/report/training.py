@@ -84,7 +84,10 @@ def interval_rows(result: Result) -> Rows:
 def interval_line(result: Result) -> str:
     """What the intervals are about, in a sentence or two."""
     sure = result.model.posterior_
-    words = "Intervals count the noise and the draw of the records, not records that were clipped (docs/fedinfer.md)." + _clip_words(result)
+    words = (
+        "Intervals count the noise and the draw of the records, not records that were clipped (docs/fedinfer.md)."
+        + _clip_words(result)
+    )
     drowned = (
         " In some direction the moments do not stand clear of the noise and were lifted: the model is drawn towards 0 there. With a "
         "constant and a column for every name of a category that is always so, since those add up; such intervals mean little."
@@ -94,7 +97,10 @@ def interval_line(result: Result) -> str:
 
 def _clip_words(result: Result) -> str:
     """Which clip cuts nobody, where records may be cut. The columns' bounds say it, so it is public."""
-    clip, free = result.terms.privacy.clip, moments_bound(result.model.preparation_, None, mechanism_norm(result.terms.privacy.mechanism))
+    clip, free = (
+        result.terms.privacy.clip,
+        moments_bound(result.model.preparation_, None, mechanism_norm(result.terms.privacy.mechanism)),
+    )
     shares = [each.clipped_share for each in result.owners if each.clipped_share is not None]
     if clip is None or (free is not None and free.value <= clip) or (shares and not max(shares) > 0):
         return ""
@@ -102,7 +108,10 @@ def _clip_words(result: Result) -> str:
     if free is None:
         return said + " Bounds of every column would imply a clip that cuts nobody."
     largest = number(free.value, 3, side="above")
-    return said + f" Within the columns' bounds no record measures more than {largest}: without privacy.clip none is cut, under more noise."
+    return (
+        said
+        + f" Within the columns' bounds no record measures more than {largest}: without privacy.clip none is cut, under more noise."
+    )
 
 
 def score_title(result: Result) -> str:

@@ -220,7 +220,7 @@ def trace(
         progress()
     answers = 2 if method.paired else 1
     accuracy = np.concatenate(found, axis=1)[answers - 1 :: answers]  # a round that only asks for gradients moves nothing
-    iterations = answers * each * (np.arange(len(accuracy)) + 1.0)
+    iterations = np.asarray(answers * each * (np.arange(len(accuracy)) + 1.0), dtype=np.float64)
     return Line(method.name, iterations, accuracy, count, largest, figure.delta, splits, figure.local_steps)
 
 
