@@ -169,11 +169,11 @@ def test_rows_longer_than_the_line_of_names_are_refused_in_one_sentence(tmp_path
 
 def test_codes_that_a_gap_made_decimals_are_the_listed_ones(tmp_path):
     """A column with gaps is written as 1.0, 2.0; from the file it must mean what it means in memory."""
-    frame = pd.DataFrame({"thal": [3.0, np.nan, 7.0, 6.0, 5.5], "num": [0, 1, 0, 2, 0]})
+    frame = pd.DataFrame({"thal": [3.0, np.nan, 7.0, 6.0, 6.5], "num": [0, 1, 0, 2, 0]})
     frame.to_csv(tmp_path / "hospital.csv", index=False)
     assert "3.0" in (tmp_path / "hospital.csv").read_text()
     read = read_table(tmp_path / "hospital.csv")
-    expected = [0.0, 4.0, 2.0, 1.0, 3.0]  # 5.5 is none of them, and a gap comes after
+    expected = [0.0, 4.0, 2.0, 1.0, 3.0]  # 6.5 is none of them, and a gap comes after
     for rows in (frame, read):
         assert codes(rows, "thal", ("3", "6", "7"), "hospital", gaps=True).tolist() == expected
         assert codes(rows, "thal", ("3.0", "6.0", "7.00"), "hospital", gaps=True).tolist() == expected
