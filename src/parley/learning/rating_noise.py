@@ -86,8 +86,8 @@ def published_scale(epsilon: float, rule: Factorization, scale: Scale) -> float:
 
 
 def claim(mechanism: RatingMechanism, epsilon: float, rule: Factorization, scale: Scale) -> Claim:
-    """Formal guarantee: `real` bounds the epsilon for replacing the value of one rating; for the unbounded ones, for one rating that is added,
-    removed, or replaced by another anywhere.
+    """Formal guarantee: `real` bounds the epsilon for replacing the value of one rating; for the unbounded ones, for one rating that is
+    added, removed, or replaced by another anywhere.
 
     Sound: the noise is calibrated (`bounded`, `unbounded`). Published: replacing one rating moves all residuals together by at most four
     ranges (`data.ratings.centre` says why), and Laplace noise of scale b on a vector that moves by D in L1 costs D/b, rounding in floating
