@@ -49,8 +49,8 @@ def run_command(
         bool,
         typer.Option(
             "--anyway",
-            help="Spend budgets even on what is forecast to be worse than the zero model or the public sample's own (items of ratings: than "
-            "what owners learn alone).",
+            help="Spend budgets even on what is forecast to be worse than the zero model or the public sample's own (items of ratings: "
+            "than what owners learn alone).",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

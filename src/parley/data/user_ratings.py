@@ -150,7 +150,8 @@ def unlisted_words(share: float, model: Model) -> str | None:
         return None
     start = "none of the ratings is" if share == 1 else f"{percent(share, 'below')} of the ratings are not"
     called = "" if isinstance(model.items, tuple) else " (model.items is a number, so that they are called 1, 2, ...)"
-    return f"{start} of an item in model.items{called}: such ratings are left out. Are items called so in the column {printable(str(model.item))!r}?"
+    column = printable(str(model.item))
+    return f"{start} of an item in model.items{called}: such ratings are left out. Are items called so in the column {column!r}?"
 
 
 def rating_preparation(model: Model) -> RatingPreparation:

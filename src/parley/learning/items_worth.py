@@ -20,12 +20,12 @@ ENOUGH = 0.5
 
 @dataclass(frozen=True)
 class ItemsWorth:
-    """`heard`: of how many users, asked without noise, the ratings say as much about items' factors as everybody's do with it, at most.
+    """`heard`: of how many users, asked without noise, the ratings say as much about items' factors as everybody's do with it.
 
-    Through noise of deviation s in a sum, owner l's n users say of a factor a share w = 1/(1 + s^2/(rounds c m v)) of what they say without:
+    Through noise of deviation s in a sum, owner l's users say of a factor a share w = 1/(1 + s^2/(rounds c m v)) of what they say without:
     the weight that the learner gives them (`ItemFactors`). c, how often an item is rated, nobody knows before; but a user whose ratings
     measure more than the clip is scaled down, and w is then what it would be with as many ratings as measure the clip. So w is largest
-    there, whatever users rate. An owner that has far more users itself than are heard is expected to do better alone.
+    there, whatever users rate, by errors and users' factors of the usual size (`ERROR`, `USERS_SPREAD`). An owner that has far more users itself than are heard is expected to do better alone.
     """
 
     heard: float
@@ -42,8 +42,8 @@ class ItemsWorth:
             return None
         name, everybody = min(self.users, key=self.users.__getitem__), sum(self.users.values())
         return (
-            f"every owner is expected to learn better items alone: through this noise the ratings of all {everybody:,} users say at most as "
-            f"much as those of {number(self.heard, 2, 'above')} without noise, and the smallest owner, {printable(name)}, has "
+            f"every owner is expected to learn better items alone: through this noise the ratings of all {everybody:,} users say about "
+            f"as much as those of {number(self.heard, 2, 'above')} without noise, and the smallest owner, {printable(name)}, has "
             f"{self.users[name]:,} of its own"
         )
 
@@ -65,8 +65,8 @@ def require_items_worth(terms: Terms) -> None:
     sentence = None if found is None else found.sentence()
     if sentence is not None:
         raise BelowBaselineError(
-            f"not worth a budget: {sentence}; ask for more users or epsilon, fewer items or factors, or one noise for all, simulate it "
-            "(parley train without --ledgers), or spend it --anyway. Nothing was spent"
+            f"not worth a budget: {sentence}; ask for more users or epsilon or for fewer items, or spend it --anyway (what becomes of it "
+            "then: parley train without --ledgers). Nothing was spent"
         )
 
 

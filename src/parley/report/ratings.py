@@ -58,8 +58,8 @@ def gain_line(result: ItemsResult) -> str | None:
     said = f"Learning together, the error of {', of '.join(f'{printable(name)} {_moves(gain)}' for name, gain in gains.items())}."
     if all(gain <= 0 for gain in gains.values()):
         return f"{said} That is worse than alone for everybody: do not release by these terms."
-    losers = [printable(name) for name, gain in gains.items() if gain < -LEAST]
-    return f"{said} Worse than alone: {', '.join(losers)}." if losers else said
+    losers = [printable(name) for name, gain in gains.items() if gain <= -LEAST]
+    return f"{said} Worse than alone for {', '.join(losers)}, short of parley refine (personal)." if losers else said
 
 
 def unlisted_lines(result: ItemsResult) -> list[str]:
