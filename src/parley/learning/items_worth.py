@@ -25,7 +25,8 @@ class ItemsWorth:
     Through noise of deviation s in a sum, owner l's users say of a factor a share w = 1/(1 + s^2/(rounds c m v)) of what they say without:
     the weight that the learner gives them (`ItemFactors`). c, how often an item is rated, nobody knows before; but a user whose ratings
     measure more than the clip is scaled down, and w is then what it would be with as many ratings as measure the clip. So w is largest
-    there, whatever users rate, by errors and users' factors of the usual size (`ERROR`, `USERS_SPREAD`). An owner that has far more users itself than are heard is expected to do better alone.
+    there, whatever users rate, by errors and users' factors of the usual size (`ERROR`, `USERS_SPREAD`). An owner that has far more users
+    itself than are heard is expected to do better alone.
     """
 
     heard: float
