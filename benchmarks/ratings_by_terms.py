@@ -3,8 +3,8 @@
     python benchmarks/ratings_by_terms.py --data DIR [--write FOLDER]
     python benchmarks/ratings_by_terms.py --made [--write FOLDER]
 
-DIR holds `ml1m.parquet`, `ratings.dat` or `ratings.csv`. --made: made ratings of two libraries, as in docs/ratings.md. --write leaves tables and terms in FOLDER, for
-`parley train FOLDER/terms.toml` and for daemons.
+DIR holds `ml1m.parquet`, `ratings.dat` or `ratings.csv`. --made: made ratings of two libraries, as in docs/ratings.md. --write leaves
+tables and terms in FOLDER, for `parley train FOLDER/terms.toml` and for daemons.
 """
 
 import argparse

@@ -178,3 +178,12 @@ def test_an_owners_own_commands_say_what_they_miss(folder):
     assert "north.csv" in nobody
     nothing = str(run(*recommend, "--user", "user 0-3", "--item", "flim 3").exception)
     assert "did you mean 'film 3'?" in nothing
+
+
+def test_a_rating_that_is_no_number_is_not_taken_for_a_category(folder):
+    table = tastes(50, 0).astype({"stars": object})
+    table.loc[2, "stars"] = "abc"
+    table.to_csv(folder / "north.csv", index=False)
+    said = str(run("train", folder / "terms.toml", "--seed", "1").exception)
+    assert "column 'stars', row 3: expected a number; a rating is one" in said
+    assert "categories" not in said

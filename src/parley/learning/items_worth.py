@@ -32,16 +32,13 @@ class ItemsWorth:
     heard: float
     users: dict[str, int]
 
-    @property
-    def gains(self) -> list[str]:
-        """Who is expected to gain, if anybody."""
-        return [name for name, own in self.users.items() if self.heard > ENOUGH * own]
-
     def sentence(self) -> str | None:
         """What speaks against these terms; None: nothing does."""
-        if self.gains or len(self.users) < 2:  # one owner has nobody to learn from: it releases for others
-            return None
         name, everybody = min(self.users, key=self.users.__getitem__), sum(self.users.values())
+        if (
+            self.heard > ENOUGH * self.users[name] or len(self.users) < 2
+        ):  # one owner has nobody to learn from: it releases for others
+            return None
         return (
             f"every owner is expected to learn better items alone: through this noise the ratings of all {everybody:,} users say about "
             f"as much as those of {number(self.heard, 2, 'above')} without noise, and the smallest owner, {printable(name)}, has "
