@@ -13,6 +13,7 @@ from parley.cli.app import app
 from parley.data.ranges import Range, ranges
 from parley.doubts import budget_doubt, doubts, figures
 from parley.promise import promise
+from raters import rating_terms, tastes
 from samples import BOUNDS, class_table, make_terms, regression_table
 
 
@@ -172,3 +173,18 @@ def test_a_budget_that_promises_nothing_is_doubted(tmp_path):
     assert "(and of 1 more)" in many.sentence
     said = parley.forecast(make_terms(300, epsilon=1e5), regression_table(500, seed=3)).warnings
     assert any("next to nothing" in warning for warning in said)
+
+
+def test_a_catalogue_that_holds_little_of_what_was_rated_is_doubted():
+    pytest.importorskip("numba", reason="numba is not installed; pip install 'parley[ratings]'")
+    owner, terms = parley.Owner("a", tastes(40, 0)), rating_terms({"a": 40})
+    assert doubted(owner, terms) == []
+    [doubt] = doubts(owner, owner.prepare(terms.changed(model={"items": 60})))
+    assert doubt.about == "model.items"
+    assert "none of the ratings is of an item in model.items" in doubt.sentence
+    assert "called 1, 2, ..." in doubt.sentence
+    few = terms.changed(model={"items": ["film 1", "film 2", "another"]})
+    [doubt] = doubts(owner, owner.prepare(few))
+    share = 1 - owner.table["film"].isin(["film 1", "film 2"]).mean()
+    assert f"{np.floor(1000 * share) / 10:.1f}% of the ratings are not of an item in model.items:" in doubt.sentence
+    assert doubted(owner, terms.changed(model={"items": [f"film {place}" for place in range(8)]})) == []

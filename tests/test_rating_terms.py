@@ -40,7 +40,7 @@ def test_a_file_of_items_is_part_of_what_is_agreed(tmp_path):
     (tmp_path / "books.txt").write_text("Emma\nMoby Dick\nOdyssey\n")
     assert load_terms(tmp_path / "terms.toml").hash != terms.hash
     (tmp_path / "books.txt").unlink()
-    with pytest.raises(TermsError, match=r"model.items: .* no such file"):
+    with pytest.raises(TermsError, match=r"model.items: .*books.txt: no such file"):
         load_terms(tmp_path / "terms.toml")
 
 
@@ -62,6 +62,7 @@ def test_what_need_not_be_said_makes_no_other_agreement():
 
 MISTAKES = [
     ({"model": {"user": None}}, "model.user: expected beside kind"),
+    ({"model": {"items": None}}, "model.items: expected beside kind = 'matrix-factorization': the public list, how many items"),
     ({"model": {"items": []}}, "model.items: expected different names"),
     ({"model": {"items": ["x", "x"]}}, "model.items: expected different names"),
     ({"model": {"items": "films.txt"}}, "model.items: expected how many items"),
@@ -81,7 +82,7 @@ MISTAKES = [
     ({"privacy": {"person": "film"}}, "privacy.person: expected 'who'"),
     ({"privacy": {"score_epsilon": 0.1}}, "privacy.score_epsilon: expected none"),
     ({"privacy": {"rating_scale": "sound"}}, "privacy.rating_scale: expected only with"),
-    ({"privacy": {"mechanism": "hide", "delta": 0.0}}, "privacy.clip: expected none"),
+    ({"privacy": {"mechanism": "hide", "delta": 0.0}}, "privacy.clip: expected none beside mechanism = 'hide'"),
     ({"privacy": {"mechanism": "hide", "delta": 0.0, "clip": None, "rating_scale": "sound"}}, "it has no noise, and no ε"),
     ({"privacy": {"mechanism": "bounded-ratings", "clip": None}}, "privacy.delta: expected 0"),
     (

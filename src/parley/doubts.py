@@ -19,6 +19,7 @@ from parley.data import Design
 from parley.data.cell_table import CellPreparation
 from parley.data.ranges import Range, ranges
 from parley.data.table import keep_per_person
+from parley.data.user_ratings import RatingPreparation, unlisted_words
 from parley.mechanisms.stability import Stability
 from parley.numerals import number, percent
 from parley.owner import Agreement, Owner
@@ -168,6 +169,7 @@ def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     found += clip_doubts(agreement)
     found += role_doubts(terms)
     if isinstance(table, pd.DataFrame):
+        found += catalogue_doubts(table, agreement, owner.name)
         found += person_doubts(table, terms)
         found += familiar_doubts(agreement)
     return found
@@ -271,6 +273,15 @@ def person_doubts(frame: pd.DataFrame, terms: Terms) -> list[Doubt]:
     if copies > COPIES and not found:
         found.append(Doubt(about, f"{percent(copies)} of the rows are copies of an earlier row. {promise}"))
     return found
+
+
+def catalogue_doubts(frame: pd.DataFrame, agreement: Agreement, name: str) -> list[Doubt]:
+    """A public list of items that holds few, or none, of those that were rated here."""
+    preparation = agreement.setup.preparation
+    if not isinstance(preparation, RatingPreparation):
+        return []
+    words = unlisted_words(preparation.unlisted(frame, name), agreement.setup.terms.model)
+    return [] if words is None else [Doubt("model.items", f"In your table, {words}")]
 
 
 def familiar_doubts(agreement: Agreement) -> list[Doubt]:

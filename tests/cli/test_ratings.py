@@ -2,11 +2,17 @@
 
 import json
 import sys
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from parley.cli.app import app
+from parley.learning.item_factors import Items
+from parley.learning.items import OwnItems, made_of
+from parley.learning.ranking import Ranking
+from parley.report.ratings import gain_line
 from parley.terms import load_terms, write_terms
 from raters import rating_terms, tastes
 
@@ -46,7 +52,7 @@ def test_from_a_simulation_to_a_recommendation(folder):
     assert "A simulation: nothing was released." in shown
     assert "No user's factors left their owner." in shown
     books = ["--ledgers", folder / "books", "--lifetime", "4", "--lifetime-delta", "1e-6"]
-    released = json.loads(typed("train", terms, *books, "--save", model, "--json"))
+    released = json.loads(typed("train", terms, *books, "--anyway", "--save", model, "--json"))
     assert released["released"] is True
     assert released["metrics"]["rmse"] is None
     assert [owner["epsilon_spent"] for owner in released["owners"]] == [4.0, 4.0]
@@ -59,6 +65,7 @@ def test_from_a_simulation_to_a_recommendation(folder):
     assert "keep it inside" in typed(*refined)
     assert json.loads((folder / "own.json").read_text())["released"] is False
     best = json.loads(typed("recommend", model, terms, "--owner", "north", "--user", "user 0-3", "-k", "2", "--json"))
+    assert "expected rating + log(how often" in typed("recommend", model, terms, "--owner", "north", "--user", "user 0-3")
     assert all(1 <= each["expected"] <= 5 for each in best["items"])
     assert "expected rating" in typed(
         "recommend", model, terms, "--owner", "north", "--user", "user 0-3", "--item", "film 2", "--data", folder / "north.csv"
@@ -80,8 +87,8 @@ def test_noise_on_ratings_themselves_is_simulated(folder):
         (["train", "TERMS", "--plot", "x.png"], "expected neither for ratings"),
         (["train", "TERMS", "--ledgers", "books", "--seed", "1"], "belong to simulations"),
         (["forecast", "TERMS"], "nothing forecasts items yet"),
-        (["plan", "TERMS"], "learn items from ratings"),
-        (["negotiate", "TERMS"], "learn items from ratings"),
+        (["plan", "TERMS"], "items cannot be planned"),
+        (["negotiate", "TERMS"], "items cannot be planned or negotiated"),
         (["recommend", "none.json", "TERMS", "--owner", "north", "--user", "x"], "cannot be read as a recommender"),
     ],
 )
@@ -95,6 +102,88 @@ def test_without_the_extra_owners_are_told_before_they_promise_anything(folder, 
     monkeypatch.setitem(sys.modules, "numba", None)
     for name in [name for name in sys.modules if name.startswith("parley.objectives.user_terms")]:
         monkeypatch.delitem(sys.modules, name)
-    done = run("train", folder / "terms.toml", "--ledgers", folder / "books", "--lifetime", "4", "--lifetime-delta", "1e-6")
+    books = ["--ledgers", folder / "books", "--lifetime", "4", "--lifetime-delta", "1e-6"]
+    done = run("train", folder / "terms.toml", *books, "--anyway")
     assert "parley[ratings]" in str(done.exception)
     assert not list((folder / "books").glob("*.ledger"))
+
+
+def test_terms_by_which_everybody_does_better_alone_are_not_released(folder):
+    books = ["--ledgers", folder / "books", "--lifetime", "4", "--lifetime-delta", "1e-6"]
+    refused = run("train", folder / "terms.toml", *books)
+    assert "every owner is expected to learn better items alone" in str(refused.exception)
+    assert "140 users" in str(refused.exception)
+    assert not (folder / "books").exists()
+    (folder / "addresses.toml").write_text("[owners]\n")
+    refused = run("learner", "run", folder / "terms.toml", "--owners", folder / "addresses.toml")
+    assert "spend it --anyway" in str(refused.exception)
+    assert not list(folder.glob("*.checkpoint"))
+    let = run("learner", "run", folder / "terms.toml", "--owners", folder / "addresses.toml", "--anyway")
+    assert "better items alone" not in str(let.exception)
+    study = run("train", folder / "terms.toml", "--seed", "1")
+    assert "Not worth a budget: every owner" in study.stderr
+    assert "worse than alone for everybody: do not release" in study.stdout
+    open_partner = load_terms(folder / "terms.toml").changed(owners={"south": {"epsilon": 1e6}})
+    write_terms(open_partner, folder / "open.toml")
+    more = ["--ledgers", folder / "books", "--lifetime", "1e6", "--lifetime-delta", "1e-6"]
+    assert json.loads(typed("train", folder / "open.toml", *more, "--json"))["released"]
+
+
+@pytest.mark.parametrize(
+    ("errors", "sentence"),
+    [
+        (
+            {"a": (0.68, 1.043)},
+            "the error of a grows by 53.4%. That is worse than alone for everybody: do not release by these terms.",
+        ),
+        ({"a": (1.0, 0.9), "b": (1.0, 1.0001)}, "the error of a falls by 10.0%, of b stays the same."),
+        ({"a": (1.0, 0.9), "b": (1.0, 1.1)}, "of b grows by 10.0%. Worse than alone for b, short of parley refine (personal)."),
+    ],
+)
+def test_what_becomes_of_errors_reads_well(errors, sentence):
+    none = Ranking(None, None, 0)
+    owners = [OwnItems(name, alone, together, none, none) for name, (alone, together) in errors.items()]
+    said = gain_line(SimpleNamespace(owners=owners))
+    assert said.endswith(sentence)
+    assert "-" not in said
+
+
+def test_a_catalogue_that_holds_nothing_rated_is_told_of_in_a_study(folder):
+    terms = load_terms(folder / "terms.toml").changed(model={"items": 60})
+    write_terms(terms, folder / "counted.toml")
+    shown = typed("train", folder / "counted.toml", "--seed", "1")
+    assert "north: none of the ratings is of an item in model.items (model.items is a number, so" in shown
+    told = json.loads(typed("train", folder / "counted.toml", "--seed", "1", "--json"))
+    assert [owner["unlisted_share"] for owner in told["owners"]] == [1.0, 1.0]
+    books = ["--ledgers", folder / "books", "--lifetime", "4", "--lifetime-delta", "1e-6", "--anyway"]
+    released = run("train", folder / "counted.toml", *books)
+    assert released.exit_code == 0
+    assert "of the ratings" not in released.output  # a release tells nothing of ratings
+    assert "unlisted_share" not in typed("train", folder / "counted.toml", *books, "--json")
+    assert "of an item in" not in typed("train", folder / "terms.toml", "--seed", "1")
+
+
+def test_an_owners_own_commands_say_what_they_miss(folder):
+    whole = load_terms(folder / "terms.toml")
+    write_terms(whole.changed(everyone={"data": None}), folder / "terms.toml")
+    items = Items(np.zeros((12, 3)), np.zeros(12))
+    made_of(whole.model, items).save(folder / "items.json")
+    asked = ["items.json", "terms.toml", "--owner", "north"]
+    asked = [str(folder / word) if "." in word else word for word in asked]
+    for words in (["recommend", *asked, "--user", "x"], ["score", *asked], ["refine", *asked, "--save", folder / "own.json"]):
+        assert "north: which table? Give --data TABLE" in str(run(*words).exception)
+    recommend = ["recommend", *asked, "--data", folder / "north.csv"]
+    nobody = str(run(*recommend, "--user", "4711").exception)
+    assert "no such user in the column 'who' of" in nobody
+    assert "north.csv" in nobody
+    nothing = str(run(*recommend, "--user", "user 0-3", "--item", "flim 3").exception)
+    assert "did you mean 'film 3'?" in nothing
+
+
+def test_a_rating_that_is_no_number_is_not_taken_for_a_category(folder):
+    table = tastes(50, 0).astype({"stars": object})
+    table.loc[2, "stars"] = "abc"
+    table.to_csv(folder / "north.csv", index=False)
+    said = str(run("train", folder / "terms.toml", "--seed", "1").exception)
+    assert "column 'stars', row 3: expected a number; a rating is one" in said
+    assert "categories" not in said

@@ -257,8 +257,12 @@ def test_a_table_has_one_set_of_books_as_far_as_init_can_see(tmp_path):
         table = str(tmp_path / table)
         return runner.invoke(app, ["owner", "init", str(tmp_path / folder), "--name", name, "--table", table, "--lifetime", "1"])
 
-    assert init("home").exit_code == 0
-    assert "opened the books of" in str(init("neighbour").exception)
+    made = init("home")
+    assert made.exit_code == 0
+    assert "while it is unused, and init anew" in made.stderr  # it has no delta
+    refused = str(init("neighbour").exception)
+    assert "opened the books of" in refused
+    assert f"move {tmp_path / 'home'} out of {tmp_path} and init anew" in refused
     assert "opened the books of" in str(init("neighbour", table="link.csv").exception)
     assert "opened the books of" in str(init("home/inside").exception)
     assert not (tmp_path / "neighbour").exists()

@@ -48,7 +48,9 @@ def run_command(
     anyway: Annotated[
         bool,
         typer.Option(
-            "--anyway", help="Spend budgets even on what is forecast to be worse than the zero model or the public sample's own."
+            "--anyway",
+            help="Spend budgets even on what is forecast to be worse than the zero model or the public sample's own (items of ratings: "
+            "than what owners learn alone).",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -70,7 +72,7 @@ def run_command(
     if terms.learning.facts.factorizes:
         from parley.cli.ratings import run_ratings
 
-        run_ratings(terms, kept, owners, resume, deadline, save, save_own, as_json)
+        run_ratings(terms, kept, owners, resume, deadline, save, save_own, anyway, as_json)
         return
     run = prepare_run(terms, kept, save)
     begin = run.begin(resume)

@@ -59,7 +59,7 @@ def init_command(
     if not lifetime_delta > 0:
         errors_console.print(
             "Without --lifetime-delta this ledger holds pure noise only, for ever: terms with gaussian noise, or one noise for all, will "
-            "be refused.",
+            f"be refused. If it should hold them: move {folder} out of its parent folder now, while it is unused, and init anew.",
             style="yellow",
             soft_wrap=True,
         )

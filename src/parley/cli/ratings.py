@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from parley.cli.asking import elsewhere
 from parley.cli.extras import extras
-from parley.cli.screen import console, print_json, progress_bar, terminal_table
+from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
 from parley.errors import SettingError
 from parley.owner import Owner
 from parley.terms import Terms
@@ -23,14 +23,21 @@ def train_ratings(
     lifetime: float | None,
     lifetime_delta: float | None,
     save: Path | None,
+    anyway: bool,
     as_json: bool,
 ) -> None:
     """Learn items on this machine."""
     from parley.learning.items import learn_items
+    from parley.learning.items_worth import items_worth, require_items_worth
     from parley.learning.owners import accepting_owners, open_owners
 
     if ledgers is not None and (replicates != 1 or seed is not None):
         raise SettingError("--replicates and --seed belong to simulations; leave them out, or leave out --ledgers")
+    if ledgers is not None and not anyway:
+        require_items_worth(terms)
+    expected = items_worth(terms) if ledgers is None else None
+    if expected is not None and (sentence := expected.sentence()) is not None:
+        errors_console.print(f"Not worth a budget: {sentence}.", style="yellow", markup=False, soft_wrap=True)
     with progress_bar("reading ratings") as progress:
         owners = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
         progress.says("learning")
@@ -51,14 +58,18 @@ def run_ratings(
     deadline: float,
     save: Path | None,
     save_own: Path | None,
+    anyway: bool,
     as_json: bool,
 ) -> None:
     """Learn items with owners that are elsewhere."""
     from parley.learning.deployed import prepare_run
     from parley.learning.items import items_result
+    from parley.learning.items_worth import require_items_worth
 
     if save_own is not None:
         raise SettingError("--save-own: expected none for ratings: users' factors are solved when somebody asks, and kept nowhere")
+    if not (resume or anyway):
+        require_items_worth(terms)
     heard = elsewhere(lambda: prepare_run(terms, checkpoint), terms, addresses, resume, deadline)
     _finish(items_result(heard), save, as_json, list(heard.unheard))
 
@@ -66,12 +77,12 @@ def run_ratings(
 def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path | None, as_json: bool) -> None:
     """What the items are worth to one owner, or to all of them."""
     from parley.learning.items import worth_to
-    from parley.learning.owners import open_owners, owner_table
+    from parley.learning.owners import open_owners, table_of
     from parley.learning.recommender import Recommender
     from parley.report.ratings import INSIDE, ranking_line, worth_rows
 
     model = Recommender.load(model_file)
-    own = None if name is None else Owner(name, str(data) if data is not None else owner_table(terms.owner(name)))
+    own = None if name is None else Owner(name, table_of(terms.owner(name), data))
     owners = open_owners(terms) if own is None else [own]
     found = []
     with progress_bar("alone and together, on own ratings") as progress:
@@ -91,12 +102,12 @@ def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path |
 def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None, save: Path, as_json: bool) -> None:
     """Joint items, made an owner's own."""
     from parley.learning.own_items import personal
-    from parley.learning.owners import owner_table
+    from parley.learning.owners import table_of
     from parley.learning.recommender import Recommender
     from parley.report.ratings import INSIDE
 
     model = Recommender.load(model_file)
-    owner = Owner(name, str(data) if data is not None else owner_table(terms.owner(name)))
+    owner = Owner(name, table_of(terms.owner(name), data))
     with progress_bar("judged by own ratings, how far to go"):
         own, deviation = personal(terms, owner, model)
     own.save(save)
@@ -110,7 +121,7 @@ def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None,
 
 def _finish(result: "ItemsResult", save: Path | None, as_json: bool, unheard: list[str]) -> None:
     """Save and print what came out."""
-    from parley.report.ratings import RELEASED, SIMULATION, gain_line, items_rows, unit_line
+    from parley.report.ratings import RELEASED, SIMULATION, gain_line, items_rows, unit_line, unlisted_lines
 
     if save is not None:
         result.model.save(save)
@@ -122,6 +133,8 @@ def _finish(result: "ItemsResult", save: Path | None, as_json: bool, unheard: li
     console.print(terminal_table(items_rows(result), result.terms.title or "Owners"))
     if (gained := gain_line(result)) is not None:
         console.print(gained, markup=False, soft_wrap=True)
+    for line in unlisted_lines(result):
+        console.print(line, style="yellow", markup=False, soft_wrap=True)
     console.print(unit_line(result), style="dim", markup=False, soft_wrap=True)
     for name in unheard:
         console.print(f"{name} was not heard of at the end: its ledger knows what it spent.", style="yellow", markup=False)

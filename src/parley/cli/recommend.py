@@ -9,11 +9,13 @@ from parley.cli.screen import console, print_json, terminal_table
 from parley.data.table import read_table
 from parley.data.user_ratings import rating_preparation
 from parley.errors import SettingError
-from parley.learning.owners import owner_table
+from parley.learning.owners import table_of
 from parley.learning.recommender import Recommender
 from parley.numerals import number
 from parley.terms import load_terms
 from parley.terms.ratings import item_names
+
+RANKED = "Best first: by expected rating + log(how often an item is rated), because people mostly rate what many do."
 
 
 def recommend_command(
@@ -31,16 +33,20 @@ def recommend_command(
     The user's factors are solved from the user's own ratings when the command is typed, on the owner's machine, and kept nowhere: the
     model holds items alone. What this prints tells of the user's ratings: it is for that user, and stays inside.
 
-    Example:  parley recommend items.json terms.toml --owner north --user 4711
+    Example:  parley recommend items.json terms.toml --owner north --user 4711 --data north.csv
     """
     terms, model = load_terms(terms_file), Recommender.load(model_file)
     if not terms.learning.facts.factorizes or model.item_names != item_names(terms.model):
         raise SettingError(f"{terms_file}: expected the terms of ratings by which {model_file} was learned")
-    table = read_table(data if data is not None else owner_table(terms.owner(owner)))
-    own = rating_preparation(terms.model).read(table, terms, owner)
+    where = table_of(terms.owner(owner), data)
+    own = rating_preparation(terms.model).read(read_table(where), terms, owner)
+    if user not in own.user_names:
+        raise SettingError(f"--user: no such user in the column {terms.model.user!r} of {where}")
     names = [item] if item is not None else model.recommend(own, user, best)
     found = [(name, model.predict(own, user, name)) for name in names]
     if as_json:
         print_json({"user": user, "items": [{"item": name, "expected": expected} for name, expected in found]})
         return
     console.print(terminal_table([["item", "expected rating"], *([name, number(expected, 3)] for name, expected in found)]))
+    if item is None:
+        console.print(RANKED, style="dim", soft_wrap=True)

@@ -7,7 +7,7 @@ import typer
 
 from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
-from parley.learning.owners import owner_table
+from parley.learning.owners import table_of
 from parley.outcome import load_model, refine
 from parley.owner import Owner
 from parley.report.verdict import INSIDE, personal_sentence
@@ -39,7 +39,7 @@ def refine_command(
     model = load_model(model_file)
     part = terms.owner(owner)
     with progress_bar("judged by own rows, which weight is best"):
-        own, how = refine(model, terms, Owner(owner, str(data) if data is not None else owner_table(part)))
+        own, how = refine(model, terms, Owner(owner, table_of(part, data)))
     own.save(save)
     if as_json:
         print_json({"owner": owner, "saved": str(save), "terms_hash": terms.hash, **how.to_json()})

@@ -7,7 +7,7 @@ import typer
 
 from parley.cli.screen import console, print_json, progress_bar, terminal_table
 from parley.errors import SettingError
-from parley.learning.owners import open_owners, owner_table
+from parley.learning.owners import open_owners, table_of
 from parley.outcome import load_model, score
 from parley.owner import Owner
 from parley.report.verdict import INSIDE, headline, owners_rows, owners_sentence, verdict_rows
@@ -55,7 +55,7 @@ def score_command(
         console.print(INSIDE, style="dim")
         return
     with progress_bar("alone, together and personal, on own rows"):
-        verdict = score(terms, Owner(owner, str(data) if data is not None else owner_table(terms.owner(owner))), model)
+        verdict = score(terms, Owner(owner, table_of(terms.owner(owner), data)), model)
     if as_json:
         print_json(verdict.to_json())
         return

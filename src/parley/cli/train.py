@@ -71,7 +71,8 @@ def train_command(
         bool,
         typer.Option(
             "--anyway",
-            help="With --ledgers: release even what is forecast to be worse than the zero model or the public sample's own.",
+            help="With --ledgers: release even what is forecast to be worse than the zero model or the public sample's own (items of "
+            "ratings: than what owners learn alone).",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
@@ -95,7 +96,7 @@ def train_command(
 
         if plot is not None or report is not None:
             raise SettingError("--plot, --report: expected neither for ratings, whose figures --json has")
-        train_ratings(terms, replicates, seed, ledgers, lifetime, lifetime_delta, save, as_json)
+        train_ratings(terms, replicates, seed, ledgers, lifetime, lifetime_delta, save, anyway, as_json)
         return
     loud = budget_doubt(terms, [part.name for part in terms.owners])
     if loud is not None:

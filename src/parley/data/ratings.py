@@ -80,7 +80,13 @@ def read_ratings(
     require_columns(frame, [user, item, target], name)
     users, user_names = _places(frame, user, name)
     places, item_names = _places(frame, item, name, items)
-    found = Ratings(users, places, column_numbers(frame, target, name), user_names, item_names)
+    found = Ratings(
+        users,
+        places,
+        column_numbers(frame, target, name, hint="a rating is one, and what is no rating belongs in no row"),
+        user_names,
+        item_names,
+    )
     return found if items is None else found.pick(places < len(item_names))
 
 

@@ -19,12 +19,14 @@ from parley.data.design import Summable
 from parley.data.preparation import Preparation, require_records
 from parley.data.ratings import Places, Ratings, read_ratings
 from parley.data.streamed import ParquetFolder
-from parley.data.table import keep_per_person
+from parley.data.table import codes, keep_per_person
 from parley.errors import DataError, SettingError
+from parley.numerals import percent
 from parley.terms import Model, Terms
 from parley.terms.ratings import item_names
-from parley.validate import Floats
+from parley.validate import Floats, printable
 
+MOST = 0.5  # share of ratings that may be of items which are not listed before somebody is told
 HALF = 2.0  # ratings are moved into [-HALF, HALF]: those from 1 to 5 by their distance from 3
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
@@ -124,6 +126,11 @@ class RatingPreparation(Preparation):
             table = keep_per_person(table, privacy.person, privacy.records_per_person, name)
         return read_ratings(table, str(model.user), str(model.item), model.target, item_names(model), name)
 
+    def unlisted(self, table: pd.DataFrame, name: str) -> float:
+        """What share of a table's ratings is of items that the terms do not list. For the owner's own eyes."""
+        listed = item_names(self.model)
+        return float((codes(table, str(self.model.item), listed, name) >= len(listed)).mean()) if len(table) else 0.0
+
     def designs(self, table: pd.DataFrame | ParquetFolder, terms: Terms, name: str) -> tuple[UserRatings, UserRatings]:
         """One record a user; `holdout` of everybody's ratings are kept for judging."""
         if isinstance(table, ParquetFolder):
@@ -135,6 +142,16 @@ class RatingPreparation(Preparation):
         users = by_user(ratings, np.arange(len(ratings.user_names)), *self.target_bounds)
         kept = held_out(self.model.seed or 0, ratings.user_names, users, self.model.holdout)
         return users.where(~kept), users.where(kept)
+
+
+def unlisted_words(share: float, model: Model) -> str | None:
+    """What to say of a catalogue that does not hold what was rated; None where it holds most."""
+    if not share > MOST:
+        return None
+    start = "none of the ratings is" if share == 1 else f"{percent(share, 'below')} of the ratings are not"
+    called = "" if isinstance(model.items, tuple) else " (model.items is a number, so that they are called 1, 2, ...)"
+    column = printable(str(model.item))
+    return f"{start} of an item in model.items{called}: such ratings are left out. Are items called so in the column {column!r}?"
 
 
 def rating_preparation(model: Model) -> RatingPreparation:

@@ -110,6 +110,11 @@ class ItemFactors(Algorithm):
         every = state.theta.reshape(len(rated), self.items, -1)
         return [Items(V.copy(), often) for V, often in zip(every, rated, strict=True)]
 
+    def heard(self, rated: Floats) -> Floats:
+        """What share of what owners know of a factor all rounds say through their noise [owners], items being rated so often at each."""
+        counts = np.repeat(rated[:, None], self.items, axis=1)
+        return np.asarray(self._weights(counts, list(range(len(self.names))), self.turns)[:, -1])
+
     def _step(self, V: Floats, sums: Floats, counts: Floats, there: list[int]) -> Floats:
         weights, in_all = self._weights(counts, there), self._weights(counts, there, self.turns[there])
         total = np.einsum("...lf,...lif->...if", weights, sums)

@@ -1,11 +1,13 @@
 """Several owners learn items from their users' ratings, on this machine or elsewhere: what came out, what it cost, how good it is."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from parley.data.user_ratings import rating_preparation
 from parley.errors import GuaranteeError
 from parley.learning.asking import Asked, ask_here
 from parley.learning.item_factors import ItemFactors, Items
@@ -56,6 +58,9 @@ class ItemsResult:
     released: bool
     seconds: float
     notes: tuple[str, ...] = ()  # what a reader must know about those epsilons
+    unlisted: Mapping[str, float] = field(
+        default_factory=dict
+    )  # in a study: shares of owners' ratings that are of items not listed
 
     def to_json(self) -> dict[str, Any]:
         """What `parley train --json` prints for ratings."""
@@ -74,6 +79,7 @@ class ItemsResult:
                     "users": o.records,
                     **self._epsilons(o),
                     **own.get(o.name, {}),
+                    **({"unlisted_share": self.unlisted[o.name]} if o.name in self.unlisted else {}),
                 }
                 for o in self.terms.owners
             ],
@@ -122,7 +128,13 @@ def learn_items(
         errors.append(each)
     joint = [root_mean_square(np.concatenate(of_all)) for of_all in zip(*errors, strict=True)]
     rmse = tuple(error for error in joint if error is not None)
-    return ItemsResult(terms, result.model, rmse, tuple(found), result.spent, result.unit, False, result.seconds)
+    return replace(result, rmse=rmse, owners=tuple(found), unlisted=unlisted(terms, owners))
+
+
+def unlisted(terms: Terms, owners: Sequence[Owner]) -> dict[str, float]:
+    """What share of every owner's ratings is of items that the terms do not list, for a study."""
+    preparation = rating_preparation(terms.model)
+    return {owner.name: preparation.unlisted(owner.table, owner.name) for owner in owners if isinstance(owner.table, pd.DataFrame)}
 
 
 def ask_items(

@@ -14,7 +14,7 @@ from parley.data.ratings import Ratings, centre
 from parley.data.user_ratings import HALF, RatingPreparation, UserRatings, rating_preparation
 from parley.errors import DataError, GuaranteeError, SettingError
 from parley.learning.item_factors import Items
-from parley.learning.items import ItemsResult, OwnItems, made_of
+from parley.learning.items import ItemsResult, OwnItems, made_of, unlisted
 from parley.learning.joint_factorization import factorize
 from parley.learning.ranking import popularity, ranking, root_mean_square
 from parley.learning.rating_noise import (
@@ -84,6 +84,7 @@ def learn_from_noisy(
         False,
         time.perf_counter() - began,
         tuple(f"{party.name}: {_sentence(terms, party, claims[party.name])}" for party in parties),
+        unlisted(terms, owners),
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from parley.accounting.budget import exact
 from parley.data.table import same_table
-from parley.errors import GuaranteeError, LedgerError, TermsError
+from parley.errors import GuaranteeError, LedgerError, SettingError, TermsError
 from parley.learning.algorithms import make_algorithm
 from parley.ledger import Ledger
 from parley.ledger.account import Reservation
@@ -68,8 +68,15 @@ def require_own_tables(terms: Terms, sources: Mapping[str, Path | None]) -> None
         )
 
 
+def table_of(part: OwnerTerms, data: Path | None) -> str:
+    """Where the table of the owner that asks lies: as it says itself, or as the terms do."""
+    if data is None and part.data is None:
+        raise SettingError(f"{part.name}: which table? Give --data TABLE; the terms name none (owners.{part.name}.data)")
+    return owner_table(part) if data is None else str(data)
+
+
 def owner_table(part: OwnerTerms) -> str:
     """Where an owner's table lies."""
     if part.data is None:
-        raise TermsError(f"owners.{part.name}.data: missing; training on one machine needs every owner's table")
+        raise TermsError(f"owners.{part.name}.data: missing; on one machine every owner's table is needed")
     return part.data

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Protocol
 
@@ -115,5 +116,6 @@ class _Scores(Protocol):
 
 def _place(names: tuple[str, ...], name: str, what: str) -> int:
     if name not in names:
-        raise SettingError(f"{what}: no such {what} here")
+        near = get_close_matches(name, names, 1) if what == "item" else []  # items are public, users are not
+        raise SettingError(f"{what}: no such {what} here" + (f"; did you mean {near[0]!r}?" if near else ""))
     return names.index(name)

@@ -1,5 +1,6 @@
 """Learned items in tables and sentences."""
 
+from parley.data.user_ratings import unlisted_words
 from parley.learning.items import ItemsResult, OwnItems
 from parley.learning.ranking import BEST, Ranking
 from parley.numerals import number, percent
@@ -7,6 +8,7 @@ from parley.validate import printable
 
 SIMULATION = "A simulation: nothing was released. What it prints of quality was computed from private ratings: keep it inside."
 RELEASED = "Released, debited. What the items are worth each owner finds out inside: parley score MODEL TERMS --owner NAME"
+LEAST = 5e-4  # a change that is printed as 0.0%
 INSIDE = "Computed from private ratings: keep it inside."
 
 
@@ -48,13 +50,29 @@ def unit_line(result: ItemsResult) -> str:
 
 
 def gain_line(result: ItemsResult) -> str | None:
-    """By how much errors fall by learning together, in a study."""
-    gains = [
-        f"{each.name} {percent(1 - each.rmse_together / each.rmse_alone)}"
-        for each in result.owners
-        if each.rmse_alone and each.rmse_together is not None
-    ]
-    return "By how much the error falls by learning together: " + ", ".join(gains) + "." if gains else None
+    """What becomes of errors by learning together, in a study."""
+    known = [(each.name, each.rmse_alone, each.rmse_together) for each in result.owners]
+    gains = {name: 1 - together / alone for name, alone, together in known if alone and together is not None}
+    if not gains:
+        return None
+    said = f"Learning together, the error of {', of '.join(f'{printable(name)} {_moves(gain)}' for name, gain in gains.items())}."
+    if all(gain <= 0 for gain in gains.values()):
+        return f"{said} That is worse than alone for everybody: do not release by these terms."
+    losers = [printable(name) for name, gain in gains.items() if gain <= -LEAST]
+    return f"{said} Worse than alone for {', '.join(losers)}, short of parley refine (personal)." if losers else said
+
+
+def unlisted_lines(result: ItemsResult) -> list[str]:
+    """Owners, in a study, whose ratings are mostly of items that the terms do not list."""
+    model = result.terms.model
+    return [f"{printable(name)}: {words}" for name, share in result.unlisted.items() if (words := unlisted_words(share, model))]
+
+
+def _moves(gain: float) -> str:
+    """By how much an error falls or grows."""
+    if abs(gain) < LEAST:
+        return "stays the same"
+    return f"{'falls' if gain > 0 else 'grows'} by {percent(abs(gain))}"
 
 
 def _error(value: float | None) -> str:

@@ -78,5 +78,7 @@ def require_sole_books(folder: Path, name: str, table: Path) -> None:
             continue  # not an owner's settings, or of a table that is gone
         if same:
             raise SettingError(
-                f"{known}: opened the books of {table} already; a table has one lifetime budget, so go on with those"
+                f"{known}: opened the books of {table} already; a table has one lifetime budget, so go on with those. Only if they never "
+                f"accepted any terms (parley owner ledger {known}) may they be given up: move {known.parent} out of "
+                f"{known.parent.parent} and init anew"
             )

@@ -305,8 +305,8 @@ class Terms(Section):
             raise TermsError("learning.algorithm: these terms identify a plant; parley identify runs them")
         if self.learning.facts.factorizes:
             raise TermsError(
-                "model.kind: these terms learn items from ratings; parley train and parley learner run them (in Python: learn_items of "
-                "parley.learning.items)"
+                "model.kind: items cannot be planned or negotiated, nor learned as other models are: these terms learn items from ratings; "
+                "parley train and parley learner run them (in Python: learn_items of parley.learning.items)"
             )
 
     def train_rows(self, name: str) -> int:

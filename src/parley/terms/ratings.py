@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from parley.errors import TermsError
 from parley.terms.catalogue import MODELS, RATING_MECHANISMS
+from parley.validate import printable
 
 if TYPE_CHECKING:
     from parley.terms.agreement import Terms
@@ -16,7 +17,13 @@ LARGEST_ITEM = 1e6  # of an item's factors: far beyond any use, and squares of i
 MOST_NUMBERS = 2_000_000  # of one answer: what a message holds
 LONGEST = 10**7  # characters of a file of items
 EXPECTED = "how many items there are (then they are called 1, 2, ...), their names, or a file with a name a line"
-_NEEDED = ("user", "item", "items", "factors", "seed")
+_NEEDED = {
+    "user": "the column that says who rated",
+    "item": "the column that says what was rated",
+    "items": f'the public list, {EXPECTED} (items = "books.txt")',
+    "factors": "how many numbers say what an item is like",
+    "seed": "a whole number",
+}
 _USELESS = (
     "features",
     "class_weight",
@@ -56,9 +63,8 @@ def check_ratings(model: "Model") -> None:
     rated = MODELS[model.kind].ratings
     for key in _NEEDED:
         if (getattr(model, key) is not None) is not rated:
-            raise ValueError(
-                f"{key}|expected " + (f"beside kind = {FACTORIZATION!r}" if rated else f"only with kind = {FACTORIZATION!r}")
-            )
+            what = f"beside kind = {FACTORIZATION!r}: {_NEEDED[key]}" if rated else f"only with kind = {FACTORIZATION!r}"
+            raise ValueError(f"{key}|expected {what}")
     if not rated:
         return
     for key in _USELESS:
@@ -116,7 +122,8 @@ def check_factorization(terms: "Terms") -> None:
             raise ValueError(f"privacy.rating_scale|expected only with mechanism = {' or '.join(map(repr, RATING_MECHANISMS))}")
         return
     if privacy.clip is not None:
-        raise ValueError("privacy.clip|expected none where ratings themselves are changed: nothing else is bounded")
+        what = f"mechanism = {privacy.mechanism!r}, which changes ratings themselves"
+        raise ValueError(f"privacy.clip|expected none beside {what}: leave the key out, for nothing is clipped")
     if terms.shared or privacy.shared_records > 1:
         raise ValueError("privacy.noise|expected 'each-owner' and no shared_records where ratings themselves are changed")
     if privacy.mechanism == "hide" and privacy.rating_scale is not None:
@@ -144,7 +151,8 @@ def with_items(content: dict[str, Any], folder: Path) -> dict[str, Any]:
         with (folder / model["items"]).open(encoding="utf-8") as lines:
             text = lines.read(LONGEST + 1)
     except (OSError, ValueError):
-        raise TermsError(f"model.items: expected {EXPECTED}; there is no such file beside the terms") from None
+        where = printable(str(folder / model["items"]))
+        raise TermsError(f"model.items: {where}: no such file, or none of text; expected {EXPECTED}") from None
     if len(text) > LONGEST:
         raise TermsError(f"model.items: expected a file of at most {LONGEST:,} characters")
     return {**content, "model": {**model, "items": [name for line in text.splitlines() if (name := line.strip())]}}
