@@ -54,9 +54,9 @@ def baseline_line(worth: Worth) -> str:
 def verdict_lines(result: Forecast, file: str = "TERMS") -> list[str]:
     """What speaks against these terms: a baseline that beats them, a plan that would be twice as good."""
     said = []
-    below = result.worth.sentence()
+    below, advice = result.worth.sentence(), result.worth.advice
     if below is not None:
-        said.append(f"Not worth a budget: {below}. Ask parley plan for better terms, or for more owners or epsilon.")
+        said.append(f"Not worth a budget: {below}. {advice[0].upper()}{advice[1:]}.")
     if result.plan_gain is not None:
         said.append(
             f"A plan would come {number(result.plan_gain, 2)} times as near to the best model, or nearer: parley plan {file}."
@@ -100,7 +100,12 @@ def assumption(result: Forecast) -> str:
     """What the gains rest on."""
     law = result.joining
     rests = "exact for a squared loss" if result.method == "exact-moments" else "by the cost's curvature around its optimum"
-    return f"{law.differences.words(float(np.median(law.owners.records)))}. Personal models: {rests}."
+    apart = (
+        f" Together costs own customers more than the {number(result.worth.together, 5)} above, by what owners differ."
+        if law.differences.mean > 0
+        else ""
+    )
+    return f"{law.differences.words(float(np.median(law.owners.records)))}.{apart} Personal models: {rests}."
 
 
 def _names(names: list[str]) -> str:
