@@ -144,10 +144,10 @@ def test_the_terms_own_price_decides_unless_worth_says_otherwise(tmp_path):
     assert dear["gain"]["mean"] > 0
     assert dear["price"] == dear["least"] == pytest.approx(20.0 * 50 / 10)
     assert dear["verdict"] == "stay"
-    assert "less than the 100 that its privacy costs it a row" in page
+    assert "less than the 100 units of test cost that its privacy costs it (privacy_cost / value)" in page
     cheap, page = asked("c", 1e-6)
     assert cheap["verdict"] == "join"
-    assert "more than the 2e-06 that its privacy costs it a row" in page
+    assert "more than the 2e-06 units of test cost that its privacy costs it (privacy_cost / value)" in page
     free, _ = asked("c", 50.0, "--worth", "0")
     assert (free["price"], free["verdict"]) == (0.0, "join")
     others, _ = asked("a", 50.0)

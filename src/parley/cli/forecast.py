@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from parley.cli.paces import Speeds, read_paces
-from parley.cli.screen import console, print_json, progress_bar, terminal_table
+from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.forecasting import Forecast, Proposal, ReleasedMoments, Source, Stated, compare_noise, forecast
@@ -168,10 +168,13 @@ def _show_inside(
 ) -> None:
     """An owner's own view, for its own eyes; without `worth`, beside what its privacy costs by the terms."""
     from parley.forecasting.inside import inside_view
-    from parley.games.price import joining_price
+    from parley.games.price import joining_price, price_note
     from parley.owner import Owner
     from parley.report.verdict import INSIDE
 
+    note = price_note(terms, owner) if worth is None else None
+    if note is not None:
+        errors_console.print(f"Note: {note}.", style="yellow", markup=False, soft_wrap=True)
     price = (joining_price(terms, owner) or 0.0) if worth is None else 0.0
     with progress_bar("own rows, judged") as progress:
         view = inside_view(terms, Owner(owner, str(table)), known, seed, worth=worth or 0.0, price=price, progress=progress)

@@ -159,7 +159,8 @@ def show(result: Result, expected: Worth | None = None) -> None:
     if (apart := apart_line(result)) is not None:
         console.print(apart)
     if expected is not None:
-        console.print(f"By the public sample: {baseline_line(expected)}", markup=False)
+        line = baseline_line(expected)
+        console.print(f"By the public sample: {line[0].lower()}{line[1:]}", markup=False)
     console.print(guarantee(result), style="dim")
     console.print(f"terms {result.terms_hash[:16]}…   {result.replicates} run(s), {result.seconds:.1f} s", style="dim")
 

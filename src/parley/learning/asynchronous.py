@@ -70,8 +70,8 @@ class AsynchronousDescent(Algorithm):
     def heard_only(self, names: Collection[str]) -> Self:
         """The same run where only these owners ever answer: who never does counts for nothing, but the average waits for its answers."""
         kept = [place for place, name in enumerate(self.names) if name in names]
-        parts = (tuple(each[place] for place in kept) for each in (self.names, self.records, self.answers))
-        return replace(self, **dict(zip(("names", "records", "answers"), parts, strict=True)))
+        records, answers = (tuple(each[place] for place in kept) for each in (self.records, self.answers))
+        return replace(self, names=tuple(self.names[place] for place in kept), records=records, answers=answers)
 
     def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
         theta = super().start(origin, worlds).theta

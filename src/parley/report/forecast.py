@@ -85,7 +85,8 @@ def for_whom(result: Forecast, file: str = "TERMS") -> str:
     if better:
         gain = sum(owner.gain.mean for owner in better) / len(better)
         said += f", on average by {number(gain, 3)} of {number(sum(owner.alone for owner in better) / len(better), 3)}"
-    said += f"; not for: {_names([owner.name for owner in by['stay']])}." if by["stay"] else "."
+    named = by["stay"] and len(by["stay"]) < count
+    said += f"; not for: {_names([owner.name for owner in by['stay']])}." if named else "."
     if by["unknown"]:
         hoped = int((result.joining.gains()[0] > result.joining.least).sum())
         said += f" Expected to gain, where owners differ as is thought most likely: {hoped}."
@@ -102,7 +103,7 @@ def assumption(result: Forecast) -> str:
     rests = "exact for a squared loss" if result.method == "exact-moments" else "by the cost's curvature around its optimum"
     apart = (
         f" Together costs own customers more than the {number(result.worth.together, 5)} above, by what owners differ."
-        if law.differences.mean > 0
+        if any(number(owner.together, 5) != number(result.worth.together, 5) for owner in result.owners)
         else ""
     )
     return f"{law.differences.words(float(np.median(law.owners.records)))}.{apart} Personal models: {rests}."
@@ -185,7 +186,11 @@ def inside_sentences(view: "InsideView") -> list[str]:
     from parley.forecasting.inside import LEVEL
 
     gain, reach = view.gain, f"90 %: {number(view.gain.low)} to {number(view.gain.high)}"
-    asks = f"{number(view.least)} that its privacy costs it a row" if view.price else f"{number(view.least)} that make it worth it"
+    asks = (
+        f"{number(view.least)} units of test cost that its privacy costs it (privacy_cost / value)"
+        if view.price
+        else f"{number(view.least)} that make it worth it"
+    )
     stays = (
         f"less than the {asks}" if view.least else f"which is no gain: even the personal model would cost {number(-gain.mean)} more"
     )
