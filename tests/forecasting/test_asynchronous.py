@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import parley
 from parley.errors import BelowBaselineError, SettingError
 from parley.forecasting import compare_noise, forecast, require_worth
 from parley.forecasting.differences import Differences
+from parley.forecasting.pilot import open_pilot, pilot_models
 from parley.forecasting.planner import plan
 from parley.games.stakes import noise_law
 from parley.numerals import number
@@ -54,7 +56,7 @@ def test_plans_and_negotiations_say_that_they_are_for_rounds_that_wait():
 
 def test_a_forecast_at_given_speeds_meets_many_runs_at_those_speeds():
     """The second owner never answers: within 4 standard errors of runs where it does not, and not of runs where it does."""
-    table, terms = regression_table(2000, 1), slow_terms(learning__average="tail")
+    table, terms = regression_table(2000, 1), slow_terms()
     found = forecast(terms, pilot=table, resamples=2, speeds={"b": 0})
     assert [owner.name for owner in found.owners] == ["a"]
     assert any("b never answers" in warning for warning in found.warnings)
@@ -67,12 +69,16 @@ def test_a_forecast_at_given_speeds_meets_many_runs_at_those_speeds():
         forecast(terms, pilot=table, speeds={"a": 0, "b": 0})
 
 
-def test_a_late_owner_is_late_in_the_forecast_too():
-    """Answers that are all too old are dropped: what is left is the fast owner's model."""
-    table, terms = regression_table(2000, 1), slow_terms(learning__staleness=3)
-    late, never = (forecast(terms, pilot=table, resamples=2, speeds={"a": 100, "b": b}).path[-1] for b in (1, 0))
-    assert late == pytest.approx(never, rel=0.2)
-    assert not forecast(terms, pilot=table, resamples=2).path[-1] == pytest.approx(never, rel=0.2)
+def test_who_never_answers_is_left_out_and_the_model_is_what_it_would_be():
+    """The mean of the last half waits for the silent owner's answers, as it does in training; other speeds give another model."""
+    table, terms = regression_table(2000, 1), slow_terms(learning__average="tail")
+    whole, fewer = open_pilot(terms, table), open_pilot(terms, table, {"b": 0})
+    silent = pilot_models(replace(whole, speeds={"b": 0}), 1, 0, noiseless=True)
+    np.testing.assert_array_equal(pilot_models(fewer, 1, 0, noiseless=True), silent)
+    shorter = replace(fewer, algorithm=replace(fewer.algorithm, horizon=sum(fewer.algorithm.answers)))
+    assert not np.allclose(pilot_models(shorter, 1, 0, noiseless=True), silent, rtol=1e-6)
+    usual, slow = (pilot_models(each, 1, 0, noiseless=True) for each in (whole, open_pilot(terms, table, {"a": 20, "b": 1})))
+    assert not np.allclose(usual, slow, rtol=1e-6)
 
 
 def test_nobody_is_sent_to_plans_of_rounds_that_wait():
