@@ -110,7 +110,14 @@ def test_hash_depends_on_everything_agreed(old, new):
         (
             'mechanism = "laplace"',
             'mechanism = "none"',
-            "privacy.mechanism = 'none': expected 'laplace', 'gaussian', 'geometric', 'bounded-ratings', 'unbounded-ratings' or 'hide'",
+            "privacy.mechanism = 'none': expected 'laplace', 'gaussian' or 'geometric'",
+        ),
+        ('mechanism = "laplace"', 'mechanism = "gausian"', "or 'geometric'; did you mean 'gaussian'?"),
+        (
+            'mechanism = "laplace"',
+            'mechanism = "stable"',
+            "'gaussian' or 'geometric'; stable noise is for studies alone, since no sampler of it is safe to release with "
+            "(docs/fedinfer.md#stable-noise)",
         ),
         ('mechanism = "laplace"', 'mechanism = "gaussian"', "privacy.delta: expected a number above 0"),
         ('kind = "linear-svm"', 'kind = "tree"', "model.kind = 'tree': expected 'linear-regression'"),
@@ -228,4 +235,23 @@ def test_a_mistake_in_an_owners_part_is_told_by_its_name():
         Terms.from_dict(content)
     content["owners"][0]["name"] = "c"  # two of that name: the place tells them apart
     with pytest.raises(TermsError, match=r"owners\.3\.records = 0"):
+        Terms.from_dict(content)
+
+
+def test_an_owner_that_is_wrong_is_one_sentence_and_not_a_list_that_is_too_short():
+    """Who is refused is missing from the list of owners, and that is no mistake of its own; an empty list is."""
+    content = {"model": {"kind": "linear-regression", "target": "y"}, "privacy": {"clip": 1.0}}
+    wrong = {"name": "a", "records": 10, "epsilon": 1.0, "privacy_cost": {"kind": "lineer", "weight": 1.0}}
+    with pytest.raises(TermsError) as found:
+        Terms.from_dict({**content, "owners": [wrong]})
+    assert str(found.value) == (
+        "terms: owners.a.privacy_cost.kind = 'lineer': expected 'linear', 'exponential' or 'posterior'; did you mean 'linear'?"
+    )
+    with pytest.raises(TermsError, match=r"^terms: owners: expected at least 1$"):
+        Terms.from_dict({**content, "owners": []})
+
+
+def test_mechanisms_for_ratings_are_offered_to_ratings():
+    content = {"model": {"kind": "matrix-factorization", "target": "y"}, "privacy": {"mechanism": "no"}, "owners": []}
+    with pytest.raises(TermsError, match="'bounded-ratings', 'unbounded-ratings' or 'hide'"):
         Terms.from_dict(content)

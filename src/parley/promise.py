@@ -1,6 +1,6 @@
 """What accepting terms means, in words: who may ask, what leaves, what it promises people, what it costs."""
 
-from parley.accounting.meaning import approximate_posterior, posterior_bounds
+from parley.accounting.meaning import WIDER, approximate_posterior, posterior_bounds
 from parley.custody import words
 from parley.data.cell_table import CellPreparation
 from parley.doubts import sentences
@@ -22,7 +22,7 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
     model, learner = terms.model, printable(peer or terms.learning.learner)
     if terms.privacy.delta > 0:
         low, high, failure = approximate_posterior(float(reservation.epsilon), terms.privacy.delta, 0.5)
-        unless = f", except with probability {number(failure, side='above')}"
+        unless = f", except with probability {number(failure, side='above')} ({WIDER})"
     else:
         (low, high), unless = posterior_bounds(float(reservation.epsilon), 0.5), ""
     callers = f"certificate of {learner!r}" + (f" with the key {key[:16]}…" if key else ", any key that the authority signed")

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.ledger import Ledger
+from parley.numerals import number
 from parley.promise import promise
 from samples import regression_table
 
@@ -81,3 +82,29 @@ def test_acceptance_says_how_often_and_what_is_seen_beside(folder):
     assert "What leaves: 2 answers" in words
     assert "at most 2 times" in words
     assert "When its answers come the learner sees, and no part of this promise is about that." in words
+
+
+def test_speeds_are_refused_before_a_forecast_is_made(folder, monkeypatch):
+    def never(*arguments, **keywords):
+        raise AssertionError("a forecast was begun")
+
+    monkeypatch.setattr("parley.cli.train.worth", never)
+    monkeypatch.setattr("parley.cli.forecast.forecast", never)
+    for command in ("train", "forecast"):
+        for text, sentence in (("z=1", "no owner is called 'z'"), ("a=-1", "a = -1.0"), ("a=1,a=2", "every owner once")):
+            assert sentence in str(run(command, folder / "terms.toml", "--speeds", text).exception)
+    assert "plan without the key" in str(run("forecast", folder / "terms.toml", "--plan").exception)
+
+
+def test_a_forecast_takes_speeds_and_training_weighs_the_terms_at_them(folder):
+    regression_table(200, seed=7).to_csv(folder / "public.csv", index=False)
+    terms = folder / "terms.toml"
+    terms.write_text(TERMS.replace("radius = 5.0", 'radius = 5.0\npublic = "public.csv"'))
+
+    def cost(*more):
+        return json.loads(run("forecast", terms, "--json", *more).stdout)["expected_cost"]
+
+    silent, usual = cost("--speeds", "b=0"), cost()
+    assert silent != usual
+    page = " ".join(run("train", terms, "--seed", 1, "--speeds", "b=0").output.split())
+    assert f"By the public sample: expected test cost together {number(silent, 5)};" in page

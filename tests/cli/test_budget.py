@@ -31,6 +31,12 @@ def test_explain_speaks_and_counts(tmp_path):
     assert content["belief_bound"] is None  # proved for pure epsilon only
 
 
+def test_explain_says_why_delta_widens_the_range():
+    why = "with δ single releases may tell more than ε allows, so this is the range of 2ε"
+    assert why in " ".join(budget("explain", "--epsilon", 1, "--delta", 1e-5).split())
+    assert why not in " ".join(budget("explain", "--epsilon", 1).split())
+
+
 def test_compose_shows_every_rule_and_the_best():
     text = budget("compose", "gaussian:multiplier=2,count=100", "laplace:epsilon=0.1,count=5", "--delta", 1e-5)
     for rule in ("simple", "advanced", "zcdp", "rdp", "pld"):

@@ -15,6 +15,7 @@ from parley.cli.app import app
 from parley.data import Design
 from parley.errors import DataError, SettingError, UnknownTerms
 from parley.forecasting.inside import LEVEL, NORMAL, _above_zero, inside_view, law_test
+from parley.games.price import price_note
 from parley.objectives import LinearRegression
 from parley.outcome.verdict import Estimate
 from samples import make_terms, regression_table
@@ -144,11 +145,18 @@ def test_the_terms_own_price_decides_unless_worth_says_otherwise(tmp_path):
     assert dear["gain"]["mean"] > 0
     assert dear["price"] == dear["least"] == pytest.approx(20.0 * 50 / 10)
     assert dear["verdict"] == "stay"
-    assert "less than the 100 that its privacy costs it a row" in page
+    assert "less than the 100 units of test cost that its privacy costs it (privacy_cost / value)" in page
     cheap, page = asked("c", 1e-6)
     assert cheap["verdict"] == "join"
-    assert "more than the 2e-06 that its privacy costs it a row" in page
+    assert "more than the 2e-06 units of test cost that its privacy costs it (privacy_cost / value)" in page
     free, _ = asked("c", 50.0, "--worth", "0")
     assert (free["price"], free["verdict"]) == (0.0, "join")
+    terms = plain.changed(owners={"c": {"privacy_cost": {"kind": "linear", "weight": 50.0}}})
+    assert "owners.c.value: missing; its privacy_cost counts for nothing" in (price_note(terms, "c") or "")
+    parley.terms.write_terms(terms, tmp_path / "half.toml")
+    half = CliRunner().invoke(app, ["forecast", str(tmp_path / "half.toml"), "--inside", str(tmp_path / "c.csv"), "--owner", "c"])
+    assert "Note: owners.c.value: missing" in " ".join(half.output.split())
+    assert price_note(plain, "c") is None
+    assert "value = 0" in (price_note(terms.changed(owners={"c": {"value": 0.0}}), "c") or "")
     others, _ = asked("a", 50.0)
     assert (others["price"], others["verdict"]) == (0.0, "join")

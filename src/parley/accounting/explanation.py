@@ -3,6 +3,7 @@
 from typing import Any
 
 from parley.accounting.meaning import (
+    WIDER,
     approximate_posterior,
     belief_bound,
     epsilon_for_belief,
@@ -49,7 +50,7 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
     said = []
     if posterior["failure"] < 1:
         low, high, failure = percent(posterior["low"], "below"), percent(posterior["high"], "above"), posterior["failure"]
-        except_for = f", except with probability at most {number(failure, side='above')}" if failure else ""
+        except_for = f", except with probability at most {number(failure, side='above')} ({WIDER})" if failure else ""
         said.append(
             f"Somebody who believes something about a person with probability {percent(content['prior'])} cannot, after seeing the "
             f"release, believe it with more than {high} or less than {low}{except_for}."

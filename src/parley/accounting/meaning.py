@@ -13,6 +13,8 @@ from parley.errors import SettingError
 from parley.mechanisms.gaussian import probability
 from parley.validate import Floats, non_negative, positive, whole
 
+WIDER = "with δ single releases may tell more than ε allows, so this is the range of 2ε"  # why `approximate_posterior` is wider
+
 
 def posterior_bounds(epsilon: float, prior: float) -> tuple[float, float]:
     """How far an adversary's belief in a fact of this prior probability can fall or rise.
@@ -29,7 +31,8 @@ def posterior_bounds(epsilon: float, prior: float) -> tuple[float, float]:
 def approximate_posterior(epsilon: float, delta: float, prior: float) -> tuple[float, float, float]:
     """(low, high, failure): with delta > 0 the bounds of 2 eps hold except with probability `failure`.
 
-    The set where one law exceeds e^(2 eps) times the other has probability at most delta/(1 - e^-eps), for either order.
+    The set where one law exceeds e^t times the other has probability at most delta/(1 - e^(eps - t)), for either order and t > eps: no
+    bound of eps itself holds with any such probability, and t = 2 eps is the choice made here.
     """
     low, high = posterior_bounds(2 * positive(epsilon, "epsilon"), prior)
     return low, high, min(1.0, 2 * probability(delta) / -math.expm1(-epsilon))

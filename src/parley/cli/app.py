@@ -121,7 +121,9 @@ PARTS = {
         "For an organisation that holds a private table: open its books, accept terms, serve, and look at what was spent.",
     ),
     "host": Part(
-        "host", "host_app", "For one of three parties that draw one noise for everybody: keep a journal, accept terms, serve."
+        "host",
+        "host_app",
+        "For one of three parties that draw one noise for everybody: keep a journal, accept terms, serve, look at what was opened.",
     ),
     "learner": Part("learner", "learner_app", "For the analyst who trains: run the rounds with owners that are elsewhere."),
     "peer": Part(

@@ -5,12 +5,14 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json, progress_bar, terminal_table
+from parley.cli.paces import Speeds, read_paces
+from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.forecasting import Forecast, Proposal, ReleasedMoments, Source, Stated, compare_noise, forecast
 from parley.forecasting import plan as make_plan
 from parley.forecasting.differences import ASSUMED, Differences
+from parley.forecasting.planner import require_rounds
 from parley.numerals import number
 from parley.report import forecast as said
 from parley.report import noise as kinds
@@ -70,6 +72,7 @@ def forecast_command(
             "out: the owner's privacy cost over its value, where the terms have both.",
         ),
     ] = None,
+    speeds: Speeds = None,
     seed: Annotated[int, typer.Option(help="Of the pilot's resampling and runs.")] = 0,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw expected relative fitness against rounds.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -81,6 +84,7 @@ def forecast_command(
     Example:  parley forecast parley-demo/terms.toml --plan --write better.toml
     """
     terms = load_terms(terms_file)
+    paces = read_paces(terms, speeds)
     for file in (plot, write):
         require_folder(file)
     if plot is not None:
@@ -89,6 +93,8 @@ def forecast_command(
         figures.require_figure_name(plot)
     if (delta is not None or write is not None) and not plan:
         raise SettingError("--delta, --write: expected --plan beside them")
+    if plan:
+        require_rounds(terms)
     if terms.learning.facts.factorizes:
         raise SettingError("ratings: nothing forecasts items yet; parley train without --ledgers simulates them")
     if terms.learning.facts.identifies:
@@ -97,6 +103,8 @@ def forecast_command(
     known = source(pilot, moments, assume)
     if (inside is None) != (owner is None):
         raise SettingError("--inside TABLE, --owner NAME: expected both or neither")
+    if paces is not None and inside is not None:
+        raise SettingError("--speeds: expected no --inside beside it, whose joint models come at the usual speeds")
     if worth is not None and inside is None:
         raise SettingError("--worth: expected --inside beside it")
     if inside is not None and owner is not None:
@@ -104,7 +112,7 @@ def forecast_command(
         return
     apart = _differences(differences)
     with progress_bar("reading the pilot") as progress:
-        result = forecast(terms, known, seed, differences=apart, progress=progress, doing=progress.says)
+        result = forecast(terms, known, seed, differences=apart, progress=progress, doing=progress.says, speeds=paces)
         progress.says("comparing kinds of noise")
         noise = compare_noise(result, known, seed).to_json()
     proposal = None
@@ -160,10 +168,13 @@ def _show_inside(
 ) -> None:
     """An owner's own view, for its own eyes; without `worth`, beside what its privacy costs by the terms."""
     from parley.forecasting.inside import inside_view
-    from parley.games.price import joining_price
+    from parley.games.price import joining_price, price_note
     from parley.owner import Owner
     from parley.report.verdict import INSIDE
 
+    note = price_note(terms, owner) if worth is None else None
+    if note is not None:
+        errors_console.print(f"Note: {note}.", style="yellow", markup=False, soft_wrap=True)
     price = (joining_price(terms, owner) or 0.0) if worth is None else 0.0
     with progress_bar("own rows, judged") as progress:
         view = inside_view(terms, Owner(owner, str(table)), known, seed, worth=worth or 0.0, price=price, progress=progress)

@@ -156,17 +156,15 @@ def show(outcome: "PeerOutcome") -> None:
     """The report of a peer."""
     from parley.cli.train import show_scores, show_target
     from parley.outcome.guarantee import guarantee
-    from parley.report.training import apart_line, remote_owner_rows
+    from parley.report.training import apart_line, ring_line, ring_rows
 
     result = outcome.result
-    console.print(terminal_table(remote_owner_rows(result, {}, ()), result.terms.title or "Owners"))
+    console.print(terminal_table(ring_rows(result), result.terms.title or "Owners"))
     console.print()
     show_scores(result)
     if (apart := apart_line(result)) is not None:
         console.print(apart)
     show_target(result)
-    console.print(
-        "What other owners spent their own peers hear; the answers shown for them are those that the terms agree on.", style="dim"
-    )
+    console.print(ring_line(result, outcome.owner), style="dim", markup=False, soft_wrap=True)
     console.print(guarantee(result), style="dim")
     console.print(f"terms {result.terms_hash[:16]}…   {result.seconds:.1f} s", style="dim")

@@ -1,10 +1,12 @@
 """`parley train`: train the joint model of a terms file on one machine."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from parley.cli.paces import Speeds, read_paces
 from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
 from parley.doubts import budget_doubt
 from parley.durable import require_folder
@@ -52,14 +54,7 @@ def train_command(
     lifetime_delta: Annotated[
         float | None, typer.Option(metavar="DELTA", help="With --lifetime: the delta of that budget; left out: 0.")
     ] = None,
-    speeds: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME=SPEED,...",
-            help="Asynchronous terms: how many answers an owner gives in a unit of a virtual clock's time (0: none ever). Left out: all "
-            "give their last at the same time.",
-        ),
-    ] = None,
+    speeds: Speeds = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the model as JSON.")] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw relative fitness against rounds (.png, .svg, .pdf).")
@@ -85,6 +80,7 @@ def train_command(
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """
     terms = load_terms(terms_file)
+    paces = read_paces(terms, speeds)
     for file in (save, plot, report):
         require_folder(file)
     if plot is not None:
@@ -104,11 +100,11 @@ def train_command(
     if ledgers is not None and (plot is not None or replicates != 1 or seed is not None):
         raise SettingError("--plot, --replicates and --seed belong to simulations; leave them out, or leave out --ledgers")
     with progress_bar("what the public sample says of it") as progress:
-        expected = _worth(terms, spends=ledgers is not None and not anyway)
+        expected = _worth(terms, ledgers is not None and not anyway, paces)
         progress.says("reading tables")
         owners = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
         progress.says("training")
-        result = train(terms, owners, replicates=replicates, seed=seed, progress=progress, speeds=_speeds(speeds))
+        result = train(terms, owners, replicates=replicates, seed=seed, progress=progress, speeds=paces)
     if save is not None:
         result.model.save(save)
     if plot is not None:
@@ -130,21 +126,10 @@ def train_command(
             console.print(coding.words(), style="dim", markup=False)
 
 
-def _speeds(text: str | None) -> dict[str, float] | None:
-    """Owners' speeds as they are typed."""
-    if text is None:
-        return None
-    pairs = [pair.partition("=") for pair in text.split(",")]
-    try:
-        return {name.strip(): float(speed) for name, _, speed in pairs}
-    except ValueError:
-        raise SettingError(f"--speeds {text!r}: expected names and numbers such as bank-a=20,bank-b=1") from None
-
-
-def _worth(terms: Terms, spends: bool) -> Worth | None:
+def _worth(terms: Terms, spends: bool, speeds: Mapping[str, float] | None) -> Worth | None:
     """What the model is worth by public knowledge. Terms below a baseline are refused before they spend; a simulation only says so."""
     try:
-        found = worth(terms)
+        found = worth(terms, speeds=speeds)
         if spends:
             require_worth(found)
     except SettingError as error:
@@ -153,8 +138,8 @@ def _worth(terms: Terms, spends: bool) -> Worth | None:
         errors_console.print(f"No forecast: {error}.", style="yellow", markup=False, soft_wrap=True)
         return None
     below = None if found is None else found.sentence()
-    if below is not None:
-        errors_console.print(f"Not worth a budget: {below}; see parley plan.", style="yellow", markup=False, soft_wrap=True)
+    if found is not None and below is not None:
+        errors_console.print(f"Not worth a budget: {below}; {found.advice}.", style="yellow", markup=False, soft_wrap=True)
     return found
 
 
@@ -175,7 +160,8 @@ def show(result: Result, expected: Worth | None = None) -> None:
     if (apart := apart_line(result)) is not None:
         console.print(apart)
     if expected is not None:
-        console.print(f"By the public sample: {baseline_line(expected)}", markup=False)
+        line = baseline_line(expected)
+        console.print(f"By the public sample: {line[0].lower()}{line[1:]}", markup=False)
     console.print(guarantee(result), style="dim")
     console.print(f"terms {result.terms_hash[:16]}…   {result.replicates} run(s), {result.seconds:.1f} s", style="dim")
 

@@ -4,7 +4,7 @@ Between machines `arriving.Arriving` does the same by the clock on the wall.
 """
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
@@ -60,10 +60,15 @@ def read_speeds(names: tuple[str, ...], usual: Mapping[str, Fraction], given: Ma
     >>> read_speeds(("a", "b"), {"a": Fraction(1), "b": Fraction(1)}, {"b": 0.05})
     {'a': Fraction(1, 1), 'b': Fraction(1, 20)}
     """
-    unknown = [name for name in given or {} if name not in names]
+    require_speeds(names, given or {})
+    return {name: Fraction(str((given or {})[name])) if name in (given or {}) else usual[name] for name in names}
+
+
+def require_speeds(names: Collection[str], given: Mapping[str, float]) -> None:
+    """Refuse speeds of nobody, and what is no speed."""
+    unknown = [name for name in given if name not in names]
     if unknown:
         raise SettingError(f"speeds: no owner is called {unknown[0]!r}; expected some of {list(names)}")
-    for name, speed in (given or {}).items():
+    for name, speed in given.items():
         if not (speed == 0 or 1e-9 <= speed <= 1e9):
             raise SettingError(f"speeds: {name} = {speed!r}: expected answers in a unit of time, 0 (never) or from 1e-9 to 1e9")
-    return {name: Fraction(str((given or {})[name])) if name in (given or {}) else usual[name] for name in names}

@@ -26,13 +26,25 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
     if walks and len(pilot.terms.owners) > 1:
         warnings.append("owners that differ drift apart in their local steps: the forecast assumes that all follow the pilot's law")
     if pilot.terms.asynchronous:
-        warnings.append("answers are used as they come: the forecast assumes that all owners give their last at the same time")
+        warnings.append(_speeds_sentence(pilot))
     clip = _clip_sentence(pilot, here, moments)
     box = moments is not None and _box_binds(pilot, here, moments)
     warnings += [] if clip is None else [clip]
     if box:
         warnings.append("the noise reaches the box: the model may be pushed against it")
     return clip is not None or box, tuple(warnings)
+
+
+def _speeds_sentence(pilot: Pilot) -> str:
+    """How fast owners are taken to be where nobody waits for them."""
+    if pilot.speeds is None:
+        return "answers are used as they come: the forecast assumes that all owners give their last at the same time (--speeds)"
+    silent = (
+        f"; {', '.join(pilot.silent)} never answer{'' if len(pilot.silent) > 1 else 's'}, so this is of the others"
+        if pilot.silent
+        else ""
+    )
+    return f"answers are used as they come, from owners as fast as --speeds says{silent}"
 
 
 def on_the_way(here: Landscape) -> Floats:

@@ -1,7 +1,7 @@
 """The forecast: what the joint model will be worth, and to whom, before any data moves. Exact where W has bounds."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
@@ -14,6 +14,7 @@ from parley.data.table import Table
 from parley.doubts import budget_doubt, noise_choice
 from parley.errors import DataError, SettingError, TermsError
 from parley.forecasting.assumed import AssumedSample
+from parley.forecasting.baselines import best_cost
 from parley.forecasting.coalition import CoalitionCost
 from parley.forecasting.coding import CodingCost, coding_cost
 from parley.forecasting.differences import ASSUMED, Differences
@@ -114,17 +115,19 @@ def forecast(
     differences: Differences = ASSUMED,
     progress: Progress = lambda done, total: None,
     doing: Callable[[str], None] = lambda what: None,
+    speeds: Mapping[str, float] | None = None,
 ) -> Forecast:
     """Forecast the joint model of these terms from public knowledge. No private record is looked at.
 
     `pilot` is a public table, released moments or stated assumptions; left out: the terms' own public sample. For a squared loss
     whose clip and box do not bind, the moments are exact given what the pilot shows. Otherwise the algorithm itself is run on the
     pilot with the noise of the real owners. What joining adds for each owner hangs on how much owners differ: `differences`.
-    `doing` is told what is worked at, `progress` how far that is.
+    `doing` is told what is worked at, `progress` how far that is. `speeds` (asynchronous terms) are as `train` takes them; who has
+    speed 0 never answers, and the forecast is of the others.
     """
     whole(seed, "seed", least=0)
     doing("calibrating noise, running the pilot")
-    expected = expect(open_pilot(terms, pilot))
+    expected = expect(open_pilot(terms, pilot, speeds))
     known, here, method = expected.pilot, expected.here, expected.method
     path, models = expected.outcome(seed, progress=progress)
     mean = float(path[-1])
@@ -154,7 +157,7 @@ def forecast(
         published_bounds=published_bounds(known, here, mean * expected.unit),
         owners=owners,
         joining=gains,
-        best_coalition=tuple(terms.owners[place].name for place in np.flatnonzero(cost.best_coalition(noise))),
+        best_coalition=tuple(known.terms.owners[place].name for place in np.flatnonzero(cost.best_coalition(noise))),
         worth=worth_of(expected, mean, models),
         plan_gain=better_plan(expected, mean, seed),
         warnings=(*expected.warnings, *failed, *_worse_than_nothing(expected, mean), *_noise_choice(known), *_loud(known)),
@@ -241,7 +244,7 @@ def _owners(
     fitness: Interval,
     progress: Progress,
 ) -> tuple[OwnerForecast, ...]:
-    pilot, base = expected.pilot, expected.here.test_cost
+    pilot, base = expected.pilot, best_cost(expected.pilot)
     unit = pilot.setup.preparation.target_scale**2
     marginal, (shapley, error) = cost.leave_one_out(noise), cost.shapley(noise)
     alone, together, personal = (unit * (base + each()) for each in (gains.alone, gains.together, gains.personal))

@@ -19,6 +19,7 @@ from parley.forecasting.forecast import Forecast, coalition_cost
 from parley.forecasting.joining import Joining, joining
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.sources import Source
+from parley.forecasting.worth import joint_cost
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS
 
@@ -131,29 +132,26 @@ def _under(known: Pilot, kind: Literal["each_owner", "shared"]) -> Pilot:
 def _forecast(expected: Expectation, mean: float, cost: CoalitionCost, noise: CoalitionNoise, gains: Joining) -> KindForecast:
     best, parts = cost.best_coalition(noise), expected.pilot.terms.owners
     asked = [part for part, chosen in zip(parts, best, strict=True) if chosen]
-    together = float(cost.together(noise, np.ones(len(parts), dtype=bool)))
     epsilon = min(part.epsilon for part in asked) if expected.pilot.terms.shared else None
-    return _kind(expected, mean, together, gains, tuple(part.name for part in asked), epsilon)
+    return _kind(expected, mean, gains, tuple(part.name for part in asked), epsilon)
 
 
 def _distributed(expected: Expectation, cost: CoalitionCost, gains: Joining, noise: DistributedNoise) -> KindForecast:
     """By the price that the same way of training puts on noise, which is exact where the moments are."""
     variance = float(expected.pilot.variances_of(noise).mean())
-    together = float(cost.at(expected.pilot.rows.sum(), variance))
     fitness = float(cost.privacy_error(variance)) / expected.unit
-    return _kind(expected, fitness, together, gains.at(variance), None, float(expected.pilot.terms.common_epsilon))
+    return _kind(expected, fitness, gains.at(variance), None, float(expected.pilot.terms.common_epsilon))
 
 
 def _kind(
     expected: Expectation,
     fitness: float,
-    together: float,
     gains: Joining,
     asked: tuple[str, ...] | None,
     epsilon: float | None,
 ) -> KindForecast:
-    terms, base, unit = expected.pilot.terms, expected.here.test_cost, expected.pilot.setup.preparation.target_scale**2
+    terms, unit = expected.pilot.terms, expected.pilot.setup.preparation.target_scale**2
     names, mean = [part.name for part in terms.owners], gains.gains()[0]
     found = {name: float(gain) * unit for name, gain in zip(names, mean, strict=True)}
     counting = dict(zip(names, (mean > gains.least).tolist(), strict=True))
-    return KindForecast(fitness, (base + together) * unit, found, counting, terms.privacy.delta, asked, epsilon)
+    return KindForecast(fitness, joint_cost(expected, fitness), found, counting, terms.privacy.delta, asked, epsilon)

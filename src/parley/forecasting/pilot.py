@@ -14,7 +14,7 @@ from parley.forecasting.assumed import AssumedSample
 from parley.forecasting.sources import Landscape, Sample, Source
 from parley.learning.algorithm import Algorithm, Asker, State
 from parley.learning.algorithms import make_algorithm
-from parley.learning.asynchronous import clocked
+from parley.learning.asynchronous import AsynchronousDescent, check_speeds, clocked
 from parley.learning.asynchronous import run_by_terms as run
 from parley.learning.start import PublicFit, public_fit, ridge_fit, starting_point
 from parley.mechanisms import FastNoise, Mechanism
@@ -37,6 +37,8 @@ class Pilot:
     source: Source
     algorithm: Algorithm
     apart: bool = False  # whether the rows are others than those of the terms' public sample
+    speeds: Mapping[str, float] | None = None  # of owners whose answers are used as they come; None: all give their last at once
+    silent: tuple[str, ...] = ()  # owners of the terms that never answer: they are left out
     drawn: Floats | None = None  # how far theta[1] lies from the optimum [B, P], where that was found before
 
     @property
@@ -174,7 +176,7 @@ class Pilot:
             return _with(setup, source, self.apart)
         if isinstance(source, Sample) and terms.learning.facts.asks != "gradient":
             source = replace(source, towards=None)
-        return Pilot(setup, source, make_algorithm(setup), self.apart, drawn)
+        return Pilot(setup, source, make_algorithm(setup), self.apart, drawn=drawn)
 
     def others(self, rng: np.random.Generator, count: int) -> "list[Pilot]":
         """The pilot as it might have come out; a start at its public fit too, once for each."""
@@ -193,8 +195,29 @@ class Pilot:
         return self if best is None else replace(self, source=replace(self.source, towards=best))
 
 
-def open_pilot(terms: Terms, known: Table | Source | None = None) -> Pilot:
-    """Public knowledge for these terms: the terms' own `model.public`, another public table, or another source."""
+def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mapping[str, float] | None = None) -> Pilot:
+    """Public knowledge for these terms: the terms' own `model.public`, another public table, or another source; `speeds` (asynchronous
+    terms) as `train` takes them."""
+    check_speeds(terms, speeds)
+    pilot = _opened(terms, known)
+    return pilot if speeds is None else _at_speeds(pilot, speeds)
+
+
+def _at_speeds(pilot: Pilot, speeds: Mapping[str, float]) -> Pilot:
+    """The same with owners so fast. Those that never answer are left out, of the algorithm too, which ends as if they were there."""
+    silent = tuple(name for name in pilot.setup.schedule.names if speeds.get(name) == 0)
+    heard = {name: speed for name, speed in speeds.items() if name not in silent}
+    if not silent:
+        return replace(pilot, speeds=heard)
+    terms, algorithm = pilot.terms, pilot.algorithm
+    names = [part.name for part in terms.owners if part.name not in silent]
+    if not isinstance(algorithm, AsynchronousDescent) or len(names) < terms.privacy.shared_records:
+        raise SettingError(f"speeds: expected at least {terms.privacy.shared_records} owners that answer, with speeds above 0")
+    fewer = pilot.under(terms.changed(only=names, learning={"quorum": None, "straggler": "wait"}))
+    return replace(fewer, algorithm=algorithm.heard_only(names), speeds=heard, silent=silent)
+
+
+def _opened(terms: Terms, known: Table | Source | None) -> Pilot:
     terms.require_learning()
     if known is not None and not isinstance(known, Table):
         setup = resolve(terms)
@@ -330,7 +353,7 @@ def pilot_models(
     begin = pilot.starts[np.arange(replicates) % len(pilot.starts)]
     start = pilot.algorithm.start(begin, (replicates,))
     owners, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
-    exchange = clocked(owners, pilot.setup.schedule) if pilot.terms.asynchronous else owners
+    exchange = clocked(owners, pilot.setup.schedule, pilot.speeds) if pilot.terms.asynchronous else owners
     return pilot.algorithm.model(run(pilot.algorithm, exchange, aggregation_of(pilot.terms), asker, start, after_round))
 
 

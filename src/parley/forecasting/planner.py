@@ -110,6 +110,15 @@ class Proposal:
         }
 
 
+def require_rounds(terms: Terms) -> None:
+    """Refuse to plan where nobody waits."""
+    if terms.asynchronous:
+        raise SettingError(
+            "learning.staleness: a plan weighs rounds that wait for everybody; plan without the key, then forecast with it and answers of "
+            "the owners' own"
+        )
+
+
 def plan(
     terms: Terms,
     pilot: Table | Source | None = None,
@@ -123,11 +132,7 @@ def plan(
     planner's to decide. Nor are hosts: where the terms name none, the plan with one noise for all stands beside the other.
     """
     whole(seed, "seed", least=0)
-    if terms.asynchronous:
-        raise SettingError(
-            "learning.staleness: a plan weighs rounds that wait for everybody; plan without the key, then forecast with it and answers of "
-            "the owners' own"
-        )
+    require_rounds(terms)
     known = open_pilot(terms, pilot)
     allowed = terms.privacy.delta if delta is None else probability(delta)
     asked = 1 if terms.shared or len(terms.owners) == 1 else 2

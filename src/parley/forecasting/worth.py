@@ -3,7 +3,7 @@
 From public knowledge alone, so that it can be said before anything is spent, and quickly.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ QUICK = 3e8  # operations that a candidate's pilot run may take
 TWICE = 2.0
 ALLOWED = 2.0  # standard errors by which a joint model may seem worse than the public sample's and still be released
 ROUNDS = (8, 32, 128)
+UNPLANNED = "plans are of rounds that wait for everybody, so plan without learning.staleness and owners.answers"
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,15 @@ class Worth:
     error: float = (
         0.0  # standard error of `together` less the public sample's: of pilot runs, and of public fits as they may come out
     )
+
+    waits: bool = True  # whether rounds wait for everybody: plans are of such rounds
+
+    @property
+    def advice(self) -> str:
+        """Whom to ask for better terms."""
+        if self.waits:
+            return "ask parley plan for better terms, or for more owners or epsilon"
+        return f"ask for more owners or epsilon; {UNPLANNED}"
 
     def sentence(self) -> str | None:
         """What speaks against these terms; None: nothing does."""
@@ -55,12 +65,12 @@ class Worth:
         return self.baselines.to_json()
 
 
-def worth(terms: Terms, seed: int = 0) -> Worth | None:
+def worth(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None) -> Worth | None:
     """What these terms' model is worth, from their own public sample; None where they have none, or where it does not tell."""
     if terms.model.public is None or terms.learning.facts.surveys:
         return None
     try:
-        expected = expect(open_pilot(terms))
+        expected = expect(open_pilot(terms, speeds=speeds))
     except DataError:
         return None
     path, models = expected.outcome(seed)  # the forecast's own figure, so that both say the same of these terms
@@ -69,12 +79,17 @@ def worth(terms: Terms, seed: int = 0) -> Worth | None:
 
 def worth_of(expected: Expectation, fitness: float, models: Floats | None = None) -> Worth:
     """The same of a forecast that was made already; `models` [R, P] are what it is the mean of, where it is one."""
-    here, records = expected.here, float(expected.pilot.rows.sum())
     unit = expected.pilot.setup.preparation.target_scale**2
-    together = (best_cost(expected.pilot) + expected.moved() * here.estimation / records + fitness * expected.unit) * unit
     runs = np.zeros(0) if models is None or expected.method != "pilot-run" else expected.run_excess(models)
     error = np.hypot(_standard_error(runs), _standard_error(fitted_excess(expected.pilot)[0])) * unit
-    return Worth(together, baselines(expected.pilot), float(error))
+    return Worth(joint_cost(expected, fitness), baselines(expected.pilot), float(error), not expected.pilot.terms.asynchronous)
+
+
+def joint_cost(expected: Expectation, fitness: float) -> float:
+    """The joint model's expected test cost at this relative fitness, in the target's own units."""
+    estimation = expected.moved() * expected.here.estimation / float(expected.pilot.rows.sum())
+    unit = expected.pilot.setup.preparation.target_scale**2
+    return (best_cost(expected.pilot) + estimation + fitness * expected.unit) * unit
 
 
 def _standard_error(draws: Floats) -> float:
@@ -85,19 +100,19 @@ def _standard_error(draws: Floats) -> float:
 def require_worth(found: Worth | None) -> None:
     """Refuse terms whose model is forecast to lie below a baseline."""
     sentence = None if found is None else found.sentence()
-    if sentence is not None:
-        raise BelowBaselineError(
-            f"not worth a budget: {sentence}; ask parley plan for better terms, or for more owners or epsilon, or spend it --anyway. "
-            "Nothing was spent"
-        )
+    if found is not None and sentence is not None:
+        raise BelowBaselineError(f"not worth a budget: {sentence}; {found.advice}, or spend it --anyway. Nothing was spent")
 
 
 def better_plan(expected: Expectation, fitness: float, seed: int = 0) -> float | None:
     """How many times nearer to the best model a plan would come, if that is twice or more; None if a quick look finds none.
 
     It looks at a few rounds, steps and clips only, and only where that is cheap; the planner finds more. What it finds is judged as the
-    planner judges its choices, beside the terms as written, by the same random numbers: both say the same of the same choice.
+    planner judges its choices, beside the terms as written, by the same random numbers: both say the same of the same choice. Where
+    answers are used as they come there are no plans.
     """
+    if expected.pilot.terms.asynchronous:
+        return None
     values = [(value, each) for each in _candidates(expected) if (value := _quickly(expected, each, seed)) is not None]
     best, candidate = min(values, key=lambda pair: pair[0], default=(np.inf, None))
     if candidate is None or not best > 0 or TWICE * best > fitness:

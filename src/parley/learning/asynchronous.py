@@ -5,7 +5,7 @@ asked at, its `answers` answers are adaptively composed releases, each debited b
 it does not cover: how long an owner takes).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Self
@@ -15,7 +15,7 @@ import numpy as np
 from parley.aggregation import Aggregation
 from parley.errors import ExchangeError, SettingError
 from parley.exchange import Exchange
-from parley.exchange.arrivals import Arrivals, VirtualClock, read_speeds
+from parley.exchange.arrivals import Arrivals, VirtualClock, read_speeds, require_speeds
 from parley.learning.algorithm import Algorithm, Asker, State, run
 from parley.learning.federated import mean
 from parley.learning.iterates import Average, averaged
@@ -23,6 +23,7 @@ from parley.learning.step import step_size
 from parley.queries import Answer, GradientQuery, Query
 from parley.schedule import Schedule
 from parley.setup import Setup
+from parley.terms import Terms
 from parley.terms.arrivals import answers_of
 from parley.validate import LARGEST, Floats
 
@@ -65,6 +66,12 @@ class AsynchronousDescent(Algorithm):
         step = step_size(setup)
         what = (step, terms.learning.staleness or 0, names, records, answers, average, _follow(setup, step))
         return cls(setup.objective, sum(answers), terms.model.radius, *what)
+
+    def heard_only(self, names: Collection[str]) -> Self:
+        """The same run where only these owners ever answer: who never does counts for nothing, but the average waits for its answers."""
+        kept = [place for place, name in enumerate(self.names) if name in names]
+        records, answers = (tuple(each[place] for place in kept) for each in (self.records, self.answers))
+        return replace(self, names=tuple(self.names[place] for place in kept), records=records, answers=answers)
 
     def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
         theta = super().start(origin, worlds).theta
@@ -154,6 +161,13 @@ def _follow(setup: Setup, step: float) -> Floats | None:
 def usual_speeds(schedule: Schedule) -> dict[str, Fraction]:
     """Answers in a unit of time where nobody says otherwise: each owner's own number of them, so that all give their last at once."""
     return {name: Fraction(len(schedule.rounds_of(name))) for name in schedule.names}
+
+
+def check_speeds(terms: Terms, speeds: Mapping[str, float] | None) -> None:
+    """Refuse speeds beside terms that wait for everybody, and those that no owner has."""
+    if speeds is not None and not terms.asynchronous:
+        raise SettingError("speeds: expected only beside learning.staleness: by these terms every round waits for everybody")
+    require_speeds([part.name for part in terms.owners], speeds or {})
 
 
 def clocked(exchange: Exchange, schedule: Schedule, speeds: Mapping[str, float] | None = None) -> VirtualClock:

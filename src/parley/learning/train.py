@@ -19,7 +19,7 @@ from parley.hosting.sums import HostedSum
 from parley.learning.algorithm import Asker, State
 from parley.learning.algorithm import Progress as Progress
 from parley.learning.algorithms import make_algorithm
-from parley.learning.asynchronous import clocked
+from parley.learning.asynchronous import check_speeds, clocked
 from parley.learning.asynchronous import run_by_terms as run
 from parley.learning.owners import require_own_tables
 from parley.learning.start import starting_point
@@ -68,8 +68,7 @@ def train(
     (1.0, (20, 8))
     """
     terms.require_learning()
-    if speeds is not None and not terms.asynchronous:
-        raise SettingError("speeds: expected only beside learning.staleness: by these terms every round waits for everybody")
+    check_speeds(terms, speeds)
     began = time.perf_counter()
     parties, agreements, worlds = gather(terms, in_order(terms, owners), replicates, seed)
     release, setup = parties[0].releases, agreements[0].setup

@@ -54,9 +54,9 @@ def baseline_line(worth: Worth) -> str:
 def verdict_lines(result: Forecast, file: str = "TERMS") -> list[str]:
     """What speaks against these terms: a baseline that beats them, a plan that would be twice as good."""
     said = []
-    below = result.worth.sentence()
+    below, advice = result.worth.sentence(), result.worth.advice
     if below is not None:
-        said.append(f"Not worth a budget: {below}. Ask parley plan for better terms, or for more owners or epsilon.")
+        said.append(f"Not worth a budget: {below}. {advice[0].upper()}{advice[1:]}.")
     if result.plan_gain is not None:
         said.append(
             f"A plan would come {number(result.plan_gain, 2)} times as near to the best model, or nearer: parley plan {file}."
@@ -85,7 +85,8 @@ def for_whom(result: Forecast, file: str = "TERMS") -> str:
     if better:
         gain = sum(owner.gain.mean for owner in better) / len(better)
         said += f", on average by {number(gain, 3)} of {number(sum(owner.alone for owner in better) / len(better), 3)}"
-    said += f"; not for: {_names([owner.name for owner in by['stay']])}." if by["stay"] else "."
+    named = by["stay"] and len(by["stay"]) < count
+    said += f"; not for: {_names([owner.name for owner in by['stay']])}." if named else "."
     if by["unknown"]:
         hoped = int((result.joining.gains()[0] > result.joining.least).sum())
         said += f" Expected to gain, where owners differ as is thought most likely: {hoped}."
@@ -100,7 +101,12 @@ def assumption(result: Forecast) -> str:
     """What the gains rest on."""
     law = result.joining
     rests = "exact for a squared loss" if result.method == "exact-moments" else "by the cost's curvature around its optimum"
-    return f"{law.differences.words(float(np.median(law.owners.records)))}. Personal models: {rests}."
+    apart = (
+        f" Together costs own customers more than the {number(result.worth.together, 5)} above, by what owners differ."
+        if any(number(owner.together, 5) != number(result.worth.together, 5) for owner in result.owners)
+        else ""
+    )
+    return f"{law.differences.words(float(np.median(law.owners.records)))}.{apart} Personal models: {rests}."
 
 
 def _names(names: list[str]) -> str:
@@ -180,7 +186,11 @@ def inside_sentences(view: "InsideView") -> list[str]:
     from parley.forecasting.inside import LEVEL
 
     gain, reach = view.gain, f"90 %: {number(view.gain.low)} to {number(view.gain.high)}"
-    asks = f"{number(view.least)} that its privacy costs it a row" if view.price else f"{number(view.least)} that make it worth it"
+    asks = (
+        f"{number(view.least)} units of test cost that its privacy costs it (privacy_cost / value)"
+        if view.price
+        else f"{number(view.least)} that make it worth it"
+    )
     stays = (
         f"less than the {asks}" if view.least else f"which is no gain: even the personal model would cost {number(-gain.mean)} more"
     )

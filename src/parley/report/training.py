@@ -40,6 +40,22 @@ def remote_owner_rows(result: Result, latency: Mapping[str, float | None], unhea
     return rows
 
 
+def ring_rows(result: Result) -> Rows:
+    """The owners of a run without a centre, of whom each hears its own accounts alone: what the terms say of everybody."""
+    rows = [["owner", "records", "ε promised", "answers"]]
+    return rows + [[o.name, f"{o.records:,}", number(o.epsilon, side="above"), f"{o.answers:,}"] for o in result.owners]
+
+
+def ring_line(result: Result, name: str) -> str:
+    """What the owner called `name` spent, and how to judge the model, where it has rows for that."""
+    own = next(owner for owner in result.owners if owner.name == name)
+    said = "" if own.epsilon_spent is None else f"{name} spent ε = {number(own.epsilon_spent, side='above')}. "
+    said += "What the others spent only they are told; their answers are as many as the terms have."
+    if not result.terms.held_out_rows(name):
+        return said
+    return f"{said}\nIs the model better for {name}? On its own held-out rows: parley score MODEL TERMS --owner {name} --data TABLE"
+
+
 def void_line(result: Result) -> str | None:
     """Rounds that brought no step, if any."""
     if not result.void_rounds:

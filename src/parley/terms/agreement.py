@@ -27,7 +27,7 @@ from parley.terms.model import Model
 from parley.terms.plant import check_identification
 from parley.terms.ratings import check_factorization, usual_ratings, with_items
 from parley.terms.sections import EACH_OWNER, HOSTS, SHARED, Host, Learning, OwnerTerms, Privacy
-from parley.terms.sentences import explain
+from parley.terms.sentences import explained
 from parley.terms.topology import among, check_topology, with_edges
 from parley.terms.turns import check_turns
 from parley.terms.walks import check_walks
@@ -215,7 +215,7 @@ class Terms(Section):
         try:
             return cls.model_validate(content)
         except pydantic.ValidationError as error:
-            raise TermsError(f"{source}: " + "; ".join(dict.fromkeys(explain(e, cls, content) for e in error.errors()))) from None
+            raise TermsError(f"{source}: " + "; ".join(explained(error.errors(), cls, content))) from None
 
     def changed(
         self,

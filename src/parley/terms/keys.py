@@ -31,14 +31,22 @@ Bearable = Annotated[Finite, _bearable(f"0, or a number {RANGE} in size")]
 Interval = tuple[Finite, Finite]
 
 
+def listed(names: Collection[str]) -> str:
+    """Names to choose from, in words.
+
+    >>> listed(["a", "b", "c"])
+    "'a', 'b' or 'c'"
+    """
+    *others, last = (repr(each) for each in names)
+    return " or ".join([", ".join(others), last]) if others else last
+
+
 def one_of(known: Collection[str]) -> AfterValidator:
     """A name from the catalogue."""
 
     def check(name: str) -> str:
         if name not in known:
-            *others, last = (repr(each) for each in known)
-            expected = " or ".join([", ".join(others), last]) if others else last
-            raise PydanticCustomError("one_of", "{expected}", {"expected": expected})
+            raise PydanticCustomError("one_of", "{expected}", {"expected": listed(known)})
         return name
 
     return AfterValidator(check)

@@ -2,13 +2,17 @@
 
 import difflib
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from parley.terms.keys import RANGE, Section
+from parley.terms.catalogue import MECHANISMS, MODELS
+from parley.terms.keys import RANGE, Section, listed, looked_up
 from parley.terms.model import Model
 from parley.terms.ratings import EXPECTED as ITEMS
 from parley.terms.sections import PARTY, Host, Learning, OwnerTerms, Privacy, PrivacyCost
 from parley.terms.topology import EXPECTED as TOPOLOGY
+
+STABLE = "docs/fedinfer.md#stable-noise"  # what is known of it
 
 _SECTIONS: dict[str, type[Section]] = {
     "model": Model,
@@ -35,6 +39,31 @@ def _name(entry: Any) -> str:
     """What an owner or a host is called; nothing if that cannot be told."""
     name = entry.get("name") if isinstance(entry, dict) else getattr(entry, "name", None)
     return name if isinstance(name, str) else ""
+
+
+def _choices(place: tuple[Any, ...], value: Any, expected: str, content: Any) -> str:
+    """What may be chosen, the likeliest of it for a slip of the pen, and why a law of noise that is known here is not among it."""
+    if place == ("privacy", "mechanism"):
+        model = content.get("model") if isinstance(content, dict) else None
+        facts = looked_up(MODELS, model.get("kind") if isinstance(model, dict) else getattr(model, "kind", None))
+        if facts is None or not facts.ratings:
+            expected = listed(MECHANISMS)
+        if isinstance(value, str) and "stable" in value.lower():
+            return f"{expected}; stable noise is for studies alone, since no sampler of it is safe to release with ({STABLE})"
+    near = difflib.get_close_matches(str(value), re.findall(r"'([^']*)'", expected), n=1, cutoff=0.6)
+    return f"{expected}; did you mean {near[0]!r}?" if near else expected
+
+
+def explained(errors: Sequence[Any], root: type[Section], content: Any = None) -> list[str]:
+    """Every error once, in sentences. A list that is too short for want of entries that are wrong themselves is not one more."""
+    places = [error["loc"] for error in errors]
+    echoes = [
+        error["type"] == "too_short"
+        and any(place != error["loc"] and place[: len(error["loc"])] == error["loc"] for place in places)
+        for error in errors
+    ]
+    told = (explain(error, root, content) for error, echo in zip(errors, echoes, strict=True) if not echo)
+    return list(dict.fromkeys(told))
 
 
 def explain(error: Any, root: type[Section], content: Any = None) -> str:
@@ -66,7 +95,9 @@ def explain(error: Any, root: type[Section], content: Any = None) -> str:
         where, _, expectation = str(context["error"]).partition("|")
         return f"{'.'.join([*key.split('.'), where]) if key else where}: {expectation}"
     if kind in ("literal_error", "one_of"):
-        return f"{key} = {value!r}: expected {context['expected']}"
+        return f"{key} = {value!r}: expected {_choices(error['loc'], value, context['expected'], content)}"
+    if kind == "too_short":
+        return f"{key}: expected at least {context['min_length']}"
     bounds = {"greater_than": "gt", "greater_than_equal": "ge", "less_than": "lt", "less_than_equal": "le"}
     signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
     if kind in bounds:
