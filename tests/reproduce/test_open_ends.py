@@ -10,8 +10,9 @@ from parley.games.gain_table import OUT
 from parley.learning.joint_factorization import factorize
 from parley.objectives.factorization import Factorization
 from parley.objectives.user_updates import UserUpdate
+from parley.reproduce.divided_ratings import make_division
 from parley.reproduce.gain_forecast import forecast_gains, judge, public_part, stands_for
-from parley.reproduce.joint_factorization import Choice, by_updates, make_division, privacy_curves
+from parley.reproduce.joint_factorization import Choice, by_updates, privacy_curves
 from parley.reproduce.mechanism_pairs import called, mechanism_games, mechanism_pairs, strategies
 from parley.reproduce.released_updates import Contribution, learned_from, quieter
 from parley.reproduce.shared_iterations import iteration_games, passes_in_turn, spent_by, updates_at_strides

@@ -12,7 +12,7 @@ def figure_rows(figure: int, points: Points) -> Rows:
     head = {3: ["ratio", "player"], 4: ["mechanism", "p", "ε"], 5: ["mechanism", "p", "other's", "ε"]}[figure]
     columns = {"baseline": "means", "alone": "alone", "together": "together"}
     if figure != 3:
-        columns = {"alone": "alone", "together": "together", "together_solved": "solved"}
+        columns = {"alone": "alone", "together_walked": "as learned", "together_solved": "solved"}
     rows = [[*head, *columns.values(), "gain %", "±"]]
     for point in points:
         first = [point["ratio"], str(point["player"])]

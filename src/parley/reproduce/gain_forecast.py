@@ -18,16 +18,8 @@ from parley.games.gain_sample import GainSample
 from parley.games.gain_table import Pair, equilibrium
 from parley.games.learning_curve import expect
 from parley.objectives.factorization import Factorization
-from parley.reproduce.joint_factorization import (
-    BOTH,
-    Choice,
-    Division,
-    Mechanism,
-    Repeats,
-    solved_errors,
-    ticks,
-    together,
-)
+from parley.reproduce.divided_ratings import Division, Repeats, solved_errors, ticks
+from parley.reproduce.joint_factorization import BOTH, Choice, Mechanism, together
 from parley.reproduce.measured_game import CONCERNS, by_mechanism
 from parley.reproduce.released_updates import Contribution, learned_from, quieter
 
@@ -95,7 +87,7 @@ def _pseudo_owners(public: Ratings, users: int, split: int) -> Division:
 def _errors(chosen: Sequence[Choice], rule: Factorization, users: int) -> Callable[[Division, int], Sequence[float]]:
     def errors(division: Division, split: int) -> Sequence[float]:
         if chosen[0].mechanism != "updates":
-            return together(division, chosen, rule, split).errors
+            return together(division, chosen, rule, split).best
         parts = zip(division.trains, chosen, strict=True)
         return solved_errors(learned_from([stands_for(train, choice, users) for train, choice in parts], split), division)
 

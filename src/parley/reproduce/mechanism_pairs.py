@@ -12,7 +12,8 @@ from parley.errors import SettingError
 from parley.games.gain_sample import GainSample
 from parley.games.gain_table import GainTable, Pair, best_responses, dominant, equilibrium
 from parley.objectives.factorization import Factorization
-from parley.reproduce.joint_factorization import UNITS, Choice, Mechanism, Repeats, by_updates, make_division, ticks
+from parley.reproduce.divided_ratings import Repeats, make_division, ticks
+from parley.reproduce.joint_factorization import UNITS, Choice, Mechanism, by_updates
 from parley.reproduce.measured_game import CONCERNS, share, spread
 
 USUAL: tuple[Mechanism, ...] = ("bounded", "updates")

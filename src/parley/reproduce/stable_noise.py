@@ -56,7 +56,9 @@ def one_epsilon(alpha: float, scale: float) -> float:
         return cauchy_epsilon(scale, 1.0)
     if alpha == 2:
         return math.inf
-    x = 0.5 + scale * np.sinh(np.linspace(0, math.asinh(1e3 + 2 / scale), 4001))  # past the middle of one law, where the loss has its top
+    x = 0.5 + scale * np.sinh(
+        np.linspace(0, math.asinh(1e3 + 2 / scale), 4001)
+    )  # past the middle of one law, where the loss has its top
     top = int(np.argmax(loss(x, alpha, scale)))
     return float(loss(np.linspace(x[max(top - 1, 0)], x[min(top + 1, 4000)], 1001), alpha, scale).max())
 
@@ -153,11 +155,17 @@ class BestAlpha:
 
 def best_alpha(rule: str, epsilon: float) -> BestAlpha:
     """Which alpha costs least distortion at this eps: "one" and "all" pure, for a difference of 1 in one coordinate or in L1; "many" at
-    `DELTA`, for a difference of 1 in L2 spread over many coordinates."""
+    `DELTA`, for a difference of 1 in L2 spread evenly over ever more coordinates.
+
+    "many" is the limit in which only Fisher information counts, the low end of what noise of this scale costs: no upper bound, since a
+    difference in few coordinates may cost more. That nothing beats the Gaussian there says so of every sound scale, too.
+    """
 
     def scale(alpha: float) -> float:
         if rule == "one":
-            return math.exp(brentq(lambda log: one_epsilon(alpha, math.exp(log)) - epsilon, math.log(1e-3), math.log(1e4), xtol=1e-6))
+            return math.exp(
+                brentq(lambda log: one_epsilon(alpha, math.exp(log)) - epsilon, math.log(1e-3), math.log(1e4), xtol=1e-6)
+            )
         if rule == "all":
             return score_bound(alpha) / epsilon
         return math.sqrt(fisher_information(alpha)) * gaussian_ratio(epsilon, DELTA)
@@ -167,7 +175,9 @@ def best_alpha(rule: str, epsilon: float) -> BestAlpha:
     alpha, least = float(CHOICES[place]), float(found[place])
     if 0 < place < len(CHOICES) - 1:
         ends = float(CHOICES[place - 1]), float(CHOICES[place + 1])
-        best = minimize_scalar(lambda a: distortion(float(a), scale(float(a))), bounds=ends, method="bounded", options={"xatol": 5e-3})
+        best = minimize_scalar(
+            lambda a: distortion(float(a), scale(float(a))), bounds=ends, method="bounded", options={"xatol": 5e-3}
+        )
         alpha, least = float(best.x), float(best.fun)
     rival = math.sqrt(2 / math.pi) * gaussian_ratio(epsilon, DELTA) if rule == "many" else 1 / epsilon
     return BestAlpha(rule, epsilon, found, alpha, least, rival)
