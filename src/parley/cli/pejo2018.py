@@ -238,7 +238,8 @@ def _show(content: dict[str, Any]) -> None:
 
 def _show_figure(figure: int, points: Sequence[dict[str, Any]]) -> None:
     _table(rows.figure_rows(figure, points), TITLES[figure])
-    _say("RMSE on each owner's held-out ratings; ± is the standard error over divisions of the users.")
+    both = " Figure 5: both owners' mean." if figure == 5 else ""
+    _say(f"RMSE on each owner's held-out ratings; ± is the standard error over divisions of the users.{both}")
     if figure != 3:
         _say(
             "alone: the best of all methods, by its own ratings only; solved: the owner solves its users' factors from their own ratings "

@@ -52,7 +52,7 @@ def forecast_gains(
     levels: Sequence[float] = BOTH,
 ) -> list[dict[str, Any]]:
     """What two owners of so many users each will gain, in percent, at every pair of p; as points of figure 5."""
-    pairs = [(a, b) for a in levels for b in levels if a <= b]
+    pairs = [(a, b) for a in levels for b in levels]
     tick = ticks(progress, len(mechanisms) * len(pairs) * len(PARTS) * splits)
     sizes, points = [_size(public, part, splits, rule) for part in PARTS], []
     for mechanism in mechanisms:

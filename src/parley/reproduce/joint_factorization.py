@@ -171,9 +171,12 @@ def privacy_curves(
     both: bool = False,
     memory: float = 2e9,
 ) -> list[dict[str, object]]:
-    """Figure 4: what privacy costs the smaller owner of 1:4 whose partner has none. Figure 5 (`both`): two alike, each with its own p."""
+    """Figure 4: what privacy costs the smaller owner of 1:4 whose partner has none. Figure 5 (`both`): two alike, each with its own p.
+
+    Of two alike both are measured in either role: their users differ, and a role that only one of them had would show that, too.
+    """
     shares, players = ((1, 1), (0, 1)) if both else ((1, 4), (0,))
-    pairs = [(a, b) for a in BOTH for b in BOTH if a <= b] if both else [(p, 0.0) for p in PRIVACY]
+    pairs = [(a, b) for a in BOTH for b in BOTH] if both else [(p, 0.0) for p in PRIVACY]
     cases = [(m, pair) for m in mechanisms for pair in pairs]
     divisions = [make_division(ratings, shares, split) for split in range(splits)]
     for mechanism, pair in cases:

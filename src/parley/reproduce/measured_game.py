@@ -102,7 +102,7 @@ def _on_points(table: GainTable, drawn: Sequence[GainTable], concern: tuple[floa
     return {
         **vars(Outcome(found.privacy, found.payoff, found.price)),
         "same": share([one.privacy == found.privacy for one in again]),
-        "price_spread": spread([one.price for one in again]),
+        "price_spread": price_spread(found.price, [one.price for one in again]),
     }
 
 
@@ -125,6 +125,11 @@ def _outcome(gain: Interpolation, concern: tuple[float, float]) -> Outcome:
 def share(agree: Sequence[bool]) -> float | None:
     """In which share of resamples it is so; None of none."""
     return float(np.mean(agree)) if agree else None
+
+
+def price_spread(price: float | None, again: Sequence[float | None]) -> Any:
+    """The deviation of the price over resamples; None where there is none to begin with, since nothing could be gained."""
+    return None if price is None else spread(again)
 
 
 def spread(values: Sequence[Any]) -> Any:
