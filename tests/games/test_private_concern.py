@@ -8,7 +8,7 @@ import pytest
 from parley.errors import SettingError
 from parley.games import solve
 from parley.games.gain_table import GainTable, equilibrium
-from parley.games.joint_learning import PUBLISHED, published
+from parley.games.joint_learning import PUBLISHED, Interpolation, published
 from parley.games.prior import Prior
 from parley.games.private_concern import bayesian_equilibrium, switches
 from parley.games.private_concern_fit import bayesian_equilibrium_of_fit
@@ -143,6 +143,14 @@ def test_on_a_fit_that_is_convex_only_the_ends_are_played():
         y = np.linspace(0, 1, 101)
         values = gain(theirs[None, :], y[:, None]).mean(axis=1) - concern * (1 - y)
         assert y[int(np.argmax(values))] == own
+
+
+def test_on_a_fit_losses_count():
+    """-3 + 2p: keeping everything loses least, and without [.]+ nothing else is a best answer."""
+    gain = Interpolation(eta0=-3.0, alpha1=0.0, alpha2=2.0, eta1=0.0, beta1=0.0, beta2=0.0)
+    found = bayesian_equilibrium_of_fit(gain, (Prior.point(0.0), Prior.point(0.0)))
+    assert [player.privacy for player in found.players] == [(1.0,), (1.0,)]
+    assert found.payoff == (-1.0, -1.0)
 
 
 def test_priors_that_say_nothing_are_refused():
