@@ -100,7 +100,9 @@ def _heat(axes: Axes, points: Sequence[Mapping[str, Any]], label: str, named: st
             gains = np.mean([one["improvements"] for one in cells[other, own]], axis=0)  # both players of a division are one
             bar = f"\n± {gains.std(ddof=1) / len(gains) ** 0.5:.1f}" if len(gains) > 1 else ""
             ink = "white" if means[j, i] < -2.5 else INK
-            axes.annotate(f"{round(float(means[j, i]), 1) + 0.0:+.1f}{bar}", (i, j), ha="center", va="center", color=ink, fontsize=8.5)
+            axes.annotate(
+                f"{round(float(means[j, i]), 1) + 0.0:+.1f}{bar}", (i, j), ha="center", va="center", color=ink, fontsize=8.5
+            )
     ticks = ["none" if p == 0 else f"{1 / p - 1:.2g}" if named == "ε" else f"{p:.0%}" for p in levels]
     axes.set_xticks(range(len(levels)), ticks)
     axes.set_yticks(range(len(levels)), ticks)
