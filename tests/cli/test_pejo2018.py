@@ -60,7 +60,7 @@ def five(gain=lambda own, other: 2.0 - own - other):
                     "baseline": 1.0,
                     "alone": 0.9,
                     "together": 0.88,
-                    "alone_solved": 0.9,
+                    "together_walked": 0.88,
                     "together_solved": 0.88,
                     "improvement": gains[1],
                     "error": 0.006,

@@ -15,7 +15,7 @@ def random_table(seed, sizes=(3, 3)):
 
 
 def pays(table, player, own, other, concern):
-    return table.gains[player][own, other] - concern * (1 - table.privacy[player][own])
+    return max(table.gains[player][own, other], 0) - concern * (1 - table.privacy[player][own])
 
 
 @pytest.mark.parametrize("concern", [(0.5, 1.5), (3.0, 0.1), (0.1, 3.0)])
@@ -55,6 +55,23 @@ def test_best_responses_and_what_is_best_against_everything():
     assert dominant(table, 0, 1.0) is None
     apart = GainTable.alike([0.0, 0.5], [[3.0, 0.2], [2.4, 0.4]], ("open", "half"))
     assert dominant(apart, 0, 0.0) is None
+
+
+def test_nobody_takes_a_model_that_is_worse_than_its_own():
+    table = GainTable.alike([0.0, 0.5], [[2.0, -3.0], [1.0, -1.0]])
+    assert table.payoffs(0, 0.4) == pytest.approx(np.array([[1.6, -0.4], [0.8, -0.2]]))
+    assert GainTable.alike([0.0, 0.5], table.gains[0], refusable=False).payoffs(0, 0.0).min() == -3
+
+
+@pytest.mark.parametrize("concern", [0.0, 1.0])
+def test_where_nothing_pays_more_than_staying_out_that_is_what_is_said(concern):
+    """Losses that nobody takes are worth 0 to who has no concern, and gains of 1 are eaten by a concern of 1: ties with staying out."""
+    table = GainTable.alike([0.0, 0.5], [[concern, -1.0], [concern / 2, -1.0]])
+    found = equilibrium(table, (concern, concern))
+    assert (found.strategies, found.names, found.payoff) == (None, (OUT, OUT), (0.0, 0.0))
+    assert found.price == (1 if concern else None)  # nothing could be gained: there is no share of it to lose
+    assert best_responses(table, 0, concern) == [OUT, OUT]
+    assert dominant(table, 0, concern) == OUT
 
 
 def test_tables_with_holes_are_refused():

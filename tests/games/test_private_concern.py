@@ -8,7 +8,7 @@ import pytest
 from parley.errors import SettingError
 from parley.games import solve
 from parley.games.gain_table import GainTable, equilibrium
-from parley.games.joint_learning import PUBLISHED, published
+from parley.games.joint_learning import PUBLISHED, Interpolation, published
 from parley.games.prior import Prior
 from parley.games.private_concern import bayesian_equilibrium, switches
 from parley.games.private_concern_fit import bayesian_equilibrium_of_fit
@@ -25,7 +25,7 @@ def all_equilibria(G, priors):
     out, keeps = len(LEVELS), [*LEVELS, 1.0]
 
     def pays(own, other, concern):
-        return 0.0 if out in (own, other) else G[own, other] - concern * (1 - keeps[own])
+        return 0.0 if out in (own, other) else max(G[own, other], 0.0) - concern * (1 - keeps[own])
 
     def worth(own, concern, rule, prior):
         return sum(w * pays(own, other, concern) for other, w in zip(rule, prior.weights, strict=True))
@@ -73,13 +73,35 @@ def test_switches_are_where_the_best_answer_changes():
     assert len(steps) > 2
 
     def best(concern):
-        values = [*(others[:-1] @ (table.gains[0][i] - concern * (1 - p)) for i, p in enumerate(LEVELS)), 0.0]
+        values = [*(others[:-1] @ (np.maximum(table.gains[0][i], 0) - concern * (1 - p)) for i, p in enumerate(LEVELS)), 0.0]
         return [*LEVELS, 1.0][int(np.argmax(values))]
 
     for concern in np.linspace(0, 1.2 * steps[-1][0], 301):
         last = max(at for at, _ in steps if at <= concern)
         if min(abs(concern - at) for at, _ in steps) > 1e-9:
             assert best(concern) == dict(steps)[last]
+
+
+@pytest.mark.parametrize("text", ["1,2,3,4,5,6", "1,2,3", "1"])
+def test_where_learning_together_only_hurts_everybody_stays_out(text):
+    """Six equal weights add up to a little less than 1: what is left of 1 then is a rounding, and nobody's taking part."""
+    prior = Prior.read(text)
+    found = bayesian_equilibrium(GainTable.alike([0.0, 0.5], [[-1.0, -2.0], [-2.0, -3.0]]), (prior, prior))
+    assert (found.count, found.together, found.payoff, found.price) == (0, 0, (0, 0), None)
+    assert all(player.privacy == (1.0,) * len(prior.concerns) for player in found.players)
+
+
+def test_who_may_refuse_a_worse_model_learns_with_somebody_who_may_spoil_it():
+    """Player 1 gains 2 from an open partner and would lose 3 by a protected one; half of partners are each. By hand."""
+    privacy = np.array([0.0]), np.array([0.0, 0.5])
+    gains, priors = (np.array([[2.0, -3.0]]), np.array([[2.0], [1.9]])), (Prior.point(0.1), Prior((0.1, 1.1), (1.0, 1.0)))
+    found = bayesian_equilibrium(GainTable(privacy, gains, (("open",), ("open", "half"))), priors)
+    assert [player.privacy for player in found.players] == [(0.0,), (0.0, 0.5)]
+    assert found.together == 1
+    assert found.payoff == pytest.approx((0.9, 1.625))  # 2/2 - 0.1; (2 - 0.1)/2 + (1.9 - 0.55)/2
+    assert found.price == pytest.approx(1 - (1.0 + 1.95) / 4)
+    forced = bayesian_equilibrium(GainTable(privacy, gains, (("open",), ("open", "half")), refusable=False), priors)
+    assert forced.together == 0  # 2/2 - 3/2 - 0.1 is less than staying out
 
 
 def test_who_must_fear_a_concerned_partner_may_lose_by_not_knowing():
@@ -121,6 +143,14 @@ def test_on_a_fit_that_is_convex_only_the_ends_are_played():
         y = np.linspace(0, 1, 101)
         values = gain(theirs[None, :], y[:, None]).mean(axis=1) - concern * (1 - y)
         assert y[int(np.argmax(values))] == own
+
+
+def test_on_a_fit_losses_count():
+    """-3 + 2p: keeping everything loses least, and without [.]+ nothing else is a best answer."""
+    gain = Interpolation(eta0=-3.0, alpha1=0.0, alpha2=2.0, eta1=0.0, beta1=0.0, beta2=0.0)
+    found = bayesian_equilibrium_of_fit(gain, (Prior.point(0.0), Prior.point(0.0)))
+    assert [player.privacy for player in found.players] == [(1.0,), (1.0,)]
+    assert found.payoff == (-1.0, -1.0)
 
 
 def test_priors_that_say_nothing_are_refused():

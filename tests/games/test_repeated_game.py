@@ -51,6 +51,8 @@ def test_what_is_an_equilibrium_of_one_period_needs_no_patience_and_what_pays_no
     assert agreement(DILEMMA, (1.0, 1.0), 1, 1).discount == 0
     poor = GainTable.alike([0.0, 0.5], [[0.5, 0.0], [0.4, -1.0]])
     assert agreement(poor, (1.0, 1.0), 0, 0).discount is None  # 0.5 - 1 is less than staying out
+    worse = GainTable.alike([0.0, 0.5], [[-1.0, -1.0], [-2.0, -1.0]])
+    assert best_agreement(worse, (0.0, 0.0)).agreed.strategies is None  # nobody would take it: that is staying out
     nobody = best_agreement(poor, (1.0, 1.0))
     assert nobody.agreed.strategies is None
     assert nobody.agreed.payoff == (0.0, 0.0)

@@ -7,7 +7,7 @@ from parley.report.rating_figures import LOOKS, both_concerned, size_ratios, unc
 
 def gained(gain, error=0.1, **facts):
     together = 0.9 * (1 - gain / 100)
-    known = {"alone": 0.9, "together": together, "alone_solved": 0.9, "together_solved": together}
+    known = {"alone": 0.9, "together": together, "together_walked": together, "together_solved": together}
     return {**facts, **known, "improvement": gain, "error": error, "improvements": [gain - 0.1, gain, gain + 0.1]}
 
 
@@ -29,9 +29,9 @@ def test_every_mechanism_has_its_own_look_and_its_line():
     assert len({look[:3] for look in LOOKS.values()}) == len(LOOKS)
     points = [gained(2 - 3 * p, mechanism=name, p=p) for name in LOOKS for p in (0.0, 0.1, 0.5)]
     figure = unconcerned_partner(points, 3)
-    learned, solved = figure.axes
-    assert len(learned.containers) == len(solved.containers) == len(LOOKS)
-    assert [label.get_text() for label in learned.get_xticklabels()] == ["none", "9", "1"]
+    (axes,) = figure.axes
+    assert len(axes.containers) == len(LOOKS)
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["none", "9", "1"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [look[3] for look in LOOKS.values()]
 
 

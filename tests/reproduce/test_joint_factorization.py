@@ -1,6 +1,7 @@
 """P's measurements, on a sample of MovieLens where it is at hand and on planted tastes."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,17 +11,17 @@ from parley.cli.app import app
 from parley.data.ratings import divide, enough, find_ratings
 from parley.errors import GuaranteeError, SettingError
 from parley.objectives.factorization import Factorization
+from parley.reproduce.divided_ratings import Repeats, alone, make_division, solved_error
 from parley.reproduce.joint_factorization import (
     NETFLIX,
     Choice,
-    alone,
     chosen_mechanisms,
     expansion,
-    make_division,
     privacy_curves,
     size_ratios,
     together,
 )
+from parley.reproduce.released_updates import Contribution, learned_from
 from planted_tastes import planted, silent
 from samples import data_path
 
@@ -37,7 +38,7 @@ def test_the_smaller_owner_gains_on_real_ratings(movielens):
     """A sixth of the users; all of them are measured by the command itself."""
     division = make_division(movielens, (1, 4), 0, all_means=True)
     both, own = together(division, [Choice()] * 2, RULE, 0).errors, alone(division, RULE, 0)
-    gains = [100 * (a - b) / a for (_, a, _), b in zip(own, both, strict=True)]
+    gains = [100 * (a - b) / a for a, b in zip([one.best for one in own], both, strict=True)]
     assert gains[0] > 0.3
     assert gains[0] > gains[1]
 
@@ -62,6 +63,29 @@ def test_more_privacy_costs_more_and_every_point_says_its_real_epsilon():
     assert by["updates", 0.5]["epsilon"] == 1
     assert by["updates", 0.5]["together"] < min(by[m, 0.5]["together"] for m in ("bounded", "unbounded", "bounded-published"))
     assert by["bounded", 0.5]["improvement"] < by["bounded-published", 0.5]["improvement"]
+
+
+def test_alone_is_the_best_of_an_owners_own_ratings_and_of_nobody_elses():
+    division = make_division(planted(), (1, 4), 0)
+    changed = replace(division, trains=(division.trains[0], division.trains[1].with_values(6 - division.trains[1].values)))
+    (own, _), (same, _) = (alone(one, RULE, 0) for one in (division, changed))
+    assert own == same  # the partner's ratings have no part in it
+    V = learned_from([Contribution(division.trains[0])], 0)
+    assert own.by["updates"] == solved_error(V, division.trains[0], division.tests[0])
+    assert own.best == min(own.by.values()) == min(own.by[way] for way in ("walked", "solved", "updates"))
+
+
+def test_a_gain_is_of_learning_together_and_not_of_a_better_method():
+    """Whatever the mechanism, it is measured against the same error alone; together, the better of both ways is taken."""
+    points = privacy_curves(planted(), ["hide", "updates"], 1, RULE, silent)
+    assert len({point["alone"] for point in points}) == 1
+    for point in points:
+        assert point["alone"] == min(point["alone_by"].values())
+        assert point["together"] == min(point["together_walked"], point["together_solved"])
+        assert point["improvement"] == pytest.approx(100 * (1 - point["together"] / point["alone"]))
+    repeats = Repeats([make_division(planted(), (1, 4), 0)], RULE)
+    (first, _) = repeats.measure(lambda division, split: [1.0, 1.0], lambda: None)
+    assert first["alone"] == points[0]["alone"]
 
 
 def test_without_privacy_all_mechanisms_are_one():

@@ -166,7 +166,8 @@ def _read_points(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
         found = {name: content[name] for name in ("figure", "points", "splits", "counts")}
         needed = {"improvements", "improvement", "error", "alone", "together", "player", "ratio"}
-        needed |= {"mechanism", "p", "p_other", "epsilon", "epsilon_named"} if found["figure"] != 3 else set()
+        if found["figure"] != 3:
+            needed |= {"mechanism", "p", "p_other", "epsilon", "epsilon_named", "together_walked", "together_solved"}
         if not all(needed <= point.keys() and isinstance(point["improvements"], list) for point in found["points"]):
             raise KeyError("points")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -201,7 +202,10 @@ def _show(content: dict[str, Any]) -> None:
         _say("p* = 1, 1: nobody learns together; same: in which share of resamples. No fit where the quadratic misses the points.")
     if "repeated" in content:
         _table(rows.repeated_rows(content["repeated"]), "Again and again: from which discount factor on the best agreement holds")
-        _say("Whoever departs gains once, and nobody learns together ever after; ± is the deviation over resamples.")
+        _say("Whoever departs is seen to, gains once, and nobody learns together ever after; ± is the deviation over resamples.")
+        _say(
+            "That ratings were left out (hide) or have less noise, nobody sees from outside: there it is what would hold if it were seen."
+        )
     if "private_concerns" in content:
         _table(
             rows.private_rows(content["private_concerns"]),
@@ -234,11 +238,12 @@ def _show(content: dict[str, Any]) -> None:
 
 def _show_figure(figure: int, points: Sequence[dict[str, Any]]) -> None:
     _table(rows.figure_rows(figure, points), TITLES[figure])
-    _say("RMSE on each owner's held-out ratings; ± is the standard error over divisions of the users.")
+    both = " Figure 5: both owners' mean." if figure == 5 else ""
+    _say(f"RMSE on each owner's held-out ratings; ± is the standard error over divisions of the users.{both}")
     if figure != 3:
         _say(
-            "solved: the owner solves its users' factors from their own ratings in the end. updates hide a user (δ = 1e-5), "
-            "unbounded noise a rating, bounded noise its value."
+            "alone: the best of all methods, by its own ratings only; solved: the owner solves its users' factors from their own ratings "
+            "in the end; the gain is that of the better. updates hide a user (δ = 1e-5), unbounded noise a rating, bounded noise its value."
         )
 
 

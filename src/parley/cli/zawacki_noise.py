@@ -18,7 +18,7 @@ NAMES = (*CHARTS, TABLE, BEST, *sorted((*privacy_curves.FIGURES, *TRAINED), key=
 RULES = {
     "one": "in one coordinate, pure",
     "all": "in all coordinates, pure",
-    "many": f"spread over many, at δ = {DELTA:g}",
+    "many": f"spread over ever more (the limit, no upper bound), at δ = {DELTA:g}",
 }
 EPSILONS = (0.1, 1.0, 5.0)
 
@@ -86,7 +86,8 @@ def _best(out: Path | None, progress: Callable[[int, int], None]) -> Shown:
         picture.axes[0].set_ylim(0, 5)
         figures.save(picture, out / f"{BEST}.png")
     content = [{**vars(b), "distortions": b.distortions.tolist()} for b in found]
-    remark = "Pure, no α comes up to Laplace noise, in one coordinate or in all; spread over many, the Gaussian (α = 2) is best."
+    remark = "Pure, no α comes up to Laplace noise, in one coordinate or in all; spread over ever more coordinates, the Gaussian (α = 2) "
+    remark += "is best; that ε is the low end of what such noise costs, and no upper bound."
     return {"alphas": CHOICES.tolist(), "rows": content}, rows, "The α of least distortion for a fixed ε", remark
 
 

@@ -1,8 +1,9 @@
 """The joint-learning game on measured gains: each of two players picks one of what was tried, or stays out.
 
-A gain is in percent, and a strategy costs its player C/B (1 - p), the concern times what it gives up (P eq. 11). Staying out ends the joint
-learning: nothing gained and nothing lost by either, so nobody can be held below 0, and that both stay out is always an equilibrium
-(P Theorem 1).
+A gain is in percent, and counts as [gain]+: nobody takes a model that is worse than its own (P eq. 10). A strategy costs its player
+C/B (1 - p), the concern times what it gives up (P eq. 11), whether or not the model is taken. Staying out ends the joint learning: nothing
+gained and nothing lost by either, so nobody can be held below 0, and that both stay out is always an equilibrium (P Theorem 1). Where a
+strategy pays no more than that, its player is said to stay out.
 """
 
 from dataclasses import dataclass
@@ -21,11 +22,14 @@ TIE = 1e-12  # of a payoff in percent: what differs by less is a rounding
 
 @dataclass(frozen=True, eq=False)
 class GainTable:
-    """`gains[n][i, j]`: what player n gains by its own strategy i against the other's j. `privacy[n][i]` is what i keeps to itself."""
+    """`gains[n][i, j]`: what player n gains by its own strategy i against the other's j. `privacy[n][i]` is what i keeps to itself.
+
+    Where models are not `refusable` a loss counts, too, as on P's fits, on which P plays without [.]+ and without staying out."""
 
     privacy: tuple[Floats, Floats]
     gains: tuple[Floats, Floats]
     names: tuple[tuple[str, ...], tuple[str, ...]]
+    refusable: bool = True
 
     def __post_init__(self) -> None:
         sizes = [len(p) for p in self.privacy]
@@ -36,15 +40,21 @@ class GainTable:
                 raise SettingError(f"player {n + 1}: expected privacy from 0 to 1, and gains that are numbers")
 
     @classmethod
-    def alike(cls, privacy: ArrayLike, gains: ArrayLike, names: tuple[str, ...] | None = None) -> "GainTable":
+    def alike(
+        cls, privacy: ArrayLike, gains: ArrayLike, names: tuple[str, ...] | None = None, refusable: bool = True
+    ) -> "GainTable":
         """Two players of whom the same was measured: gains [own, other]."""
         p, own = np.asarray(privacy, dtype=np.float64), np.asarray(gains, dtype=np.float64)
         called = names or tuple(f"{one:g}" for one in p)
-        return cls((p, p), (own, own), (called, called))
+        return cls((p, p), (own, own), (called, called), refusable)
 
     def payoffs(self, player: int, concern: float) -> Floats:
         """What a player of this concern has of every pair [own, other]."""
-        return np.asarray(self.gains[player] - non_negative(concern, "concern") * (1 - self.privacy[player])[:, None])
+        return np.asarray(self.benefits(player) - non_negative(concern, "concern") * (1 - self.privacy[player])[:, None])
+
+    def benefits(self, player: int) -> Floats:
+        """What a player has of the models of every pair [own, other]."""
+        return np.maximum(self.gains[player], 0.0) if self.refusable else self.gains[player]
 
     @cached_property
     def without_privacy(self) -> float | None:
@@ -88,8 +98,8 @@ def profile(table: GainTable, concern: Pair, i: int, j: int) -> Profile:
 
 
 def stay_out(table: GainTable) -> Profile:
-    """Nobody learns together; all that could have been gained is lost."""
-    return Profile(None, (OUT, OUT), (1.0, 1.0), (0.0, 0.0), 1.0)
+    """Nobody learns together; all that could have been gained is lost, if anything."""
+    return Profile(None, (OUT, OUT), (1.0, 1.0), (0.0, 0.0), None if table.without_privacy is None else 1.0)
 
 
 def equilibrium(table: GainTable, concern: Pair) -> Profile:
@@ -99,23 +109,24 @@ def equilibrium(table: GainTable, concern: Pair) -> Profile:
     >>> found.privacy, found.payoff
     ((0.5, 0.0), (2.3, 1.9))
     """
-    settled = stable(table, concern)
-    if not settled.any():
-        return stay_out(table)
     total = table.payoffs(0, concern[0]) + table.payoffs(1, concern[1]).T
-    i, j = divmod(int(np.argmax(np.where(settled, total, -np.inf))), settled.shape[1])
-    return profile(table, concern, i, j)
+    among = np.where(stable(table, concern), total, -np.inf)
+    if not among.max() > TIE:
+        return stay_out(table)
+    return profile(table, concern, *map(int, divmod(int(among.argmax()), among.shape[1])))
 
 
 def best_responses(table: GainTable, player: int, concern: float) -> list[str]:
-    """The name of the best answer to each strategy of the other; staying out where nothing pays."""
+    """The name of the best answer to each strategy of the other; staying out where nothing pays more."""
     payoffs = table.payoffs(player, concern)
     chosen = payoffs.argmax(axis=0)
-    return [table.names[player][i] if payoffs[i, j] >= -TIE else OUT for j, i in enumerate(chosen)]
+    return [table.names[player][i] if payoffs[i, j] > TIE else OUT for j, i in enumerate(chosen)]
 
 
 def dominant(table: GainTable, player: int, concern: float) -> str | None:
-    """The strategy that is a best answer to everything the other may play, if there is one."""
+    """The strategy that is a best answer to everything the other may play, if there is one; staying out where nothing ever pays."""
     payoffs = table.payoffs(player, concern)
+    if not payoffs.max() > TIE:
+        return OUT
     best = (payoffs >= np.maximum(payoffs.max(axis=0), 0) - TIE).all(axis=1)
     return table.names[player][int(np.argmax(best))] if best.any() else None

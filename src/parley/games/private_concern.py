@@ -64,9 +64,12 @@ def bayesian_equilibrium(table: GainTable, priors: Priors, may_stay_out: bool = 
     settled, total = stable & also.T, expected + others.T
     if not settled.any():
         raise NoEquilibriumError("prior: no equilibrium in pure strategies where nobody may stay out")
-    at = divmod(int(np.argmax(np.where(settled, total, -np.inf))), settled.shape[1])
-    parts = [1 - share[:, -1] for share in shares]
+    parts = [share[:, :-1].sum(axis=1) for share in shares]  # exactly 0 for who stays out: a sum of weights need not be 1
     counted = settled & (np.outer(*parts) > 0)
+    among = np.where(settled, total, -np.inf)
+    at = divmod(int(among.argmax()), among.shape[1])
+    if may_stay_out and not among[at] > TIE:
+        at = len(rules[0]) - 1, len(rules[1]) - 1  # the last rules: everybody stays out
     return BayesianOutcome(
         (
             _steps(table, 0, priors[0], rules[0][at[0]], shares[1][at[1]]),
@@ -74,7 +77,7 @@ def bayesian_equilibrium(table: GainTable, priors: Priors, may_stay_out: bool = 
         ),
         (float(expected[at]), float(others.T[at])),
         _price(table, shares[0][at[0]], shares[1][at[1]]),
-        float(parts[0][at[0]] * parts[1][at[1]]),
+        min(float(parts[0][at[0]] * parts[1][at[1]]), 1.0),
         int(counted.sum()),
     )
 

@@ -28,7 +28,9 @@ def bayesian_equilibrium_of_fit(gain: Interpolation, priors: Priors) -> Bayesian
     """
     if gain.beta2 >= 0:
         ends = np.array([0.0, 1.0])
-        table = GainTable.alike(ends, gain(*np.meshgrid(ends, ends)))  # [own, other]: x, the other's, runs along columns
+        table = GainTable.alike(
+            ends, gain(*np.meshgrid(ends, ends)), refusable=False
+        )  # [own, other]: x, the other's, along columns
         return _with_price(bayesian_equilibrium(table, priors, may_stay_out=False), gain, priors)
 
     def answer(player: int, mean: float) -> Floats:

@@ -1,7 +1,9 @@
 """The joint-learning game again and again: from which discount factor on an agreement holds by itself.
 
 Every period (new ratings, or a further iteration) both play, and what comes a period later counts for `discount` times as much. They agree
-on a pair of strategies; whoever departs from it is seen to (terms, ledgers and noise are public), and from then on nobody learns together.
+on a pair of strategies; whoever departs from it is assumed to be seen to, and from then on nobody learns together. Of updates this holds as
+far as noise is named in terms and ledgers that partners see; of noise on ratings partners have an owner's word only, and how many ratings
+somebody left out (`hide`) nobody can see from outside: there the thresholds are no more than what would hold if it were seen.
 
 Formal guarantee: an agreement that pays player n V_n, while the best departure in one period pays D_n, is an equilibrium of the repeated
 game, in every period, if and only if discount >= (D_n - V_n)/(D_n - 0) for both: departing gains D_n - V_n once and loses V_n in each later
@@ -69,6 +71,8 @@ def best_agreement(table: GainTable, concern: Pair, discount: float | None = Non
     """
     total = table.payoffs(0, concern[0]) + table.payoffs(1, concern[1]).T
     for place in np.argsort(-total, axis=None, kind="stable"):
+        if not total.flat[place] > TIE:
+            break
         found = agreement(table, concern, *map(int, divmod(int(place), total.shape[1])))
         if found.discount is not None and (discount is None or found.discount <= discount) and min(found.agreed.payoff) >= -TIE:
             return found

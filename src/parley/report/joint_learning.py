@@ -1,6 +1,7 @@
 """Tables of the joint-learning game and of what it was measured on: rows of words, the first their head."""
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean, stdev
 from typing import Any
 
 Rows = list[list[str]]
@@ -12,14 +13,34 @@ def figure_rows(figure: int, points: Points) -> Rows:
     head = {3: ["ratio", "player"], 4: ["mechanism", "p", "ε"], 5: ["mechanism", "p", "other's", "ε"]}[figure]
     columns = {"baseline": "means", "alone": "alone", "together": "together"}
     if figure != 3:
-        columns = {"alone": "alone", "together": "together", "together_solved": "solved"}
+        columns = {"alone": "alone", "together_walked": "as learned", "together_solved": "solved"}
     rows = [[*head, *columns.values(), "gain %", "±"]]
-    for point in points:
+    for point in both_players(points, ("mechanism", "p", "p_other")) if figure == 5 else points:
         first = [point["ratio"], str(point["player"])]
         if figure != 3:
             first = [point["mechanism"], *(f"{point[p]:g}" for p in ("p", "p_other")[: figure - 3]), _epsilon(point)]
         rows.append([*first, *(f"{point[name]:.4f}" for name in columns), *_gain(point)])
     return rows
+
+
+def both_players(points: Points, facts: Sequence[str]) -> list[dict[str, Any]]:
+    """One for each combination of these facts: the means over both of two alike. They learned together in each division, so an error is
+    that over divisions of their mean."""
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for point in points:
+        groups.setdefault(tuple(point[name] for name in facts), []).append(point)
+    return [_mean(group) for group in groups.values()]
+
+
+def _mean(group: Points) -> dict[str, Any]:
+    known = {name for name in ("alone", "together_walked", "together_solved", "unscaled") if name in group[0]}
+    found = {**group[0], **{name: fmean(one[name] for one in group) for name in known}}
+    found["improvement"] = fmean(one["improvement"] for one in group)
+    if "improvements" not in found:  # a forecast: the larger error of the two
+        errors = [one["error"] for one in group]
+        return {**found, "error": None if None in errors else max(errors)}
+    gains = [fmean(of_division) for of_division in zip(*(one["improvements"] for one in group), strict=True)]
+    return {**found, "improvements": gains, "error": stdev(gains) / len(gains) ** 0.5 if len(gains) > 1 else None}
 
 
 def table_rows(table: Points) -> Rows:
@@ -121,11 +142,10 @@ def in_turn_rows(points: Points) -> Rows:
 def update_rows(points: Points) -> Rows:
     """Released updates: gains by epsilon and number of answers; what as many answers cost of a series for all rounds."""
     rows = [["own ε", "answers", "other's ε", "answers", "gain %", "±", "ε at the noise of all"]]
-    for point in points:
-        if point["player"] == 1 or (point["p"], point["iterations"]) != (point["p_other"], point["iterations_other"]):
-            own, other = ("none" if p == 0 else f"{1 / p - 1:.3g}" for p in (point["p"], point["p_other"]))
-            row = [own, str(point["iterations"]), other, str(point["iterations_other"])]
-            rows.append([*row, *_gain(point), short(point["stopped"])])
+    for point in both_players(points, ("p", "iterations", "p_other", "iterations_other")):
+        own, other = ("none" if p == 0 else f"{1 / p - 1:.3g}" for p in (point["p"], point["p_other"]))
+        row = [own, str(point["iterations"]), other, str(point["iterations_other"])]
+        rows.append([*row, *_gain(point), short(point["stopped"])])
     return rows
 
 
@@ -141,12 +161,11 @@ def iteration_game_rows(games: Points) -> Rows:
 def forecast_rows(forecast: Points, measured: Points) -> Rows:
     """Forecast beside measurement, both players' mean."""
     rows = [["mechanism", "p", "other's", "on the public set", "forecast %", "±", "measured %", "±"]]
-    known = {(p["mechanism"], p["p"], p["p_other"], p["player"]): p for p in measured}
-    for one in forecast:
-        if one["player"] == 1 or one["p"] != one["p_other"]:
-            truth = known[one["mechanism"], one["p"], one["p_other"], one["player"]]
-            first = [one["mechanism"], f"{one['p']:g}", f"{one['p_other']:g}", f"{one['unscaled']:+.2f}"]
-            rows.append([*first, *_gain(one), *_gain(truth)])
+    facts = ("mechanism", "p", "p_other")
+    known = {tuple(point[name] for name in facts): point for point in both_players(measured, facts)}
+    for one in both_players(forecast, facts):
+        first = [one["mechanism"], f"{one['p']:g}", f"{one['p_other']:g}", f"{one['unscaled']:+.2f}"]
+        rows.append([*first, *_gain(one), *_gain(known[tuple(one[name] for name in facts)])])
     return rows
 
 

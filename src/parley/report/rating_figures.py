@@ -55,27 +55,21 @@ def size_ratios(points: Sequence[Mapping[str, Any]], splits: int) -> Figure:
 
 
 def unconcerned_partner(points: Sequence[Mapping[str, Any]], splits: int) -> Figure:
-    """The smaller owner's gain over its own epsilon, the partner having no privacy (P figure 4). Left as learned, right users solved."""
-    figure = Figure(figsize=(10.4, 5.0), layout="constrained", facecolor="white")
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, (field, title) in zip(
-        panels, (("improvement", "As learned"), ("solved", "Users' tastes solved at home in the end")), strict=True
-    ):
-        decorate(axes)
-        for mechanism, own in _by_mechanism(points).items():
-            colour, mark, line, label = LOOKS[mechanism]
-            gains = [point["improvement"] if field == "improvement" else _solved(point) for point in own]
-            bars = _bars(own) if field == "improvement" else None
-            x = np.arange(len(own))
-            axes.errorbar(x, gains, bars, fmt=line, marker=mark, color=colour, linewidth=1.9, markersize=6, capsize=3, label=label)
-        axes.set_xticks(range(len(own)), ["none" if point["p"] == 0 else f"{1 / point['p'] - 1:.2g}" for point in own])
-        axes.set_xlabel("own ε as named; leaving out: a share of 1/(1 + ε)")
-        _gains(axes, title)
-        axes.set_ylim(-12, 5.5)
-    panels[1].set_ylabel("")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, frameon=False, labelcolor=INK, fontsize=9, loc="outside lower center", ncols=2, handlelength=3.6)
-    _note(figure, "The smaller owner of 1:4; below −12 % is cut off", splits)
+    """The smaller owner's gain over its own epsilon, the partner having no privacy (P figure 4); what is far below is cut off."""
+    figure = Figure(figsize=(8.4, 5.2), layout="constrained", facecolor="white")
+    axes = decorate(figure.add_subplot())
+    for mechanism, own in _by_mechanism(points).items():
+        colour, mark, line, label = LOOKS[mechanism]
+        x, gains = np.arange(len(own)), [point["improvement"] for point in own]
+        axes.errorbar(
+            x, gains, _bars(own), fmt=line, marker=mark, color=colour, linewidth=1.9, markersize=6, capsize=3, label=label
+        )
+    axes.set_xticks(range(len(own)), ["none" if point["p"] == 0 else f"{1 / point['p'] - 1:.2g}" for point in own])
+    axes.set_xlabel("own ε as named; leaving out: a share of 1/(1 + ε)")
+    _gains(axes, "The smaller owner of 1:4, whose partner has no privacy")
+    axes.set_ylim(bottom=max(axes.get_ylim()[0], -12))
+    figure.legend(frameon=False, labelcolor=INK, fontsize=9, loc="outside lower center", ncols=2, handlelength=3.6)
+    _note(figure, "Against the best that it has alone. The better of items as learned and of users' tastes solved at home", splits)
     return figure
 
 
@@ -103,10 +97,12 @@ def _heat(axes: Axes, points: Sequence[Mapping[str, Any]], label: str, named: st
     axes.imshow(np.clip(means, -5, 5), cmap="PuOr_r", vmin=-5, vmax=5, origin="lower")
     for j, other in enumerate(levels):
         for i, own in enumerate(levels):
-            gains = np.concatenate([one["improvements"] for one in cells[other, own]])
+            gains = np.mean([one["improvements"] for one in cells[other, own]], axis=0)  # both players of a division are one
             bar = f"\n± {gains.std(ddof=1) / len(gains) ** 0.5:.1f}" if len(gains) > 1 else ""
             ink = "white" if means[j, i] < -2.5 else INK
-            axes.annotate(f"{means[j, i]:+.1f}{bar}", (i, j), ha="center", va="center", color=ink, fontsize=8.5)
+            axes.annotate(
+                f"{round(float(means[j, i]), 1) + 0.0:+.1f}{bar}", (i, j), ha="center", va="center", color=ink, fontsize=8.5
+            )
     ticks = ["none" if p == 0 else f"{1 / p - 1:.2g}" if named == "ε" else f"{p:.0%}" for p in levels]
     axes.set_xticks(range(len(levels)), ticks)
     axes.set_yticks(range(len(levels)), ticks)
@@ -123,10 +119,6 @@ def _by_mechanism(points: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping
     for point in points:
         found[point["mechanism"]].append(point)
     return {name: own for name, own in found.items() if own}
-
-
-def _solved(point: Mapping[str, Any]) -> float:
-    return float(100 * (point["alone_solved"] - point["together_solved"]) / point["alone_solved"])
 
 
 def _bars(points: Sequence[Mapping[str, Any]]) -> list[float] | None:

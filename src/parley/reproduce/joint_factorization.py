@@ -2,25 +2,23 @@
 
 Figure 3 centres all ratings before they are divided and measures errors of centred ratings, as P does. Figures 4 and 5 take means of the
 ratings that are learned from, as the owners release them (held-out ratings would tell of themselves otherwise), and measure errors of the
-ratings themselves: noisy means would be judged by themselves otherwise. An owner alone uses its own ratings without noise; the means are
-common, as P's are, so what is gained is the factors' part alone.
+ratings themselves: noisy means would be judged by themselves otherwise. An owner alone uses nothing but its own ratings, without noise, and
+has the best that they give by any method that is tried together (`alone`); together it has the better of items as they were learned and of
+its users solved anew. So no gain is that of a better method.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from parley.data.ratings import Centred, Ratings, centre, divide, hold_out
-from parley.data.user_ratings import by_user
+from parley.data.ratings import Ratings, centre
 from parley.errors import SettingError
-from parley.learning.item_factors import Items
 from parley.learning.joint_factorization import Order, Player, factorize
 from parley.learning.rating_noise import (
     Claim,
     RatingMechanism,
-    Scale,
     Thinning,
     bounded,
     claim,
@@ -31,11 +29,21 @@ from parley.learning.rating_noise import (
     require_memory,
     unbounded,
 )
-from parley.learning.recommender import Recommender
 from parley.mechanisms import FastNoise
-from parley.objectives.factorization import Factorization, root_mean_square
+from parley.objectives.factorization import Factorization
+from parley.reproduce.divided_ratings import (
+    SCALE,
+    Division,
+    Measured,
+    alone,
+    item_vectors,
+    make_division,
+    prediction_error,
+    solved_errors,
+    summary,
+    union,
+)
 from parley.reproduce.released_updates import Contribution, learned_from
-from parley.validate import Floats
 
 Mechanism = RatingMechanism | Literal["updates"]
 UNITS: dict[Mechanism, str] = {  # what is hidden
@@ -51,7 +59,7 @@ PRIVACY = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # P's p; eps = 1/p - 1
 BOTH = (0.0, 0.2, 0.4, 0.6)
 NETFLIX = {"ratings": 10_033_823, "users": 46_462, "items": 16_395}  # P table 2
 TABLE_3 = {9.0: 1, 2.33: 24, 1.0: 45, 0.53: 42, 0.11: 23}  # eps: by how much NF10 grows
-SCALE, HALF = Scale(), 2.0
+HALF = 2.0
 
 
 @dataclass(frozen=True)
@@ -71,34 +79,6 @@ class Choice:
         return 1 / self.p - 1 if self.p > 0 else float("inf")
 
 
-@dataclass(frozen=True, eq=False)
-class Division:
-    """Raw ratings divided among owners, and each owner's into those to learn from and those to be judged by."""
-
-    trains: tuple[Ratings, ...]
-    tests: tuple[Ratings, ...]
-    centred: Centred | None  # means of all ratings, as P takes them; None: of those that are learned from
-
-    @property
-    def everything(self) -> Ratings:
-        """What is learned from, by anybody."""
-        return _union(self.trains)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One owner's root mean square errors on its own held-out ratings."""
-
-    baseline: float  # means alone
-    alone: float
-    together: float
-
-    @property
-    def improvement(self) -> float:
-        """By how many percent the error falls by learning together."""
-        return 100 * (self.alone - self.together) / self.alone
-
-
 def chosen_mechanisms(names: Sequence[str] | None) -> list[Mechanism]:
     """Those named, or all."""
     chosen = [known for known in UNITS if not names or known in names]
@@ -107,32 +87,17 @@ def chosen_mechanisms(names: Sequence[str] | None) -> list[Mechanism]:
     return chosen
 
 
-def make_division(ratings: Ratings, shares: Sequence[float], seed: int, all_means: bool = False) -> Division:
-    """Users by shares, a fifth of every owner's ratings held out."""
-    rng = np.random.default_rng([seed, *map(int, shares)])
-    halves = [hold_out(part, 0.2, rng) for part in divide(ratings, shares, rng)]
-    return Division(tuple(a for a, _ in halves), tuple(b for _, b in halves), centre(ratings) if all_means else None)
-
-
-def alone(division: Division, rule: Factorization, seed: int) -> list[tuple[float, float, float]]:
-    """(means alone, its own factors, the same with its users solved in the end) for every owner, without privacy."""
-    centred = division.centred or centre(division.everything)
-    found = []
-    for train, test in zip(division.trains, division.tests, strict=True):
-        joint = factorize([train.with_values(centred.residuals_of(train))], rule, seed)
-        means = prediction_error(division, test, centred, np.zeros(len(test)))
-        walked = prediction_error(division, test, centred, joint.players[0].predicted(joint.items, test))
-        V = np.column_stack([centred.item_means - SCALE.middle, joint.items])
-        found.append((means, walked, walked if division.centred else solved_error(V, train, test)))
-    return found
-
-
 @dataclass(frozen=True)
 class Together:
     """Every owner's error; and if it solves its users' factors from their own ratings in the end, which stay with it. None in figure 3."""
 
     errors: list[float]
     solved: list[float] | None
+
+    @property
+    def best(self) -> list[float]:
+        """The better of the two, for every owner: nobody else is touched by which one it takes."""
+        return [min(pair) for pair in zip(self.errors, self.solved or self.errors, strict=True)]
 
 
 def together(
@@ -143,7 +108,7 @@ def together(
         return by_updates(division, choices, seed, memory=memory)
     sources = [np.random.default_rng([seed, owner]) for owner in range(len(choices))]
     raw = [_raw(train, c, rng, memory) for train, c, rng in zip(division.trains, choices, sources, strict=True)]
-    centred = division.centred or centre(_union(raw))
+    centred = division.centred or centre(union(raw))
     parts = [part.with_values(centred.residuals_of(part)) for part in raw]
     noisy = [_residuals(part, c, rule, rng, memory) for part, c, rng in zip(parts, choices, sources, strict=True)]
     joint = factorize(noisy, rule, seed, order)
@@ -151,8 +116,7 @@ def together(
     errors = [prediction_error(division, test, centred, player.predicted(joint.items, test)) for player, test in judged]
     if division.centred is not None:
         return Together(errors, None)
-    V = np.column_stack([centred.item_means - SCALE.middle, joint.items])
-    return Together(errors, solved_errors(V, division))
+    return Together(errors, solved_errors(item_vectors(centred, joint.items), division))
 
 
 def by_updates(
@@ -179,18 +143,6 @@ def _contribution(train: Ratings, choice: Choice, stride: int, seed: list[int], 
     return Contribution(_raw(train, choice, np.random.default_rng(seed), memory), stride=stride, variance=variance)
 
 
-def solved_errors(V: Floats, division: Division) -> list[float]:
-    """Every owner's error if its users' factors are solved from their own ratings, given items' V by whatever method."""
-    return [solved_error(V, *own) for own in zip(division.trains, division.tests, strict=True)]
-
-
-def solved_error(V: Floats, train: Ratings, held_out: Ratings) -> float:
-    """The error on held-out ratings of users whose factors are solved from their own ratings."""
-    everybody = np.arange(len(train.user_names))
-    own, judged = (by_user(part, everybody, SCALE.low, SCALE.high) for part in (train, held_out))
-    return root_mean_square(Recommender(Items(V, np.zeros(len(V))), train.item_names).errors(own, judged))
-
-
 def size_ratios(
     ratings: Ratings, splits: int, rule: Factorization, progress: Callable[[int, int], None], order: Order = "in-turn"
 ) -> list[dict[str, object]]:
@@ -202,7 +154,9 @@ def size_ratios(
             progress(done * splits + split, len(RATIOS) * splits)
             division = make_division(ratings, ratio, split, all_means=True)
             both = together(division, [Choice()] * 2, rule, split, order).errors
-            runs.append([Measured(*own[:2], joint) for own, joint in zip(alone(division, rule, split), both, strict=True)])
+            runs.append(
+                [Measured(own.means, own.best, joint) for own, joint in zip(alone(division, rule, split), both, strict=True)]
+            )
         for player in range(2):
             points.append({"ratio": f"{ratio[0]}:{ratio[1]}", "player": player + 1, **summary([run[player] for run in runs])})
     return points
@@ -217,9 +171,12 @@ def privacy_curves(
     both: bool = False,
     memory: float = 2e9,
 ) -> list[dict[str, object]]:
-    """Figure 4: what privacy costs the smaller owner of 1:4 whose partner has none. Figure 5 (`both`): two alike, each with its own p."""
+    """Figure 4: what privacy costs the smaller owner of 1:4 whose partner has none. Figure 5 (`both`): two alike, each with its own p.
+
+    Of two alike both are measured in either role: their users differ, and a role that only one of them had would show that, too.
+    """
     shares, players = ((1, 1), (0, 1)) if both else ((1, 4), (0,))
-    pairs = [(a, b) for a in BOTH for b in BOTH if a <= b] if both else [(p, 0.0) for p in PRIVACY]
+    pairs = [(a, b) for a in BOTH for b in BOTH] if both else [(p, 0.0) for p in PRIVACY]
     cases = [(m, pair) for m in mechanisms for pair in pairs]
     divisions = [make_division(ratings, shares, split) for split in range(splits)]
     for mechanism, pair in cases:
@@ -233,42 +190,18 @@ def privacy_curves(
             progress(done * splits + split, len(cases) * splits)
             found.append(together(division, [Choice(mechanism, p) for p in pair], rule, split, memory=memory))
         for player in players:
-            own, other = pair[player], pair[1 - player]
-            says = _claim(mechanism, 1 / own - 1, rule) if own else None
-            facts = {"mechanism": mechanism, "hides": UNITS[mechanism], "p": own, "p_other": other, "player": player + 1}
+            p, other = pair[player], pair[1 - player]
+            says = _claim(mechanism, 1 / p - 1, rule) if p else None
+            facts = {"mechanism": mechanism, "hides": UNITS[mechanism], "p": p, "p_other": other, "player": player + 1}
             named = {"ratio": f"{shares[0]}:{shares[1]}", "epsilon_named": says and says.named, "epsilon": says and says.real}
-            runs = [Measured(*apart[split][player][:2], one.errors[player]) for split, one in enumerate(found)]
-            solved = {
-                "alone_solved": float(np.mean([own[player][2] for own in apart])),
+            runs = [Measured(own[player].means, own[player].best, one.best[player]) for own, one in zip(apart, found, strict=True)]
+            ways = {
+                "alone_by": {way: float(np.mean([own[player].by[way] for own in apart])) for way in apart[0][player].by},
+                "together_walked": float(np.mean([one.errors[player] for one in found])),
                 "together_solved": float(np.mean([(one.solved or one.errors)[player] for one in found])),
             }
-            points.append({**facts, **named, **summary(runs), **solved})
+            points.append({**facts, **named, **summary(runs), **ways})
     return points
-
-
-class Repeats:
-    """Several divisions of the users, and what every owner has alone in each: whatever is tried is measured against that."""
-
-    def __init__(self, divisions: Sequence[Division], rule: Factorization) -> None:
-        self._divisions = divisions
-        self._apart = [alone(division, rule, split) for split, division in enumerate(divisions)]
-
-    def measure(self, errors: Callable[[Division, int], Sequence[float]], progress: Callable[[], None]) -> list[dict[str, object]]:
-        """The summary of each owner of two: `errors` are theirs in one division, given which."""
-        found = []
-        for split, division in enumerate(self._divisions):
-            progress()
-            found.append(errors(division, split))
-        runs = [
-            [Measured(*own[player][:2], one[player]) for own, one in zip(self._apart, found, strict=True)] for player in range(2)
-        ]
-        return [summary(one) for one in runs]
-
-
-def ticks(progress: Callable[[int, int], None], total: int) -> Callable[[], None]:
-    """Report one more at every call."""
-    done = iter(range(total))
-    return lambda: progress(next(done), total)
 
 
 def expansion(counts: dict[str, int], rule: Factorization, thinning: Thinning = Thinning()) -> list[dict[str, float]]:  # noqa: B008 - frozen
@@ -285,22 +218,6 @@ def expansion(counts: dict[str, int], rule: Factorization, thinning: Thinning = 
         )
         rows.append({"epsilon": epsilon, "netflix_printed": printed, "netflix": netflix, **own})
     return rows
-
-
-def summary(runs: Sequence[Measured]) -> dict[str, object]:
-    """Means over splits, with the standard error of the mean improvement; None of a single split."""
-    gains = np.array([run.improvement for run in runs])
-    error = float(gains.std(ddof=1) / len(gains) ** 0.5) if len(gains) > 1 else None
-    means = {name: float(np.mean([getattr(run, name) for run in runs])) for name in ("baseline", "alone", "together")}
-    return {**means, "improvement": float(gains.mean()), "error": error, "improvements": gains.tolist()}
-
-
-def prediction_error(division: Division, test: Ratings, centred: Centred, predicted: Floats) -> float:
-    """Of centred ratings where P's means of all are taken, else of the ratings themselves."""
-    if division.centred is not None:
-        return root_mean_square(centred.residuals_of(test) - predicted)
-    found = centred.item_means[test.items] + centred.user_means[test.users] + predicted
-    return root_mean_square(test.values - np.clip(found, SCALE.low, SCALE.high))
 
 
 def _claim(mechanism: Mechanism, epsilon: float, rule: Factorization) -> Claim:
@@ -341,8 +258,3 @@ def _require_memory(train: Ratings, choice: Choice, rule: Factorization, memory:
         sound = choice.mechanism == "unbounded"
         noise_scale = SCALE.range / choice.epsilon if sound else published_scale(choice.epsilon, rule, SCALE)
         require_memory(len(np.unique(train.users)), len(train.item_names), noise_scale, HALF, Thinning(), memory)
-
-
-def _union(parts: Sequence[Ratings]) -> Ratings:
-    users, items, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("users", "items", "values"))
-    return replace(parts[0], users=users, items=items, values=values)

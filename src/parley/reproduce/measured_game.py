@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parley.errors import NoEquilibriumError, SettingError
 from parley.games.gain_sample import GainSample
@@ -46,9 +47,9 @@ def measured_games(
 ) -> list[dict[str, Any]]:
     """For each mechanism of figure 5 and each concern: the equilibrium on the points and on the fit, how firm they are, P's own beside.
 
-    A resample draws every point's divisions anew with replacement. On points, `same` is the share of resamples with the same equilibrium
-    and the spread of the price its deviation; on a fit, spreads are deviations of what the fits come to. A fit is used as it is, as in
-    P section 7.3: a gain may be negative there, and more privacy may raise it.
+    A resample draws the divisions of every pair of p anew with replacement, both players together. On points, `same` is the share of
+    resamples with the same equilibrium and the spread of the price its deviation; on a fit, spreads are deviations of what the fits come
+    to. A fit is used as it is, as in P section 7.3: a gain may be negative there, and more privacy may raise it.
     """
     games = []
     for mechanism, own in by_mechanism(points).items():
@@ -57,7 +58,8 @@ def measured_games(
         fitted = fit(others_p, own_p, gains.mean(axis=1))
         fits: list[Interpolation] = []
         if fitted.rmse <= MISFIT and gains.shape[1] > 1:
-            fits = [fit(others_p, own_p, _drawn(gains, rng)) for _ in range(resamples)]
+            _, pairs = np.unique(np.sort([others_p, own_p], axis=0), axis=1, return_inverse=True)
+            fits = [fit(others_p, own_p, _drawn(gains, pairs.ravel(), rng)) for _ in range(resamples)]
         sample = GainSample.of_points(own)
         table, drawn = sample.table(), sample.drawn(resamples, seed)
         printed = PRINTED.get(mechanism)
@@ -100,13 +102,13 @@ def _on_points(table: GainTable, drawn: Sequence[GainTable], concern: tuple[floa
     return {
         **vars(Outcome(found.privacy, found.payoff, found.price)),
         "same": share([one.privacy == found.privacy for one in again]),
-        "price_spread": spread([one.price for one in again]),
+        "price_spread": price_spread(found.price, [one.price for one in again]),
     }
 
 
-def _drawn(gains: Floats, rng: np.random.Generator) -> Floats:
-    """The mean of each point's divisions, drawn with replacement."""
-    places = rng.integers(0, gains.shape[1], gains.shape)
+def _drawn(gains: Floats, pairs: NDArray[np.int64], rng: np.random.Generator) -> Floats:
+    """The mean of each point's divisions, drawn with replacement; points of one pair of p were measured together and stay so."""
+    places = rng.integers(0, gains.shape[1], gains.shape)[pairs]
     return np.asarray(np.take_along_axis(gains, places, axis=1).mean(axis=1))
 
 
@@ -123,6 +125,11 @@ def _outcome(gain: Interpolation, concern: tuple[float, float]) -> Outcome:
 def share(agree: Sequence[bool]) -> float | None:
     """In which share of resamples it is so; None of none."""
     return float(np.mean(agree)) if agree else None
+
+
+def price_spread(price: float | None, again: Sequence[float | None]) -> Any:
+    """The deviation of the price over resamples; None where there is none to begin with, since nothing could be gained."""
+    return None if price is None else spread(again)
 
 
 def spread(values: Sequence[Any]) -> Any:

@@ -12,8 +12,9 @@ from parley.errors import SettingError
 from parley.games.gain_sample import GainSample
 from parley.games.gain_table import GainTable, Pair, best_responses, dominant, equilibrium
 from parley.objectives.factorization import Factorization
-from parley.reproduce.joint_factorization import UNITS, Choice, Mechanism, Repeats, by_updates, make_division, ticks
-from parley.reproduce.measured_game import CONCERNS, share, spread
+from parley.reproduce.divided_ratings import Repeats, make_division, ticks
+from parley.reproduce.joint_factorization import UNITS, Choice, Mechanism, by_updates
+from parley.reproduce.measured_game import CONCERNS, price_spread, share
 
 USUAL: tuple[Mechanism, ...] = ("bounded", "updates")
 LEVELS = (0.0, 0.2, 0.6)  # pairs grow with the square of strategies
@@ -45,9 +46,9 @@ def mechanism_pairs(
     progress: Callable[[int, int], None],
     memory: float = 2e9,
 ) -> list[dict[str, Any]]:
-    """Two owners alike at every pair of strategies: what either gains over learning alone, in percent."""
+    """Two owners alike at every pair of strategies, each in either role: what either gains over learning alone, in percent."""
     repeats = Repeats([make_division(ratings, (1, 1), split) for split in range(splits)], rule)
-    pairs = [(a, b) for i, a in enumerate(chosen) for b in chosen[i:]]
+    pairs = [(a, b) for a in chosen for b in chosen]
     tick, points = ticks(progress, len(pairs) * splits), []
     for pair in pairs:
         found = repeats.measure(lambda division, split: by_updates(division, pair, split, memory=memory).errors, tick)  # noqa: B023
@@ -76,7 +77,7 @@ def _game(table: GainTable, drawn: Sequence[GainTable], concern: Pair) -> dict[s
         "privacy": list(found.privacy),
         "payoff": list(found.payoff),
         "price": found.price,
-        "price_spread": spread([one.price for one in again]),
+        "price_spread": price_spread(found.price, [one.price for one in again]),
         "same": share([one.names == found.names for one in again]),
         "best_answers": answers,
         "always_best": [dominant(table, n, c) for n, c in enumerate(concern)],

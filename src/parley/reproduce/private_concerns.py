@@ -12,7 +12,7 @@ from parley.games.joint_learning import PUBLISHED, fit
 from parley.games.prior import Prior
 from parley.games.private_concern import BayesianOutcome, Priors, bayesian_equilibrium
 from parley.games.private_concern_fit import bayesian_equilibrium_of_fit
-from parley.reproduce.measured_game import MISFIT, by_mechanism, share, spread
+from parley.reproduce.measured_game import MISFIT, by_mechanism, price_spread, share
 
 
 def read_priors(texts: Sequence[str]) -> Priors:
@@ -58,7 +58,7 @@ def measured_private_concerns(
             again.append(bayesian_equilibrium(one, priors))
         firm = {
             "same": share([_kept(one) == _kept(found) for one in again]),
-            "price_spread": spread([one.price for one in again]),
+            "price_spread": price_spread(found.price, [one.price for one in again]),
             "informed": _informed(found.price, table, priors),
         }
         games.append({"mechanism": mechanism, "on": "points", **_facts(found), **firm})

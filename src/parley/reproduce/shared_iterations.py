@@ -17,16 +17,9 @@ from parley.games.gain_sample import GainSample
 from parley.games.gain_table import Pair, equilibrium
 from parley.learning.joint_factorization import factorize
 from parley.objectives.factorization import Factorization
-from parley.reproduce.joint_factorization import (
-    Choice,
-    Division,
-    Repeats,
-    by_updates,
-    make_division,
-    prediction_error,
-    ticks,
-)
-from parley.reproduce.measured_game import CONCERNS, share, spread
+from parley.reproduce.divided_ratings import Division, Repeats, item_vectors, make_division, prediction_error, solved_error, ticks
+from parley.reproduce.joint_factorization import Choice, by_updates
+from parley.reproduce.measured_game import CONCERNS, price_spread, share
 from parley.reproduce.released_updates import DELTA
 from parley.terms.ratings import ROUNDS
 
@@ -53,8 +46,14 @@ def passes_in_turn(
 def _in_turn(division: Division, rule: Factorization, seed: int, shared: int) -> list[float]:
     centred = centre(division.everything)
     joint = factorize([train.with_values(centred.residuals_of(train)) for train in division.trains], rule, seed, shared=shared)
-    judged = zip(joint.players, joint.own_items, division.tests, strict=True)
-    return [prediction_error(division, test, centred, player.predicted(Q, test)) for player, Q, test in judged]
+    judged = zip(joint.players, joint.own_items, division.trains, division.tests, strict=True)
+    return [
+        min(
+            prediction_error(division, test, centred, player.predicted(Q, test)),
+            solved_error(item_vectors(centred, Q), train, test),
+        )
+        for player, Q, train, test in judged
+    ]
 
 
 def updates_at_strides(
@@ -68,7 +67,7 @@ def updates_at_strides(
     """Released updates of two alike at every pair of (p, stride), the noise of each calibrated for its own number of answers."""
     repeats = Repeats([make_division(ratings, (1, 1), split) for split in range(splits)], rule)
     ways = [(p, stride) for p in levels for stride in strides]
-    pairs = [(a, b) for i, a in enumerate(ways) for b in ways[i:]]
+    pairs = [(a, b) for a in ways for b in ways]
     tick, points = ticks(progress, len(pairs) * splits), []
     for pair in pairs:
         found = repeats.measure(partial(_by_updates, pair), tick)
@@ -116,7 +115,7 @@ def iteration_games(
                 "strategies": list(found.names),
                 "payoff": list(found.payoff),
                 "price": found.price,
-                "price_spread": spread([one.price for one in again]),
+                "price_spread": price_spread(found.price, [one.price for one in again]),
                 "same": share([one.names == found.names for one in again]),
                 "all_iterations": {"privacy": list(all_of_them.privacy), "payoff": list(all_of_them.payoff)},
             }

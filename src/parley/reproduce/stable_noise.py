@@ -155,7 +155,11 @@ class BestAlpha:
 
 def best_alpha(rule: str, epsilon: float) -> BestAlpha:
     """Which alpha costs least distortion at this eps: "one" and "all" pure, for a difference of 1 in one coordinate or in L1; "many" at
-    `DELTA`, for a difference of 1 in L2 spread over many coordinates."""
+    `DELTA`, for a difference of 1 in L2 spread evenly over ever more coordinates.
+
+    "many" is the limit in which only Fisher information counts, the low end of what noise of this scale costs: no upper bound, since a
+    difference in few coordinates may cost more. That nothing beats the Gaussian there says so of every sound scale, too.
+    """
 
     def scale(alpha: float) -> float:
         if rule == "one":
