@@ -207,13 +207,13 @@ def test_on_the_real_card_data_the_truth_lies_in_the_interval(tmp_path, kind):
                 "public": str(tmp_path / f"{draw}.parquet"),
                 "regularisation": 1.0 if kind == "linear-svm" else 0.05,
             },
-            "learning": {"horizon": 25},
+            "learning": {"horizon": 15},
             "privacy": {"clip": 30.0},
-            "owners": [{"name": name, "records": 10_000, "epsilon": epsilon} for name in "ab"],
+            "owners": [{"name": name, "records": 5_000, "epsilon": epsilon} for name in "ab"],
         }
         terms = parley.Terms.from_dict(content)
         interval = forecast(terms, seed=draw, resamples=20).relative_fitness
-        parts = parley.data.split_consecutive(cards.iloc[order[5_000:25_000]], [10_000, 10_000])
+        parts = parley.data.split_consecutive(cards.iloc[order[5_000:15_000]], [5_000, 5_000])
         owners = [parley.Owner(name, part) for name, part in zip("ab", parts, strict=True)]
         truth = parley.train(terms, owners, replicates=24, seed=draw, whole_path=False).relative_fitness["mean"]
         inside += interval.low <= truth <= interval.high

@@ -21,7 +21,7 @@ def small(monkeypatch):
 
 def test_every_kind_of_figure_has_its_forecast_and_says_that_it_is_synthetic(small, tmp_path):
     drawn = [2, 5, 6, 8, 9]
-    result = reproduce(drawn, None, tmp_path, runs=6, points=3)
+    result = reproduce(drawn, None, tmp_path, runs=6, points=2)
     assert list(result.figures) == drawn
     assert all("SYNTHETIC" in note for note in result.notes)
     for table in result.tables.values():
