@@ -195,8 +195,8 @@ def require_memory(users: int, items: int, noise_scale: float, half: float, thin
     count = expected_ratings(users, items, noise_scale, half, thinning)
     if not count * BYTES <= memory:
         raise GuaranteeError(
-            f"unbounded DP would make about {count:,.0f} ratings of {users:,} x {items:,} cells, {count * BYTES / 1e9:,.1f} GB of memory; "
-            f"allowed are {memory / 1e9:,.1f} GB: allow more, use bounded DP, or release updates"
+            f"unbounded DP would make about {count:,.0f} ratings of {users:,} x {items:,} cells, {count * BYTES / 1e9:,.3g} GB of memory; "
+            f"allowed are {memory / 1e9:,.3g} GB: allow more, use bounded DP, or release updates"
         )
 
 
