@@ -72,7 +72,8 @@ def private_rows(games: Points) -> Rows:
             known = zip(player["concerns"], player["privacy"], player["payoff"], strict=True)
             for k, (concern, p, payoff) in enumerate(known):
                 first = [one["mechanism"], one["on"], str(n + 1)] if k == 0 else [""] * 3
-                rows.append([*first, short(concern), _kept(p), short(payoff), turns if k == 0 else ""])
+                keeps = f"{p:.3g}" if "fit" in one["on"] else _kept(p)  # on a fit p = 1 is all noise, and nobody can stay out
+                rows.append([*first, short(concern), keeps, short(payoff), turns if k == 0 else ""])
     return rows
 
 
