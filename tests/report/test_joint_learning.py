@@ -2,7 +2,7 @@
 
 import pytest
 
-from parley.report.joint_learning import both_players, figure_rows
+from parley.report.joint_learning import both_players, figure_rows, private_rows
 
 
 def point(player, own, other, gains):
@@ -20,3 +20,9 @@ def test_an_error_of_both_players_is_that_of_their_mean_over_divisions():
     assert [row[-2:] for row in figure_rows(5, points)[1:]] == [["+2.00", "0.00"], ["+2.00", "2.00"]]
     (forecast,) = both_players([{"p": 0.0, "improvement": g, "error": g / 10} for g in (1.0, 2.0)], ("p",))
     assert (forecast["improvement"], forecast["error"]) == (1.5, 0.2)
+
+
+def test_on_a_fit_nobody_stays_out():
+    player = {"concerns": [5.0], "privacy": [1.0], "payoff": [-1.7], "switches": []}
+    kept = [private_rows([{"mechanism": "hide", "on": on, "players": [player]}])[1][4] for on in ("published fit", "fit", "points")]
+    assert kept == ["1", "1", "out"]

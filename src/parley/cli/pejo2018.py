@@ -214,7 +214,7 @@ def _show(content: dict[str, Any]) -> None:
         _table(rows.private_price_rows(content["private_concerns"]), "The price of privacy under the prior")
         _say("price if known: the mean price if all concerns were known; on fits, the price if all had the mean concern.")
         _say(
-            "On P's fits everybody takes part (P section 7.3): who is too concerned keeps what it can, and may lose. On points it stays out."
+            "On P's fits everybody takes part (P section 7.3): who is too concerned keeps what it can, and may lose. On points it is out."
         )
     if "mechanisms" in content:
         found = content["mechanisms"]
