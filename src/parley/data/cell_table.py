@@ -93,6 +93,8 @@ class CellTable(Summable):
     def batch(self, places: NDArray[np.int64]) -> NoReturn:
         raise DataError("cells as they are are asked all at once")
 
+    drawn = batch
+
 
 class CellPreparation(Preparation):
     """Nothing is bounded or scaled: which columns are asked about is all that the terms fix."""

@@ -27,7 +27,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
+from parley.data import alone
 from parley.data.blocks import sum_blocks
 from parley.validate import Floats
 
@@ -39,7 +41,12 @@ _NORMS = {"_l1", "_l2", "_linf"}
 
 
 class Summable(ABC):
-    """Prepared rows that can be summed over, wherever they lie: all that an owner's answers need of a table."""
+    """Prepared rows that can be summed over, wherever they lie: all that an owner's answers need of a table.
+
+    `secret`: which rows these are was drawn in secret, so nothing of a row may depend on who else is among them (`drawn`).
+    """
+
+    secret: bool = False
 
     @abstractmethod
     def __len__(self) -> int:
@@ -69,6 +76,14 @@ class Summable(ABC):
     @abstractmethod
     def batch(self, places: NDArray[np.int64]) -> "Summable":
         """The rows at these places, to be summed over in one way whatever they hold."""
+
+    @abstractmethod
+    def drawn(self, places: NDArray[np.int64]) -> "Summable":
+        """The same for places that were drawn in secret.
+
+        Formal guarantee: what a row hands to a sum is a function of that row and the parameters; who else was drawn moves it by no bit
+        (`data.alone`). The sum itself may be rounded in any order, as `summation_slack` says.
+        """
 
     @property
     @abstractmethod
@@ -104,25 +119,36 @@ class Design(Summable):
     y: Floats
     weight: Floats
     study: bool = False  # nobody outside sees how long sums over it take, so their work may depend on what the rows hold
+    secret: bool = False
 
     def __len__(self) -> int:
         return len(self.y)
 
     def empty(self) -> "Design":
         """No rows of the same width."""
-        return Design(self.X[:0], self.y[:0], self.weight[:0], self.study)
+        return self.cut(slice(0))
 
     def where(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> "Design":
         """The rows that are marked, or at these places."""
-        return Design(self.X[kept], self.y[kept], self.weight[kept], self.study)
+        return replace(self, X=self.X[kept], y=self.y[kept], weight=self.weight[kept])
+
+    def cut(self, rows: slice) -> "Design":
+        """Neighbouring rows, without a copy."""
+        return replace(self, X=self.X[rows], y=self.y[rows], weight=self.weight[rows])
 
     def batch(self, places: NDArray[np.int64]) -> "Design":
         everybody = len(places) == len(self) and np.array_equal(places, np.arange(len(self)))
         return self._part(slice(None) if everybody else places)  # a slice copies nothing
 
+    def drawn(self, places: NDArray[np.int64]) -> "Design":
+        some = self.batch(places)
+        secret = replace(some, secret=True)
+        vars(secret).update({norm: vars(some)[norm] for norm in _NORMS & vars(some).keys()})
+        return secret
+
     def _part(self, rows: NDArray[np.int64] | slice) -> "Design":
         X = self.X[rows] if isinstance(rows, slice) else self.X.take(rows, axis=0)  # quicker than an index
-        some = Design(X, self.y[rows], self.weight[rows])
+        some = replace(self, X=X, y=self.y[rows], weight=self.weight[rows], study=False)
         for norm in _NORMS & vars(self).keys():  # computed once for all rows
             vars(some)[norm] = vars(self)[norm][rows]
         return some
@@ -159,6 +185,18 @@ class Design(Summable):
     def sum(self, part: Callable[["Design"], Floats]) -> Floats:
         return sum_blocks(part, self.pieces)
 
+    def margins(self, flat: Floats) -> Floats:
+        """Every row's products with parameters [R, p] -> [R, n]."""
+        return alone.products(self.X, flat) if self.secret else np.asarray(flat @ self.X.T)
+
+    def exp(self, values: Floats) -> Floats:
+        """e^x of what belongs to the rows [..., n]. May overwrite it."""
+        return alone.exp(values) if self.secret else np.exp(values, out=values)
+
+    def logistic(self, values: Floats) -> Floats:
+        """1/(1 + e^-x) of what belongs to the rows [..., n]. May overwrite it."""
+        return alone.logistic(values) if self.secret else np.asarray(expit(values, out=values))
+
     def row_norms(self, norm: str) -> Floats:
         """The L1, L2 or Linf norm of every row of X, computed once."""
         if norm == "linf":
@@ -171,11 +209,12 @@ class Design(Summable):
 
     @cached_property
     def _l1(self) -> Floats:
-        return np.asarray(np.abs(self.X).sum(axis=1))
+        return alone.absolute_sums(self.X) if self.secret else np.asarray(np.abs(self.X).sum(axis=1))
 
     @cached_property
     def _l2(self) -> Floats:
-        return np.asarray(np.sqrt(np.einsum("ij,ij->i", self.X, self.X)))
+        squares = alone.square_sums(self.X) if self.secret else np.einsum("ij,ij->i", self.X, self.X)
+        return np.asarray(np.sqrt(squares))
 
     @cached_property
     def statistics(self) -> tuple[Floats, Floats, float]:
@@ -202,11 +241,12 @@ def summation_slack(rows: int, width: int) -> float:
 
 
 def pooled(designs: list[Design]) -> Design:
-    """All rows in one table: for studies on one machine only."""
+    """All rows in one table."""
     if len(designs) == 1:
         return designs[0]
     return Design(
         np.concatenate([d.X for d in designs]),
         np.concatenate([d.y for d in designs]),
         np.concatenate([d.weight for d in designs]),
+        secret=any(d.secret for d in designs),
     )

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from parley.data import two_classes
+from parley.data import alone, two_classes
 from parley.data.design import Design, Summable
 from parley.data.encoding import Encoding
 from parley.data.grid import settle
@@ -167,17 +167,20 @@ class Preparation:
         """The design matrix [n, p] of a table that has the feature columns."""
         return np.ascontiguousarray(self.columns(frame, name).T)
 
-    def columns(self, frame: Rows, name: str) -> Floats:
-        """The same by columns [p, n]: as files hold them, and in one stretch for every step on the way."""
+    def columns(self, frame: Rows, name: str, secret: bool = False) -> Floats:
+        """The same by columns [p, n]: as files hold them, and in one stretch for every step on the way.
+
+        `secret`: which rows these are was drawn in secret, so that no step may depend on who else is among them (`data.alone`).
+        """
         require_columns(frame, self.features, name)
-        return self._prepared((encoding.read(frame, name) for encoding in self.encodings), len(frame))
+        return self._prepared((encoding.read(frame, name) for encoding in self.encodings), len(frame), secret)
 
     def transform(self, raw: Floats) -> Floats:
         """The design matrix of raw features [n, features]: numbers, names as their places, NaN for gaps that are filled."""
         coded = (encoding.coded(values) for encoding, values in zip(self.encodings, raw.T, strict=True))
         return np.ascontiguousarray(self._prepared(coded, len(raw)).T)
 
-    def _prepared(self, features: Iterable[Floats], rows: int) -> Floats:
+    def _prepared(self, features: Iterable[Floats], rows: int, secret: bool = False) -> Floats:
         """Prepared columns [p, n] of coded raw features [n], each in one go while it is in the cache."""
         made = np.empty((len(self.low) + 1, rows))  # and one for the constant
         columns = (column for e, coded in zip(self.encodings, features, strict=True) for column in e.columns(coded))
@@ -188,21 +191,21 @@ class Preparation:
                 settle(column, low, high, x)
         if self.rotation is not None and self.component_low is not None and self.component_high is not None:
             X, made = made[:-1], np.empty((self.rotation.shape[1] + 1, rows))
-            np.matmul(self.rotation.T, X, out=made[:-1])
+            made[:-1] = alone.products(X.T, self.rotation.T) if secret else self.rotation.T @ X
             settle(made[:-1], self.component_low[:, None], self.component_high[:, None], made[:-1])
         if self.basis is not None:
-            made = np.vstack([self.near(made[:-1]), made[-1:]])
+            made = np.vstack([self.near(made[:-1], secret), made[-1:]])
         made[-1] = 1.0
         return made[: self.width]
 
-    def near(self, columns: Floats) -> Floats:
+    def near(self, columns: Floats, secret: bool = False) -> Floats:
         """How near prepared columns [columns, n] are to the points of the basis [points, n], each from 0 to 1; without one, the columns."""
         if self.basis is None or self.model.basis is None:
             return columns
         scale = 2 * self.model.basis.width**2
-        far = np.stack([np.square(columns - point[:, None]).sum(axis=0) for point in self.basis])
+        far = np.stack([alone.folded(np.square(columns - point[:, None])) for point in self.basis])
         with np.errstate(under="ignore"):
-            nearness = np.exp(-(far / scale))
+            nearness = alone.exp(-(far / scale)) if secret else np.exp(-(far / scale))
         return settle(nearness, 0.0, 1.0, nearness)
 
     def target(self, frame: Rows, name: str) -> Floats:
@@ -257,10 +260,10 @@ class Preparation:
         X, y = self.matrix(frame, name), self.target(frame, name)
         return Design(X, y, self.weights(y))
 
-    def _block(self, rows: Rows, name: str) -> Design:
+    def _block(self, rows: Rows, name: str, secret: bool = False) -> Design:
         """The same in the order of columns, for sums alone."""
-        X, y = self.columns(rows, name).T, self.target(rows, name)
-        return Design(X, y, self.weights(y))
+        X, y = self.columns(rows, name, secret).T, self.target(rows, name)
+        return Design(X, y, self.weights(y), secret=secret)
 
     def _streamed(self, folder: ParquetFolder, terms: Terms, name: str) -> tuple[Summable, Summable]:
         if terms.privacy.person is not None:

@@ -31,7 +31,7 @@ AT_ONCE = 16  # blocks in memory at a time, for each core
 BUFFERS = 32 << 20  # bytes read at a time for each core, shared out among the columns
 
 Part = Callable[[Design], Floats]
-Prepare = Callable[[Rows, str], Design]
+Prepare = Callable[[Rows, str, bool], Design]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,8 @@ class Piece:
 class StreamedDesign(Summable):
     """A prepared table on disk. Sums over its rows are all it offers: gradients and second moments, not the rows themselves.
 
-    `kept` marks the rows that belong to it, None all; `prepare` makes a design of some rows of these `columns`, `width` numbers each.
+    `kept` marks the rows that belong to it, None all; `prepare` makes a design of some rows of these `columns`, `width` numbers each, and
+    knows whether they were drawn in secret (`secret`): then rows are prepared, too, as if each were alone.
     """
 
     folder: ParquetFolder
@@ -106,6 +107,7 @@ class StreamedDesign(Summable):
     kept: NDArray[np.bool_] | None
     row_width: int
     prepare: Prepare
+    secret: bool = False
 
     def __len__(self) -> int:
         return len(self.folder) if self.kept is None else int(self.kept.sum())
@@ -139,6 +141,9 @@ class StreamedDesign(Summable):
         marked = np.zeros(len(self.folder), dtype=bool)
         marked[places if self.kept is None else np.flatnonzero(self.kept)[places]] = True
         return replace(self, kept=marked)
+
+    def drawn(self, places: NDArray[np.int64]) -> "StreamedDesign":
+        return replace(self.batch(places), secret=True)
 
     def in_memory(self) -> Design:
         raise DataError("a streamed table offers sums over its rows only; for studies and scores give one file")
@@ -182,7 +187,7 @@ class StreamedDesign(Summable):
                         if place + len(batch) - begun > rows:
                             raise DataError(f"{file}: it holds more rows than when the table was opened")
                         kept = batch if self.kept is None else batch.filter(pa.array(self.kept[place : place + len(batch)]))
-                        yield self.prepare(kept, f"{self.folder.path}, counted from row {place + 1} on")
+                        yield self.prepare(kept, f"{self.folder.path}, counted from row {place + 1} on", self.secret)
                         place += len(batch)
                     if place - begun != rows:
                         raise DataError(f"{file}: it holds fewer rows than when the table was opened")
@@ -225,17 +230,13 @@ def _aligned(designs: Iterator[Design]) -> Iterator[Design]:
         start = 0
         if waiting is not None:
             start = BLOCK - len(waiting)
-            waiting = pooled([waiting, _cut(design, 0, start)])
+            waiting = pooled([waiting, design.cut(slice(start))])
             if len(waiting) < BLOCK:
                 continue
             yield waiting
         full = start + (len(design) - start) // BLOCK * BLOCK
         for place in range(start, full, BLOCK):
-            yield _cut(design, place, place + BLOCK)
-        waiting = _cut(design, full, len(design)) if full < len(design) else None
+            yield design.cut(slice(place, place + BLOCK))
+        waiting = design.cut(slice(full, None)) if full < len(design) else None
     if waiting is not None:
         yield waiting
-
-
-def _cut(design: Design, start: int, stop: int) -> Design:
-    return Design(design.X[start:stop], design.y[start:stop], design.weight[start:stop])

@@ -79,6 +79,8 @@ class UserRatings(Summable):
     def batch(self, places: NDArray[np.int64]) -> NoReturn:
         raise DataError("ratings are asked of all users at once")
 
+    drawn = batch
+
 
 def by_user(ratings: Ratings, users: NDArray[np.int64], low: float, high: float) -> UserRatings:
     """The ratings of these users (public, some may have none), cut to [low, high]; of those of one user for one item, the first."""

@@ -89,7 +89,7 @@ class LeastSquaresClasses(SoftmaxRegression):
 
 def _margins(block: Design, flat: Floats) -> Floats:
     """[R, classes, n]"""
-    return np.asarray(flat.reshape(-1, block.width) @ block.X.T).reshape(len(flat), -1, len(block))  # one product for all
+    return block.margins(flat.reshape(-1, block.width)).reshape(len(flat), -1, len(block))
 
 
 def _members(block: Design, classes: int) -> Floats:

@@ -1,11 +1,13 @@
 """Logistic regression: g2 = ln(1 + exp(-y theta.x))."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit
 
+from parley.data import Design
 from parley.objectives.margin import MarginObjective
 from parley.validate import Floats
 
@@ -24,10 +26,10 @@ class LogisticRegression(MarginObjective):
         return np.logaddexp(0.0, -y * margin)
 
     def slope(self, margin: Floats, y: Floats) -> Floats:
-        margin *= -y
-        expit(margin, out=margin)
-        margin *= -y
-        return margin
+        return _slope(margin, y, lambda values: np.asarray(expit(values, out=values)))
+
+    def slopes(self, block: Design, flat: Floats) -> Floats:
+        return _slope(block.margins(flat), block.y, block.logistic)
 
     def bend(self, margin: Floats, y: Floats) -> Floats:
         probability = expit(margin)
@@ -35,3 +37,10 @@ class LogisticRegression(MarginObjective):
 
     def largest_slope(self, largest_margin: float, target_bound: float) -> float:
         return 1.0
+
+
+def _slope(margin: Floats, y: Floats, logistic: Callable[[Floats], Floats]) -> Floats:
+    margin *= -y
+    slope = logistic(margin)
+    slope *= -y
+    return slope

@@ -29,6 +29,14 @@ class MarginObjective(Objective):
     def slope(self, margin: Floats, y: Floats) -> Floats:
         """d g2/d margin (an element of the subdifferential), same shape. May overwrite `margin`: this is the innermost loop."""
 
+    def slopes(self, block: Design, flat: Floats) -> Floats:
+        """The slope of every row of a block at parameters [R, p] -> [R, n].
+
+        Formal guarantee: of rows that were drawn in secret, a function of each row alone, as far as `slope` is one of each margin and
+        target; what is no series of additions, multiplications and comparisons is the block's to compute (`Design.logistic`).
+        """
+        return self.slope(block.margins(flat), block.y)
+
     @abstractmethod
     def bend(self, margin: Floats, y: Floats) -> Floats:
         """d^2 g2/d margin^2, zero where it does not exist."""
@@ -45,7 +53,7 @@ class MarginObjective(Objective):
 
     def cost(self, design: Summable, theta: Floats) -> Floats:
         def part(block: Design, flat: Floats) -> Floats:
-            return np.asarray(self.loss(flat @ block.X.T, block.y) @ block.weight)
+            return np.asarray(self.loss(block.margins(flat), block.y) @ block.weight)
 
         total = batched(part, design, theta)
         return np.asarray(total / len(design) + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
@@ -55,7 +63,7 @@ class MarginObjective(Objective):
 
     def mean_gradient(self, design: Summable, theta: Floats, bound: RecordBound | None = None) -> Floats:
         def part(block: Design, flat: Floats) -> Floats:
-            slope = self.slope(flat @ block.X.T, block.y)
+            slope = self.slopes(block, flat)
             if block.weighted:
                 slope *= block.weight
             if bound is not None and bound.clips:

@@ -36,7 +36,7 @@ class OneVsAll(SoftmaxRegression):
     def residuals(self, block: Design, flat: Floats) -> Floats:
         margins = _margins(block, flat)
         signs = _signs(block, margins.shape[1])
-        return np.asarray(-signs * expit(-signs * margins) * block.weight)
+        return np.asarray(-signs * block.logistic(-signs * margins) * block.weight)
 
     def farthest(self, norm: ClipNorm, classes: int) -> float:
         most: dict[ClipNorm, float] = {"l1": float(classes), "l2": math.sqrt(classes) * (1 + 1e-12), "linf": 1.0}
@@ -72,7 +72,7 @@ class OneVsAll(SoftmaxRegression):
 
             def part(block: Design, flat: Floats, place: int = place) -> Floats:
                 sign = np.where(block.y == place, 1.0, -1.0)
-                slope = -sign * expit(-sign * (flat @ block.X.T)) * block.weight
+                slope = -sign * block.logistic(-sign * block.margins(flat)) * block.weight
                 if bound.clips:
                     limit = slope_limit(block, bound)
                     np.clip(slope, -limit, limit, out=slope)
@@ -99,7 +99,7 @@ class OneVsAll(SoftmaxRegression):
 
 def _margins(block: Design, flat: Floats) -> Floats:
     """[R, classes, n]"""
-    return np.asarray(flat.reshape(len(flat), -1, block.width) @ block.X.T)
+    return block.margins(flat.reshape(-1, block.width)).reshape(len(flat), -1, len(block))
 
 
 def _signs(block: Design, classes: int) -> Floats:

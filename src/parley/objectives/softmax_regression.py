@@ -5,14 +5,14 @@ A record's gradient is (p - e_y) x', so its norm is |p - e_y| times |x|, in L1, 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from parley.data import Design, Preparation, Summable
+from parley.data import Design, Preparation, Summable, alone
 from parley.data.design import UNIT
 from parley.errors import SettingError
 from parley.objectives.objective import ClipNorm, Limits, Objective, RecordBound, batched, bound_norm, slope_limit, tightest
@@ -93,8 +93,7 @@ class SoftmaxRegression(Objective):
             if bound.clips:
                 room = slope_limit(block, bound) / (FARTHEST["l2"] * np.maximum(block.weight, SMALLEST))
                 X = X * np.minimum(1.0, room * (1 - 16 * UNIT))[:, None]
-            shorter = Design(X, block.y, block.weight)
-            return (_residuals(shorter, flat) @ X).reshape(len(flat), -1)
+            return (_residuals(replace(block, X=X), flat) @ X).reshape(len(flat), -1)
 
         return batched(part, design, theta) / len(design)
 
@@ -129,7 +128,7 @@ class SoftmaxRegression(Objective):
             return None
 
         def part(block: Design) -> Floats:
-            p = _probabilities(_scores(block, theta[None]))[0]
+            p = _probabilities(block, theta[None])[0]
             total = np.zeros((len(p), width, len(p), width))
             for c in range(len(p)):
                 for d in range(c, len(p)):
@@ -185,21 +184,26 @@ def _classes(block: Design) -> NDArray[np.intp]:
 
 def _scores(block: Design, flat: Floats) -> Floats:
     """[R, classes, n]"""
-    matrices = flat.reshape(len(flat), -1, block.width)
-    return np.asarray(matrices @ block.X.T)
+    return block.margins(flat.reshape(-1, block.width)).reshape(len(flat), -1, len(block))
 
 
-def _probabilities(scores: Floats) -> Floats:
-    """Softmax over the classes [R, classes, n]; overwrites the scores."""
+def _probabilities(block: Design, flat: Floats) -> Floats:
+    """Softmax over the classes [R, classes, n]."""
+    scores = _scores(block, flat)
     scores -= scores.max(axis=1, keepdims=True)
-    np.exp(scores, out=scores)
-    scores /= scores.sum(axis=1, keepdims=True)
+    scores = block.exp(scores)
+    scores /= _over_classes(scores.copy())[:, None]
     return scores
+
+
+def _over_classes(terms: Floats) -> Floats:
+    """The sum over classes [R, classes, n] -> [R, n], in an order that no number of rows changes. Overwrites the terms."""
+    return alone.folded(terms.transpose(1, 0, 2))
 
 
 def _residuals(block: Design, flat: Floats) -> Floats:
     """w (p - e_y) [R, classes, n]"""
-    residual = _probabilities(_scores(block, flat))
+    residual = _probabilities(block, flat)
     residual[:, _classes(block), np.arange(len(block))] -= 1.0
     if block.weighted:
         residual *= block.weight
@@ -211,5 +215,5 @@ def _norms(residual: Floats, norm: ClipNorm) -> Floats:
     if norm == "linf":
         return np.asarray(np.abs(residual).max(axis=1))
     if norm == "l1":
-        return np.asarray(np.abs(residual).sum(axis=1))
-    return np.asarray(np.sqrt(np.einsum("rcn,rcn->rn", residual, residual)))
+        return _over_classes(np.abs(residual))
+    return np.asarray(np.sqrt(_over_classes(np.square(residual))))

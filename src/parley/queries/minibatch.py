@@ -39,8 +39,11 @@ class MinibatchQuestion(Question):
     2 Xi (k_b M/n + s r), all answers of an epoch together by at most S = 2 Xi k (M/n + s r) in L1, and in L2 by at most S too (squares
     add up to less). So an epoch costs at most what one release of sensitivity S costs, whatever was asked in it (`setup.Stage`). Nothing
     is divided by a batch's own size, so unequal batches change nothing.
-    Poisson: the answer moves by at most Xi (M/n + 2 s r) when a row is drawn or not, half of S = 2 Xi (M/n + 2 s r), as sampled
-    events need it.
+    Poisson: let c_j be what row j hands to the sum, of at most Xi. It is a function of that row and theta, to the bit, whoever else is
+    drawn (`Summable.drawn`). So the exact sums over B and over B with one row more differ by that row's c, and each computed one is off
+    by at most s n Xi: the answer moves by at most Xi (M/n + 2 s r) when a row is drawn or not, half of S = 2 Xi (M/n + 2 s r), as
+    sampled events need it. Where a squared loss is summed by its second moments instead (bounds, no clip), c_j is the row's exact
+    gradient, and products of bounds that Xi is made of cover the roundings of all its terms. An empty draw is 0, exactly.
     A batch that is split into parts (`Objective.parts`), one for each block of parameters, is split by places too: a row adds to
     one block, and its bound is that of its block's P/parts numbers.
     """
@@ -122,7 +125,7 @@ class MinibatchQuestion(Question):
         value = np.empty_like(thetas)
         for place, theta in enumerate(thetas):  # each replicate has draws of its own
             own = hashlib.sha256(seed + place.to_bytes(8, "little")).digest()
-            value[place] = self._sum(tables.train, self._split(drawn(rows, own, self.rate), rows, epoch), theta)
+            value[place] = self._sum(tables.train, self._split(drawn(rows, own, self.rate), rows, epoch), theta, secret=True)
         return Bounded(value.reshape(*worlds, self.size) * (self.batches / rows), self.sensitivity, self.norm)
 
     def rehearsed(
@@ -152,11 +155,12 @@ class MinibatchQuestion(Question):
         labels = _ranks(rows, self.seed, self.owner, epoch)[places] % self.parts
         return [places[labels == part] for part in range(self.parts)]
 
-    def _sum(self, design: Summable, split: list[Places], theta: Floats) -> Floats:
-        """The sum of bounded gradients over the rows at these places [..., P]."""
+    def _sum(self, design: Summable, split: list[Places], theta: Floats, secret: bool = False) -> Floats:
+        """The sum of bounded gradients over the rows at these places [..., P]; `secret`: nobody else knows which they are."""
         if isinstance(design, Design) and self.bound.clips:
             design.row_norms(self.bound.norm)  # once for all batches
-        some = (design.batch(np.sort(places)) for places in split)  # one at a time: their memory is used again
+        pick = design.drawn if secret else design.batch
+        some = (pick(np.sort(places)) for places in split)  # one at a time: their memory is used again
         if self.parts > 1:
             return self.objective.split_gradient(some, theta, self.bound)
         rows = next(some)

@@ -1,0 +1,103 @@
+"""Arithmetic in which no row knows of another: for rows that were drawn in secret.
+
+What a row adds to an answer must not depend on who else was drawn. A product of matrices does: which instructions add up a row's terms,
+in which order, follows from how many rows there are and where the row stands, and so does its last digit; a theta with large entries that
+cancel, or a hinge's corner, turns that digit into another sign. So here are the few functions that a row's share needs, made of
+additions, subtractions, multiplications, divisions, roundings to whole numbers and comparisons of single elements alone.
+
+Formal guarantee: what is returned for a row is a function of that row's numbers, of the parameters and of how many there are of each; the
+same to the bit whatever rows stand beside it, wherever it stands, on every processor. IEEE 754 fixes each operation's result for one
+element, and the order of a row's operations follows from the width alone (`folded`).
+"""
+
+import numpy as np
+
+from parley.validate import Floats
+
+AT_ONCE = 1 << 16  # numbers multiplied at a time: they fit a core's own memory
+FARTHEST = 700.0  # beyond it, exponentials are taken to be those of its ends: 1e-304 and 1e304
+PER_LN2 = 1.4426950408889634
+LN2_HIGH, LN2_LOW = 2977044471 * 2.0**-32, 1.9082149292705877e-10  # of the first every multiple up to 2^21 is exact
+# r coth(r/2) = 2 + r^2/6 - ...: in powers of r^2 by Bernoulli's numbers; for |r| <= ln(2)/2 what is left out is below 1e-17
+EVEN = (1 / 6, -1 / 360, 1 / 15120, -1 / 604800, 1 / 23950080, -691 / 653837184000)
+
+
+def folded(terms: Floats) -> Floats:
+    """The sum over the first axis, its second half added to its first again and again. Overwrites `terms`.
+
+    >>> folded(np.array([[1.0], [2.0], [4.0], [8.0], [16.0]]))
+    array([31.])
+    """
+    width = len(terms)
+    if not width:
+        return np.zeros(terms.shape[1:])
+    while width > 1:
+        half = width // 2
+        terms[:half] += terms[width - half : width]
+        width -= half
+    return np.asarray(terms[0])
+
+
+def products(X: Floats, flat: Floats) -> Floats:
+    """Every row's products with every parameter: [n, p] and [R, p] give [R, n].
+
+    >>> products(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[10.0, 1.0]]))
+    array([[12., 34.]])
+    """
+    rows, width = X.shape
+    found = np.empty((len(flat), rows))
+    step = max(AT_ONCE // max(width, 1), 1)
+    for start in range(0, rows, step):
+        columns = np.ascontiguousarray(X[start : start + step].T)
+        terms = np.empty_like(columns)
+        for row, theta in zip(found, flat, strict=True):
+            row[start : start + step] = folded(np.multiply(columns, theta[:, None], out=terms))
+    return found
+
+
+def absolute_sums(X: Floats) -> Floats:
+    """The sum of each row's sizes [n]."""
+    return folded(np.ascontiguousarray(np.abs(X).T))
+
+
+def square_sums(X: Floats) -> Floats:
+    """The sum of each row's squares [n]."""
+    return folded(np.ascontiguousarray(np.square(X).T))
+
+
+def exp(values: Floats) -> Floats:
+    """e^x, within a few units of rounding; e^-700 for all below -700, and e^700 for all above 700.
+
+    >>> exp(np.array([0.0, -1.0]))
+    array([1.        , 0.36787944])
+    """
+    above, below = _ratio(values)
+    return np.divide(above, below, out=above)
+
+
+def logistic(values: Floats) -> Floats:
+    """1/(1 + e^-x), between 0 and 1, within a few units of rounding.
+
+    >>> logistic(np.array([0.0, 800.0]))
+    array([0.5, 1. ])
+    """
+    above, below = _ratio(values)
+    below += above
+    return np.divide(above, below, out=above)
+
+
+def _ratio(values: Floats) -> tuple[Floats, Floats]:
+    """(a, b), both positive, with e^x = a/b: x = k ln 2 + r with |r| <= ln(2)/2, and e^r = (c + r)/(c - r) with c = r coth(r/2)."""
+    r: Floats = np.clip(values, -FARTHEST, FARTHEST)
+    k = np.rint(r * PER_LN2)
+    r -= k * LN2_HIGH
+    r -= k * LN2_LOW
+    square = r * r
+    c = square * EVEN[-1]
+    for term in EVEN[-2::-1]:
+        c += term
+        c *= square
+    c += 2.0
+    above, below = c + r, np.subtract(c, r, out=c)
+    above *= ((k.astype(np.int64) + 1023) << 52).view(np.float64)  # 2^k, by its digits
+    return above, below
