@@ -132,7 +132,7 @@ def posed(setting: Setting, folder: Path, rng: np.random.Generator) -> tuple[Min
         place.mkdir()
         half = setting.rows // 2
         for name, part in (("a", frame[:half]), ("b", frame[half:])):
-            part.to_parquet(place / f"{name}.parquet", index=False, row_group_size=max(1, half // 2))
+            part.to_parquet(place / f"{name}.parquet", index=False, row_group_size=max(3, half))
         return question, Tables(*prepared.designs(ParquetFolder(place), terms, "a")), theta
     return question, Tables(*prepared.designs(frame, terms, "a")), theta
 
