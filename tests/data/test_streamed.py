@@ -337,3 +337,24 @@ def test_files_of_other_types_are_named(tmp_path):
     another(folder / "part-1.parquet", table.iloc[200:].astype({"x1": "float32"}))
     with pytest.raises(DataError, match=r"part-1\.parquet: its columns or their types differ"):
         parley.Owner("a", folder).prepare(make_terms(400))
+
+
+def test_how_a_folder_is_read_does_not_hang_on_what_its_cells_hold(tmp_path):
+    """The same rows are prepared at once, so that products of matrices have the same shapes: one long or odd cell splits no batch."""
+    rng = np.random.default_rng(0)
+    names, shapes = [f"name {place}" for place in rng.integers(0, 400, 3_000)], set()
+    for cell in ("name 1", "", "y" * 300_000, None):
+        changed = [*names[:1_000], cell, *names[1_001:]]
+        for made in (pa.array(changed), pa.array(changed).dictionary_encode()):
+            file = tmp_path / "table.parquet"
+            table = pa.table({"a": made, "x": rng.normal(size=3_000)})
+            pq.write_table(table, file, row_group_size=2_000, dictionary_pagesize_limit=2_000, data_page_size=1_000)
+            with pq.ParquetFile(file, pre_buffer=False) as source:
+                shapes.add(
+                    tuple(
+                        len(b)
+                        for g in range(2)
+                        for b in source.iter_batches(512, row_groups=[g], columns=["a", "x"], use_threads=False)
+                    )
+                )
+    assert shapes == {(512, 512, 512, 464, 512, 488)}

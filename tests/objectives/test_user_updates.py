@@ -89,6 +89,20 @@ def test_no_neighbours_found_differ_by_more_than_the_sensitivity(norm):
     assert 0.5 < worst <= 1
 
 
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_what_a_user_adds_does_not_change_by_a_bit_whoever_else_there_is(norm):
+    """Users of other items, with other numbers of ratings, before and after it: nobody's arithmetic is shared."""
+    rng = np.random.default_rng(4)
+    for factors in (1, 2, 3, 4, 7, 8):
+        rule, V = UserUpdate(0.5, norm, ridge=1e-12), rng.normal(0, 1e3, (ITEMS, factors + 1))
+        own = [(1, i, rng.uniform(1, 5)) for i in (0, 2, 5)]
+        alone = rule.mean(table_of(ratings_of(own)), V).value.reshape(ITEMS, -1)[[0, 2, 5]]
+        for _ in range(20):
+            others = [(u, i, rng.choice([1.0, 5.0, 1e300])) for u in (0, 2, 3) for i in (1, 3, 4) if rng.random() < 0.6]
+            beside = rule.mean(table_of(ratings_of([*own, *others])), V).value.reshape(ITEMS, -1)[[0, 2, 5]]
+            np.testing.assert_array_equal(beside, alone)
+
+
 def test_one_rating_moves_more_than_its_own_term_and_less_than_the_clip_allows():
     """Why the clip is a user's: changing one of six ratings moves terms of all six items."""
     V, rule = np.random.default_rng(0).normal(0, 1, (ITEMS, 3)), UserUpdate(1e6, ridge=0.1)

@@ -84,3 +84,16 @@ def test_samples_beyond_the_agreed_number_do_not_count():
     assert Owner("plant-0", frame).accept(setup.terms).part.training.question.sensitivity == question.sensitivity
     short = longer.groupby("run").head(SAMPLES).reset_index(drop=True)
     assert np.array_equal(answer(setup, question, longer), answer(setup, question, short))
+
+
+def test_a_recording_has_one_record_whatever_the_others_hold_and_however_long_they_are():
+    """To the bit: each recording's product of matrices has a shape of its own."""
+    setup, _ = question_of()
+    frame, rng = trajectories(RUNS, 1, SAMPLES), np.random.default_rng(3)
+    before = setup.preparation.records(frame, "table")
+    for length in (1, 5, SAMPLES, 40):
+        other = trajectories(1, 9, length).assign(run="run 2")
+        other[COLUMNS] *= rng.choice([1e-160, 1.0, 1e160])
+        changed = pd.concat([frame[frame.run < "run 2"], other, frame[frame.run > "run 2"]], ignore_index=True)
+        after = setup.preparation.records(changed, "table")
+        np.testing.assert_array_equal(after[[0, 1, 3]], before[[0, 1, 3]])

@@ -191,7 +191,10 @@ class Preparation:
                 settle(column, low, high, x)
         if self.rotation is not None and self.component_low is not None and self.component_high is not None:
             X, made = made[:-1], np.empty((self.rotation.shape[1] + 1, rows))
-            made[:-1] = alone.products(X.T, self.rotation.T) if secret else self.rotation.T @ X
+            if secret:
+                made[:-1] = alone.products(X.T, self.rotation.T)
+            else:
+                np.matmul(self.rotation.T, X, out=made[:-1])
             settle(made[:-1], self.component_low[:, None], self.component_high[:, None], made[:-1])
         if self.basis is not None:
             made = np.vstack([self.near(made[:-1], secret), made[-1:]])
