@@ -247,7 +247,7 @@ def by_products() -> Iterator[None]:
         alone.products = kept
 
 
-def actual_epsilons(folder: Path, thetas: int = 20) -> tuple[float, float]:
+def actual_epsilons(folder: Path, thetas: int = 8) -> tuple[float, float]:
     """What an answer costs at least that is said to cost 1, and what it would with margins by products of matrices.
 
     By the law of all draws of two rows, each with probability 1/2: one at a critical margin, and one that is replaced by others that pull

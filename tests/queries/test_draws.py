@@ -44,7 +44,7 @@ def test_no_row_that_is_drawn_moves_an_answer_beyond_half_of_its_sensitivity(kin
 @pytest.mark.parametrize("prepared", SEARCH.PREPARED)
 @pytest.mark.parametrize("kind", ["linear-regression", "one-vs-all"])
 def test_nor_in_a_table_on_disk_whose_rows_are_prepared_when_they_are_drawn(kind, prepared, tmp_path):
-    settings = [Setting(kind, width=w, prepared=prepared, streamed=True, size=1e24, rows=3, seed=w) for w in (9, 17)]
+    settings = [Setting(kind, width=w, prepared=prepared, streamed=True, size=1e24, rows=3, seed=w) for w in (17,)]
     assert worst(settings, tmp_path) <= 1
 
 
