@@ -12,8 +12,9 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from parley.errors import ParleyError
 from parley.version import __version__
 
-
-Command = TyperCommand | TyperGroup  # Typer's own names alone: newer versions bring a click of their own, which `import click` is not
+Command = (
+    TyperCommand | TyperGroup
+)  # Typer's own names alone: newer versions bring a click of their own, which `import click` is not
 
 
 @dataclass(frozen=True)

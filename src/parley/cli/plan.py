@@ -8,8 +8,6 @@ import typer
 from parley.cli.forecast import show_plan, source
 from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
-from parley.forecasting import plan
-from parley.report import noise as kinds
 from parley.terms import load_terms, write_terms
 from parley.terms.notes import NOTES
 
@@ -44,6 +42,9 @@ def plan_command(
 
     Example:  parley plan terms.toml --delta 1e-6 --write planned.toml
     """
+    from parley.forecasting import plan
+    from parley.report import noise as kinds
+
     terms = load_terms(terms_file)
     require_folder(write)
     known = source(pilot, moments, assume)
