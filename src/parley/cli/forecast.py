@@ -122,12 +122,14 @@ def forecast_command(
     if plan:
         with progress_bar("planning") as progress:
             proposal = make_plan(terms, known, delta, seed, progress=progress)
-        if write is not None:
+        if write is not None and proposal.best is not None:
             write_terms(proposal.terms, write, notes=NOTES)
     if plot is not None:
         figures.save(figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy"), plot)
     if as_json:
         print_json(result.to_json() | {"noise": noise, "plan": None if proposal is None else proposal.to_json()})
+        if proposal is not None:
+            proposal.require_choice()
         return
     show(result, str(terms_file))
     console.print()
@@ -137,6 +139,7 @@ def forecast_command(
         show_plan(proposal)
         for sentence in kinds.plan_beside(proposal.to_json()):
             console.print(sentence)
+        proposal.require_choice()  # where there is none the job was not done
 
 
 def _differences(given: str | None) -> "Differences":
@@ -233,6 +236,9 @@ def show_plan(proposal: "Proposal") -> None:
     from parley.report import forecast as said
 
     console.print()
-    console.print(terminal_table(said.plan_rows(proposal), said.PLAN, bold=proposal.choices.index(proposal.best)))
+    bold = None if proposal.best is None else proposal.choices.index(proposal.best)
+    console.print(terminal_table(said.plan_rows(proposal), said.PLAN, bold=bold))
     console.print()
     console.print(said.plan_advice(proposal), markup=False)
+    for sentence in said.unjudged_lines(proposal):
+        console.print(sentence, style="yellow", markup=False, soft_wrap=True)

@@ -50,13 +50,15 @@ def plan_command(
     known = source(pilot, moments, assume)
     with progress_bar("planning") as progress:
         proposal = plan(terms, known, delta, seed, progress=progress)
-    if write is not None:
+    if write is not None and proposal.best is not None:
         write_terms(proposal.terms, write, notes=NOTES)
     if as_json:
-        print_json(proposal.to_json() | {"written": None if write is None else str(write)})
+        print_json(proposal.to_json() | {"written": None if write is None or proposal.best is None else str(write)})
+        proposal.require_choice()  # where there is none the job was not done
         return
     show_plan(proposal)
     for sentence in kinds.plan_beside(proposal.to_json()):
         console.print(sentence)
+    proposal.require_choice()
     if write is not None:
         console.print(f"\n{write}  the planned terms. Next: parley train {write}", style="dim", soft_wrap=True)
