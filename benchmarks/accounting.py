@@ -7,6 +7,7 @@ direction. Opacus is compared where it is installed (extra `torch`).
     python benchmarks/accounting.py
 """
 
+import argparse
 import time
 from collections.abc import Callable
 
@@ -25,6 +26,7 @@ def timed(work: Callable[[], object]) -> tuple[object, float]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     print(f"{STEPS:,} releases, Poisson rate {RATE}, delta {DELTA}")
     stable._law(1.9)  # tables of the density are made once a process
     seconds = {}

@@ -3,6 +3,7 @@
 python benchmarks/answer.py
 """
 
+import argparse
 import tempfile
 import time
 from collections.abc import Callable
@@ -47,6 +48,7 @@ def opendp_gaussian() -> Callable[[Floats], object]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     began = time.perf_counter()
     synthetic_lending(1_000_000, seed=1)
     print(f"synthetic loan book, 1,000,000 rows   {time.perf_counter() - began:8.2f} s")

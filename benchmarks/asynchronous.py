@@ -12,6 +12,7 @@ has most records, other rules for using answers as they come, and a run between 
 Real loans lie in PARLEY_DATA; without, the market is synthetic, and the tables say so.
 """
 
+import argparse
 import multiprocessing
 import os
 import sys
@@ -97,6 +98,7 @@ class ByRate(AsynchronousDescent):
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         few = loan_market(data_folder(), Path(scratch))
         market = replace(few, terms=few.terms.changed(model={"components": None}))  # all columns: some nearly depend on others

@@ -9,6 +9,7 @@ the bounds allow every table (1/L), so it takes many of them to get anywhere; no
 Real loans lie in PARLEY_DATA; without, the market is synthetic, and the table says so.
 """
 
+import argparse
 import tempfile
 from pathlib import Path
 
@@ -22,6 +23,7 @@ LADDER = (0.25, 0.5, 1.0, 1.4, 2.0, 4.0)  # times the automatic step
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         compare(loan_market(None, Path(scratch)))
         if data_folder() is not None:

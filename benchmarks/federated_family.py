@@ -9,6 +9,7 @@ two vectors a step make half as many steps. Without noise the same rules show wh
 Real loans lie in PARLEY_DATA; without, the market is synthetic, and the table says so.
 """
 
+import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -38,6 +39,7 @@ RULES: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         market = loan_market(data_folder(), Path(scratch))
         sizes = f"3 x {RECORDS:,} records, {ANSWERS} answers, {STEPS} local steps"

@@ -3,6 +3,7 @@
 python benchmarks/games.py
 """
 
+import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -61,6 +62,7 @@ def random_terms(owners: int, public: str) -> parley.Terms:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     print(f"{'owners':>8} {'join':>6} {'equilibrium':>12} {'growth':>7} {'largest gain':>13}")
     before = None
     for owners in (125, 250, 500, 1000, 2000):

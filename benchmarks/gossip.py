@@ -10,6 +10,7 @@ model is from its start.
 Real loans lie in PARLEY_DATA; without, the market is synthetic, and the table says so.
 """
 
+import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -32,6 +33,7 @@ GRAPHS = ("ring", "grid", "star", "complete")
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         market = loan_market(data_folder(), Path(scratch))
         sizes = f"{len(BANKS)} x {RECORDS:,} records, {ANSWERS} answers"

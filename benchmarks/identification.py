@@ -146,7 +146,7 @@ def study(
     return float(np.sqrt(np.mean(np.square(errors)))), float(np.median(stated)), 1 - len(errors) / replicates
 
 
-if __name__ == "__main__":
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=["peer", "plants", "coverage", "owners"])
     parser.add_argument("--runs", type=int, default=500)
@@ -160,3 +160,7 @@ if __name__ == "__main__":
     for name, part in parts.items():
         if given.part in (None, name):
             part()
+
+
+if __name__ == "__main__":
+    main()

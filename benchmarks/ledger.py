@@ -3,6 +3,7 @@
 python benchmarks/ledger.py [rows]
 """
 
+import argparse
 import json
 import secrets
 import subprocess
@@ -94,7 +95,9 @@ def meanwhile(ledger: Ledger, work: Callable[[], object]) -> tuple[float, str]:
 
 
 def main() -> None:
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="?", type=int, default=100_000)
+    rows = parser.parse_args().rows
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as name:
         folder = Path(name)
         path, settings = folder / "a.ledger", folder / "owner.toml"

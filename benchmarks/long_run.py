@@ -6,7 +6,7 @@ The floor of the file is what it keeps: facts of every round (about half a kilob
 alone would take 8 bytes a number.
 """
 
-import sys
+import argparse
 import tempfile
 import time
 from fractions import Fraction
@@ -20,7 +20,11 @@ from parley.queries import StatisticsQuery
 
 
 def main() -> None:
-    rounds, numbers = (int(word) for word in (*sys.argv[1:], "1000", "100000")[:2])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rounds", nargs="?", type=int, default=1000)
+    parser.add_argument("numbers", nargs="?", type=int, default=100_000)
+    given = parser.parse_args()
+    rounds, numbers = given.rounds, given.numbers
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "long.ledger"
         ledger = Ledger(path, lifetime=1.0)

@@ -5,7 +5,7 @@
 The floor is an owner's own work: reading its rows once, and one gradient, one draw of noise and one debit a round.
 """
 
-import sys
+import argparse
 import time
 
 import numpy as np
@@ -38,7 +38,9 @@ def measure(count: int) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    largest = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("owners", nargs="?", type=int, default=1000)
+    largest = parser.parse_args().owners
     measure(10)  # what is loaded when it is first used
     counts = [largest // 10, largest]
     found = [measure(count) for count in counts]

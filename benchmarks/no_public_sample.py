@@ -6,8 +6,8 @@ prints for each share of epsilon that goes to the scales the AUC on held-out row
 PARLEY_DATA is the folder with adult.parquet.
 """
 
+import argparse
 import os
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -19,7 +19,10 @@ from parley.learning.survey import ask_scales
 OWNERS, EPSILON, DELTA, RUNS = 5, 1.0, 1e-6, 4
 
 
-def main(shares: list[float]) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shares", nargs="*", type=float, default=[0.1, 0.2, 0.3])
+    shares = parser.parse_args().shares
     folder = Path(os.environ.get("PARLEY_DATA", "shared/data"))
     people = pd.read_parquet(folder / "adult.parquet").drop(columns="split").sample(frac=1, random_state=1)
     rows = len(people) // OWNERS
@@ -48,4 +51,4 @@ def main(shares: list[float]) -> None:
 
 
 if __name__ == "__main__":
-    main([float(share) for share in sys.argv[1:]] or [0.1, 0.2, 0.3])
+    main()

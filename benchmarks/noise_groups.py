@@ -7,7 +7,7 @@ mean: a normal number, or two gamma numbers for Laplace noise, for each coordina
 pilot runs; their floor is the same forecast for one owner, because all owners answer from the same pilot rows.
 """
 
-import sys
+import argparse
 import tempfile
 import time
 from collections.abc import Callable
@@ -80,7 +80,9 @@ def rounds(owners: int, mechanism: str, equal: bool, public: str) -> tuple[float
 
 
 def main() -> None:
-    largest = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("owners", nargs="?", type=int, default=10_000)
+    largest = parser.parse_args().owners
     with tempfile.TemporaryDirectory() as folder:
         public = str(Path(folder) / "public.parquet")
         synthetic_lending(2000, seed=1).to_parquet(public)

@@ -6,8 +6,8 @@ Both ask for clipped gradients on all 60,000 images with Gaussian noise. The ten
 times as many releases. Needs mnist.npz in PARLEY_DATA (default ../shared/data).
 """
 
+import argparse
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -35,7 +35,9 @@ def terms_for(kind: str, rounds: int, epsilon: float, step: float, **model: obje
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rounds", nargs="?", type=int, default=60)
+    rounds = parser.parse_args().rounds
     digits = np.load(DATA)
     train, test = (digits[f"x_{part}"].reshape(-1, 784) / 255.0 for part in ("train", "test"))
     truth = digits["y_test"]

@@ -7,9 +7,9 @@ them. "cached": right after a pass over the same files, which counts only where 
 max(read, decode) on the same cores: that is its floor.
 """
 
+import argparse
 import multiprocessing
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -102,7 +102,7 @@ def steps(folder: Path, rows: int) -> dict[str, Cost]:
     batch = next(pq.ParquetFile(file).iter_batches(AT_ONCE * BLOCK))
     pq.write_table(pa.Table.from_batches([batch]), folder / "one" / "part.parquet")
     agreements = {kind: parley.Owner("a", folder / "one").prepare(terms_of(kind, len(batch))) for kind in KINDS}
-    prepare = agreements["gradient"].tables.train._prepare
+    prepare = agreements["gradient"].tables.train.prepare
     design = prepare(batch, "a")
     times = 100 * CORES
 
@@ -161,7 +161,9 @@ def floors(table: Path) -> dict[str, Cost]:
 
 
 def main() -> None:
-    gigabytes = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("gigabytes", nargs="?", type=float, default=1.0)
+    gigabytes = parser.parse_args().gigabytes
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as place:
         folder = Path(place)
         table = folder / "table"

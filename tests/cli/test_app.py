@@ -24,6 +24,60 @@ def test_help_and_version_load_no_command(arguments):
     assert run.stdout.strip() == "[]"
 
 
+HEAVY = [
+    "sklearn",
+    "scipy",
+    "pandas",
+    "pyarrow",
+    "matplotlib",
+    "opendp",
+    "dp_accounting",
+    "grpc",
+    "google.protobuf",
+    "numba",
+    "joblib",
+    "flwr",
+]
+
+
+def test_the_help_of_a_command_waits_for_no_library_that_its_work_needs():
+    """Every command and every part of a group, in one process: the first that loads one of them is named."""
+    code = (
+        "import sys; from typer.testing import CliRunner; from parley.cli.app import PARTS, app\n"
+        "for name, part in PARTS.items():\n"
+        "    for words in [[name], *([name, inner] for inner in getattr(part.load(), 'commands', {}))]:\n"
+        "        run = CliRunner().invoke(app, [*words, '--help'])\n"
+        "        assert run.exit_code == 0 and 'Usage' in run.output, (words, run.exception)\n"
+        f"        loaded = sorted(set({HEAVY}) & set(sys.modules))\n"
+        "        assert not loaded, (words, loaded)\n"
+        "        print(*words)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-500:]
+    assert {"train", "owner accept", "reproduce zawacki2024", "budget curve"} <= set(run.stdout.splitlines())
+
+
+def test_what_help_says_without_them_is_what_they_say():
+    """Names and numbers that stand in the help of a command, which does not load where they come from."""
+    from parley.cli import zawacki2024, zawacki_noise
+    from parley.demo.unions import UNIONS
+    from parley.reproduce.collaborative_descent import EPOCHS
+    from parley.reproduce.federated_inference import FIGURES
+    from parley.reproduce.privacy_curves import FIGURES as CURVES
+
+    assert zawacki_noise.NAMES == zawacki2024.NOISE
+    assert tuple(FIGURES) == zawacki2024.METHODS
+    assert list(CURVES) == ["4.1", *(f"4.{number}" for number in range(6, 12))]
+    assert _option("demo", "unions").help.count(f" {UNIONS}.") == 1
+    assert _option("reproduce", "epochs", "aarhus2020").help.count(f" {EPOCHS},") == 1
+
+
+def _option(part, name, inner=None):
+    command = PARTS[part].load()
+    command = command if inner is None else command.commands[inner]
+    return next(option for option in command.params if option.name == name)
+
+
 COMMANDS = ["train", "forecast", "negotiate", "score", "learner run", "owner accept"]
 
 

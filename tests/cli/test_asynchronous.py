@@ -88,8 +88,8 @@ def test_speeds_are_refused_before_a_forecast_is_made(folder, monkeypatch):
     def never(*arguments, **keywords):
         raise AssertionError("a forecast was begun")
 
-    monkeypatch.setattr("parley.cli.train.worth", never)
-    monkeypatch.setattr("parley.cli.forecast.forecast", never)
+    monkeypatch.setattr("parley.forecasting.worth", never)
+    monkeypatch.setattr("parley.forecasting.forecast", never)
     for command in ("train", "forecast"):
         for text, sentence in (("z=1", "no owner is called 'z'"), ("a=-1", "a = -1.0"), ("a=1,a=2", "every owner once")):
             assert sentence in str(run(command, folder / "terms.toml", "--speeds", text).exception)

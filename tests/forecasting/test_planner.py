@@ -112,13 +112,13 @@ def test_rounds_are_added_while_they_pay(tmp_path):
     top = pilot.under(survey(pilot)[0].terms)
     assert top.terms.learning.horizon > 100
     few = pilot.under(top.terms.changed(learning={"horizon": top.terms.learning.horizon // 4}))
-    assert excess(top, 1, CHECK_WORK, 12) < 0.5 * excess(few, 1, CHECK_WORK, 12)
+    assert excess(top, 1, CHECK_WORK, 12).value < 0.5 * excess(few, 1, CHECK_WORK, 12).value
 
 
 def test_the_survey_agrees_with_the_forecast_where_that_is_exact(tmp_path):
     pilot = open_pilot(regression_terms(tmp_path, 1.0))
     first = survey(pilot)[0]
-    assert first.excess == pytest.approx(excess(pilot.under(first.terms), 1, CHECK_WORK, 12), rel=0.05)
+    assert first.excess == pytest.approx(excess(pilot.under(first.terms), 1, CHECK_WORK, 12).value, rel=0.05)
 
 
 def test_a_start_at_the_public_fit_is_taken_where_it_pays_and_not_where_it_does_not(tmp_path):

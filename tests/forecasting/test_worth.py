@@ -83,7 +83,7 @@ def test_the_forecast_promises_no_more_of_a_plan_than_the_plan_keeps(public):
     expected, fitness = result.expected, result.relative_fitness.mean
     quick = [(value, each) for each in _candidates(expected) if (value := _quickly(expected, each, 0)) is not None]
     best, candidate = min(quick, key=lambda pair: pair[0])
-    written, found = (checked(each.leaning(), 1) for each in (expected.pilot, candidate))
+    written, found = (checked(each.leaning(), 1).value for each in (expected.pilot, candidate))
     assert result.plan_gain == pytest.approx(written / found)
     assert abs(result.plan_gain / (fitness / best) - 1) > 0.005
     plan = parley.plan(terms)

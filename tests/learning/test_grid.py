@@ -1,6 +1,8 @@
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from joblib.parallel import ThreadingBackend
 
 import parley
 from parley.errors import SettingError, TermsError
@@ -29,6 +31,40 @@ def test_jobs_change_nothing_and_the_table_is_kept(tmp_path):
     pd.testing.assert_frame_equal(one, two)
     one.to_parquet(tmp_path / "study.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "study.parquet"), one)
+
+
+class _AllInTheEnd(ThreadingBackend):
+    """As Ray's: results come when all are there."""
+
+    supports_return_generator = False
+
+
+def test_a_backend_that_hands_over_all_results_in_the_end_will_do():
+    terms, market = make_terms(100, learning__horizon=3), regression_table(400)
+    cells, seen = vary(terms, records=[100, 200], horizon=[2, 3]), []
+    here = study(cells, market, replicates=3, seed=1).drop(columns="seconds")
+    joblib.register_parallel_backend("all in the end", _AllInTheEnd)
+    with joblib.parallel_config(backend="all in the end"):
+        there = study(cells, market, replicates=3, seed=1, jobs=2, progress=lambda done, total: seen.append((done, total)))
+    pd.testing.assert_frame_equal(here, there.drop(columns="seconds"))
+    assert seen == [(2, 4), (4, 4)]
+
+
+@pytest.mark.filterwarnings("default")  # Ray's own
+def test_a_ray_cluster_gives_the_same_table():
+    ray = pytest.importorskip("ray", reason="Ray is not installed; pip install ray")
+    from ray.util.joblib import register_ray
+
+    terms, market = make_terms(100, learning__horizon=3), regression_table(400)
+    cells = vary(terms, records=[100, 200], horizon=[2, 3])
+    register_ray()
+    ray.init(num_cpus=2, include_dashboard=False)
+    try:
+        with joblib.parallel_config(backend="ray"):
+            there = study(cells, market, replicates=3, seed=1, jobs=2).drop(columns="seconds")
+    finally:
+        ray.shutdown()
+    pd.testing.assert_frame_equal(study(cells, market, replicates=3, seed=1).drop(columns="seconds"), there)
 
 
 def test_settings_reach_their_place():

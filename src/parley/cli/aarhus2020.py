@@ -1,17 +1,16 @@
 """`parley reproduce aarhus2020`: the tables and figures of the Aarhus report on private collaborative machine learning."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import pandas as pd
 import typer
 
 from parley.cli.screen import console, print_json, progress_bar, terminal_table
-from parley.report import figures
-from parley.reproduce import digits
-from parley.reproduce.aarhus_report import FIGURES, Reproduction, reproduce
-from parley.reproduce.collaborative_descent import EPOCHS, TABLES
-from parley.reproduce.markets import data_folder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from parley.reproduce.aarhus_report import Reproduction
 
 HEAD = {
     "epsilon": "ε as published",
@@ -29,7 +28,7 @@ def aarhus2020(
     table: Annotated[list[int] | None, typer.Option(metavar="N", help="Which table, 3 to 6; may be repeated.")] = None,
     figure: Annotated[list[int] | None, typer.Option(metavar="N", help="Which figure, 5 to 9; may be repeated.")] = None,
     runs: Annotated[int, typer.Option(help="Runs of each place of a table; the report has one.")] = 3,
-    epochs: Annotated[int, typer.Option(help="Epochs of a run; the report has 50.")] = EPOCHS,
+    epochs: Annotated[int | None, typer.Option(help="Epochs of a run; left out: 50, as in the report.")] = None,
     images: Annotated[int | None, typer.Option(help="Images to learn from; left out: all.")] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where figures (PNG) and tables (CSV) go.")] = Path("aarhus2020"),
     data: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with mnist.npz; left out: PARLEY_DATA.")] = None,
@@ -43,10 +42,24 @@ def aarhus2020(
 
     Example:  parley reproduce aarhus2020 --table 4 --runs 1
     """
+    from parley.report import figures
+    from parley.reproduce import digits
+    from parley.reproduce.aarhus_report import FIGURES, reproduce
+    from parley.reproduce.collaborative_descent import EPOCHS, TABLES
+    from parley.reproduce.markets import data_folder
+
     everything = not table and not figure
     tables, numbers = (list(TABLES), list(FIGURES)) if everything else (table or [], figure or [])
     with progress_bar("cells") as progress:
-        result = reproduce(digits.load_digits(data_folder(data), images), tables, numbers, runs, epochs, jobs, progress)
+        result = reproduce(
+            digits.load_digits(data_folder(data), images),
+            tables,
+            numbers,
+            runs,
+            EPOCHS if epochs is None else epochs,
+            jobs,
+            progress,
+        )
     out.mkdir(parents=True, exist_ok=True)
     for number, drawing in result.figures.items():
         figures.save(drawing, out / f"figure-{number}.png")
@@ -63,7 +76,9 @@ def aarhus2020(
     _print(result, out)
 
 
-def _print(result: Reproduction, out: Path) -> None:
+def _print(result: "Reproduction", out: Path) -> None:
+    from parley.reproduce.collaborative_descent import TABLES
+
     for note in result.notes:
         console.print(note, style="dim", soft_wrap=True)
     for name, content in result.tables.items():
@@ -78,7 +93,9 @@ def _print(result: Reproduction, out: Path) -> None:
     console.print(f"\nFigures and tables: [bold]{out}[/bold]", soft_wrap=True)
 
 
-def _rows(table: pd.DataFrame) -> list[list[str]]:
+def _rows(table: "pd.DataFrame") -> list[list[str]]:
+    import pandas as pd
+
     columns = [column for column in HEAD if column in table.columns]
     body = [
         [f"{row[c]:.3g}" if c in ("epsilon", "step", "total") else "" if pd.isna(row[c]) else f"{row[c]:.1f}" for c in columns]

@@ -4,14 +4,17 @@
 import sys
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
-import click
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from parley.errors import ParleyError
 from parley.version import __version__
+
+Command = (
+    TyperCommand | TyperGroup
+)  # Typer's own names alone: newer versions bring a click of their own, which `import click` is not
 
 
 @dataclass(frozen=True)
@@ -23,23 +26,23 @@ class Part:
     line: str
     reads_terms: bool = False
 
-    def load(self) -> click.Command:
+    def load(self) -> Command:
         """The command itself."""
         found = getattr(import_module(f"parley.cli.{self.module}"), self.name)
         if not isinstance(found, typer.Typer):
             alone = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False)
             alone.command()(found)
             found = alone
-        return _without_environment(typer.main.get_command(found))
+        return _without_environment(cast(Command, typer.main.get_command(found)))
 
 
-def _without_environment(command: click.Command) -> click.Command:
+def _without_environment(command: Command) -> Command:
     """The command without a word about variables of the environment in its messages: no option here is read from one."""
     for option in command.params:
-        if isinstance(option, click.Option):
+        if isinstance(option, TyperOption):
             option.show_envvar = False
-    for part in command.commands.values() if isinstance(command, click.Group) else ():
-        _without_environment(part)
+    for part in command.commands.values() if isinstance(command, TyperGroup) else ():
+        _without_environment(cast(Command, part))
     return command
 
 
@@ -135,7 +138,7 @@ PARTS = {
 }
 
 
-class _Later(click.Command):
+class _Later(TyperCommand):
     """A command that is loaded when somebody types it; until then it is a line in a list."""
 
     def __init__(self, name: str, part: Part) -> None:
@@ -150,9 +153,7 @@ class _Later(click.Command):
 
             load_terms(files[0])
 
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         self._refuse_bad_terms(args)
         return self._part.load().make_context(info_name, args, parent, **extra)
 
@@ -160,10 +161,10 @@ class _Later(click.Command):
 class _Group(TyperGroup):
     """All commands, none of them loaded."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         return list(PARTS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
         return _Later(cmd_name, PARTS[cmd_name]) if cmd_name in PARTS else None
 
 

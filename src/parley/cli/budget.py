@@ -3,26 +3,19 @@
 import math
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-import numpy as np
 import typer
 
-from parley.accounting import METHODS, compose, multiplier_for, rounds_for
-from parley.accounting.compose import Method
-from parley.accounting.equal_privacy import equal_privacy
-from parley.accounting.explanation import explanation, sentences
-from parley.accounting.meaning import error_tradeoff
-from parley.accounting.stable_bounds import sampling_rate
 from parley.cli.budget_curves import curve_command
 from parley.cli.screen import console, print_json, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.mechanisms import Event
-from parley.mechanisms.bounded import REPLACE_ONE
-from parley.mechanisms.stable import check_alpha
 from parley.numerals import number
-from parley.validate import exact, positive, upper, whole
+
+if TYPE_CHECKING:
+    from parley.accounting.compose import Method
+    from parley.mechanisms import Event
 
 budget_app = typer.Typer(
     no_args_is_help=True, help="What an epsilon means, what releases cost together, how much noise a budget needs."
@@ -48,6 +41,11 @@ def explain(
 
     Example:  parley budget explain --epsilon 1 --prior 0.01
     """
+    import numpy as np
+
+    from parley.accounting.explanation import explanation, sentences
+    from parley.accounting.meaning import error_tradeoff
+
     require_folder(plot)
     content = explanation(epsilon, delta, prior, people)
     if plot is not None:
@@ -75,13 +73,15 @@ def compose_command(
         ),
     ],
     delta: Delta = 0.0,
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}; left out: all, and the best one.")] = "best",
+    method: Annotated[str, typer.Option(help="A rule by its name in the table; left out: all, and the best one.")] = "best",
     as_json: Json = False,
 ) -> None:
     """What several releases cost together: an upper bound on epsilon.
 
     Example:  parley budget compose gaussian:multiplier=2,count=100 laplace:epsilon=0.1,count=5 --delta 1e-5
     """
+    from parley.accounting import METHODS, compose
+
     events = [parse_release(text) for text in releases]
     if method not in ("best", *METHODS):
         raise SettingError(f"method = {method!r}: expected one of best, {', '.join(METHODS)}")
@@ -106,7 +106,9 @@ SAMPLED = (
 )
 
 
-def _rule_row(events: list[Event], delta: float, rule: Method) -> list[str]:
+def _rule_row(events: "list[Event]", delta: float, rule: "Method") -> list[str]:
+    from parley.accounting import compose
+
     try:
         bound = compose(events, delta, rule)
     except SettingError as error:
@@ -132,6 +134,12 @@ def calibrate(
 
     Example:  parley budget calibrate gaussian --epsilon 1 --delta 1e-6 --rounds 100
     """
+    from parley.accounting import multiplier_for, rounds_for
+    from parley.accounting.stable_bounds import sampling_rate
+    from parley.mechanisms import Event
+    from parley.mechanisms.bounded import REPLACE_ONE
+    from parley.validate import positive, whole
+
     kind = mechanism_kind(mechanism, alpha)
     positive(sensitivity, "sensitivity")
     norm: Literal["l1", "l2"] = "l2" if kind == "gaussian" or (kind == "stable" and delta > 0) else "l1"
@@ -171,6 +179,9 @@ def compare(
 
     Example:  parley budget compare --epsilon 1 --dimension 10 --rounds 100
     """
+    from parley.accounting.equal_privacy import equal_privacy
+    from parley.mechanisms.bounded import REPLACE_ONE
+
     content = equal_privacy(epsilon, delta, dimension, sensitivity, rounds)
     if as_json:
         print_json(content)
@@ -195,6 +206,8 @@ def compare(
 
 def mechanism_kind(name: str, alpha: float | None) -> Kind:
     """The mechanism of this name, with the alpha it needs."""
+    from parley.mechanisms.stable import check_alpha
+
     if name not in get_args(Kind):
         raise SettingError(f"mechanism = {name!r}: expected one of {', '.join(get_args(Kind))}")
     if name == "stable" and alpha is None:
@@ -208,18 +221,24 @@ def mechanism_kind(name: str, alpha: float | None) -> Kind:
 
 def noise_multiplier(epsilon: float, count: int) -> float:
     """1/epsilon as a float that makes `count` releases cost no less than people wrote."""
+    from parley.validate import exact, positive, upper
+
     multiplier, count = 1 / positive(epsilon, "epsilon"), min(count, 10**18)  # an event has no more
     while math.isfinite(multiplier) and Fraction(repr(upper(count / Fraction(repr(multiplier))))) < count * exact(epsilon):
         multiplier = math.nextafter(multiplier, 0.0)
     return multiplier
 
 
-def parse_release(text: str) -> Event:
+def parse_release(text: str) -> "Event":
     """MECHANISM:KEY=VALUE,... as an event.
 
     >>> parse_release("laplace:epsilon=0.1,count=5").multiplier
     10.0
     """
+    from parley.accounting.stable_bounds import sampling_rate
+    from parley.mechanisms import Event
+    from parley.validate import positive, whole
+
     name, _, rest = text.partition(":")
     known = {"multiplier", "epsilon", "count", "sampling", "alpha"}
     values: dict[str, float] = {}

@@ -8,13 +8,11 @@ import typer
 from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.mechanisms.bounded import REPLACE_ONE
-from parley.reproduce.privacy_curves import ALL, FIGURES, Panel, panel_curves
 
 
 def curve_command(
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curves (.png, .svg, .pdf).")] = None,
-    figure: Annotated[str | None, typer.Option(help=f"A figure of the dissertation: {', '.join(FIGURES)}.")] = None,
+    figure: Annotated[str | None, typer.Option(help="A figure of the dissertation: 4.1, 4.6 to 4.11.")] = None,
     alpha: Annotated[list[float] | None, typer.Option(help="Stability index; may be given several times.")] = None,
     scale: Annotated[float, typer.Option(help="Scale of the noise for an L2 shift of 1.")] = 1.0,
     compositions: Annotated[int, typer.Option(help="Releases.")] = 1,
@@ -25,6 +23,9 @@ def curve_command(
 
     Example:  parley budget curve --figure 4.1 --plot curve.png
     """
+    from parley.mechanisms.bounded import REPLACE_ONE
+    from parley.reproduce.privacy_curves import ALL, FIGURES, Panel, panel_curves
+
     require_folder(plot)
     if plot is not None:
         from parley.report import figures  # a library that takes its time

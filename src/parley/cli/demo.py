@@ -1,24 +1,15 @@
 """`parley demo`: the main job on embedded data - forty credit unions, one of them large, ask whether to learn together."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parley.cli.screen import console, errors_console, progress_bar, terminal_table
-from parley.demo.folder import BANK_PRIVACY, BANKS, EPSILON, HOSTS, ONE, OWN, PRIVACY, VALUE, write_banks, write_unions
-from parley.demo.story import FUTURE, foresee, learn
-from parley.demo.unions import BANK, PUBLIC_ROWS, UNIONS
-from parley.forecasting import Forecast
-from parley.games.negotiate import negotiate
-from parley.games.price import joining_price
 from parley.numerals import number
-from parley.outcome.guarantee import SIMULATION
-from parley.report import figures, joined
-from parley.report.forecast import assumption
-from parley.report.joined_figure import ONE_NOISE, OWN_NOISE, joined_owners
-from parley.report.joined_page import joined_page
-from parley.report.negotiation import CAVEAT
+
+if TYPE_CHECKING:
+    from parley.forecasting import Forecast
 
 SEED = 7
 
@@ -28,18 +19,32 @@ def demo(
         "parley-demo"
     ),
     seed: Annotated[int, typer.Option(help="Of the tables and of the training's noise.")] = SEED,
-    count: Annotated[
-        int, typer.Option("--unions", min=4, help="How many credit unions beside the large bank; fewer is faster.")
-    ] = UNIONS,
+    unions: Annotated[
+        int | None,
+        typer.Option("--unions", min=4, help="How many credit unions beside the large bank; left out: 39. Fewer is faster."),
+    ] = None,
 ) -> None:
     """Forty credit unions ask whether to learn together: who gains, what moves the large one, what came of it, and a report.
 
     Everything is done by commands that are printed, on files in DIR, so you can go on from any of them. Writes DIR/report.html too.
     """
+    from parley.demo.folder import BANK_PRIVACY, BANKS, EPSILON, HOSTS, ONE, OWN, PRIVACY, VALUE, write_banks, write_unions
+    from parley.demo.story import FUTURE, learn
+    from parley.demo.unions import BANK, PUBLIC_ROWS, UNIONS
+    from parley.games.negotiate import negotiate
+    from parley.games.price import joining_price
+    from parley.outcome.guarantee import SIMULATION
+    from parley.report import figures, joined
+    from parley.report.forecast import assumption
+    from parley.report.joined_figure import ONE_NOISE, OWN_NOISE, joined_owners
+    from parley.report.joined_page import joined_page
+    from parley.report.negotiation import CAVEAT
+
+    count = UNIONS if unions is None else unions
     folder.mkdir(parents=True, exist_ok=True)
     with progress_bar("writing tables"):
-        unions, banks = write_unions(folder, seed, count), write_banks(folder, seed)
-    *small, large_one = sorted(union.records for union in unions)
+        members, banks = write_unions(folder, seed, count), write_banks(folder, seed)
+    *small, large_one = sorted(union.records for union in members)
     console.print(
         f"[bold]{count} credit unions and a large bank ask: should we learn together what rate a loan should have?[/bold]"
     )
@@ -86,7 +91,7 @@ def demo(
     )
     other_noise = _foresee(folder / OWN)
     with progress_bar("training, refining, judging") as progress:
-        one, own = learn([expected, other_noise], unions, seed, progress=progress)
+        one, own = learn([expected, other_noise], members, seed, progress=progress)
     one.model.save(model)
     own.model.save(other)
     console.print(terminal_table(joined.outcome_rows(one, own), "Error that joining saves, of the error alone"))
@@ -125,6 +130,8 @@ def _heading(title: str, *commands: str) -> None:
     console.print()
 
 
-def _foresee(file: Path) -> Forecast:
+def _foresee(file: Path) -> "Forecast":
+    from parley.demo.story import foresee
+
     with progress_bar("forecasting") as progress:
         return foresee(file, progress)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,16 +22,10 @@ from parley.cli.asking import (
 )
 from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
-from parley.learning.differences import (
-    DifferencesResult,
-    accepting_differences,
-    ask_differences,
-    differences_result,
-    prepare_differences,
-)
-from parley.learning.owners import open_owners
-from parley.report.differences import clip_note, left, release_note, summary
 from parley.terms import differences_agreement, load_terms, write_terms
+
+if TYPE_CHECKING:
+    from parley.learning.differences import DifferencesResult
 
 
 def differences_command(
@@ -59,6 +53,10 @@ def differences_command(
 
     Example:  parley differences terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --save apart.json --write ready.toml
     """
+    from parley.learning.differences import accepting_differences, ask_differences, differences_result, prepare_differences
+    from parley.learning.owners import open_owners
+    from parley.report.differences import release_note
+
     terms = load_terms(terms_file)
     asked = differences_agreement(terms)
     for file in (save, write, agreement):
@@ -85,8 +83,10 @@ def differences_command(
         show(result, save, write)
 
 
-def show(result: DifferencesResult, save: Path | None, write: Path | None) -> None:
+def show(result: "DifferencesResult", save: Path | None, write: Path | None) -> None:
     """What came out, in sentences."""
+    from parley.report.differences import clip_note, left, summary
+
     console.print(summary(result), style="italic")
     console.print(f"\n{result.between.sentence()}", style="bold", soft_wrap=True)
     note = clip_note(result)

@@ -1,7 +1,7 @@
 """`parley forecast`: what training by a terms file would give, before any data moves."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,15 +9,13 @@ from parley.cli.paces import Speeds, read_paces
 from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.forecasting import Forecast, Proposal, ReleasedMoments, Source, Stated, compare_noise, forecast
-from parley.forecasting import plan as make_plan
-from parley.forecasting.differences import ASSUMED, Differences
-from parley.forecasting.planner import require_rounds
 from parley.numerals import number
-from parley.report import forecast as said
-from parley.report import noise as kinds
 from parley.terms import Terms, load_terms, write_terms
 from parley.terms.notes import NOTES
+
+if TYPE_CHECKING:
+    from parley.forecasting import Forecast, Proposal, Source
+    from parley.forecasting.differences import Differences
 
 
 def forecast_command(
@@ -83,6 +81,11 @@ def forecast_command(
 
     Example:  parley forecast parley-demo/terms.toml --plan --write better.toml
     """
+    from parley.forecasting import compare_noise, forecast
+    from parley.forecasting import plan as make_plan
+    from parley.forecasting.planner import require_rounds
+    from parley.report import noise as kinds
+
     terms = load_terms(terms_file)
     paces = read_paces(terms, speeds)
     for file in (plot, write):
@@ -119,12 +122,14 @@ def forecast_command(
     if plan:
         with progress_bar("planning") as progress:
             proposal = make_plan(terms, known, delta, seed, progress=progress)
-        if write is not None:
+        if write is not None and proposal.best is not None:
             write_terms(proposal.terms, write, notes=NOTES)
     if plot is not None:
         figures.save(figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy"), plot)
     if as_json:
         print_json(result.to_json() | {"noise": noise, "plan": None if proposal is None else proposal.to_json()})
+        if proposal is not None:
+            proposal.require_choice()
         return
     show(result, str(terms_file))
     console.print()
@@ -134,9 +139,12 @@ def forecast_command(
         show_plan(proposal)
         for sentence in kinds.plan_beside(proposal.to_json()):
             console.print(sentence)
+        proposal.require_choice()  # where there is none the job was not done
 
 
-def _differences(given: str | None) -> Differences:
+def _differences(given: str | None) -> "Differences":
+    from parley.forecasting.differences import ASSUMED, Differences
+
     if given is None:
         return ASSUMED
     try:
@@ -164,12 +172,13 @@ def _show_plant(terms: Terms, pilot: Path | None, as_json: bool) -> None:
 
 
 def _show_inside(
-    terms: Terms, owner: str, table: Path, known: str | Source | None, seed: int, worth: float | None, as_json: bool
+    terms: Terms, owner: str, table: Path, known: "str | Source | None", seed: int, worth: float | None, as_json: bool
 ) -> None:
     """An owner's own view, for its own eyes; without `worth`, beside what its privacy costs by the terms."""
     from parley.forecasting.inside import inside_view
     from parley.games.price import joining_price, price_note
     from parley.owner import Owner
+    from parley.report import forecast as said
     from parley.report.verdict import INSIDE
 
     note = price_note(terms, owner) if worth is None else None
@@ -187,8 +196,10 @@ def _show_inside(
     console.print(INSIDE, style="dim")
 
 
-def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> str | Source | None:
+def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> "str | Source | None":
     """What the options say is known."""
+    from parley.forecasting import ReleasedMoments, Stated
+
     if sum(option is not None for option in (pilot, moments, assume)) > 1:
         raise SettingError("--pilot, --moments, --assume: expected at most one of them")
     if moments is not None:
@@ -198,8 +209,10 @@ def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> str
     return None if pilot is None else str(pilot)
 
 
-def show(result: Forecast, file: str = "TERMS") -> None:
+def show(result: "Forecast", file: str = "TERMS") -> None:
     """The forecast as tables."""
+    from parley.report import forecast as said
+
     console.print(said.headline(result), style="bold")
     for detail in said.details(result):
         console.print(detail, style="dim")
@@ -218,9 +231,14 @@ def show(result: Forecast, file: str = "TERMS") -> None:
     console.print(said.CAVEAT, style="dim")
 
 
-def show_plan(proposal: Proposal) -> None:
+def show_plan(proposal: "Proposal") -> None:
     """What the planner tried, and the lines to put into the terms."""
+    from parley.report import forecast as said
+
     console.print()
-    console.print(terminal_table(said.plan_rows(proposal), said.PLAN, bold=proposal.choices.index(proposal.best)))
+    bold = None if proposal.best is None else proposal.choices.index(proposal.best)
+    console.print(terminal_table(said.plan_rows(proposal), said.PLAN, bold=bold))
     console.print()
     console.print(said.plan_advice(proposal), markup=False)
+    for sentence in said.unjudged_lines(proposal):
+        console.print(sentence, style="yellow", markup=False, soft_wrap=True)

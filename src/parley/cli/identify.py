@@ -2,10 +2,8 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-import pandas as pd
 import typer
 
 from parley.cli.asking import (
@@ -21,16 +19,13 @@ from parley.cli.asking import (
     require_one_way,
 )
 from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
-from parley.data.table import groups, numbers, read_table, require_columns
 from parley.durable import require_folder
 from parley.errors import DataError, SettingError
-from parley.learning.deployed import prepare_run
-from parley.learning.owners import accepting_owners, open_owners
-from parley.learning.plant import identify_together, plant_result
-from parley.report.plant import delay_sentence, matrix_rows, owner_rows, plant_json
-from parley.sysid import DelayedDMD
 from parley.terms import Terms, load_terms
 from parley.validate import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def identify_command(
@@ -74,6 +69,10 @@ def identify_command(
 
     Example:  parley identify drive.csv --inputs u1,u2 --states x1,x2 --period 2 --max-delay 3 --plot drive.png
     """
+    import numpy as np
+
+    from parley.sysid import DelayedDMD
+
     for file in (plot, save):
         require_folder(file)
     if source.suffix.lower() == ".toml":
@@ -128,6 +127,8 @@ def _show(
     names: list[str],
 ) -> None:
     """Matrices, then delays."""
+    from parley.report.plant import delay_sentence, matrix_rows
+
     console.print(terminal_table(matrix_rows("A", side, side, A)))
     console.print()
     console.print(terminal_table(matrix_rows("B", driven, side, B)))
@@ -154,6 +155,11 @@ def _together(
     as_json: bool,
 ) -> None:
     """Several owners, one plant."""
+    from parley.learning.deployed import prepare_run
+    from parley.learning.owners import accepting_owners, open_owners
+    from parley.learning.plant import identify_together, plant_result
+    from parley.report.plant import owner_rows, plant_json
+
     if not terms.learning.facts.identifies:
         raise SettingError(f"{terms_file}: expected terms of a plant, kind = 'delayed-dynamics'; parley train runs these")
     require_one_way(ledgers, addresses, seed)
@@ -198,7 +204,7 @@ def _listed(text: str, option: str) -> list[str]:
     return listed
 
 
-def _say_seams(others: pd.DataFrame) -> None:
+def _say_seams(others: "pd.DataFrame") -> None:
     """Remark on a column that seems to tell recordings apart: what lies across a seam is no motion of the plant."""
     for column in others.columns:
         cells = others[column].astype(str).to_numpy()
@@ -214,6 +220,10 @@ def _say_seams(others: pd.DataFrame) -> None:
 
 def _recordings(table: Path, states: list[str], inputs: list[str], trajectory: str | None) -> tuple[list[Floats], list[Floats]]:
     """States and inputs of every recording, in the order in which recordings begin."""
+    import numpy as np
+
+    from parley.data.table import groups, numbers, read_table, require_columns
+
     frame = read_table(table)
     require_columns(frame, [*states, *inputs, *([] if trajectory is None else [trajectory])], str(table))
     if trajectory is None:

@@ -7,12 +7,8 @@ import typer
 
 from parley.cli.forecast import show_plan
 from parley.cli.screen import console, errors_console, print_json, progress_bar
-from parley.data.headers import read_header
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.forecasting.first_terms import Wishes, draft, planned, usual_delta
-from parley.report.beginning import head_lines, next_steps, with_hosts
-from parley.report.noise import plan_beside
 from parley.terms import write_terms
 from parley.terms.notes import NOTES
 
@@ -78,6 +74,11 @@ def init_command(
 
     Example:  parley init bank_a.csv bank_b.csv --target defaulted --public public_loans.csv --write terms.toml
     """
+    from parley.data.headers import read_header
+    from parley.forecasting.first_terms import Wishes, draft, planned, usual_delta
+    from parley.report.beginning import head_lines, next_steps, with_hosts
+    from parley.report.noise import plan_beside
+
     require_folder(write)
     if write.exists() and any(write.samefile(file) for file in (*files, *([public] if public else [])) if file.exists()):
         raise SettingError(f"{write}: is read here too; give the terms a file of their own")

@@ -1,18 +1,17 @@
 """`parley negotiate`: which budgets rational owners would choose, who stays out, and what a better model would cost."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parley.cli.screen import console, print_json, progress_bar, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.games.crowd import crowd
-from parley.games.negotiate import CommonNegotiation, Negotiation, negotiate
-from parley.report import negotiation as said
-from parley.report import noise as kinds
 from parley.terms import load_terms, write_terms
+
+if TYPE_CHECKING:
+    from parley.games.negotiate import Negotiation
 
 
 def negotiate_command(
@@ -55,6 +54,10 @@ def negotiate_command(
 
     Example:  parley negotiate parley-demo/terms.toml --target 0.01 --write agreed.toml
     """
+    from parley.games.crowd import crowd
+    from parley.games.negotiate import negotiate
+    from parley.report import negotiation as said
+
     terms = load_terms(terms_file)
     for file in (plot, plot_owners, write):
         require_folder(file)
@@ -85,8 +88,12 @@ def negotiate_command(
             console.print(f"\nNext: parley train {write}", style="dim", soft_wrap=True)
 
 
-def show(result: Negotiation) -> None:
+def show(result: "Negotiation") -> None:
     """The deal as a table and a few sentences."""
+    from parley.games.negotiate import CommonNegotiation
+    from parley.report import negotiation as said
+    from parley.report import noise as kinds
+
     console.print(said.headline(result), style="bold")
     console.print()
     if not result.deal.members.any():

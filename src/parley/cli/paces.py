@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from parley.errors import SettingError
-from parley.learning.asynchronous import check_speeds
 from parley.terms import Terms
 
 Speeds = Annotated[
@@ -27,6 +26,8 @@ def read_paces(terms: Terms, text: str | None) -> dict[str, float] | None:
     >>> read_paces(terms, "a=20, b=1")
     {'a': 20.0, 'b': 1.0}
     """
+    from parley.learning.asynchronous import check_speeds
+
     if text is None:
         return None
     pairs = [(name.strip(), speed) for name, _, speed in (pair.partition("=") for pair in text.split(","))]

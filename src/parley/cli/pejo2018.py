@@ -4,21 +4,18 @@ import json
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from parley.cli.extras import extras
 from parley.cli.screen import console, print_json, progress_bar, terminal_table
-from parley.data.ratings import Ratings, divide, enough, find_ratings
 from parley.errors import DataError, SettingError
 from parley.numerals import number
-from parley.report import joint_learning as rows
-from parley.reproduce import joint_learning_game, measured_game
-from parley.reproduce.markets import data_folder
-from parley.reproduce.private_concerns import measured_private_concerns, published_private_concerns, read_priors
-from parley.reproduce.repeated_learning import repeated_games
+
+if TYPE_CHECKING:
+    from parley.data.ratings import Ratings
+    from parley.reproduce import joint_learning_game
 
 TITLES = {
     3: "Figure 3: alone and together, over ratios of users",
@@ -83,6 +80,10 @@ def pejo2018(
                parley reproduce pejo2018 --figure 5 --data DIR --json > five.json
                parley reproduce pejo2018 --points five.json --game --prior 0.2,1,5 --discount 0.9
     """
+    from parley.reproduce import joint_learning_game, measured_game
+    from parley.reproduce.private_concerns import measured_private_concerns, published_private_concerns, read_priors
+    from parley.reproduce.repeated_learning import repeated_games
+
     if points is not None and (figure, table, study) != (None, None, None):
         raise SettingError("--points: expected no --figure, --table or --study beside it: it holds a figure already")
     content = _read_points(points) if points is not None else {}
@@ -120,6 +121,8 @@ def pejo2018(
 
 
 def _folder(data: Path | None) -> Path:
+    from parley.reproduce.markets import data_folder
+
     folder = data_folder(data)
     if folder is None:
         raise SettingError("--data: expected the folder that holds the ratings, or PARLEY_DATA set to it")
@@ -137,6 +140,8 @@ def _measure(
     mechanism: list[str] | None,
     memory: float,
 ) -> dict[str, Any]:
+    from parley.data.ratings import enough, find_ratings
+
     with extras():
         from parley.objectives.factorization import Factorization
         from parley.reproduce import joint_factorization, open_ends
@@ -185,7 +190,11 @@ def _draw(figure: int | None, content: dict[str, Any], folder: Path) -> Path:
     return path
 
 
-def _kept(ratings: Ratings, users: int | None) -> Ratings:
+def _kept(ratings: "Ratings", users: int | None) -> "Ratings":
+    import numpy as np
+
+    from parley.data.ratings import divide, enough
+
     if users is None or users >= len(ratings.user_names):
         return ratings
     rest = len(ratings.user_names) - users
@@ -193,6 +202,8 @@ def _kept(ratings: Ratings, users: int | None) -> Ratings:
 
 
 def _show(content: dict[str, Any]) -> None:
+    from parley.report import joint_learning as rows
+
     if "counts" in content:
         console.print("{ratings:,} ratings of {items:,} items by {users:,} users".format(**content["counts"]), style="dim")
     if "figure" in content:
@@ -240,6 +251,8 @@ def _show(content: dict[str, Any]) -> None:
 
 
 def _show_figure(figure: int, points: Sequence[dict[str, Any]]) -> None:
+    from parley.report import joint_learning as rows
+
     _table(rows.figure_rows(figure, points), TITLES[figure])
     both = " Figure 5: both owners' mean." if figure == 5 else ""
     _say(f"RMSE on each owner's held-out ratings; ± is the standard error over divisions of the users.{both}")
@@ -258,7 +271,9 @@ def _say(text: str) -> None:
     console.print(text, style="dim")
 
 
-def _published(compared: Sequence[joint_learning_game.Comparison], as_json: bool) -> None:
+def _published(compared: "Sequence[joint_learning_game.Comparison]", as_json: bool) -> None:
+    from parley.reproduce import joint_learning_game
+
     if as_json:
         print_json({"rows": [{**vars(row), "agrees": row.agrees} for row in compared]})
         return

@@ -8,8 +8,6 @@ import typer
 from parley.cli.forecast import show_plan, source
 from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
-from parley.forecasting import plan
-from parley.report import noise as kinds
 from parley.terms import load_terms, write_terms
 from parley.terms.notes import NOTES
 
@@ -44,18 +42,23 @@ def plan_command(
 
     Example:  parley plan terms.toml --delta 1e-6 --write planned.toml
     """
+    from parley.forecasting import plan
+    from parley.report import noise as kinds
+
     terms = load_terms(terms_file)
     require_folder(write)
     known = source(pilot, moments, assume)
     with progress_bar("planning") as progress:
         proposal = plan(terms, known, delta, seed, progress=progress)
-    if write is not None:
+    if write is not None and proposal.best is not None:
         write_terms(proposal.terms, write, notes=NOTES)
     if as_json:
-        print_json(proposal.to_json() | {"written": None if write is None else str(write)})
+        print_json(proposal.to_json() | {"written": None if write is None or proposal.best is None else str(write)})
+        proposal.require_choice()  # where there is none the job was not done
         return
     show_plan(proposal)
     for sentence in kinds.plan_beside(proposal.to_json()):
         console.print(sentence)
+    proposal.require_choice()
     if write is not None:
         console.print(f"\n{write}  the planned terms. Next: parley train {write}", style="dim", soft_wrap=True)

@@ -8,8 +8,6 @@ import typer
 from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
 from parley.numerals import number
-from parley.outcome import load_model
-from parley.outcome.predictions import predictions, require_table_name, summary, write_table
 
 
 def predict_command(
@@ -27,6 +25,9 @@ def predict_command(
 
     Example:  parley predict model.json new_customers.csv --out predicted.csv
     """
+    from parley.outcome import load_model
+    from parley.outcome.predictions import predictions, require_table_name, summary, write_table
+
     require_folder(out)
     require_table_name(out, rows, model_file)
     model = load_model(model_file)

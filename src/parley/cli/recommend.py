@@ -6,11 +6,7 @@ from typing import Annotated
 import typer
 
 from parley.cli.screen import console, print_json, terminal_table
-from parley.data.table import read_table
-from parley.data.user_ratings import rating_preparation
 from parley.errors import SettingError
-from parley.learning.owners import table_of
-from parley.learning.recommender import Recommender
 from parley.numerals import number
 from parley.terms import load_terms
 from parley.terms.ratings import item_names
@@ -35,6 +31,11 @@ def recommend_command(
 
     Example:  parley recommend items.json terms.toml --owner north --user 4711 --data north.csv
     """
+    from parley.data.table import read_table
+    from parley.data.user_ratings import rating_preparation
+    from parley.learning.owners import table_of
+    from parley.learning.recommender import Recommender
+
     terms, model = load_terms(terms_file), Recommender.load(model_file)
     if not terms.learning.facts.factorizes or model.item_names != item_names(terms.model):
         raise SettingError(f"{terms_file}: expected the terms of ratings by which {model_file} was learned")

@@ -7,10 +7,6 @@ import typer
 
 from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
-from parley.learning.owners import table_of
-from parley.outcome import load_model, refine
-from parley.owner import Owner
-from parley.report.verdict import INSIDE, personal_sentence
 from parley.terms import load_terms
 
 
@@ -29,6 +25,11 @@ def refine_command(
 
     Example:  parley refine model.json terms.toml --owner bank-a --save own.json
     """
+    from parley.learning.owners import table_of
+    from parley.outcome import load_model, refine
+    from parley.owner import Owner
+    from parley.report.verdict import INSIDE, personal_sentence
+
     require_folder(save)
     terms = load_terms(terms_file)
     if terms.learning.facts.factorizes:

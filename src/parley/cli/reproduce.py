@@ -11,8 +11,6 @@ from parley.cli.screen import console, print_json, progress_bar, terminal_table
 from parley.cli.wu2019 import wu2019
 from parley.cli.zawacki2024 import zawacki2024
 from parley.durable import require_folder
-from parley.report import figures, game_figures
-from parley.reproduce import compensation_games
 
 reproduce_app = typer.Typer(no_args_is_help=True, help="A source document's numbers again: published beside recomputed.")
 reproduce_app.command("wu2019")(wu2019)
@@ -31,6 +29,9 @@ def wu_thesis(
 
     Example:  parley reproduce wu2019-thesis --plot convergence.png
     """
+    from parley.report import figures, game_figures
+    from parley.reproduce import compensation_games
+
     require_folder(plot)
     with progress_bar("best responses"):
         panels = compensation_games.convergence(printed)

@@ -1,7 +1,7 @@
 """`parley scales`: bounds, categories, centres and scales from the private tables, with noise, debited: for who has no public sample."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,12 +21,11 @@ from parley.cli.asking import (
 )
 from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
 from parley.durable import require_folder
-from parley.learning.deployed import prepare_run
-from parley.learning.owners import open_owners
-from parley.learning.survey import ScalesResult, accepting_scales, ask_scales, scales_result
 from parley.numerals import number
-from parley.report.scales import column_rows, noise_words, release_note, summary
 from parley.terms import load_terms, scales_agreement, write_terms
+
+if TYPE_CHECKING:
+    from parley.learning.survey import ScalesResult
 
 
 def scales_command(
@@ -52,6 +51,11 @@ def scales_command(
 
     Example:  parley scales terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --write ready.toml
     """
+    from parley.learning.deployed import prepare_run
+    from parley.learning.owners import open_owners
+    from parley.learning.survey import accepting_scales, ask_scales, scales_result
+    from parley.report.scales import release_note
+
     terms = load_terms(terms_file)
     asked = scales_agreement(terms)
     for file in (write, agreement):
@@ -75,8 +79,10 @@ def scales_command(
         show(result, write)
 
 
-def show(result: ScalesResult, write: Path | None) -> None:
+def show(result: "ScalesResult", write: Path | None) -> None:
     """What came out, as tables."""
+    from parley.report.scales import column_rows, noise_words, summary
+
     console.print(summary(result), style="italic")
     console.print()
     console.print(terminal_table(column_rows(result.columns), result.asked.title))

@@ -7,10 +7,6 @@ import typer
 
 from parley.cli.screen import console, print_json, progress_bar, terminal_table
 from parley.errors import SettingError
-from parley.learning.owners import open_owners, table_of
-from parley.outcome import load_model, score
-from parley.owner import Owner
-from parley.report.verdict import INSIDE, headline, owners_rows, owners_sentence, verdict_rows
 from parley.terms import load_terms
 
 
@@ -31,6 +27,11 @@ def score_command(
 
     Example:  parley score model.json terms.toml --owner bank-a
     """
+    from parley.learning.owners import open_owners, table_of
+    from parley.outcome import load_model, score
+    from parley.owner import Owner
+    from parley.report.verdict import INSIDE, headline, owners_rows, owners_sentence, verdict_rows
+
     if everyone == (owner is not None):
         raise SettingError("--owner NAME or --all: expected one of the two")
     terms = load_terms(terms_file)

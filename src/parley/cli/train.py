@@ -2,33 +2,19 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parley.cli.paces import Speeds, read_paces
 from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
-from parley.doubts import budget_doubt
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.forecasting import Worth, require_worth, worth
-from parley.forecasting.coding import coding_cost
-from parley.learning.owners import accepting_owners, open_owners
-from parley.learning.train import train
-from parley.outcome import Result
-from parley.outcome.guarantee import guarantee, kind_of_run
-from parley.report.forecast import baseline_line
-from parley.report.training import (
-    apart_line,
-    interval_line,
-    interval_rows,
-    owner_rows,
-    quality_rows,
-    score_rows,
-    score_title,
-    void_line,
-)
 from parley.terms import Terms, load_terms
+
+if TYPE_CHECKING:
+    from parley.forecasting import Worth
+    from parley.outcome import Result
 
 
 def train_command(
@@ -79,6 +65,11 @@ def train_command(
 
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """
+    from parley.doubts import budget_doubt
+    from parley.forecasting.coding import coding_cost
+    from parley.learning.owners import accepting_owners, open_owners
+    from parley.learning.train import train
+
     terms = load_terms(terms_file)
     paces = read_paces(terms, speeds)
     for file in (save, plot, report):
@@ -126,8 +117,10 @@ def train_command(
             console.print(coding.words(), style="dim", markup=False)
 
 
-def _worth(terms: Terms, spends: bool, speeds: Mapping[str, float] | None) -> Worth | None:
+def _worth(terms: Terms, spends: bool, speeds: Mapping[str, float] | None) -> "Worth | None":
     """What the model is worth by public knowledge. Terms below a baseline are refused before they spend; a simulation only says so."""
+    from parley.forecasting import require_worth, worth
+
     try:
         found = worth(terms, speeds=speeds)
         if spends:
@@ -143,8 +136,12 @@ def _worth(terms: Terms, spends: bool, speeds: Mapping[str, float] | None) -> Wo
     return found
 
 
-def show(result: Result, expected: Worth | None = None) -> None:
+def show(result: "Result", expected: "Worth | None" = None) -> None:
     """The result as tables."""
+    from parley.outcome.guarantee import guarantee, kind_of_run
+    from parley.report.forecast import baseline_line
+    from parley.report.training import apart_line, owner_rows, quality_rows, void_line
+
     console.print(kind_of_run(result), style="italic")
     console.print()
     console.print(terminal_table(owner_rows(result), result.terms.title or "Owners"))
@@ -166,23 +163,27 @@ def show(result: Result, expected: Worth | None = None) -> None:
     console.print(f"terms {result.terms_hash[:16]}…   {result.replicates} run(s), {result.seconds:.1f} s", style="dim")
 
 
-def show_intervals(result: Result) -> None:
+def show_intervals(result: "Result") -> None:
     """How sure the coefficients are, where the release says so."""
+    from parley.report.training import interval_line, interval_rows
+
     if result.intervals is not None:
         console.print(terminal_table(interval_rows(result), "Coefficients, in the columns' own units"))
         console.print(interval_line(result), style="dim", markup=False)
         console.print()
 
 
-def show_target(result: Result) -> None:
+def show_target(result: "Result") -> None:
     """Which targets count as 1, where there are two classes."""
     words = result.model.preparation_.target_words
     if words is not None:
         console.print(words, style="dim", markup=False)
 
 
-def show_scores(result: Result) -> None:
+def show_scores(result: "Result") -> None:
     """What the owners released about the model's quality, if anything."""
+    from parley.report.training import score_rows, score_title
+
     if result.scores is not None:
         console.print(terminal_table(score_rows(result.scores), score_title(result)))
         console.print()

@@ -8,9 +8,6 @@ import typer
 
 from parley.cli.screen import console, print_json, progress_bar, terminal_table
 from parley.errors import SettingError
-from parley.report import figures
-from parley.reproduce.markets import data_folder
-from parley.reproduce.value_of_collaboration import FIGURES, reproduce
 
 
 def wu2019(
@@ -37,6 +34,10 @@ def wu2019(
 
     Example:  parley reproduce wu2019 --figure 3 --runs 20
     """
+    from parley.report import figures
+    from parley.reproduce.markets import data_folder
+    from parley.reproduce.value_of_collaboration import FIGURES, reproduce
+
     if not points >= 3:
         raise SettingError(f"--points {points}: expected at least 3")
     folder = data_folder(data)

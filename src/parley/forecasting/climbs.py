@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from parley.errors import TermsError
 from parley.forecasting.pilot import Pilot
-from parley.forecasting.search import MOST_BATCHES, MOST_STEPS, Search, same_clip, statistics_clips
+from parley.forecasting.search import DIVERGES, MOST_BATCHES, MOST_STEPS, Search, same_clip, statistics_clips
 from parley.learning.algorithm import Progress
 from parley.learning.step import step_unit
 from parley.terms import Terms
@@ -30,26 +30,36 @@ class Found:
     value: float  # expected excess cost, as the search sees it
 
 
-def climbed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found]:
+@dataclass(frozen=True)
+class Unjudged:
+    """A way to spend the budgets of which nobody can tell what it would bring, and why: it is never chosen."""
+
+    label: str
+    why: str
+
+
+def climbed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found | Unjudged]:
     """Where moments cannot look ahead: a climb from several starts for every kind."""
-    kinds, found = list(_kinds(known.terms, delta)), list[Found]()
+    kinds, found = list(_kinds(known.terms, delta)), list[Found | Unjudged]()
     for place, (label, begin, knobs) in enumerate(kinds):
         progress(place, len(kinds))
-        found += top_of(label, known, begin, seed, knobs)
+        found.append(top_of(label, known, begin, seed, knobs))
     return found
 
 
-def top_of(label: str, known: Pilot, begin: Terms, seed: int, knobs: tuple[str, ...]) -> list[Found]:
+def top_of(label: str, known: Pilot, begin: Terms, seed: int, knobs: tuple[str, ...]) -> Found | Unjudged:
     """What a climb from the best of several starts reaches, if any of them can be judged."""
     written = begin.learning.horizon * (begin.learning.local_steps or 1)
     most = max(MOST_BATCHES if begin.learning.facts.samples else MOST_STEPS, written)
     search = Search(seed, most, only_rarely=True)
     starts = [known.under(candidate) for candidate in _starts(known, begin)]
     at = min(starts, key=search.judge, default=None)
-    if at is None or not math.isfinite(search.judge(at)):
-        return []
+    if at is None:
+        return Unjudged(label, "without rows of a public sample nothing says where to begin")
+    if not math.isfinite(search.judge(at)):
+        return Unjudged(label, search.judged(at).why or DIVERGES)
     top = search.climb(at, knobs)
-    return [Found(label, top, search.judge(top))]
+    return Found(label, top, search.judge(top))
 
 
 def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, ...]]]:

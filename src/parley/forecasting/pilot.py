@@ -348,10 +348,12 @@ def pilot_models(
     seed: int,
     noiseless: bool = False,
     after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
+    begin: Floats | None = None,
 ) -> Floats:
-    """The models [replicates, P] that the algorithm reaches on the pilot with the noise of the real owners."""
-    begin = pilot.starts[np.arange(replicates) % len(pilot.starts)]
-    start = pilot.algorithm.start(begin, (replicates,))
+    """The models [replicates, P] that the algorithm reaches on the pilot with the noise of the real owners, from `begin` [B, P] where
+    that is given, else from the pilot's own starts."""
+    starts = pilot.starts if begin is None else begin
+    start = pilot.algorithm.start(starts[np.arange(replicates) % len(starts)], (replicates,))
     owners, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
     exchange = clocked(owners, pilot.setup.schedule, pilot.speeds) if pilot.terms.asynchronous else owners
     return pilot.algorithm.model(run(pilot.algorithm, exchange, aggregation_of(pilot.terms), asker, start, after_round))

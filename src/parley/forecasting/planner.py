@@ -17,6 +17,7 @@ from parley.forecasting.baselines import Baselines, baselines, best_cost
 from parley.forecasting.climbs import (
     PERTURBED,
     Found,
+    Unjudged,
     climbed,
     free_to_step,
     mechanisms_for,
@@ -30,6 +31,7 @@ from parley.forecasting.noise_kinds import shared_terms
 from parley.forecasting.pilot import Pilot, open_pilot
 from parley.forecasting.responses import WALKS
 from parley.forecasting.search import (
+    DIVERGES,
     Search,
     attempt,
     checked,
@@ -77,6 +79,7 @@ class Choice:
     start: str | None = None
     whitening: str | None = None
     expected_cost: float | None = None  # of the joint model on new rows, in the target's own units
+    unjudged: str | None = None  # why there is no forecast
 
     def to_json(self) -> dict[str, Any]:
         """Its fields; null where there is no forecast."""
@@ -85,28 +88,44 @@ class Choice:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What the planner tried, what it would choose, and the terms with that filled in."""
+    """What the planner tried, what it would choose, and the terms with that filled in.
+
+    It chooses among what was judged alone. Where nothing could be, `best` and `expected_cost` are None and the terms are as they were.
+    """
 
     choices: tuple[Choice, ...]
-    best: Choice
+    best: Choice | None
     nobody: float  # relative fitness of the model that asks nobody
     terms: Terms
-    expected_cost: float  # of the best choice's joint model on new rows, in the target's own units
+    expected_cost: float | None  # of the best choice's joint model on new rows, in the target's own units
     baselines: Baselines  # models for which nobody is asked
     shared: "Proposal | None" = (
         None  # the same with one noise for all, if three hosts can be found; None: these terms have it, or cannot
     )
+    unjudged: tuple[Unjudged, ...] = ()  # what could not be judged, choices among it, and why
+
+    def require_choice(self) -> Choice:
+        """The best choice; refused where nothing could be judged."""
+        if self.best is None:
+            reasons = list(dict.fromkeys(each.why for each in self.unjudged))
+            raise SettingError(
+                f"nothing was chosen: none of {len(self.unjudged)} ways to spend the budgets can be judged ({'; '.join(reasons[:3])}); "
+                "give a larger public sample, or set model.radius or model.regularisation"
+            )
+        return self.best
 
     def to_json(self) -> dict[str, Any]:
         """The object under `plan` in `parley forecast --plan --json`."""
         choices = [choice.to_json() for choice in self.choices]
-        content = {"best": self.best.to_json(), "choices": choices, "nobody": self.nobody, "terms_hash": self.terms.hash}
+        best = None if self.best is None else self.best.to_json()
+        content = {"best": best, "choices": choices, "nobody": self.nobody, "terms_hash": self.terms.hash}
         kind = {"noise": self.terms.privacy.noise, "expected_cost": self.expected_cost}
         return {
             **content,
             **kind,
             "baselines": self.baselines.to_json(),
             "shared": None if self.shared is None else self.shared.to_json(),
+            "unjudged": [vars(each) for each in self.unjudged],
         }
 
 
@@ -148,7 +167,8 @@ def plan(
 def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal:
     """The best of all choices that keep where noise is drawn."""
     terms, judged = known.terms, known.leaning()
-    found = _surveyed(judged, delta, seed, progress) if _surveys(judged) else climbed(known, delta, seed, progress)
+    looked = _surveyed(judged, delta, seed, progress) if _surveys(judged) else climbed(known, delta, seed, progress)
+    found = [each for each in looked if isinstance(each, Found)]
     least = min((each.value for each in found), default=math.inf)
     shown = [each for each in found if each.value <= WORTH_SHOWING * least or each is _first(found, each)]
     looked_at = [Found("as written", judged, 0.0), *_published(judged), *sorted(shown, key=lambda each: each.value)]
@@ -157,12 +177,17 @@ def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal
         top = _judged(each, known, seed)
         if all(replace(top, label=other.label) != other for other, _ in rows):  # another knob that buys nothing
             rows.append((top, each.pilot.terms))
+    unjudged = [each for each in looked if isinstance(each, Unjudged)]
+    unjudged += [Unjudged(choice.label, choice.unjudged) for choice, _ in rows if choice.unjudged is not None]
     best, best_terms = min(rows, key=lambda row: row[0].relative_fitness)
     asks_nobody, here = baselines(known), known.landscape()
     unit = known.setup.preparation.target_scale**2
     nobody = (asks_nobody.zero / unit - here.least_cost) / here.least_at(float(known.rows.sum()))
+    choices = tuple(choice for choice, _ in rows)
+    if best.unjudged is not None:
+        return Proposal(choices, None, nobody, terms, None, asks_nobody, unjudged=tuple(unjudged))
     written = best_terms if best_terms == terms else _with_step(best_terms, best)
-    return Proposal(tuple(choice for choice, _ in rows), best, nobody, written, best.expected_cost or math.inf, asks_nobody)
+    return Proposal(choices, best, nobody, written, best.expected_cost, asks_nobody, unjudged=tuple(unjudged))
 
 
 def _first(found: list[Found], like: Found) -> Found:
@@ -186,10 +211,15 @@ def _surveys(known: Pilot) -> bool:
     return plain and isinstance(source, Sample) and known.setup.parameters <= MOST_PARAMETERS
 
 
-def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found]:
+def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found | Unjudged]:
     """The best of every kind: mechanism, start and whitening; clips that bind and clips that do not."""
-    terms, seen, found = known.terms, list[tuple[float, str, list[Pilot]]](), list[Found]()
-    varieties = list(_varieties(known, delta))
+    terms, seen, found, unjudged = known.terms, list[tuple[float, str, list[Pilot]]](), list[Found](), list[Unjudged]()
+    varieties = list[tuple[str, Pilot]]()
+    for label, kind in _varieties(known, delta):
+        if isinstance(kind, Pilot):
+            varieties.append((label, kind))
+        else:
+            unjudged.append(Unjudged(label, kind))
     steps = 2 * len(varieties) + 3
     for place, (label, pilot) in enumerate(varieties):
         progress(place, steps)
@@ -197,6 +227,8 @@ def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list
         candidates = survey(quick)[:LOOKED_AT]
         if candidates:
             seen.append((min(each.excess for each in candidates), label, [quick.under(each.terms) for each in candidates]))
+        else:
+            unjudged.append(Unjudged(label, "no rounds, step and clip of this kind have finite moments on the pilot"))
     seen.sort(key=lambda row: row[0])
     search, mechanisms = Search(seed), set[str]()
     for place, (excess, label, pilots) in enumerate(seen):
@@ -208,25 +240,29 @@ def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list
         allowed = max(LOOKED_ROUNDS - search.rounds, 0) + pilots[0].terms.learning.horizon
         looked = [pilot for pilot in pilots if 2 * pilot.terms.learning.horizon <= allowed] or pilots[:1]
         at = min(looked, key=search.judge)
-        found += [Found(label, at, search.judge(at))] if math.isfinite(search.judge(at)) else []
+        if math.isfinite(search.judge(at)):
+            found.append(Found(label, at, search.judge(at)))
+        else:
+            unjudged.append(Unjudged(label, search.judged(at).why or DIVERGES))
     if found:
         progress(steps - 3, steps)
         best = min(found, key=lambda each: each.value)
         top = search.climb(best.pilot, ("horizon", "clip", "step"), CLIMB)
         found[found.index(best)] = replace(best, pilot=top, value=search.judge(top))
+    kinds: list[Found | Unjudged] = [*found, *unjudged]
     if terms.model.task == "number":
         for mechanism in mechanisms_for(delta):
             begin = one_release(with_mechanism(free_to_step(terms), mechanism, delta))
             if begin is not None:
-                found += top_of(f"{mechanism}, one release of statistics", known, begin, seed, ("clip",))
+                kinds.append(top_of(f"{mechanism}, one release of statistics", known, begin, seed, ("clip",)))
     if perturbs(terms):
         begin = with_mechanism(terms, "laplace", delta).changed(learning=PERTURBED)
-        found += top_of("one release of a perturbed minimum", known, begin, seed, ("clip",))
-    return found
+        kinds.append(top_of("one release of a perturbed minimum", known, begin, seed, ("clip",)))
+    return kinds
 
 
-def _varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot]]:
-    """Every kind that the survey looks at on its own: a label, and the pilot under terms of that kind."""
+def _varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot | str]]:
+    """Every kind that the survey looks at on its own: a label, and the pilot under terms of that kind, or why there is none."""
     model = known.terms.model
     free = model.public is not None and model.components is None and model.whitening is None
     plain = free and not model.penalty > 0 and model.radius is None  # else the coordinates matter to the model itself
@@ -242,8 +278,8 @@ def _varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot]]:
                 there = base.changed(learning={"start": start}, model={"whitening": "public"} if white else None)
                 try:
                     yield label, (_whitened(known, there, 0) if white else known.under(there)).leaning()
-                except (SettingError, TermsError, DataError):
-                    continue
+                except (SettingError, TermsError, DataError) as error:
+                    yield label, str(error)
 
 
 def _whitened(known: Pilot, terms: Terms, redraw: int) -> Pilot:
@@ -275,8 +311,10 @@ def _judged(found: Found, known: Pilot, seed: int) -> Choice:
         pilot = _whitened(known, terms, 1).leaning()
     here, records = known.landscape(), float(known.rows.sum())
     least = here.least_at(records)
-    value = checked(pilot, seed + 1)
-    cost = (best_cost(known) + _moved(pilot) * here.estimation / records + value) * known.setup.preparation.target_scale**2
+    judged = checked(pilot, seed + 1)
+    value, cost = judged.value, None
+    if judged.why is None:
+        cost = (best_cost(known) + _moved(pilot) * here.estimation / records + value) * known.setup.preparation.target_scale**2
     learning = terms.learning
     return Choice(
         label=found.label,
@@ -299,6 +337,7 @@ def _judged(found: Found, known: Pilot, seed: int) -> Choice:
         start=learning.start,
         whitening=terms.model.whitening,
         expected_cost=cost,
+        unjudged=judged.why,
     )
 
 

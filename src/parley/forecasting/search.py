@@ -25,13 +25,23 @@ from parley.learning.start import folds
 from parley.learning.step import step_unit
 from parley.objectives.moments import moment_norms
 from parley.terms import Terms
+from parley.validate import Floats
 
 FACTOR = math.sqrt(2)  # between neighbouring steps and clips
 SEARCH_ROWS = 1500  # of the pilot, that a run of the search takes
 WORK, CHECK_WORK = 3e6, 2.5e7  # rounds x rows x replicates of one pilot run: in the search, and when its choices are checked
 FEWEST, SEARCH_REPLICATES, CHECK_REPLICATES = 4, 12, 48
 MOST_STEPS = 2000  # rounds x local steps, where a candidate takes several a round
+DIVERGES = "its runs on the pilot diverge"
 MOST_BATCHES = 200  # rounds of private-sgd that a candidate may take, unless the terms as written take more: none has moments
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The expected excess cost of a candidate; infinite where nobody can tell, and why."""
+
+    value: float
+    why: str | None = None
 
 
 @dataclass
@@ -41,15 +51,19 @@ class Search:
     seed: int
     most: float = math.inf  # steps that a candidate may take
     only_rarely: bool = False  # whether a clip is lowered only while it rarely binds
-    seen: dict[str, float] = field(default_factory=dict)
+    seen: dict[str, Judged] = field(default_factory=dict)
     rounds: int = 0  # of all candidates that were run on the pilot so far
 
     def judge(self, pilot: Pilot) -> float:
         """The expected excess cost; infinite where it cannot be told."""
-        if not isinstance(pilot.algorithm, Descent) and pilot.terms.learning.horizon > self.most:
-            return math.inf
-        if _steps(pilot.terms) > self.most:
-            return math.inf
+        return self.judged(pilot).value
+
+    def judged(self, pilot: Pilot) -> Judged:
+        """The same, with why it cannot be told."""
+        if _steps(pilot.terms) > self.most or (
+            not isinstance(pilot.algorithm, Descent) and pilot.terms.learning.horizon > self.most
+        ):
+            return Judged(math.inf, f"it takes more than {self.most:g} steps")
         key = pilot.terms.hash
         if key not in self.seen:
             self.rounds += 0 if quickly_told(pilot) else _steps(pilot.terms)
@@ -112,24 +126,27 @@ def attempt(pilot: Pilot, learning: dict[str, Any] | None = None, privacy: dict[
         return None
 
 
-def excess(pilot: Pilot, seed: int, work: float, replicates: int, only_exact: bool = False) -> float:
+def excess(pilot: Pilot, seed: int, work: float, replicates: int, only_exact: bool = False) -> Judged:
     """The expected excess cost; infinite where the run diverges or, with `only_exact`, where the clip or the box may bind."""
     try:
         expected = expect_quickly(pilot)
         value = expected.fitness(seed, affordable(pilot, work, replicates)) * expected.unit
-    except (SettingError, TermsError):  # it diverges, or its noise cannot be drawn
-        return math.inf
-    return value if math.isfinite(value) and (expected.method == "exact-moments" or not only_exact) else math.inf
+    except (SettingError, TermsError, DataError) as error:  # it diverges, its noise cannot be drawn, rows have no optimum
+        return Judged(math.inf, str(error))
+    if only_exact and expected.method != "exact-moments":
+        return Judged(math.inf, "its clip or its box may bind, and without a public sample nothing tells what that costs")
+    return Judged(value) if math.isfinite(value) else Judged(math.inf, DIVERGES)
 
 
-def checked(pilot: Pilot, seed: int) -> float:
+def checked(pilot: Pilot, seed: int) -> Judged:
     """The expected excess cost, with what a clip hides from the rows that were learned from."""
     try:
         expected = expect_quickly(pilot)
         value = expected.fitness(seed, affordable(pilot, CHECK_WORK, CHECK_REPLICATES)) * expected.unit
-        return value + hidden_bias(expected) if math.isfinite(value) else math.inf
-    except (SettingError, TermsError):  # it diverges, or its noise cannot be drawn
-        return math.inf
+        value += hidden_bias(expected) if math.isfinite(value) else 0.0
+    except (SettingError, TermsError, DataError) as error:  # it diverges, its noise cannot be drawn, rows have no optimum
+        return Judged(math.inf, str(error))
+    return Judged(value) if math.isfinite(value) else Judged(math.inf, DIVERGES)
 
 
 def expect_quickly(pilot: Pilot) -> Expectation:
@@ -156,7 +173,8 @@ def affordable(pilot: Pilot, work: float, most: int) -> int:
 def hidden_bias(expected: Expectation) -> float:
     """By how much a clip's bias is larger on rows that the pilot did not learn from than on those that it did; at least 0.
 
-    Both halves of the public sample, split by place, learn once without noise, with the clip and without, and the other half judges.
+    Both halves of the public sample, split by place, learn once without noise, with the clip and without, and the other half judges. A half
+    begins as far from its own optimum as the sample does; where it has none, because its classes separate, at the same place.
     """
     pilot = expected.pilot
     if not isinstance(pilot.source, Sample) or not pilot.bound.clips or expected.method != "pilot-run" or len(pilot.design) < 4:
@@ -167,17 +185,23 @@ def hidden_bias(expected: Expectation) -> float:
     gaps, cost = [], pilot.objective.cost
     for held in folds(len(pilot.design), 2):
         learns, judges = pilot.design.where(~held), pilot.design.where(held)
-        begin = pilot.starts[:1] - pilot.landscape().optimum
-        ends = [
-            pilot_models(
-                replace(each, source=Sample(learns), drawn=begin, algorithm=each.algorithm.without_noise()), 1, 0, noiseless=True
-            )
-            for each in (pilot, free)
-        ]
+        begin = _begin(pilot, Sample(learns))
+        halves = [replace(each, source=Sample(learns), algorithm=each.algorithm.without_noise()) for each in (pilot, free)]
+        ends = [pilot_models(half, 1, 0, noiseless=True, begin=begin) for half in halves]
         gaps.append(
             float(cost(judges, ends[0])[0] - cost(judges, ends[1])[0]) - float(cost(learns, ends[0])[0] - cost(learns, ends[1])[0])
         )
     return max(0.0, float(np.mean(gaps)))
+
+
+def _begin(pilot: Pilot, half: Sample) -> Floats:
+    """theta[1] [1, P] where half of the pilot's rows learn."""
+    start = pilot.starts[:1]
+    try:
+        optimum = half.landscape(pilot.objective, pilot.setup.limits.radius).optimum
+    except (SettingError, DataError):  # a run of so many steps ends somewhere all the same
+        return start
+    return start - pilot.landscape().optimum + optimum
 
 
 def fewer_rows(pilot: Pilot) -> Pilot:

@@ -117,7 +117,7 @@ def better_plan(expected: Expectation, fitness: float, seed: int = 0) -> float |
     best, candidate = min(values, key=lambda pair: pair[0], default=(np.inf, None))
     if candidate is None or not best > 0 or TWICE * best > fitness:
         return None
-    written, found = (checked(each.leaning(), seed + 1) for each in (expected.pilot, candidate))
+    written, found = (checked(each.leaning(), seed + 1).value for each in (expected.pilot, candidate))
     return written / found if found > 0 and written < np.inf and TWICE * found <= written else None
 
 

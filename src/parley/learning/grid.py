@@ -2,16 +2,18 @@
 
 Every cell runs `train` with all its replicates as one batch and the same seed (common random numbers, so that neighbouring cells differ by
 their settings and not by their luck). Cells of the same sizes share the prepared tables, their statistics and the optimum. Groups of cells
-are independent jobs for joblib, whose Dask or Ray backend spreads them over machines (`joblib.parallel_config(backend=...)`).
+are independent jobs for joblib, whose Dask or Ray backend spreads them over machines (`joblib.parallel_config(backend="dask")`; Ray's own
+`ray.util.joblib.register_ray()` makes `backend="ray"` known).
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import joblib
 import pandas as pd
+from joblib.parallel import get_active_backend
 
 from parley.data import split_consecutive
 from parley.errors import SettingError
@@ -19,6 +21,8 @@ from parley.learning.train import Progress, train
 from parley.owner import Owner
 from parley.terms import Terms
 from parley.validate import whole
+
+Row = tuple[int, dict[str, float | str]]  # its cell's place in the grid, and the line of the table
 
 
 @dataclass(frozen=True)
@@ -88,16 +92,21 @@ def study(
         raise SettingError(f"cells: they ask for {largest} rows, the table has {len(market)}")
     total = sum(len(group) for group in groups.values())
     tasks = (joblib.delayed(_run)(group, market.iloc[: sum(sizes)], replicates, seed) for sizes, group in groups.items())
-    rows: list[tuple[int, dict[str, float | str]]] = []
-    for finished in joblib.Parallel(n_jobs=whole(jobs, "jobs"), return_as="generator_unordered")(tasks):
+    rows: list[Row] = []
+    for finished in _in_parallel(tasks, whole(jobs, "jobs")):
         rows.extend(finished)
         progress(len(rows), total)
     return pd.DataFrame([row for _, row in sorted(rows, key=lambda pair: pair[0])])
 
 
-def _run(
-    group: list[tuple[int, Cell]], market: pd.DataFrame, replicates: int, seed: int
-) -> list[tuple[int, dict[str, float | str]]]:
+def _in_parallel(tasks: Iterable[Any], jobs: int) -> Iterator[list[Row]]:
+    """What each task returns: as it is finished where joblib's backend can hand it over then (Ray's cannot), else all in the end."""
+    backend, _ = get_active_backend()
+    when = "generator_unordered" if backend.supports_return_generator else "list"
+    yield from joblib.Parallel(n_jobs=jobs, return_as=when)(tasks)
+
+
+def _run(group: list[tuple[int, Cell]], market: pd.DataFrame, replicates: int, seed: int) -> list[Row]:
     """Cells of the same sizes, one after the other, on tables prepared once."""
     first = group[0][1]
     parts = split_consecutive(market, list(first.sizes))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from parley.forecasting.first_terms import Draft
 from parley.numerals import number
+from parley.report.forecast import unjudged_lines
 
 
 def head_lines(made: Draft) -> list[str]:
@@ -12,8 +13,12 @@ def head_lines(made: Draft) -> list[str]:
     if made.proposal is not None:
         best = made.proposal.best
         lines.append(
-            f"Planned: {best.label}; expected relative fitness {number(best.relative_fitness, 3)}. After a change: parley plan, once more."
+            "NOT planned: nothing can be judged. Rounds, step and clip are where a plan would begin, and nobody knows what they are worth."
+            if best is None
+            else f"Planned: {best.label}; expected relative fitness {number(best.relative_fitness, 3)}. After a change: parley plan, once "
+            "more."
         )
+        lines += unjudged_lines(made.proposal)
     return lines
 
 
@@ -39,7 +44,9 @@ def next_steps(made: Draft, file: Path) -> list[str]:
 def with_hosts(made: Draft) -> list[str]:
     """How to get terms with one noise for all, where that is expected to give the better model."""
     proposal = made.proposal
-    if proposal is None or proposal.shared is None or not proposal.shared.expected_cost < proposal.expected_cost:
+    if proposal is None or proposal.shared is None or proposal.shared.expected_cost is None:
+        return []
+    if proposal.expected_cost is not None and not proposal.shared.expected_cost < proposal.expected_cost:
         return []
     owners = [part.name for part in made.terms.owners]
     names = ",".join(owners[:3]) if len(owners) > 2 else f"{','.join(owners)},learner"

@@ -152,6 +152,8 @@ def _against(written: float, fitness: float) -> str:
 def plan_advice(proposal: Proposal) -> str:
     """What to do: nothing, ask for more, or the lines to put into the terms."""
     best = proposal.best
+    if best is None:
+        return "Nothing was chosen, because nothing can be judged: the terms stay as they are."
     if not best.relative_fitness < 0.95 * proposal.nobody:
         return "At these budgets no choice is better than the model that asks nobody; ask for more records or larger budgets."
     if best is proposal.choices[0]:
@@ -169,6 +171,18 @@ def plan_advice(proposal: Proposal) -> str:
     lines += [f"delta = {best.delta:g}"] if best.delta > 0 else []
     lines += ['noise = "shared"'] if proposal.terms.shared else []
     return "For the terms file:\n  " + "\n  ".join(lines)
+
+
+def unjudged_lines(proposal: Proposal) -> list[str]:
+    """Ways to spend the budgets that the planner could not judge, and why; with one noise for all too, where that was planned beside."""
+    of_one = () if proposal.shared is None else proposal.shared.unjudged
+    reasons: dict[str, list[str]] = {}
+    for label, why in (
+        *((each.label, each.why) for each in proposal.unjudged),
+        *((f"one noise: {e.label}", e.why) for e in of_one),
+    ):
+        reasons.setdefault(why, []).append(label)
+    return [f"Not judged, so never chosen: {'; '.join(dict.fromkeys(labels))}. Why: {why}." for why, labels in reasons.items()]
 
 
 def inside_rows(view: "InsideView") -> list[list[str]]:

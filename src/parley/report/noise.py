@@ -53,14 +53,20 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
     if one is None:
         return []
     best = one["best"]
+    if best is None:
+        return ["One noise for all: nothing can be judged, so nothing was chosen."]
     step = "" if best["step"] is None else f", step {number(best['step'])}"
     clip = "" if best["clip"] is None else f", clip {number(best['clip'])}"
     return [
         f"If three hosts can be found, one noise for all: {best['algorithm']}, {best['mechanism']} noise at δ = {best['delta']:g}, "
         f"{best['horizon']} rounds{step}{clip}: ψ = {number(best['relative_fitness'])}.",
-        f"Expected test cost of the joint model: {number(plan['expected_cost'], 5)} with each owner's own noise, "
-        f"{number(one['expected_cost'], 5)} with one for all.",
-    ]
+        *(
+            [f"Expected test cost of the joint model: {number(plan['expected_cost'], 5)} with each owner's own noise, "
+             f"{number(one['expected_cost'], 5)} with one for all."]
+            if plan["expected_cost"] is not None
+            else []
+        ),
+    ]  # fmt: skip
 
 
 def standing_rows(result: Mapping[str, Any]) -> list[list[str]]:

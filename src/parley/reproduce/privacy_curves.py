@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from parley.accounting.curves import Spread, delta_curve, epsilon_curve
 from parley.validate import Floats
 
 
@@ -36,6 +35,8 @@ FIGURES: dict[str, tuple[Panel, ...]] = {
 
 def panel_curves(panel: Panel) -> list[dict[str, Any]]:
     """Every line of one panel."""
+    from parley.accounting.curves import Spread, delta_curve, epsilon_curve  # which figures there are, is said without them
+
     x: Floats = np.linspace(0, 6, 121) if panel.over == "epsilon" else np.geomspace(0.4, 8, 22)
     curves = []
     for alpha in panel.alphas:

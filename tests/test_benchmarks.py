@@ -1,0 +1,58 @@
+"""Every benchmark starts: it says what it takes, and where that is cheap it runs through at a size that measures nothing."""
+
+import importlib
+import runpy
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+NAMES = sorted(file.stem for file in FOLDER.glob("*.py"))
+LARGE = {  # at their smallest still tens of seconds, or daemons of their own, which tests elsewhere start
+    "asynchronous",
+}
+TINY: dict[str, tuple[str, dict[str, object]]] = {  # arguments, and sizes that no argument sets
+    "accounting": ("", {"STEPS": 10}),
+    "many_owners": ("20", {"ROUNDS": 1}),
+}
+
+
+@pytest.fixture
+def beside(monkeypatch, tmp_path):
+    """An empty folder to work in, and the benchmarks where they find each other; what they loaded there is forgotten afterwards."""
+    with suppress(ImportError):
+        import numba  # noqa: F401 - it looks for a package `coverage`, and there is a benchmark of that name
+    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.chdir(tmp_path)
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.partition(".")[0] in (*NAMES, "common"):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_benchmark_says_what_it_takes(name, beside, capsys, monkeypatch):
+    file = FOLDER / f"{name}.py"
+    if "argparse" not in file.read_text():
+        runpy.run_path(str(file))  # it takes nothing: what it needs is there
+        return
+    monkeypatch.setattr(sys, "argv", [file.name, "--help"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(file), run_name="__main__")
+    assert end.value.code == 0
+    assert "usage:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_a_benchmark_runs_through(name, beside, capsys, monkeypatch):
+    arguments, sizes = TINY[name]
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments.split()])
+    module = importlib.import_module(name)
+    for constant, value in sizes.items():
+        assert hasattr(module, constant)
+        monkeypatch.setattr(module, constant, value)
+    module.main()
+    assert capsys.readouterr().out.strip()
