@@ -1,7 +1,9 @@
-"""A hostile member of the consortium: TLS with its own certificate, then HTTP/2 frames made by hand, as fast as they go."""
+"""A hostile member of the consortium: TLS with its own certificate, then HTTP/2 frames made by hand, as fast as they go. And strangers
+without one, who hold lines half open."""
 
 import contextlib
 import os
+import select
 import socket
 import ssl
 import struct
@@ -112,3 +114,76 @@ def flood(kind: str, port: int, folder: str, member: str, lines: int, seconds: f
     for thread in threads:
         thread.join(max(0.0, until + 3 - time.monotonic()))
     os._exit(0)
+
+
+def client_hello() -> bytes:
+    """What a TLS client begins with."""
+    coming, going = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_alpn_protocols(["h2"])
+    client = context.wrap_bio(coming, going, server_hostname="a")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return going.read()
+
+
+@contextlib.contextmanager
+def half_open(port: int, lines: int, addresses: int = 1, began: float = 0.1, again: int = 1000) -> Iterator[dict[str, int]]:
+    """Strangers without a certificate hold so many lines, from so many addresses of the loopback: most say nothing, this share begins TLS
+    and goes no further; lines that are cut are opened again, so many a second. What they have done so far."""
+    over, hello, done = threading.Event(), client_hello(), {"held": 0, "opened": 0, "cut": 0}
+
+    def connect(place: int) -> socket.socket | None:
+        line = socket.socket()
+        line.setblocking(False)
+        with contextlib.suppress(OSError):
+            line.bind((f"127.0.{1 + place % addresses // 250}.{1 + place % addresses % 250}", 0))
+            line.connect_ex(("127.0.0.1", port))
+            return line
+        line.close()
+        return None
+
+    def run() -> None:
+        held: dict[int, tuple[socket.socket, int]] = {}
+        watching = select.epoll()
+        free = list(range(lines))
+        while not over.is_set():
+            at_once = 200 if done["opened"] < lines else again // 50
+            for place in free[:at_once]:
+                line = connect(place)
+                if line is not None:
+                    held[line.fileno()] = line, place
+                    done["opened"] += 1
+                    watching.register(line, select.EPOLLIN | (select.EPOLLOUT if place % 100 < 100 * began else 0))
+            del free[:at_once]
+            done["held"] = len(held)
+            over.wait(0.01)
+            for number, event in watching.poll(0.01):
+                line, place = held[number]
+                if event & select.EPOLLOUT and not event & (select.EPOLLHUP | select.EPOLLERR):
+                    with contextlib.suppress(OSError):
+                        line.send(hello)
+                    watching.modify(line, select.EPOLLIN)
+                    continue
+                with contextlib.suppress(OSError):
+                    if line.recv(4096):
+                        continue  # the server's part of the handshake
+                watching.unregister(line)
+                line.close()
+                del held[number]
+                done["cut"] += 1
+                free.append(place)
+        for line, _ in held.values():
+            line.close()
+        watching.close()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        until = time.monotonic() + 30
+        while done["opened"] < lines and time.monotonic() < until:
+            time.sleep(0.01)
+        yield done
+    finally:
+        over.set()
+        thread.join()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import parley
-from consortium import Consortium, free_port, parley_process, toml_terms
+from consortium import SERVER, Consortium, _command, free_port, parley_process, toml_terms
 from parley.hosting.journal import Journal
 from parley.hosting.offer import SETTINGS
 from parley.hosting.proposal import Record
@@ -92,6 +92,16 @@ class HostedConsortium(Consortium):
         for name in names or HOSTS:
             self.wait_for(name, "serving")
 
+    def start_late_host(self, name: str, seconds: float) -> Path:
+        """The same for one host that comes to its first session so late, as under load; the file that is there once it has."""
+        log, came = self.folder / f"{name}.log", self.folder / f"{name}.came"
+        log.touch()
+        arguments = ["host", "serve", str(self.folder / f"{name}.toml")]
+        self.daemons[name] = SERVER.Process(target=_late, args=(arguments, str(log), str(came), seconds))
+        self.daemons[name].start()
+        self.wait_for(name, "serving")
+        return came
+
     def restart(self, name: str) -> None:
         """Kill a daemon and start it again."""
         self.kill(name)
@@ -127,6 +137,26 @@ class HostedConsortium(Consortium):
         """The noises that these records name."""
         records = [Record.from_text(text) for texts in opened.values() for text in texts]
         return [f"{record.session}/{record.noise}" for record in records]
+
+
+def _late(arguments: list[str], log: str, came: str, seconds: float) -> None:
+    from parley.hosting.pool import Pool
+
+    begin, waiting = Pool.begin, [True]
+
+    def late(self: Pool, *session: Any) -> None:
+        if waiting and session[-1] is not None:
+            waiting.clear()
+            time.sleep(seconds)
+            try:
+                begin(self, *session)
+            finally:
+                Path(came).touch()
+        else:
+            begin(self, *session)
+
+    Pool.begin = late  # type: ignore[method-assign]
+    _command(arguments, log, log, None)
 
 
 def torture(consortium: HostedConsortium, seed: int, kills: int, horizon: int = 12) -> tuple[dict[int, set[str]], list[int]]:

@@ -157,7 +157,7 @@ def test_a_host_put_back_with_its_memory_is_held_to_what_the_others_recorded(tri
     hosts.draw(SHAPE)
     victim, corrupt = 1, 2
     snapshot = Pool({SHAPE: 4})
-    snapshot.begin(hosts.pools[victim].keys())
+    snapshot.begin(snapshot.renew(), hosts.pools[victim].keys())
     snapshot._drawn = dict(hosts.pools[victim]._drawn)
     first = hosts.open(1, CONTENT)
     back = Host(

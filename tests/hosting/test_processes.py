@@ -1,5 +1,6 @@
 """Three owners, three hosts and a learner as processes with mutual TLS; killed at random, they never open two sums for one question."""
 
+import time
 import urllib.error
 import urllib.request
 from fractions import Fraction
@@ -68,6 +69,25 @@ def test_a_host_alone_says_that_it_is_not_ready_and_counts_rounds_afterwards(con
     assert f'parley_host_rounds{{kind="record",terms="{terms.hash[:16]}"}} 2.0' in figures
     assert "parley_answers_total 2.0" in figures
     assert "parley_lifetime_epsilon" not in figures
+
+
+def test_a_host_that_begins_late_while_another_is_killed_is_ready_afterwards(consortium):
+    """Its late thread took the new session's keys away: it stayed "not ready" until it was restarted by hand."""
+    settings, port = consortium.folder / "h1.toml", free_port()
+    settings.write_text(settings.read_text().replace('# metrics = "127.0.0.1:9465"', f'metrics = "127.0.0.1:{port}"'))
+    consortium.accept(consortium.write_terms(horizon=2, epsilon=5.0))
+    came = consortium.start_late_host("h1", seconds=6.0)
+    consortium.start_hosts("h0", "h2")
+    consortium.wait_for("h2", "session")
+    consortium.restart("h2")
+    consortium.wait_for("h2", "session")
+    assert page(port, "ready") == "ready\n"
+    until = time.monotonic() + 30
+    while not came.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert came.exists()
+    time.sleep(1.0)
+    assert page(port, "ready") == "ready\n"
 
 
 def test_only_who_the_terms_name_gets_an_answer(consortium):

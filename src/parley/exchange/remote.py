@@ -26,7 +26,7 @@ OPTIONS = (
     ("grpc.keepalive_time_ms", 10_000),  # a machine that vanished without a word is noticed
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 20_000),  # for one attempt: under load, or far away, a handshake takes its time
     ("grpc.max_reconnect_backoff_ms", 2_000),
 )
 INSPECTION = 10.0  # seconds for looking at a certificate

@@ -46,7 +46,7 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
     network = Network(identity, settings.name, log, lambda: service.longest_message)
     readiness = Readiness(journal, acceptances, service, network)
     sources = MetricSources(
-        lambda: None, readiness.problems, network.time_left, lambda: len(network.connections), lambda: _figures(service, journal)
+        lambda: None, readiness.problems, network.time_left, network.connections.stages, lambda: _figures(service, journal)
     )
     metrics = Metrics(settings.name, sources)
     log.listeners.append(metrics.on_event)
@@ -64,7 +64,7 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
         server = make_server(pool)
         port = on_network(server, Endpoint(service, slots, lambda: not readiness.problems(), log), network, settings.listen)
         reached["listen"] = f"{settings.listen.rpartition(':')[0]}:{port}"
-        after.enter_context(network.watched(port))
+        after.enter_context(network.taking())
         after.callback(stop_servers, [server], log)
         server.start()
         service.prepare()

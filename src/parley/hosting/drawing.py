@@ -27,24 +27,21 @@ class Session:
     """One host's part of a session.
 
     Formal guarantee: its name follows from 32 random bytes of each host, so no host that began afresh can be in an earlier one; the keys
-    of its tags are known like shares, key j to the hosts j and j - 1.
+    of its tags are known like shares, key j to the hosts j and j - 1. It has a say in the pool only while no later attempt was made there.
     """
 
-    def __init__(self, channel: Channel, duty: Duty, pool: Pool) -> None:
-        self._channel, self._duty, self._pool = channel, duty, pool
-        self._keys, self._party = _agree(channel, duty.terms_hash)
+    def __init__(self, channel: Channel, duty: Duty, pool: Pool, attempt: int) -> None:
+        """`attempt` is the pool's number for it (`Pool.renew`)."""
+        self._channel, self._duty, self._pool, self._attempt = channel, duty, pool, attempt
+        keys, self._party = _agree(channel, duty.terms_hash)
         self._number = 0
-        pool.begin(self._keys)
-
-    def end(self) -> None:
-        """Nothing of it is used any more."""
-        self._pool.end(self._keys.session)
+        pool.begin(attempt, keys)
 
     def draw(self, shape: Shape) -> None:
         """The next noise; all three hosts do this at once."""
         self._number += 1
         noise = draw(self._party, make_recipe(shape.law, shape.exponent), shape.size)
-        self._pool.deposit(self._keys.session, self._number, shape, noise)
+        self._pool.deposit(self._attempt, self._number, shape, noise)
 
     def lead(self, over: threading.Event) -> None:
         """Host 0: keep the pool filled until it is over."""

@@ -73,7 +73,7 @@ class InProcessHosts:
         """One more noise, by the three together."""
         ends = wires()
         if not self._sessions:
-            begin = [partial(Session, end, self.duty, pool) for end, pool in zip(ends, self.pools, strict=True)]
+            begin = [partial(Session, end, self.duty, pool, pool.renew()) for end, pool in zip(ends, self.pools, strict=True)]
             self._sessions = together(*begin, wires=ends)
         together(*(partial(session.draw, shape) for session in self._sessions))
 
@@ -93,7 +93,7 @@ class InProcessHosts:
         """End the session."""
         self._sessions = ()
         for pool in self.pools:
-            pool.begin(None)
+            pool.renew()
 
     def close(self) -> None:
         """Let go of files and threads."""

@@ -1,7 +1,8 @@
 """Noise drawn ahead, in memory alone: two of three shares of numbers that nobody knows.
 
 Formal guarantee: a noise that was taken is not here any more; one of an earlier session never is. A session ends when any of the three
-hosts restarts or a draw fails, and everything that was drawn in it is dropped.
+hosts restarts or a draw fails, and everything that was drawn in it is dropped. Attempts at a session are numbered, and whoever begins,
+fills or ends one says its number: a thread of an earlier attempt, however late it comes, changes nothing.
 """
 
 import threading
@@ -31,28 +32,37 @@ class Pool:
     def __init__(self, ahead: Mapping[Shape, int]) -> None:
         self._ahead = ahead
         self._changed = threading.Condition()
+        self._attempt = 0  # the last one; no other has a say here
         self._keys: Keys | None = None
         self._drawn: dict[int, tuple[Shape, Replicated]] = {}
         self._named: set[int] = set()  # numbers that host 0 gave to a question
         self._used = -QUIET  # when the last one was
         self._taken = dict[Shape, int]()  # the last number of each shape that was used
 
-    def begin(self, keys: Keys | None) -> None:
-        """Drop everything; with keys, a new session has begun."""
+    def renew(self) -> int:
+        """Drop everything; the number of a new attempt at a session, which ends all earlier ones."""
         with self._changed:
-            self._keys, self._drawn, self._named, self._taken = keys, {}, set(), {}
-            self._changed.notify_all()
+            self._attempt += 1
+            self._drop()
+            return self._attempt
 
-    def end(self, session: str) -> None:
-        """Drop everything of this session, if it is still the one."""
+    def begin(self, attempt: int, keys: Keys) -> None:
+        """The session of this attempt has begun; `Unavailable` if there was a later attempt meanwhile, whose session stays as it is."""
         with self._changed:
-            if self._holds(session):
-                self.begin(None)
+            if attempt != self._attempt:
+                raise Unavailable("a newer session was begun meanwhile; this one is over")
+            self._drop(keys)
 
-    def deposit(self, session: str, number: int, shape: Shape, noise: Replicated) -> None:
-        """Keep a noise of this session; one of another is dropped."""
+    def end(self, attempt: int) -> None:
+        """Drop everything of this attempt's session, if it is still the one."""
         with self._changed:
-            if self._keys is not None and self._keys.session == session:
+            if attempt == self._attempt:
+                self.renew()
+
+    def deposit(self, attempt: int, number: int, shape: Shape, noise: Replicated) -> None:
+        """Keep a noise of this attempt's session; one of another is dropped."""
+        with self._changed:
+            if attempt == self._attempt and self._keys is not None:
                 self._drawn[number] = shape, noise
                 self._changed.notify_all()
 
@@ -113,6 +123,10 @@ class Pool:
         """How many of each shape are there."""
         with self._changed:
             return {shape: len(self._free(shape)) for shape in self._ahead}
+
+    def _drop(self, keys: Keys | None = None) -> None:
+        self._keys, self._drawn, self._named, self._taken = keys, {}, set(), {}
+        self._changed.notify_all()
 
     def _holds(self, session: str) -> bool:
         return self._keys is not None and self._keys.session == session

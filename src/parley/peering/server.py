@@ -32,7 +32,7 @@ def listening(name: str, identity: Identity, address: str, service: PeerService,
         after.callback(pool.shutdown)
         server = make_server(pool)
         port = on_network(server, Endpoint(service, slots, lambda: True, log), network, address)
-        after.enter_context(network.watched(port))
+        after.enter_context(network.taking())
         after.callback(lambda: server.stop(GRACE).wait())
         server.start()
         looking = threading.Thread(

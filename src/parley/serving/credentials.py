@@ -1,7 +1,6 @@
 """The certificate and key that a running daemon shows: read again when their files change, so that a renewal needs no restart."""
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,13 +44,12 @@ class Credentials:
         """The owner's, as it is shown now."""
         return self._loaded.certificate
 
-    def for_server(self, knock: Callable[[], None] = lambda: None) -> Any:
-        """For gRPC, which asks at every handshake whether there is something new; `knock` hears of each."""
+    def for_server(self) -> Any:
+        """For gRPC, which asks at every handshake whether there is something new."""
         given = self._loaded
 
         def fetch() -> Any:
             nonlocal given
-            knock()
             self.reload()
             before, given = given, self._loaded
             return None if given is before else given.configuration

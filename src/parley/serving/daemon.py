@@ -91,7 +91,7 @@ def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, l
             servers.append(make_server(pool))
             port = on_network(servers[-1], endpoint, network, settings.listen)
             reached["listen"] = f"{settings.listen.rpartition(':')[0]}:{port}"
-            after.enter_context(network.watched(port))
+            after.enter_context(network.taking())
         if settings.socket is not None:
             servers.append(make_server(pool))
             on_socket(servers[-1], endpoint, settings.socket)
@@ -125,8 +125,8 @@ def _metric_sources(owner: Owner, acceptances: Acceptances, readiness: Readiness
         return LedgerSnapshot(lifetime, books.reserved, accounts, answers, end, books.rho)
 
     if network is None:
-        return MetricSources(ledger, readiness.problems, dict, lambda: 0)
-    return MetricSources(ledger, readiness.problems, network.time_left, lambda: len(network.connections))
+        return MetricSources(ledger, readiness.problems, dict, dict)
+    return MetricSources(ledger, readiness.problems, network.time_left, network.connections.stages)
 
 
 def stop_servers(servers: list[Any], log: Log) -> None:

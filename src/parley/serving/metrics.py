@@ -47,12 +47,13 @@ class LedgerSnapshot:
 
 @dataclass(frozen=True)
 class MetricSources:
-    """What the page asks for when it is looked at. `ledger` may raise; `time_left`, in seconds, is by name of a certificate or list."""
+    """What the page asks for when it is looked at. `ledger` may raise; `time_left`, in seconds, is by name of a certificate or list;
+    `lines` how many there are, by stage (`connections.Stage`)."""
 
     ledger: Callable[[], LedgerSnapshot | None]
     problems: Callable[[], list[str]]
     time_left: Callable[[], dict[str, float]]
-    lines: Callable[[], int]
+    lines: Callable[[], Mapping[str, int]]
     others: Callable[[], Iterable[Metric]] = tuple
 
 
@@ -101,7 +102,7 @@ class _CurrentFigures(Collector):
     def collect(self) -> Iterator[Metric]:
         yield InfoMetricFamily("parley_build", "Which Parley serves whom.", {"version": __version__, "owner": self._owner})
         yield GaugeMetricFamily("parley_ready", "Whether the owner could answer (1).", value=not self._sources.problems())
-        yield GaugeMetricFamily("parley_lines", "TCP connections of learners.", value=self._sources.lines())
+        yield from _line_metrics(self._sources.lines())
         left = GaugeMetricFamily("parley_time_left_seconds", "Until it ends: a certificate, the revocation list.", labels=["of"])
         for of, seconds in self._sources.time_left().items():
             left.add_metric([of], seconds)
@@ -112,6 +113,18 @@ class _CurrentFigures(Collector):
             return  # parley_ready says it
         yield from () if ledger is None else _ledger_metrics(ledger)
         yield from self._sources.others()
+
+
+def _line_metrics(stages: Mapping[str, int]) -> Iterator[Metric]:
+    yield GaugeMetricFamily("parley_lines", "TCP connections that brought a call.", value=stages.get("served", 0))
+    words = (
+        "TCP connections of whom nobody knows yet who they are: silent, knocking (TLS begun) or entering (with gRPC, no call yet)."
+    )
+    waiting = GaugeMetricFamily("parley_lines_waiting", words, labels=["stage"])
+    for stage, count in stages.items():
+        if stage != "served":
+            waiting.add_metric([stage], count)
+    yield waiting
 
 
 def _ledger_metrics(ledger: LedgerSnapshot) -> Iterator[Metric]:

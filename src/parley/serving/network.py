@@ -1,14 +1,15 @@
 """What a daemon on a network keeps an eye on while it runs: its certificate, the authority's list, and the lines to its port."""
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+from parley.errors import ExchangeError
 from parley.identity.revocation import Revocations
 from parley.identity.settings import Identity
 from parley.serving.connections import Connections
 from parley.serving.credentials import Credentials
+from parley.serving.front import Front
 from parley.serving.log import Log
 
 
@@ -20,6 +21,7 @@ class Network:
         self.credentials = Credentials(identity, name, log)
         self.revocations = Revocations(identity, lambda sentence: log("warning", reason=sentence))
         self.connections = Connections(log, longest)
+        self._front: Front | None = None
 
     @property
     def ends(self) -> datetime:
@@ -36,14 +38,18 @@ class Network:
         now = datetime.now(UTC)
         return {of: (end - now).total_seconds() for of, end in ends.items() if end is not None}
 
+    def open(self, where: str, port: int) -> int:
+        """Take lines at this address ("host:port") for the gRPC server on this machine's own `port`, once it is `taking`; the port."""
+        self._front = Front(where, port, self.connections)
+        return self._front.port
+
     @contextmanager
-    def watched(self, port: int) -> Iterator[None]:
-        """Lines to this port are bounded meanwhile."""
-        over, self.connections.port = threading.Event(), port
-        thread = threading.Thread(target=self.connections.watch, args=(over,), name="parley-lines", daemon=True)
-        thread.start()
+    def taking(self) -> Iterator[None]:
+        """Lines are taken meanwhile, and bounded."""
+        if self._front is None:
+            raise ExchangeError("network: opened nowhere yet")
+        self._front.start()
         try:
             yield
         finally:
-            over.set()
-            thread.join()
+            self._front.close()

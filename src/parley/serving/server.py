@@ -31,7 +31,7 @@ OPTIONS = (
     ("grpc.http2.min_ping_interval_without_data_ms", 5000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.keepalive_time_ms", 60_000),  # a caller that vanished in the middle of a call gives its place back
-    ("grpc.server_handshake_timeout_ms", 5_000),  # who connects and says nothing is not waited for
+    ("grpc.server_handshake_timeout_ms", 30_000),  # who connects and says nothing is not waited for
     ("grpc.max_connection_idle_ms", 600_000),
     ("grpc.max_concurrent_streams", WORKERS),
     ("grpc.max_metadata_size", 4096),  # our callers send a few hundred bytes of headers; beyond this a call is refused
@@ -46,6 +46,8 @@ OPTIONS = (
     ("grpc.http2.bdp_probe", 0),  # windows of a fixed size: what is buffered of messages that nobody reads stays small
     ("grpc.http2.lookahead_bytes", 1 << 18),
 )
+
+INSIDE = "127.0.0.1:0"  # where gRPC listens for the front alone
 
 HungUp = Callable[[], bool]  # whether the caller has hung up
 Work = Callable[[bytes, Caller, HungUp], bytes]
@@ -88,9 +90,13 @@ def make_server(pool: ThreadPoolExecutor) -> Any:
 
 
 def on_network(server: Any, endpoint: Endpoint, network: Network, address: str) -> int:
-    """Let certified parties call; the port."""
-    _register(server, endpoint, lambda context: authenticate(context, network.revocations, endpoint.log), network.connections)
-    return _bind(address, lambda: server.add_secure_port(address, network.credentials.for_server(network.connections.on_handshake)))
+    """Let certified parties call, by the front of the network; the port."""
+
+    def caller(context: Any) -> Caller:
+        return authenticate(context, network.revocations, endpoint.log, network.connections)
+
+    _register(server, endpoint, caller, network.connections)
+    return network.open(address, _bind(INSIDE, lambda: server.add_secure_port(INSIDE, network.credentials.for_server())))
 
 
 def on_socket(server: Any, endpoint: Endpoint, path: Path) -> None:
@@ -162,13 +168,17 @@ def _bind(address: str, bind: Callable[[], int]) -> int:
     return port
 
 
-def authenticate(context: Any, revocations: Revocations, log: Log) -> Caller:
-    """Who is at the other end of a TLS connection, by its verified certificate; nobody if that ended or was revoked."""
+def authenticate(context: Any, revocations: Revocations, log: Log, connections: Connections) -> Caller:
+    """Who is at the other end of a TLS connection, by its verified certificate; nobody if that ended or was revoked, or if the line did not
+    come by the front, which bounds them."""
     try:
         certificate, ends, caller = _caller(context.auth_context()["x509_pem_cert"][0])
     except (KeyError, IndexError, ValueError):
         context.abort(grpc.StatusCode.UNAUTHENTICATED, "this certificate cannot be read")
-    peer = "{}:{}".format(*grpc_address(context.peer()))
+    origin = connections.origin(grpc_address(context.peer()))
+    if origin is None:
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "call the daemon's own port")
+    peer = "{}:{}".format(*(origin or ("", 0)))
     if time.time() > ends:  # TLS looked when the line was opened
         log.rate_limited("expired", caller=",".join(caller.names), peer=peer)
         context.abort(grpc.StatusCode.UNAUTHENTICATED, "this certificate has expired")
