@@ -6,11 +6,13 @@ from typing import Annotated
 import typer
 
 from parley.cli.forecast import show_plan, source
+from parley.cli.pin import pins_beside
 from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
 from parley.forecasting import plan
 from parley.report import noise as kinds
-from parley.terms import load_terms, write_terms
+from parley.setup import pin
+from parley.terms import Terms, load_terms, write_terms
 from parley.terms.notes import NOTES
 
 
@@ -50,7 +52,7 @@ def plan_command(
     with progress_bar("planning") as progress:
         proposal = plan(terms, known, delta, seed, progress=progress)
     if write is not None:
-        write_terms(proposal.terms, write, notes=NOTES)
+        write_terms(_pinned(terms, proposal.terms, write), write, notes=NOTES)
     if as_json:
         print_json(proposal.to_json() | {"written": None if write is None else str(write)})
         return
@@ -59,3 +61,10 @@ def plan_command(
         console.print(sentence)
     if write is not None:
         console.print(f"\n{write}  the planned terms. Next: parley train {write}", style="dim", soft_wrap=True)
+
+
+def _pinned(before: Terms, planned: Terms, write: Path) -> Terms:
+    """The planned terms; what the terms pinned before is pinned anew where the plan reads columns in another way."""
+    if before.model.preparation is None or planned.model.preparation is not None:
+        return planned
+    return pin(planned, pins_beside(write))
