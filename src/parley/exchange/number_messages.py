@@ -31,6 +31,7 @@ class Piece:
     names: Mapping[str, str]
     shapes: Mapping[str, tuple[int, ...]]
     data: Floats
+    agreed: int = 0  # of a peer: everybody that is fewer edges away found its neighbours to agree
 
 
 Fetch = Callable[[int], Piece | None]  # from a place on, the first is 1; None: the party does not say
@@ -50,7 +51,7 @@ def read_piece(message: wire.PublicNumbers, party: str) -> Piece:
     if len(message.arrays) > _MOST_ARRAYS or len(message.names) > _MOST_ARRAYS or len(data) % 8:
         raise ContradictionError(f"{party}: sent public numbers that cannot be read")
     shapes = {array.name: tuple(array.shape) for array in message.arrays}
-    return Piece(dict(message.names), shapes, np.frombuffer(data, dtype=_FLOATS).astype(np.float64))
+    return Piece(dict(message.names), shapes, np.frombuffer(data, dtype=_FLOATS).astype(np.float64), message.agreed)
 
 
 def require_agreed(own: PublicNumbers, party: str, fetch: Fetch) -> bool:

@@ -54,10 +54,11 @@ def write_words(run: Run, owner: str, place: Place, vectors: Floats) -> bytes:
     return bytes(reply.SerializeToString())
 
 
-def write_numbers(run: Run, first: int) -> bytes:
-    """The public numbers that a peer resolved, from a place on."""
+def write_numbers(run: Run, first: int, agreed: int) -> bytes:
+    """The public numbers that a peer resolved, from a place on, and how far from it everybody has agreed on them."""
     reply = wire.PeerReply()
     put_numbers(run.numbers, first, reply.numbers)
+    reply.numbers.agreed = agreed
     return bytes(reply.SerializeToString())
 
 

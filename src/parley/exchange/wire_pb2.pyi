@@ -31,7 +31,7 @@ class Agreement(_message.Message):
     def __init__(self, terms: _Optional[str] = ..., learner: _Optional[str] = ..., entries: _Optional[int] = ..., numbers: _Optional[int] = ...) -> None: ...
 
 class PublicNumbers(_message.Message):
-    __slots__ = ("arrays", "names", "data")
+    __slots__ = ("arrays", "names", "data", "agreed")
     class NamesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -42,10 +42,12 @@ class PublicNumbers(_message.Message):
     ARRAYS_FIELD_NUMBER: _ClassVar[int]
     NAMES_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
+    AGREED_FIELD_NUMBER: _ClassVar[int]
     arrays: _containers.RepeatedCompositeFieldContainer[PublicArray]
     names: _containers.ScalarMap[str, str]
     data: bytes
-    def __init__(self, arrays: _Optional[_Iterable[_Union[PublicArray, _Mapping]]] = ..., names: _Optional[_Mapping[str, str]] = ..., data: _Optional[bytes] = ...) -> None: ...
+    agreed: int
+    def __init__(self, arrays: _Optional[_Iterable[_Union[PublicArray, _Mapping]]] = ..., names: _Optional[_Mapping[str, str]] = ..., data: _Optional[bytes] = ..., agreed: _Optional[int] = ...) -> None: ...
 
 class PublicArray(_message.Message):
     __slots__ = ("name", "shape")

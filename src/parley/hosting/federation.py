@@ -65,6 +65,8 @@ class SharedFederation(Federation):
                         raise ExchangeError(
                             f"before the first round: no word from a host within {self._deadline:g} s: {trouble}"
                         ) from None
+                    if pause == LONGEST_PAUSE:
+                        self._warn_once(f"before the first round: waiting for the hosts, {self._deadline:g} s at most: {trouble}")
                     time.sleep(pause)
                     pause = min(2 * pause, LONGEST_PAUSE)
 

@@ -213,7 +213,10 @@ class KeptPeer:
             self._neighbourhood.board.forget(state.round - 1)
             progress(state)
 
-        self._neighbourhood.agree()
+        if self._begin.state.round <= peer.whole.horizon:
+            self._neighbourhood.agree(self._begin.state.round)
+        else:  # nobody is asked any more, and some may have gone home
+            self._neighbourhood.agreed()
         own = PeerGossip.of(peer.whole, self._neighbourhood)
         final = run(own, self.exchange, OwnAnswer(), Asker.of(peer.setup), self._begin.state, after_round)
         points = self._neighbourhood.spread(peer.points_round, final.memory[f"{POINT} of {peer.owner}"])

@@ -82,7 +82,7 @@ class PeerService:
             terms, _, _, first = read_agreement(content)
             if terms != self._run.terms_hash or self._neighbour(caller) is None:
                 raise UnknownTerms(STRANGER)
-            return messages.write_numbers(self._run, max(1, first))
+            return messages.write_numbers(self._run, max(1, first), self._board.agreed)
 
         return self._replies.reply(None, caller, work)
 
