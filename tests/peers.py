@@ -15,6 +15,7 @@ from federated import different_tables, family_terms
 from parley.errors import Unavailable
 from parley.exchange import peer_messages as messages
 from parley.exchange.federation import Federation
+from parley.exchange.messages import write_agreement
 from parley.exchange.remote import LocalOwner
 from parley.identity.settings import load_owner
 from parley.learning.peers import learn_as_peer, prepare_peer
@@ -48,6 +49,13 @@ class DirectLine:
             raise Unavailable(f"{self.name}: not there")
         reply = service.rejection(caller) or service.hear(messages.write_question(run.terms_hash, place), caller)
         return messages.read_words(self._ring.changed(self.name, reply), run, self.name, place, shape)
+
+    def numbers(self, run, first, timeout):
+        caller, service = Caller((self._owner,), f"key of {self._owner}"), self._ring.services.get(self.name)
+        if service is None:
+            raise Unavailable(f"{self.name}: not there")
+        reply = service.rejection(caller) or service.stand(write_agreement(run.terms_hash, self.name, numbers=first), caller)
+        return messages.read_numbers(reply, self.name)
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -5,6 +5,7 @@ import shutil
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -83,6 +84,8 @@ def test_a_run_that_was_interrupted_goes_on(run, folder):
 def test_models_predict_what_they_predicted(run, folder):
     model = parley.load_model(folder / f"{run}.json")
     table = pd.read_csv(folder / ("a-classes.csv" if run == "svm" else "a.csv"))
-    assert model.predict(table.head(5)).tolist() == EXPECTED[run]["predictions"]
-    assert model.theta_.tolist() == EXPECTED[run]["theta"]
+    assert model.predict(table.head(5)) == pytest.approx(
+        np.array(EXPECTED[run]["predictions"]), rel=1e-12
+    )  # another machine rounds
+    assert model.theta_.tolist() == EXPECTED[run]["theta"]  # read, not computed
     assert model.terms_hash_ == EXPECTED[run]["hash"]

@@ -66,6 +66,7 @@ def figures(agreement: Agreement) -> dict[str, Any]:
         "bounds": {c: [_known(low), _known(high)] for c, (low, high) in agreed_ranges(agreement).items()},
         "categories": {column: len(names) for column, names in preparation.categories.items()},
         "public_sha256": public_digest(terms),
+        "preparation_sha256": terms.model.preparation_sha256,
     }
 
 
@@ -95,6 +96,11 @@ def sentences(agreement: Agreement) -> list[str]:
         name = printable(Path(str(terms.model.public)).name)
         said.append(
             f"Public sample: {name}, SHA-256 {found['public_sha256']}. It sets ranges and scales; nobody's private rows belong in it."
+        )
+    if found["preparation_sha256"] is not None:
+        said.append(
+            f"Pinned public numbers: SHA-256 {found['preparation_sha256']}. They are what the public sample gives here, but for rounding; "
+            "everybody uses the same."
         )
     return said
 

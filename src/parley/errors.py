@@ -72,6 +72,12 @@ class UnknownTerms(Refusal):
     code = "unknown-terms"
 
 
+class NotOffered(Refusal):
+    """The other party's version does not know this call."""
+
+    code = "not-offered"
+
+
 class BudgetExhausted(Refusal):
     """The answer would push what was spent past what was promised."""
 

@@ -100,7 +100,7 @@ class Owner:
         """Everything that acceptance would fix, checked against the table; nothing is reserved."""
         terms = agreed if isinstance(agreed, Terms) else agreed.terms
         known = self._prepared.get(terms.hash)
-        if known is None or known.setup.terms.model.public != terms.model.public:
+        if known is None or _files_of(known.setup.terms) != _files_of(terms):
             self._require_foreign_sample(terms)
             setup = self.resolve(terms) if isinstance(agreed, Terms) else agreed
             self._prepared[terms.hash] = known = Agreement(setup, setup.part(self.name), self._tables(setup))
@@ -241,6 +241,11 @@ class Owner:
                 f"{self.name}: model.public is this owner's own table, part of it or a copy; a public sample must hold nobody's "
                 "private rows"
             )
+
+
+def _files_of(terms: Terms) -> tuple[str | None, str | None]:
+    """Where this party keeps what is public."""
+    return terms.model.public, terms.model.preparation
 
 
 def _columns_of(terms: Terms) -> tuple[object, ...]:

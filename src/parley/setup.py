@@ -3,12 +3,14 @@
 The walk of one number begins here: terms -> setup -> an owner's stage (bound, mechanism, cost of k answers) -> its answer.
 """
 
+import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,6 +19,8 @@ from parley import objectives
 from parley.accounting import Series, SharedLaw, Span, Spans, bits_delta, in_pieces, make_series, most_epsilon, shared_law
 from parley.accounting.series import SERIES
 from parley.data import fit_preparation
+from parley.data.pinned import pinned_text
+from parley.data.public_numbers import PublicNumbers, preparation_names, preparation_numbers
 from parley.errors import Malformed, OutOfOrder, TermsError
 from parley.mechanisms.stability import Stability
 from parley.queries import KINDS, Context, Query, Question, ScalesQuestion
@@ -125,6 +129,18 @@ class Setup(Context):
     @property
     def hash(self) -> str:
         return self.terms.hash
+
+    @cached_property
+    def numbers(self) -> PublicNumbers:
+        """What every party has to resolve alike before anything is asked; no private record is in it."""
+        first = self.terms.owners[0].name
+        found = preparation_numbers(self.preparation)
+        for place, plan in enumerate(self._plans(first)):
+            sizes = {name: [size] for name, size in KINDS[plan.kind].resolve(self, first).public_numbers.items()}
+            if self.terms.shared:
+                sizes["grid"] = [float(self.law(place).recipe.exponent), self.law(place).units]
+            found |= {f"{'score ' if place else ''}{name}": np.array(size) for name, size in sizes.items()}
+        return PublicNumbers(found, preparation_names(self.preparation))
 
     @cached_property
     def parts(self) -> Mapping[str, Part]:
@@ -328,6 +344,14 @@ def resolve(terms: Terms, example: pd.DataFrame | None = None, redraw: int | Non
     _require_ready(terms)
     preparation, public = fit_preparation(terms, example, redraw)
     return Setup(terms, preparation, public, objectives.make(terms.model), make_schedule(terms))
+
+
+def pin(terms: Terms, path: Path) -> Terms:
+    """The terms with the public numbers that are found here written to a file, by whose SHA-256 all parties use them (`data.pinned`)."""
+    text = pinned_text(resolve(terms.changed(model={"preparation": None, "preparation_sha256": None})).preparation)
+    path.write_text(text, encoding="utf-8")
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return terms.changed(model={"preparation": str(path.resolve()), "preparation_sha256": digest})
 
 
 def _require_ready(terms: Terms) -> None:

@@ -10,7 +10,11 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
+from parley.cli.init import _pinned
 from parley.errors import DataError, SettingError
+from parley.forecasting.first_terms import Draft
+from parley.setup import resolve
+from parley.terms import write_terms
 from samples import data_path, patients
 
 SECRETS = ("blacksmith", "987654", "P-north-17", "-41.375")  # planted in private rows alone: a name, a range's ends, a person
@@ -97,6 +101,33 @@ def test_the_terms_are_planned_and_teach(files, written):
     assert "Planned:" in text
     delta = f" --lifetime-delta {terms.privacy.delta:g}" if terms.privacy.delta > 0 else ""
     assert f"--lifetime 1{delta} --save" in written.stderr
+
+
+def test_numbers_that_hang_on_the_machine_are_pinned_beside_the_terms(files, written):
+    """Where the plan turns features, the file lies beside the terms and is what they say; else there is none."""
+    terms = parley.load_terms(files / "terms.toml")
+    assert (files / "terms.preparation.json").exists() is (terms.model.whitening is not None)
+    assert (terms.model.preparation_sha256 is not None) is (terms.model.whitening is not None)
+    plain = terms.changed(model={"whitening": "public"})
+    made, path = _pinned(Draft(plain, ()), files / "turned.toml")
+    assert path == files / "turned.preparation.json"
+    write_terms(made.terms, files / "turned.toml")
+    again = parley.load_terms(files / "turned.toml")
+    assert again.hash == made.terms.hash != plain.hash
+    np.testing.assert_array_equal(resolve(again).preparation.rotation, resolve(plain).preparation.rotation)
+    assert _pinned(Draft(terms.changed(model={"whitening": None}), ()), files / "none.toml")[1] is None
+
+
+def test_pin_writes_terms_that_pin(files, written):
+    run = invoke("pin", files / "terms.toml", "--write", files / "pinned.toml", "--json")
+    assert run.exit_code == 0, (run.output, run.exception)
+    told = json.loads(run.stdout)
+    assert told["terms_hash"] == parley.load_terms(files / "pinned.toml").hash
+    assert (files / "pinned.preparation.json").exists()
+    (files / "pinned.preparation.json").write_text("{}")
+    refused = invoke("train", files / "pinned.toml")
+    assert isinstance(refused.exception, DataError)
+    assert "SHA-256 differs from model.preparation_sha256" in str(refused.exception)
 
 
 DECLARED = (

@@ -221,6 +221,9 @@ class Away:
     def statement(self, *question):
         return self.peer.statement(*question)
 
+    def numbers(self, *question):
+        return self.peer.numbers(*question)
+
     def close(self):
         self.peer._owner.ledger.close()
 

@@ -159,6 +159,7 @@ def test_a_learner_says_which_host_it_waits_for(consortium, monkeypatch):
     monkeypatch.setattr(waiting, "FIRST_PAUSE", waiting.LONGEST_PAUSE)
     monkeypatch.setattr(waiting.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(waiting.Federation, "ask", lambda self, questions: [])  # the owners have delivered
+    monkeypatch.setattr(waiting.SharedFederation, "_require_hosts", lambda self: None)  # and the hosts were there before
     said = []
     peers = [RemoteOwner(name, "127.0.0.1:1", consortium.identity("learner")) for name in ("a", "b", "c")]
     hosts = [RemoteHost(name, "127.0.0.1:1", consortium.identity("learner")) for name in ("h0", "h1", "h2")]

@@ -91,5 +91,7 @@ def test_without_the_path_only_the_last_round_is_measured():
     whole = parley.train(terms, owners, replicates=4, seed=2)
     last = parley.train(terms, owners, replicates=4, seed=2, whole_path=False)
     assert last.path.shape == (1, 4)
-    np.testing.assert_array_equal(last.path[-1], whole.path[-1])
-    assert last.cost == whole.cost
+    np.testing.assert_allclose(
+        last.path[-1], whole.path[-1], rtol=1e-12
+    )  # costs of one parameter or of seven: other kernels, other last bits
+    assert last.cost == pytest.approx(whole.cost, rel=1e-12)

@@ -63,6 +63,12 @@ PARTS = {
         "Choose how the same budgets are spent best: algorithm, rounds, step, clip and noise. No private record is looked at.",
         reads_terms=True,
     ),
+    "pin": Part(
+        "pin",
+        "pin_command",
+        "Write the public numbers that terms lead to beside them, so that all parties use the same, whatever their machines are.",
+        reads_terms=True,
+    ),
     "forecast": Part(
         "forecast",
         "forecast_command",

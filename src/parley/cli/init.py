@@ -1,16 +1,21 @@
 """`parley init`: from files as they are to planned terms."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from parley.cli.forecast import show_plan
+from parley.cli.pin import pins_beside
 from parley.cli.screen import console, errors_console, print_json, progress_bar
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.terms import write_terms
 from parley.terms.notes import NOTES
+
+if TYPE_CHECKING:
+    from parley.forecasting.first_terms import Draft
 
 
 def init_command(
@@ -114,10 +119,12 @@ def init_command(
     )
     with progress_bar("planning") as progress:
         made = planned(draft(files, wishes), seed, progress)
+    made, pins = _pinned(made, write)
     write_terms(made.terms, write, head_lines(made), NOTES)
     if as_json:
         plan = None if made.proposal is None else made.proposal.to_json()
-        print_json({"written": str(write), "terms_hash": made.terms.hash, "said": list(made.said), "plan": plan})
+        places = {"written": str(write), "pinned": None if pins is None else str(pins)}
+        print_json({**places, "terms_hash": made.terms.hash, "said": list(made.said), "plan": plan})
         return
     for sentence in made.said:
         console.print(sentence, markup=False)
@@ -126,8 +133,21 @@ def init_command(
         for sentence in (*plan_beside(made.proposal.to_json()), *with_hosts(made)):
             console.print(sentence, markup=False)
     console.print(f"\n{write}  the terms: read them before anybody agrees", soft_wrap=True)
+    if pins is not None:
+        console.print(f"{pins}  public numbers that the terms pin: it travels with them", soft_wrap=True)
     for step in next_steps(made, write):
         errors_console.print(step, style="dim", markup=False, soft_wrap=True)
+
+
+def _pinned(made: "Draft", write: Path) -> "tuple[Draft, Path | None]":
+    """The draft with public numbers pinned beside the terms, where machines might find different ones."""
+    from parley.data.pinned import hangs_on_machine
+    from parley.setup import pin
+
+    if made.terms.privacy.scale_epsilon is not None or not hangs_on_machine(made.terms.model):
+        return made, None
+    path = pins_beside(write)
+    return replace(made, terms=pin(made.terms, path)), path
 
 
 def _asked(question: str, given: float | None, usual: float, quiet: bool) -> float:

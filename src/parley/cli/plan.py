@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 
 from parley.cli.forecast import show_plan, source
+from parley.cli.pin import pins_beside
 from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
-from parley.terms import load_terms, write_terms
+from parley.terms import Terms, load_terms, write_terms
 from parley.terms.notes import NOTES
 
 
@@ -51,7 +52,7 @@ def plan_command(
     with progress_bar("planning") as progress:
         proposal = plan(terms, known, delta, seed, progress=progress)
     if write is not None and proposal.best is not None:
-        write_terms(proposal.terms, write, notes=NOTES)
+        write_terms(_pinned(terms, proposal.terms, write), write, notes=NOTES)
     if as_json:
         print_json(proposal.to_json() | {"written": None if write is None or proposal.best is None else str(write)})
         proposal.require_choice()  # where there is none the job was not done
@@ -62,3 +63,12 @@ def plan_command(
     proposal.require_choice()
     if write is not None:
         console.print(f"\n{write}  the planned terms. Next: parley train {write}", style="dim", soft_wrap=True)
+
+
+def _pinned(before: Terms, planned: Terms, write: Path) -> Terms:
+    """The planned terms; what the terms pinned before is pinned anew where the plan reads columns in another way."""
+    if before.model.preparation is None or planned.model.preparation is not None:
+        return planned
+    from parley.setup import pin
+
+    return pin(planned, pins_beside(write))

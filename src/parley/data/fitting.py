@@ -16,6 +16,7 @@ from parley.data.cell_table import survey_preparation
 from parley.data.cells import TRUTH
 from parley.data.design import Design
 from parley.data.encoding import Encoding
+from parley.data.pinned import Pins, pinned, read_pins, require_principal
 from parley.data.preparation import Preparation
 from parley.data.table import is_text, names, numbers, read_table, require_columns
 from parley.data.trajectories import trajectory_preparation
@@ -36,9 +37,11 @@ def fit_preparation(
 
     `example` is consulted for its column names and kinds alone, and only where neither the terms nor a public sample list the
     features. With `redraw` whitening is fitted to public rows drawn with replacement by that seed: to a forecast, owners' rows are to the
-    whitening as the sample's are to that of rows drawn from them.
+    whitening as the sample's are to that of rows drawn from them. Numbers that the terms pin are taken from their file, if they are what
+    is found here but for rounding (`pinned`).
     """
     model = terms.model
+    pins = read_pins(model) if redraw is None else None
     if terms.learning.facts.identifies:
         return trajectory_preparation(model), None
     if terms.learning.facts.factorizes:
@@ -52,8 +55,10 @@ def fit_preparation(
         require_columns(public, [*features, model.target], PUBLIC)
     plain = _unscaled(model, features, _listed_names(model, features, public), public)
     if public is None:
-        return _with_basis(plain, None), None
-    fitted = _with_basis(_fit_on_public(plain, public, redraw), public)
+        found = _with_basis(plain, None)
+        return (found if pins is None else pinned(found, pins)), None
+    fitted = _with_basis(_fit_on_public(plain, public, redraw, pins), public)
+    fitted = fitted if pins is None else pinned(fitted, pins)
     y = fitted.target(public, PUBLIC)
     return fitted, Design(fitted.matrix(public, PUBLIC), y, fitted.weights(y))
 
@@ -182,8 +187,8 @@ def _require_classes(model: Model, categories: Mapping[str, tuple[str, ...]]) ->
             raise DataError(f"model.class_weight.{name}: expected one of the classes {', '.join(classes)}")
 
 
-def _fit_on_public(plain: Preparation, public: pd.DataFrame, redraw: int | None) -> Preparation:
-    """Fill in what only data can tell: missing bounds, centre and scale, principal components, whitening."""
+def _fit_on_public(plain: Preparation, public: pd.DataFrame, redraw: int | None, pins: Pins | None) -> Preparation:
+    """Fill in what only data can tell: missing bounds, centre and scale, principal components (pinned ones, if there are), whitening."""
     model = plain.model
     raw = np.column_stack([column for e in plain.encodings for column in e.columns(e.read(public, PUBLIC))])
     low = np.where(np.isfinite(plain.low), plain.low, raw.min(axis=0))
@@ -199,7 +204,9 @@ def _fit_on_public(plain: Preparation, public: pd.DataFrame, redraw: int | None)
     if model.components is None and model.whitening is None:
         return fitted
     standard = (clipped - centre) / scale
-    if model.components is not None:
+    if model.components is not None and pins is not None:
+        rotation = require_principal(pins.get("rotation"), standard, model.components)
+    elif model.components is not None:
         rotation = _principal(standard, model.components)
     else:
         rows = slice(None) if redraw is None else np.random.default_rng(redraw).integers(len(raw), size=len(raw))

@@ -17,8 +17,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from parley.data.pinned import hangs_on_machine
 from parley.errors import ContradictionError, ExchangeError, ParleyError, Refusal, Unavailable, UnknownTerms, VoidRound
 from parley.exchange.messages import LARGEST_MESSAGE, AccountStatement, AnswerReply
+from parley.exchange.number_messages import require_agreed, silent
 from parley.exchange.remote import Peer
 from parley.exchange.scrutiny import Scrutiny
 from parley.ledger.account import Head
@@ -79,6 +81,7 @@ class Federation:
         self._quorum = terms.learning.quorum or len(names)
         self._pool = ThreadPoolExecutor(2 * len(names), thread_name_prefix="parley-owner")
         self._warned: set[str] = set()
+        self._numbers, self._agreed = setup.numbers, set[str]()  # who resolved the same
         self._asked: dict[str, int] = {}  # the last round that each owner was asked in
         self._answers = Counter(answers)
         self.heads = dict(heads or {})
@@ -97,8 +100,9 @@ class Federation:
         return [replies[part.name][1].answer for part in self._terms.owners if part.name in replies]
 
     def fetch_statements(self) -> None:
-        """Hear where the agreement stands from all owners (or a quorum, as the terms say), before anything is asked."""
-        statements = self._gather(lambda peer: self._statement(peer, self._deadline), "before the first round", self._peers)
+        """Hear where the agreement stands from all owners (or a quorum, as the terms say), before anything is asked; and whether they
+        resolved the same public numbers."""
+        statements = self._gather(self._introduced, "before the first round", self._peers)
         for name, statement in statements.items():
             self._record(name, PeerStatus(statement))
 
@@ -135,10 +139,26 @@ class Federation:
             peer.close()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
+    def _introduced(self, peer: Peer) -> AccountStatement:
+        """Where the agreement stands at one owner, if it resolved the same public numbers."""
+        statement = self._statement(peer, self._deadline)
+        self._require_agreed(peer)
+        return statement
+
+    def _require_agreed(self, peer: Peer) -> None:
+        """Refuse an owner that resolved other public numbers, before it is asked anything: its answers would be about other columns."""
+        if peer.name in self._agreed:
+            return
+        terms, learner = self._terms.hash, self._terms.learning.learner
+        if not require_agreed(self._numbers, peer.name, lambda first: peer.numbers(terms, learner, self._deadline, first)):
+            self._warn_silent(peer.name)
+        self._agreed.add(peer.name)
+
     def _answer(self, peer: Peer, query: Query, began: float) -> tuple[float, AnswerReply]:
         """One owner's answer, and when it came, if it agrees with everything that is known."""
         rules, before, known = self._scrutiny[peer.name], self.heads.get(peer.name), self.status.get(peer.name)
         try:
+            self._require_agreed(peer)
             reply = peer.ask(query, *rules.expected(query), self._deadline)
         except Unavailable:
             raise
@@ -240,6 +260,11 @@ class Federation:
             raise failed[0]
         if len(failed) > allowed:
             raise ExchangeError(f"{when}: the run cannot go on: " + "; ".join(str(error) for error in failed))
+
+    def _warn_silent(self, name: str) -> None:
+        """A word about a party that does not say its numbers, where machines may find different ones."""
+        if hangs_on_machine(self._terms.model):
+            self._warn_once(silent(name))
 
     def _warn_once(self, sentence: str) -> None:
         if sentence not in self._warned:

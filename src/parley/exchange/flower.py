@@ -18,6 +18,7 @@ from flwr.serverapp import Grid
 from parley.errors import ExchangeError, ParleyError, Unavailable
 from parley.exchange import messages
 from parley.exchange.messages import LARGEST_MESSAGE, SERVICE, AccountStatement, AnswerReply
+from parley.exchange.number_messages import Piece
 from parley.queries import Query
 
 METHODS = ("Ask", "Stand", "Health")
@@ -97,6 +98,10 @@ class FlowerOwner:
     def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement:
         reply = self._carrier.carry(self._node, "Stand", messages.write_agreement(terms, learner, entries), timeout)
         return messages.read_statement(reply, self.name)
+
+    def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece | None:
+        reply = self._carrier.carry(self._node, "Stand", messages.write_agreement(terms, learner, numbers=first), timeout)
+        return messages.read_numbers(reply, self.name)
 
     def close(self) -> None:
         """The grid belongs to Flower."""

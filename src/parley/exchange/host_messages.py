@@ -3,9 +3,11 @@ them."""
 
 import re
 
+from parley.data.public_numbers import PublicNumbers
 from parley.errors import ContradictionError, Malformed, Refusal, Unavailable
 from parley.exchange import host_pb2 as wire
 from parley.exchange.messages import LARGEST_MESSAGE, parsed
+from parley.exchange.number_messages import Piece, put_numbers, read_piece
 from parley.exchange.parcel import CONTENT, Opening, Parcel, Shape, to_words
 from parley.sharing.ring import to_bytes
 from parley.terms import PARTY
@@ -98,6 +100,18 @@ def write_opening(opening: Opening) -> bytes:
     question = wire.SharedQuestion(terms=opening.terms_hash, round=opening.round, content=opening.content)
     said = wire.HostOpening(question=question, owners=opening.owners, words=to_bytes(opening.words), digest=opening.digest)
     return bytes(wire.HostReply(opening=said).SerializeToString())
+
+
+def write_numbers(numbers: PublicNumbers, first: int) -> bytes:
+    """The public numbers that a host resolved, from a place on."""
+    reply = wire.HostReply()
+    put_numbers(numbers, first, reply.numbers)
+    return bytes(reply.SerializeToString())
+
+
+def read_numbers(content: bytes, host: str) -> Piece:
+    """The same as they were sent; or the refusal, raised."""
+    return read_piece(_reply(content, host, "numbers").numbers, host)
 
 
 def read_done(content: bytes, host: str) -> None:

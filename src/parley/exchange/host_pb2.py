@@ -22,29 +22,30 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from parley.exchange import wire_pb2 as parley_dot_exchange_dot_wire__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aparley/exchange/host.proto\x12\tparley.v1\"\n\n\x08Greeting\"?\n\x0eSharedQuestion\x12\r\n\x05terms\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\"\xa1\x01\n\x06Parcel\x12+\n\x08question\x18\x01 \x01(\x0b\x32\x19.parley.v1.SharedQuestion\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0f\n\x07records\x18\x03 \x01(\x04\x12\x0b\n\x03law\x18\x04 \x01(\t\x12\x10\n\x08\x65xponent\x18\x05 \x01(\r\x12\x0c\n\x04size\x18\x06 \x01(\r\x12\r\n\x05\x66irst\x18\x07 \x01(\x0c\x12\x0e\n\x06second\x18\x08 \x01(\x0c\"i\n\x0bHostOpening\x12+\n\x08question\x18\x01 \x01(\x0b\x32\x19.parley.v1.SharedQuestion\x12\x0e\n\x06owners\x18\x02 \x03(\t\x12\r\n\x05words\x18\x03 \x01(\x0c\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c\"H\n\x05\x46rame\x12\r\n\x05terms\x18\x01 \x01(\t\x12\x0f\n\x07\x63hannel\x18\x02 \x01(\t\x12\x0e\n\x06number\x18\x03 \x01(\x04\x12\x0f\n\x07payload\x18\x04 \x01(\x0c\"-\n\x0bHostRefusal\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x10\n\x08sentence\x18\x02 \x01(\t\"\xb3\x01\n\tHostReply\x12\x0e\n\x04\x64one\x18\x01 \x01(\x08H\x00\x12)\n\x07opening\x18\x02 \x01(\x0b\x32\x16.parley.v1.HostOpeningH\x00\x12\x12\n\x08proposal\x18\x03 \x01(\tH\x00\x12\x10\n\x06record\x18\x04 \x01(\tH\x00\x12\x0f\n\x05\x61live\x18\x05 \x01(\tH\x00\x12)\n\x07refusal\x18\x06 \x01(\x0b\x32\x16.parley.v1.HostRefusalH\x00\x42\t\n\x07outcome2\xd0\x02\n\x04Host\x12\x32\n\x07\x44\x65liver\x12\x11.parley.v1.Parcel\x1a\x14.parley.v1.HostReply\x12\x37\n\x04Open\x12\x19.parley.v1.SharedQuestion\x1a\x14.parley.v1.HostReply\x12:\n\x07Propose\x12\x19.parley.v1.SharedQuestion\x1a\x14.parley.v1.HostReply\x12\x39\n\x06Record\x12\x19.parley.v1.SharedQuestion\x1a\x14.parley.v1.HostReply\x12/\n\x05\x43\x61rry\x12\x10.parley.v1.Frame\x1a\x14.parley.v1.HostReply\x12\x33\n\x06Health\x12\x13.parley.v1.Greeting\x1a\x14.parley.v1.HostReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aparley/exchange/host.proto\x12\tparley.v1\x1a\x1aparley/exchange/wire.proto\"\n\n\x08Greeting\"?\n\x0eSharedQuestion\x12\r\n\x05terms\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\"\xa1\x01\n\x06Parcel\x12+\n\x08question\x18\x01 \x01(\x0b\x32\x19.parley.v1.SharedQuestion\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0f\n\x07records\x18\x03 \x01(\x04\x12\x0b\n\x03law\x18\x04 \x01(\t\x12\x10\n\x08\x65xponent\x18\x05 \x01(\r\x12\x0c\n\x04size\x18\x06 \x01(\r\x12\r\n\x05\x66irst\x18\x07 \x01(\x0c\x12\x0e\n\x06second\x18\x08 \x01(\x0c\"i\n\x0bHostOpening\x12+\n\x08question\x18\x01 \x01(\x0b\x32\x19.parley.v1.SharedQuestion\x12\x0e\n\x06owners\x18\x02 \x03(\t\x12\r\n\x05words\x18\x03 \x01(\x0c\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c\"H\n\x05\x46rame\x12\r\n\x05terms\x18\x01 \x01(\t\x12\x0f\n\x07\x63hannel\x18\x02 \x01(\t\x12\x0e\n\x06number\x18\x03 \x01(\x04\x12\x0f\n\x07payload\x18\x04 \x01(\x0c\"-\n\x0bHostRefusal\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x10\n\x08sentence\x18\x02 \x01(\t\"\xe0\x01\n\tHostReply\x12\x0e\n\x04\x64one\x18\x01 \x01(\x08H\x00\x12)\n\x07opening\x18\x02 \x01(\x0b\x32\x16.parley.v1.HostOpeningH\x00\x12\x12\n\x08proposal\x18\x03 \x01(\tH\x00\x12\x10\n\x06record\x18\x04 \x01(\tH\x00\x12\x0f\n\x05\x61live\x18\x05 \x01(\tH\x00\x12)\n\x07refusal\x18\x06 \x01(\x0b\x32\x16.parley.v1.HostRefusalH\x00\x12+\n\x07numbers\x18\x07 \x01(\x0b\x32\x18.parley.v1.PublicNumbersH\x00\x42\t\n\x07outcome2\x85\x03\n\x04Host\x12\x32\n\x07\x44\x65liver\x12\x11.parley.v1.Parcel\x1a\x14.parley.v1.HostReply\x12\x37\n\x04Open\x12\x19.parley.v1.SharedQuestion\x1a\x14.parley.v1.HostReply\x12:\n\x07Propose\x12\x19.parley.v1.SharedQuestion\x1a\x14.parley.v1.HostReply\x12\x39\n\x06Record\x12\x19.parley.v1.SharedQuestion\x1a\x14.parley.v1.HostReply\x12/\n\x05\x43\x61rry\x12\x10.parley.v1.Frame\x1a\x14.parley.v1.HostReply\x12\x33\n\x05Stand\x12\x14.parley.v1.Agreement\x1a\x14.parley.v1.HostReply\x12\x33\n\x06Health\x12\x13.parley.v1.Greeting\x1a\x14.parley.v1.HostReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'parley.exchange.host_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_GREETING']._serialized_start=41
-  _globals['_GREETING']._serialized_end=51
-  _globals['_SHAREDQUESTION']._serialized_start=53
-  _globals['_SHAREDQUESTION']._serialized_end=116
-  _globals['_PARCEL']._serialized_start=119
-  _globals['_PARCEL']._serialized_end=280
-  _globals['_HOSTOPENING']._serialized_start=282
-  _globals['_HOSTOPENING']._serialized_end=387
-  _globals['_FRAME']._serialized_start=389
-  _globals['_FRAME']._serialized_end=461
-  _globals['_HOSTREFUSAL']._serialized_start=463
-  _globals['_HOSTREFUSAL']._serialized_end=508
-  _globals['_HOSTREPLY']._serialized_start=511
-  _globals['_HOSTREPLY']._serialized_end=690
-  _globals['_HOST']._serialized_start=693
-  _globals['_HOST']._serialized_end=1029
+  _globals['_GREETING']._serialized_start=69
+  _globals['_GREETING']._serialized_end=79
+  _globals['_SHAREDQUESTION']._serialized_start=81
+  _globals['_SHAREDQUESTION']._serialized_end=144
+  _globals['_PARCEL']._serialized_start=147
+  _globals['_PARCEL']._serialized_end=308
+  _globals['_HOSTOPENING']._serialized_start=310
+  _globals['_HOSTOPENING']._serialized_end=415
+  _globals['_FRAME']._serialized_start=417
+  _globals['_FRAME']._serialized_end=489
+  _globals['_HOSTREFUSAL']._serialized_start=491
+  _globals['_HOSTREFUSAL']._serialized_end=536
+  _globals['_HOSTREPLY']._serialized_start=539
+  _globals['_HOSTREPLY']._serialized_end=763
+  _globals['_HOST']._serialized_start=766
+  _globals['_HOST']._serialized_end=1155
 # @@protoc_insertion_point(module_scope)

@@ -1,3 +1,4 @@
+from parley.exchange import wire_pb2 as _wire_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -73,17 +74,19 @@ class HostRefusal(_message.Message):
     def __init__(self, code: _Optional[str] = ..., sentence: _Optional[str] = ...) -> None: ...
 
 class HostReply(_message.Message):
-    __slots__ = ("done", "opening", "proposal", "record", "alive", "refusal")
+    __slots__ = ("done", "opening", "proposal", "record", "alive", "refusal", "numbers")
     DONE_FIELD_NUMBER: _ClassVar[int]
     OPENING_FIELD_NUMBER: _ClassVar[int]
     PROPOSAL_FIELD_NUMBER: _ClassVar[int]
     RECORD_FIELD_NUMBER: _ClassVar[int]
     ALIVE_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    NUMBERS_FIELD_NUMBER: _ClassVar[int]
     done: bool
     opening: HostOpening
     proposal: str
     record: str
     alive: str
     refusal: HostRefusal
-    def __init__(self, done: _Optional[bool] = ..., opening: _Optional[_Union[HostOpening, _Mapping]] = ..., proposal: _Optional[str] = ..., record: _Optional[str] = ..., alive: _Optional[str] = ..., refusal: _Optional[_Union[HostRefusal, _Mapping]] = ...) -> None: ...
+    numbers: _wire_pb2.PublicNumbers
+    def __init__(self, done: _Optional[bool] = ..., opening: _Optional[_Union[HostOpening, _Mapping]] = ..., proposal: _Optional[str] = ..., record: _Optional[str] = ..., alive: _Optional[str] = ..., refusal: _Optional[_Union[HostRefusal, _Mapping]] = ..., numbers: _Optional[_Union[_wire_pb2.PublicNumbers, _Mapping]] = ...) -> None: ...

@@ -9,8 +9,10 @@ from typing import TypeVar
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
+from parley.data.public_numbers import PublicNumbers
 from parley.errors import ContradictionError, Malformed, Refusal, Unavailable
 from parley.exchange import wire_pb2 as wire
+from parley.exchange.number_messages import Piece, put_numbers, read_piece
 from parley.ledger.account import Account, Head
 from parley.queries import KINDS, Answer, Query
 from parley.terms import PARTY
@@ -82,15 +84,16 @@ def read_query(content: bytes) -> Query:
     return KINDS[message.kind].asks.read(message.id, terms_hash, learner, message.round, arrays, dict(message.counts))
 
 
-def write_agreement(terms: str, learner: str, entries: int = 0) -> bytes:
-    """The message that asks where an agreement stands, and which hash the ledger had with this many `entries` (0: not asked)."""
-    return bytes(wire.Agreement(terms=terms, learner=learner, entries=entries).SerializeToString())
+def write_agreement(terms: str, learner: str, entries: int = 0, numbers: int = 0) -> bytes:
+    """The message that asks where an agreement stands, which hash the ledger had with this many `entries`, and for the public numbers from
+    this place on (0: not asked)."""
+    return bytes(wire.Agreement(terms=terms, learner=learner, entries=entries, numbers=numbers).SerializeToString())
 
 
-def read_agreement(content: bytes) -> tuple[str, str, int]:
-    """(terms hash, learner, entries) of a message, or a refusal."""
+def read_agreement(content: bytes) -> tuple[str, str, int, int]:
+    """(terms hash, learner, entries, numbers) of a message, or a refusal."""
     message = parsed(wire.Agreement, content)
-    return *_agreement(message), min(message.entries, _LARGEST_COUNT)
+    return *_agreement(message), min(message.entries, _LARGEST_COUNT), min(message.numbers, _LARGEST_COUNT)
 
 
 def write_answer(answer: Answer, statement: AccountStatement) -> bytes:
@@ -103,10 +106,12 @@ def write_answer(answer: Answer, statement: AccountStatement) -> bytes:
     return bytes(reply.SerializeToString())
 
 
-def write_statement(owner: str, statement: AccountStatement) -> bytes:
-    """The reply that says where an agreement stands."""
+def write_statement(owner: str, statement: AccountStatement, numbers: tuple[PublicNumbers, int] | None = None) -> bytes:
+    """The reply that says where an agreement stands; with public `numbers`, from a place on, if they were asked for."""
     reply = wire.Reply()
     _put_statement(owner, statement, reply.statement)
+    if numbers is not None:
+        put_numbers(*numbers, reply.statement.numbers)
     return bytes(reply.SerializeToString())
 
 
@@ -143,10 +148,20 @@ def read_answer(content: bytes, query: Query, owner: str, records: int, size: in
 
 def read_statement(content: bytes, owner: str) -> AccountStatement:
     """The statement in a reply, or its refusal, raised."""
+    return _read_statement(_statement_of(content, owner), owner)
+
+
+def read_numbers(content: bytes, owner: str) -> Piece | None:
+    """The public numbers that came with a statement; None if none did."""
+    statement = _statement_of(content, owner)
+    return read_piece(statement.numbers, owner) if statement.HasField("numbers") else None
+
+
+def _statement_of(content: bytes, owner: str) -> wire.AccountStatement:
     reply = _read_reply(content, owner)
     if reply.WhichOneof("outcome") != "statement":
         raise ContradictionError(f"{owner}: sent something other than where the agreement stands")
-    return _read_statement(reply.statement, owner)
+    return reply.statement
 
 
 def read_health(content: bytes) -> str:

@@ -1,13 +1,15 @@
 """What neighbours ask each other and say, as protobuf messages, read with suspicion: sizes, names and numbers are checked before anything
 is made of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from parley.data.public_numbers import ROUNDED, PublicNumbers
 from parley.errors import ContradictionError, Malformed, Refusal, Unavailable
 from parley.exchange import peer_pb2 as wire
 from parley.exchange.messages import LARGEST_MESSAGE, parsed
+from parley.exchange.number_messages import Piece, put_numbers, read_piece
 from parley.exchange.parcel import CONTENT
 from parley.validate import LARGEST, Floats, printable
 
@@ -22,10 +24,11 @@ Place = tuple[int, int]  # a round, and a step of it: 0 and 1 in training; after
 
 @dataclass(frozen=True)
 class Run:
-    """What two neighbours must agree on before a word of one counts for the other: the terms, and the length of a step."""
+    """What two neighbours must agree on before a word of one counts for the other: the terms, the length of a step, public numbers."""
 
     terms_hash: str
     length: float
+    numbers: PublicNumbers = field(default=PublicNumbers({}, {}), compare=False)
 
 
 def write_question(terms: str, place: Place) -> bytes:
@@ -51,6 +54,22 @@ def write_words(run: Run, owner: str, place: Place, vectors: Floats) -> bytes:
     return bytes(reply.SerializeToString())
 
 
+def write_numbers(run: Run, first: int, agreed: int) -> bytes:
+    """The public numbers that a peer resolved, from a place on, and how far from it everybody has agreed on them."""
+    reply = wire.PeerReply()
+    put_numbers(run.numbers, first, reply.numbers)
+    reply.numbers.agreed = agreed
+    return bytes(reply.SerializeToString())
+
+
+def read_numbers(content: bytes, owner: str) -> Piece:
+    """The same as they were sent; or the refusal, raised."""
+    reply = _reply(content, owner)
+    if reply.WhichOneof("outcome") != "numbers":
+        raise ContradictionError(f"{owner}: sent something other than the public numbers that it resolved")
+    return read_piece(reply.numbers, owner)
+
+
 def write_later() -> bytes:
     """That it has not come to that place yet."""
     return bytes(wire.PeerReply(later=True).SerializeToString())
@@ -72,24 +91,29 @@ def read_words(content: bytes, run: Run, owner: str, place: Place, shape: tuple[
     Formal guarantee: numbers that are returned are finite, at most `LARGEST` in size, and as many as expected; whatever else a neighbour
     sends is a `ContradictionError`, but for bytes that are no message, which may be asked for again.
     """
-    try:
-        reply = parsed(wire.PeerReply, content)
-    except Malformed:
-        raise Unavailable(f"{owner}: its reply was damaged on the way") from None
+    reply = _reply(content, owner)
     outcome, words = reply.WhichOneof("outcome"), reply.words
-    if outcome == "refusal":
-        raise _REFUSALS.get(reply.refusal.code, Refusal)(f"{owner}: {printable(reply.refusal.sentence)}")
     if outcome == "later":
         return None
     said = words.place.terms, (words.place.round, words.place.step), words.owner
     if outcome != "words" or said != (run.terms_hash, place, owner):
         raise ContradictionError(f"{owner}: sent something other than what it said in {name_of(place)}")
-    if words.length != run.length:
+    if not abs(words.length - run.length) <= ROUNDED * run.length:  # rounded to six digits, at an edge to neighbouring ones
         raise ContradictionError(
             f"{owner}: takes steps of {words.length:g}, this peer of {run.length:g}: their libraries choose differently; write "
             "learning.step into the terms"
         )
     return _vectors(words, owner, place, shape)
+
+
+def _reply(content: bytes, owner: str) -> wire.PeerReply:
+    try:
+        reply = parsed(wire.PeerReply, content)
+    except Malformed:
+        raise Unavailable(f"{owner}: its reply was damaged on the way") from None
+    if reply.WhichOneof("outcome") == "refusal":
+        raise _REFUSALS.get(reply.refusal.code, Refusal)(f"{owner}: {printable(reply.refusal.sentence)}")
+    return reply
 
 
 def require_short(rows: int, numbers: int) -> None:

@@ -22,25 +22,26 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from parley.exchange import wire_pb2 as parley_dot_exchange_dot_wire__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aparley/exchange/peer.proto\x12\tparley.v1\"\x0e\n\x0cPeerGreeting\":\n\x0cPeerQuestion\x12\r\n\x05terms\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0c\n\x04step\x18\x03 \x01(\r\"n\n\tPeerWords\x12&\n\x05place\x18\x01 \x01(\x0b\x32\x17.parley.v1.PeerQuestion\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0e\n\x06length\x18\x03 \x01(\x01\x12\x0c\n\x04rows\x18\x04 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\"-\n\x0bPeerRefusal\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x10\n\x08sentence\x18\x02 \x01(\t\"\x8a\x01\n\tPeerReply\x12%\n\x05words\x18\x01 \x01(\x0b\x32\x14.parley.v1.PeerWordsH\x00\x12\x0f\n\x05later\x18\x02 \x01(\x08H\x00\x12\x0f\n\x05\x61live\x18\x03 \x01(\tH\x00\x12)\n\x07refusal\x18\x04 \x01(\x0b\x32\x16.parley.v1.PeerRefusalH\x00\x42\t\n\x07outcome2v\n\x04Peer\x12\x35\n\x04Hear\x12\x17.parley.v1.PeerQuestion\x1a\x14.parley.v1.PeerReply\x12\x37\n\x06Health\x12\x17.parley.v1.PeerGreeting\x1a\x14.parley.v1.PeerReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aparley/exchange/peer.proto\x12\tparley.v1\x1a\x1aparley/exchange/wire.proto\"\x0e\n\x0cPeerGreeting\":\n\x0cPeerQuestion\x12\r\n\x05terms\x18\x01 \x01(\t\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0c\n\x04step\x18\x03 \x01(\r\"n\n\tPeerWords\x12&\n\x05place\x18\x01 \x01(\x0b\x32\x17.parley.v1.PeerQuestion\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0e\n\x06length\x18\x03 \x01(\x01\x12\x0c\n\x04rows\x18\x04 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\"-\n\x0bPeerRefusal\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x10\n\x08sentence\x18\x02 \x01(\t\"\xb7\x01\n\tPeerReply\x12%\n\x05words\x18\x01 \x01(\x0b\x32\x14.parley.v1.PeerWordsH\x00\x12\x0f\n\x05later\x18\x02 \x01(\x08H\x00\x12\x0f\n\x05\x61live\x18\x03 \x01(\tH\x00\x12)\n\x07refusal\x18\x04 \x01(\x0b\x32\x16.parley.v1.PeerRefusalH\x00\x12+\n\x07numbers\x18\x05 \x01(\x0b\x32\x18.parley.v1.PublicNumbersH\x00\x42\t\n\x07outcome2\xab\x01\n\x04Peer\x12\x35\n\x04Hear\x12\x17.parley.v1.PeerQuestion\x1a\x14.parley.v1.PeerReply\x12\x33\n\x05Stand\x12\x14.parley.v1.Agreement\x1a\x14.parley.v1.PeerReply\x12\x37\n\x06Health\x12\x17.parley.v1.PeerGreeting\x1a\x14.parley.v1.PeerReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'parley.exchange.peer_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PEERGREETING']._serialized_start=41
-  _globals['_PEERGREETING']._serialized_end=55
-  _globals['_PEERQUESTION']._serialized_start=57
-  _globals['_PEERQUESTION']._serialized_end=115
-  _globals['_PEERWORDS']._serialized_start=117
-  _globals['_PEERWORDS']._serialized_end=227
-  _globals['_PEERREFUSAL']._serialized_start=229
-  _globals['_PEERREFUSAL']._serialized_end=274
-  _globals['_PEERREPLY']._serialized_start=277
-  _globals['_PEERREPLY']._serialized_end=415
-  _globals['_PEER']._serialized_start=417
-  _globals['_PEER']._serialized_end=535
+  _globals['_PEERGREETING']._serialized_start=69
+  _globals['_PEERGREETING']._serialized_end=83
+  _globals['_PEERQUESTION']._serialized_start=85
+  _globals['_PEERQUESTION']._serialized_end=143
+  _globals['_PEERWORDS']._serialized_start=145
+  _globals['_PEERWORDS']._serialized_end=255
+  _globals['_PEERREFUSAL']._serialized_start=257
+  _globals['_PEERREFUSAL']._serialized_end=302
+  _globals['_PEERREPLY']._serialized_start=305
+  _globals['_PEERREPLY']._serialized_end=488
+  _globals['_PEER']._serialized_start=491
+  _globals['_PEER']._serialized_end=662
 # @@protoc_insertion_point(module_scope)

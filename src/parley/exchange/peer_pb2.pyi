@@ -1,3 +1,4 @@
+from parley.exchange import wire_pb2 as _wire_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Mapping as _Mapping
@@ -42,13 +43,15 @@ class PeerRefusal(_message.Message):
     def __init__(self, code: _Optional[str] = ..., sentence: _Optional[str] = ...) -> None: ...
 
 class PeerReply(_message.Message):
-    __slots__ = ("words", "later", "alive", "refusal")
+    __slots__ = ("words", "later", "alive", "refusal", "numbers")
     WORDS_FIELD_NUMBER: _ClassVar[int]
     LATER_FIELD_NUMBER: _ClassVar[int]
     ALIVE_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    NUMBERS_FIELD_NUMBER: _ClassVar[int]
     words: PeerWords
     later: bool
     alive: str
     refusal: PeerRefusal
-    def __init__(self, words: _Optional[_Union[PeerWords, _Mapping]] = ..., later: _Optional[bool] = ..., alive: _Optional[str] = ..., refusal: _Optional[_Union[PeerRefusal, _Mapping]] = ...) -> None: ...
+    numbers: _wire_pb2.PublicNumbers
+    def __init__(self, words: _Optional[_Union[PeerWords, _Mapping]] = ..., later: _Optional[bool] = ..., alive: _Optional[str] = ..., refusal: _Optional[_Union[PeerRefusal, _Mapping]] = ..., numbers: _Optional[_Union[_wire_pb2.PublicNumbers, _Mapping]] = ...) -> None: ...

@@ -10,10 +10,11 @@ import grpc
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from parley.errors import CertificateError, Refusal, SettingError, Unavailable
+from parley.errors import CertificateError, NotOffered, Refusal, SettingError, Unavailable
 from parley.exchange import messages
 from parley.exchange.delivery import Delivery, answer_or_deliver
 from parley.exchange.messages import LARGEST_MESSAGE, SERVICE, AccountStatement, AnswerReply
+from parley.exchange.number_messages import Piece
 from parley.identity.certificates import fingerprint, names
 from parley.identity.settings import Identity
 from parley.owner import Owner
@@ -48,6 +49,7 @@ class Peer(Protocol):
     def name(self) -> str: ...
     def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply: ...
     def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement: ...
+    def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece | None: ...
     def close(self) -> None: ...
 
 
@@ -101,6 +103,8 @@ class RemoteDaemon:
             if self._inspects and error.code() is grpc.StatusCode.UNAVAILABLE:
                 self._drop(channel)  # it may come back with a renewed certificate, which is looked at anew
             sentence = f"{self.name}: {printable(str(error.details() or error.code().name), 200)}"
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                raise NotOffered(sentence) from None
             raise (Unavailable if error.code() in _TRANSIENT else Refusal)(sentence) from None
         except ValueError:  # the channel was closed under the call
             raise Unavailable(f"{self.name}: not waited for any longer") from None
@@ -168,6 +172,11 @@ class RemoteOwner(RemoteDaemon):
         """Where the agreement stands at this owner, and which hash its chain had with this many `entries` (0: not asked)."""
         return messages.read_statement(self._call("Stand", messages.write_agreement(terms, learner, entries), timeout), self.name)
 
+    def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece | None:
+        """The public numbers that it resolved, from place `first` on; None if it does not say."""
+        asked = messages.write_agreement(terms, learner, numbers=first)
+        return messages.read_numbers(self._call("Stand", asked, timeout), self.name)
+
 
 class LocalOwner:
     """The learner's own table, in its own process: the same ledger, the same noise, because what it computes travels to the others."""
@@ -188,6 +197,10 @@ class LocalOwner:
     def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement:
         ledger = self._owner.ledger
         return AccountStatement.of(ledger.account(terms), ledger.hash_at(entries) if entries else None)
+
+    def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece | None:
+        own = self._owner.agreement(terms).setup.numbers
+        return Piece(own.names, own.shapes, own.data[first - 1 :])
 
     def close(self) -> None:
         """Its answers come from this process: there is no line to let go of."""

@@ -2,7 +2,8 @@
 
 from parley.errors import Malformed
 from parley.exchange import host_messages as messages
-from parley.exchange.messages import LARGEST_MESSAGE
+from parley.exchange.messages import LARGEST_MESSAGE, write_agreement
+from parley.exchange.number_messages import Piece
 from parley.exchange.parcel import Opening, Parcel
 from parley.exchange.remote import RemoteDaemon
 
@@ -19,6 +20,10 @@ class RemoteHost(RemoteDaemon):
     def open(self, terms: str, number: int, content: str, size: int, timeout: float) -> Opening:
         """Its part of the noisy sum."""
         return messages.read_opening(self._call("Open", messages.write_question(terms, number, content), timeout), self.name, size)
+
+    def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece:
+        """The public numbers that it resolved, from place `first` on."""
+        return messages.read_numbers(self._call("Stand", write_agreement(terms, learner, numbers=first), timeout), self.name)
 
     def propose(self, terms: str, number: int, content: str, timeout: float) -> str:
         """What it holds."""

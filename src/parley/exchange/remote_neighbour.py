@@ -1,6 +1,8 @@
 """The peer of a neighbouring owner, as this owner's peer sees it."""
 
 from parley.exchange import peer_messages as messages
+from parley.exchange.messages import write_agreement
+from parley.exchange.number_messages import Piece
 from parley.exchange.peer_messages import Place, Run
 from parley.exchange.remote import RemoteDaemon
 from parley.validate import Floats
@@ -15,3 +17,8 @@ class RemoteNeighbour(RemoteDaemon):
         """What it said at this place; None if it has not come to it yet."""
         content = self._call("Hear", messages.write_question(run.terms_hash, place), timeout)
         return messages.read_words(content, run, self.name, place, shape)
+
+    def numbers(self, run: Run, first: int, timeout: float) -> Piece:
+        """The public numbers that it resolved, from place `first` on."""
+        asked = write_agreement(run.terms_hash, self.name, numbers=first)
+        return messages.read_numbers(self._call("Stand", asked, timeout), self.name)

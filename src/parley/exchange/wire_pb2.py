@@ -24,13 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aparley/exchange/wire.proto\x12\tparley.v1\"\x07\n\x05\x45mpty\"&\n\x07Numbers\x12\r\n\x05shape\x18\x01 \x03(\r\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"<\n\tAgreement\x12\r\n\x05terms\x18\x01 \x01(\t\x12\x0f\n\x07learner\x18\x02 \x01(\t\x12\x0f\n\x07\x65ntries\x18\x03 \x01(\x04\"\xad\x02\n\x05Query\x12\n\n\x02id\x18\x01 \x01(\t\x12\'\n\tagreement\x18\x02 \x01(\x0b\x32\x14.parley.v1.Agreement\x12\r\n\x05round\x18\x03 \x01(\r\x12\x0c\n\x04kind\x18\x08 \x01(\t\x12,\n\x06\x61rrays\x18\t \x03(\x0b\x32\x1c.parley.v1.Query.ArraysEntry\x12,\n\x06\x63ounts\x18\n \x03(\x0b\x32\x1c.parley.v1.Query.CountsEntry\x1a\x41\n\x0b\x41rraysEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.parley.v1.Numbers:\x02\x38\x01\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01J\x04\x08\x04\x10\x08\"\x8a\x01\n\x06\x41nswer\x12\r\n\x05query\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0f\n\x07records\x18\x03 \x01(\x04\x12!\n\x05value\x18\x04 \x01(\x0b\x32\x12.parley.v1.Numbers\x12.\n\tstatement\x18\x05 \x01(\x0b\x32\x1b.parley.v1.AccountStatement\"\x98\x01\n\x10\x41\x63\x63ountStatement\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0f\n\x07\x65psilon\x18\x02 \x01(\t\x12\r\n\x05spent\x18\x03 \x01(\t\x12\x10\n\x08\x61nswered\x18\x04 \x01(\r\x12\x0e\n\x06rounds\x18\x05 \x01(\r\x12\x0f\n\x07\x65ntries\x18\x06 \x01(\x04\x12\x0c\n\x04head\x18\x07 \x01(\t\x12\x14\n\x0c\x65\x61rlier_hash\x18\x08 \x01(\t\")\n\x07Refusal\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x10\n\x08sentence\x18\x02 \x01(\t\"(\n\x06Health\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"\xb5\x01\n\x05Reply\x12#\n\x06\x61nswer\x18\x01 \x01(\x0b\x32\x11.parley.v1.AnswerH\x00\x12\x30\n\tstatement\x18\x02 \x01(\x0b\x32\x1b.parley.v1.AccountStatementH\x00\x12#\n\x06health\x18\x03 \x01(\x0b\x32\x11.parley.v1.HealthH\x00\x12%\n\x07refusal\x18\x04 \x01(\x0b\x32\x12.parley.v1.RefusalH\x00\x42\t\n\x07outcome2\x91\x01\n\x05Owner\x12)\n\x03\x41sk\x12\x10.parley.v1.Query\x1a\x10.parley.v1.Reply\x12/\n\x05Stand\x12\x14.parley.v1.Agreement\x1a\x10.parley.v1.Reply\x12,\n\x06Health\x12\x10.parley.v1.Empty\x1a\x10.parley.v1.Replyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aparley/exchange/wire.proto\x12\tparley.v1\"\x07\n\x05\x45mpty\"&\n\x07Numbers\x12\r\n\x05shape\x18\x01 \x03(\r\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"M\n\tAgreement\x12\r\n\x05terms\x18\x01 \x01(\t\x12\x0f\n\x07learner\x18\x02 \x01(\t\x12\x0f\n\x07\x65ntries\x18\x03 \x01(\x04\x12\x0f\n\x07numbers\x18\x04 \x01(\x04\"\xb7\x01\n\rPublicNumbers\x12&\n\x06\x61rrays\x18\x01 \x03(\x0b\x32\x16.parley.v1.PublicArray\x12\x32\n\x05names\x18\x02 \x03(\x0b\x32#.parley.v1.PublicNumbers.NamesEntry\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x12\x0e\n\x06\x61greed\x18\x04 \x01(\r\x1a,\n\nNamesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"*\n\x0bPublicArray\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x03(\r\"\xad\x02\n\x05Query\x12\n\n\x02id\x18\x01 \x01(\t\x12\'\n\tagreement\x18\x02 \x01(\x0b\x32\x14.parley.v1.Agreement\x12\r\n\x05round\x18\x03 \x01(\r\x12\x0c\n\x04kind\x18\x08 \x01(\t\x12,\n\x06\x61rrays\x18\t \x03(\x0b\x32\x1c.parley.v1.Query.ArraysEntry\x12,\n\x06\x63ounts\x18\n \x03(\x0b\x32\x1c.parley.v1.Query.CountsEntry\x1a\x41\n\x0b\x41rraysEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.parley.v1.Numbers:\x02\x38\x01\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01J\x04\x08\x04\x10\x08\"\x8a\x01\n\x06\x41nswer\x12\r\n\x05query\x18\x01 \x01(\t\x12\r\n\x05owner\x18\x02 \x01(\t\x12\x0f\n\x07records\x18\x03 \x01(\x04\x12!\n\x05value\x18\x04 \x01(\x0b\x32\x12.parley.v1.Numbers\x12.\n\tstatement\x18\x05 \x01(\x0b\x32\x1b.parley.v1.AccountStatement\"\xc3\x01\n\x10\x41\x63\x63ountStatement\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0f\n\x07\x65psilon\x18\x02 \x01(\t\x12\r\n\x05spent\x18\x03 \x01(\t\x12\x10\n\x08\x61nswered\x18\x04 \x01(\r\x12\x0e\n\x06rounds\x18\x05 \x01(\r\x12\x0f\n\x07\x65ntries\x18\x06 \x01(\x04\x12\x0c\n\x04head\x18\x07 \x01(\t\x12\x14\n\x0c\x65\x61rlier_hash\x18\x08 \x01(\t\x12)\n\x07numbers\x18\t \x01(\x0b\x32\x18.parley.v1.PublicNumbers\")\n\x07Refusal\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x10\n\x08sentence\x18\x02 \x01(\t\"(\n\x06Health\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\"\xb5\x01\n\x05Reply\x12#\n\x06\x61nswer\x18\x01 \x01(\x0b\x32\x11.parley.v1.AnswerH\x00\x12\x30\n\tstatement\x18\x02 \x01(\x0b\x32\x1b.parley.v1.AccountStatementH\x00\x12#\n\x06health\x18\x03 \x01(\x0b\x32\x11.parley.v1.HealthH\x00\x12%\n\x07refusal\x18\x04 \x01(\x0b\x32\x12.parley.v1.RefusalH\x00\x42\t\n\x07outcome2\x91\x01\n\x05Owner\x12)\n\x03\x41sk\x12\x10.parley.v1.Query\x1a\x10.parley.v1.Reply\x12/\n\x05Stand\x12\x14.parley.v1.Agreement\x1a\x10.parley.v1.Reply\x12,\n\x06Health\x12\x10.parley.v1.Empty\x1a\x10.parley.v1.Replyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'parley.exchange.wire_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_PUBLICNUMBERS_NAMESENTRY']._loaded_options = None
+  _globals['_PUBLICNUMBERS_NAMESENTRY']._serialized_options = b'8\001'
   _globals['_QUERY_ARRAYSENTRY']._loaded_options = None
   _globals['_QUERY_ARRAYSENTRY']._serialized_options = b'8\001'
   _globals['_QUERY_COUNTSENTRY']._loaded_options = None
@@ -40,23 +42,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NUMBERS']._serialized_start=50
   _globals['_NUMBERS']._serialized_end=88
   _globals['_AGREEMENT']._serialized_start=90
-  _globals['_AGREEMENT']._serialized_end=150
-  _globals['_QUERY']._serialized_start=153
-  _globals['_QUERY']._serialized_end=454
-  _globals['_QUERY_ARRAYSENTRY']._serialized_start=336
-  _globals['_QUERY_ARRAYSENTRY']._serialized_end=401
-  _globals['_QUERY_COUNTSENTRY']._serialized_start=403
-  _globals['_QUERY_COUNTSENTRY']._serialized_end=448
-  _globals['_ANSWER']._serialized_start=457
-  _globals['_ANSWER']._serialized_end=595
-  _globals['_ACCOUNTSTATEMENT']._serialized_start=598
-  _globals['_ACCOUNTSTATEMENT']._serialized_end=750
-  _globals['_REFUSAL']._serialized_start=752
-  _globals['_REFUSAL']._serialized_end=793
-  _globals['_HEALTH']._serialized_start=795
-  _globals['_HEALTH']._serialized_end=835
-  _globals['_REPLY']._serialized_start=838
-  _globals['_REPLY']._serialized_end=1019
-  _globals['_OWNER']._serialized_start=1022
-  _globals['_OWNER']._serialized_end=1167
+  _globals['_AGREEMENT']._serialized_end=167
+  _globals['_PUBLICNUMBERS']._serialized_start=170
+  _globals['_PUBLICNUMBERS']._serialized_end=353
+  _globals['_PUBLICNUMBERS_NAMESENTRY']._serialized_start=309
+  _globals['_PUBLICNUMBERS_NAMESENTRY']._serialized_end=353
+  _globals['_PUBLICARRAY']._serialized_start=355
+  _globals['_PUBLICARRAY']._serialized_end=397
+  _globals['_QUERY']._serialized_start=400
+  _globals['_QUERY']._serialized_end=701
+  _globals['_QUERY_ARRAYSENTRY']._serialized_start=583
+  _globals['_QUERY_ARRAYSENTRY']._serialized_end=648
+  _globals['_QUERY_COUNTSENTRY']._serialized_start=650
+  _globals['_QUERY_COUNTSENTRY']._serialized_end=695
+  _globals['_ANSWER']._serialized_start=704
+  _globals['_ANSWER']._serialized_end=842
+  _globals['_ACCOUNTSTATEMENT']._serialized_start=845
+  _globals['_ACCOUNTSTATEMENT']._serialized_end=1040
+  _globals['_REFUSAL']._serialized_start=1042
+  _globals['_REFUSAL']._serialized_end=1083
+  _globals['_HEALTH']._serialized_start=1085
+  _globals['_HEALTH']._serialized_end=1125
+  _globals['_REPLY']._serialized_start=1128
+  _globals['_REPLY']._serialized_end=1309
+  _globals['_OWNER']._serialized_start=1312
+  _globals['_OWNER']._serialized_end=1457
 # @@protoc_insertion_point(module_scope)

@@ -19,14 +19,43 @@ class Numbers(_message.Message):
     def __init__(self, shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class Agreement(_message.Message):
-    __slots__ = ("terms", "learner", "entries")
+    __slots__ = ("terms", "learner", "entries", "numbers")
     TERMS_FIELD_NUMBER: _ClassVar[int]
     LEARNER_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    NUMBERS_FIELD_NUMBER: _ClassVar[int]
     terms: str
     learner: str
     entries: int
-    def __init__(self, terms: _Optional[str] = ..., learner: _Optional[str] = ..., entries: _Optional[int] = ...) -> None: ...
+    numbers: int
+    def __init__(self, terms: _Optional[str] = ..., learner: _Optional[str] = ..., entries: _Optional[int] = ..., numbers: _Optional[int] = ...) -> None: ...
+
+class PublicNumbers(_message.Message):
+    __slots__ = ("arrays", "names", "data", "agreed")
+    class NamesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ARRAYS_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    AGREED_FIELD_NUMBER: _ClassVar[int]
+    arrays: _containers.RepeatedCompositeFieldContainer[PublicArray]
+    names: _containers.ScalarMap[str, str]
+    data: bytes
+    agreed: int
+    def __init__(self, arrays: _Optional[_Iterable[_Union[PublicArray, _Mapping]]] = ..., names: _Optional[_Mapping[str, str]] = ..., data: _Optional[bytes] = ..., agreed: _Optional[int] = ...) -> None: ...
+
+class PublicArray(_message.Message):
+    __slots__ = ("name", "shape")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, name: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Query(_message.Message):
     __slots__ = ("id", "agreement", "round", "kind", "arrays", "counts")
@@ -73,7 +102,7 @@ class Answer(_message.Message):
     def __init__(self, query: _Optional[str] = ..., owner: _Optional[str] = ..., records: _Optional[int] = ..., value: _Optional[_Union[Numbers, _Mapping]] = ..., statement: _Optional[_Union[AccountStatement, _Mapping]] = ...) -> None: ...
 
 class AccountStatement(_message.Message):
-    __slots__ = ("owner", "epsilon", "spent", "answered", "rounds", "entries", "head", "earlier_hash")
+    __slots__ = ("owner", "epsilon", "spent", "answered", "rounds", "entries", "head", "earlier_hash", "numbers")
     OWNER_FIELD_NUMBER: _ClassVar[int]
     EPSILON_FIELD_NUMBER: _ClassVar[int]
     SPENT_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +111,7 @@ class AccountStatement(_message.Message):
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     HEAD_FIELD_NUMBER: _ClassVar[int]
     EARLIER_HASH_FIELD_NUMBER: _ClassVar[int]
+    NUMBERS_FIELD_NUMBER: _ClassVar[int]
     owner: str
     epsilon: str
     spent: str
@@ -90,7 +120,8 @@ class AccountStatement(_message.Message):
     entries: int
     head: str
     earlier_hash: str
-    def __init__(self, owner: _Optional[str] = ..., epsilon: _Optional[str] = ..., spent: _Optional[str] = ..., answered: _Optional[int] = ..., rounds: _Optional[int] = ..., entries: _Optional[int] = ..., head: _Optional[str] = ..., earlier_hash: _Optional[str] = ...) -> None: ...
+    numbers: PublicNumbers
+    def __init__(self, owner: _Optional[str] = ..., epsilon: _Optional[str] = ..., spent: _Optional[str] = ..., answered: _Optional[int] = ..., rounds: _Optional[int] = ..., entries: _Optional[int] = ..., head: _Optional[str] = ..., earlier_hash: _Optional[str] = ..., numbers: _Optional[_Union[PublicNumbers, _Mapping]] = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("code", "sentence")

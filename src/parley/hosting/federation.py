@@ -12,6 +12,7 @@ from functools import partial
 
 from parley.errors import ExchangeError, Unavailable, VoidRound
 from parley.exchange.federation import FIRST_PAUSE, LONGEST_PAUSE, Federation, Warn
+from parley.exchange.number_messages import require_agreed
 from parley.exchange.parcel import HOSTS, Opening
 from parley.exchange.remote import Peer
 from parley.exchange.remote_host import RemoteHost
@@ -43,8 +44,35 @@ class SharedFederation(Federation):
             )
         self._three = ThreadPoolExecutor(HOSTS, thread_name_prefix="parley-opening")
 
+    def fetch_statements(self) -> None:
+        """Hear from all owners where the agreement stands, and from owners and hosts which public numbers they resolved."""
+        super().fetch_statements()
+        self._require_hosts()
+
+    def _require_hosts(self) -> None:
+        """Refuse a host that resolved other public numbers: it would not take the owners' parcels, for which they have paid by then."""
+        due = time.monotonic() + self._deadline
+        for host in (each for each in self._hosts if each.name not in self._agreed):
+            pause, terms = FIRST_PAUSE, self._terms
+            fetch = partial(host.numbers, terms.hash, terms.learning.learner, self._deadline)
+            while host.name not in self._agreed:
+                try:
+                    if not require_agreed(self._numbers, host.name, fetch):
+                        self._warn_silent(host.name)
+                    self._agreed.add(host.name)
+                except Unavailable as trouble:
+                    if time.monotonic() > due:
+                        raise ExchangeError(
+                            f"before the first round: no word from a host within {self._deadline:g} s: {trouble}"
+                        ) from None
+                    if pause == LONGEST_PAUSE:
+                        self._warn_once(f"before the first round: waiting for the hosts, {self._deadline:g} s at most: {trouble}")
+                    time.sleep(pause)
+                    pause = min(2 * pause, LONGEST_PAUSE)
+
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
         """The one answer of this round; `VoidRound` if it never comes."""
+        self._require_hosts()
         query, pause, heard = next(iter(questions.values())), FIRST_PAUSE, self._answers.copy()
         due = time.monotonic() + self._deadline
         while True:

@@ -1,9 +1,9 @@
 """A host's service: bytes in, bytes out. It reads a message, checks who sends it, and lets the host of that agreement answer.
 
 Formal guarantee: an owner's parcel is taken from a caller whose certificate carries that owner's name, an opening is given to the learner
-of the terms alone, and only the two other hosts of the terms hear what this one holds: where the terms or host.toml give a host's key, only
-who holds that key is that host, whatever the authority certified. Every byte that leaves is a row of the journal, a
-message of the drawing of noise, or one of a fixed set of sentences. Errors inside never travel.
+of the terms alone, which hears public numbers too, and only the two other hosts of the terms hear what this one holds: where the terms or
+host.toml give a host's key, only who holds that key is that host, whatever the authority certified. Every byte that leaves is a row of the
+journal, a message of the drawing of noise, or one of a fixed set of sentences. Errors inside never travel.
 """
 
 import threading
@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from parley.data.public_numbers import PublicNumbers
 from parley.errors import ContentMismatch, ParleyError, Refusal, SettingError, Unavailable, UnknownTerms, VoidRound
 from parley.exchange import host_messages as messages
 from parley.exchange.host_lines import HostLines
+from parley.exchange.messages import read_agreement
 from parley.exchange.remote_host import RemoteHost
 from parley.hosting.channels import Drawer
 from parley.hosting.duty import Duty, duty_of
@@ -70,6 +72,7 @@ class Seat:
     host: Host
     drawer: Drawer
     keys: Mapping[int, str | None]  # that the two others must show, where it is known
+    numbers: PublicNumbers
 
     def admits(self, caller: Caller) -> bool:
         """Whether the caller has anything to do with these terms."""
@@ -108,6 +111,7 @@ class HostService:
             "Propose": self.propose,
             "Record": self.record,
             "Carry": self.carry,
+            "Stand": self.stand,
         }
 
     @property
@@ -177,6 +181,19 @@ class HostService:
 
         return self._replies.reply("answer", caller, work)
 
+    def stand(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
+        """The public numbers that this host resolved, for the learner, which compares them with its own before it asks anything."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            terms, _, _, first = read_agreement(content)
+            seat = self._seat(terms)
+            facts |= {"terms": terms}
+            if not seat.acceptance.admits(caller):
+                raise UnknownTerms(STRANGER)
+            return messages.write_numbers(seat.numbers, max(1, first))
+
+        return self._replies.reply("standing", caller, work)
+
     def propose(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
         """What this host holds, for another host."""
 
@@ -237,7 +254,8 @@ class HostService:
         return replace(seat, acceptance=acceptance)
 
     def _take_seat(self, acceptance: Acceptance) -> Seat:
-        duty = duty_of(resolve(acceptance.terms))
+        setup = resolve(acceptance.terms)
+        duty = duty_of(setup)
         index = duty.index(self._name)
         if not self._journal.begun(duty.terms_hash):
             raise SettingError(f"{self._journal.path}: these terms were accepted with another journal; put that one back")
@@ -250,4 +268,4 @@ class HostService:
             self._log("void", terms=duty.terms_hash, round=number, reason="a host restarted before the hosts had agreed")
         largest = max(shape.bytes for shape in duty.ahead)
         self.longest_message = max(self.longest_message, 64 * largest + AROUND)
-        return Seat(acceptance, duty, host, Drawer(duty, index, pool, peers, self._log), keys)
+        return Seat(acceptance, duty, host, Drawer(duty, index, pool, peers, self._log), keys, setup.numbers)

@@ -13,6 +13,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from parley.data.public_numbers import ROUNDED
 from parley.learning.algorithm import Asker, Descent, State
 from parley.objectives.local_update import walk
 from parley.queries import Answer, CorrectedQuery, Query, UpdateQuery
@@ -54,7 +55,8 @@ class Federated(Descent):
         walkers: tuple[Walker, ...] = ()
         if setup.terms.uneven or learning.facts.corrects:
             rows = ((part.name, setup.terms.train_rows(part.name), setup.walk_of(part.name)) for part in setup.terms.owners)
-            walkers = tuple(Walker(name, records, own.steps, own.step, own.reach) for name, records, own in rows)
+            # A hair within what an owner takes: its machine may have rounded the length of a step, and so this, to another last digit.
+            walkers = tuple(Walker(name, records, own.steps, own.step, own.reach * (1 - ROUNDED)) for name, records, own in rows)
         return cls(setup.objective, learning.horizon, usual.radius, usual.step, usual.steps, usual.proximal, walkers)
 
     @property

@@ -1,8 +1,8 @@
 """Gossip between organisations without a centre: one owner's peer, which asks its own owner and hears its neighbours.
 
 The rounds are those of `Gossip`, line by line: this peer has one row of them, and mixes with what its neighbours say. So all peers together
-come to what one learner would, to the bit, from the same answers (as far as their machines choose the same automatic step and the same
-start, where those are computed).
+come to what one learner would, to the bit, from the same answers on the same machine. On different machines they compare, before anything
+is asked, the public numbers that they resolved, the length of a step and the start: these are the same but for rounding, or nothing begins.
 """
 
 import time
@@ -94,10 +94,11 @@ class PeerRun:
     def graph(self) -> Graph:
         return Graph(self.whole.names, self.whole.joined)
 
-    @property
+    @cached_property
     def run(self) -> Run:
         """What neighbours must agree on."""
-        return Run(self.setup.hash, self.whole.step)
+        numbers, own = self.setup.numbers, {"step": np.array([self.whole.step]), "start": starting_point(self.setup)}
+        return Run(self.setup.hash, self.whole.step, replace(numbers, arrays={**numbers.arrays, **own}))
 
     @property
     def agreed_file(self) -> Path:
@@ -212,6 +213,10 @@ class KeptPeer:
             self._neighbourhood.board.forget(state.round - 1)
             progress(state)
 
+        if self._begin.state.round <= peer.whole.horizon:
+            self._neighbourhood.agree(self._begin.state.round)
+        else:  # nobody is asked any more, and some may have gone home
+            self._neighbourhood.agreed()
         own = PeerGossip.of(peer.whole, self._neighbourhood)
         final = run(own, self.exchange, OwnAnswer(), Asker.of(peer.setup), self._begin.state, after_round)
         points = self._neighbourhood.spread(peer.points_round, final.memory[f"{POINT} of {peer.owner}"])

@@ -23,6 +23,8 @@ from parley.terms import Model
 from parley.validate import Floats
 
 FORMAT = "parley-model-1"
+# Keys of the terms whose outcome the saved numbers are.
+KEPT_OUT = {"public", "public_sha256", "preparation", "preparation_sha256", "components", "whitening"}
 _ARRAYS = ("low", "high", "centre", "scale", "rotation", "component_low", "component_high", "basis")
 
 
@@ -85,9 +87,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             "released": self.released_,
             "classes": self.classes_.tolist() if isinstance(self, JointClassifier) else None,
             "theta": self.theta_.tolist(),
-            "model": p.model.model_dump(
-                mode="json", exclude_none=True, exclude={"public", "public_sha256", "components", "whitening"}
-            ),
+            "model": p.model.model_dump(mode="json", exclude_none=True, exclude=KEPT_OUT),
             "features": list(p.features),
             "categories": {k: list(v) for k, v in p.categories.items()},
             "columns": list(p.labels),

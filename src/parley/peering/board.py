@@ -14,6 +14,7 @@ class Board:
     def __init__(self, first: int = 1) -> None:
         self._first, self._said = first, dict[Place, Floats]()
         self._changed = threading.Condition()
+        self.agreed = 0  # everybody that is fewer edges away found the public numbers of all its neighbours to be its own
 
     def say(self, place: Place, vectors: Floats) -> None:
         """From now on this is what was said there. Something else than before is refused: a neighbour may have heard it."""

@@ -8,11 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from parley.errors import ContradictionError, ExchangeError, OutOfOrder, Refusal, Unavailable
+from parley.errors import ContradictionError, ExchangeError, NotOffered, OutOfOrder, Refusal, Unavailable
+from parley.exchange.number_messages import Piece, require_agreed, silent
 from parley.exchange.peer_messages import Place, Run, require_short
 from parley.peering.board import Board
 from parley.peering.graph import Graph
@@ -20,8 +22,10 @@ from parley.validate import Floats
 
 CALL = 15.0  # seconds for one call; a neighbour that has not said it yet replies sooner
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between two attempts
+LINGER = 5.0  # seconds that a peer stays which will not begin
 
 Shape = tuple[int, int]
+T = TypeVar("T")
 
 
 class Line(Protocol):
@@ -30,6 +34,7 @@ class Line(Protocol):
     @property
     def name(self) -> str: ...
     def hear(self, run: Run, place: Place, shape: Shape, timeout: float) -> Floats | None: ...
+    def numbers(self, run: Run, first: int, timeout: float) -> Piece: ...
     def close(self) -> None: ...
 
 
@@ -56,6 +61,27 @@ class Neighbourhood:
             )
         self._pool = ThreadPoolExecutor(max(1, len(self._lines)), thread_name_prefix="parley-neighbour")
         self._over = threading.Event()
+
+    def agree(self, number: int) -> None:
+        """Refuse neighbours that resolved other public numbers, before anything is asked in round `number`; and wait until everybody on the
+        graph found its neighbours to agree. Who refuses stays for a moment: its neighbours can then see why, too.
+
+        Everybody says how far from it all have agreed: one edge further than what all of its neighbours say.
+        """
+        when, troubles = f"before round {number}", dict[str, str]()
+        try:
+            self._all({name: partial(self._compare, line, troubles) for name, line in self._lines.items()}, when, troubles)
+        except ContradictionError:
+            time.sleep(min(self._deadline, LINGER))
+            raise
+        for far in range(1, self.graph.diameter + 1):
+            self.board.agreed = far
+            self._all({name: partial(self._agreed, line, far, troubles) for name, line in self._lines.items()}, when, troubles)
+        self.agreed()
+
+    def agreed(self) -> None:
+        """Say that there is nothing left to compare."""
+        self.board.agreed = self.graph.diameter + 1
 
     def exchange(self, place: Place, said: Floats) -> Floats:
         """Say this [1, P]; what the neighbours and this owner said there, in the order of the terms [J, P]."""
@@ -113,7 +139,12 @@ class Neighbourhood:
         for rows, numbers in shapes.values():
             require_short(rows, numbers)
         troubles: dict[str, str] = {}
-        calls = {name: self._pool.submit(self._ask, self._lines[name], place, shape, troubles) for name, shape in shapes.items()}
+        asked = {name: partial(self._ask, self._lines[name], place, shape, troubles) for name, shape in shapes.items()}
+        return self._all(asked, f"round {place[0]}", troubles)
+
+    def _all(self, asked: Mapping[str, Callable[[], T]], when: str, troubles: Mapping[str, str]) -> dict[str, T]:
+        """What these calls return, all at once, however long it takes."""
+        calls = {name: self._pool.submit(call) for name, call in asked.items()}
         while True:
             done, late = wait(calls.values(), timeout=self._deadline, return_when=FIRST_EXCEPTION)
             failed = next((error for call in done if (error := call.exception()) is not None), None)
@@ -126,9 +157,47 @@ class Neighbourhood:
             if self._stops:
                 self._over.set()
                 raise ExchangeError(
-                    f"round {place[0]}: not all neighbours spoke within {self._deadline:g} s, and the terms say stop: {absent}"
+                    f"{when}: not all neighbours spoke within {self._deadline:g} s, and the terms say stop: {absent}"
                 )
-            self._warn(f"round {place[0]}: waiting for neighbours: {absent}")
+            self._warn(f"{when}: waiting for neighbours: {absent}")
+
+    def _compare(self, line: Line, troubles: dict[str, str]) -> bool:
+        """Refuse one neighbour if it resolved other public numbers, asked until it says which."""
+
+        def compared() -> bool:
+            if not require_agreed(self._run.numbers, line.name, lambda first: line.numbers(self._run, first, CALL)):
+                self._warn(silent(line.name))
+            return True
+
+        return self._until(line, compared, troubles)
+
+    def _agreed(self, line: Line, far: int, troubles: dict[str, str]) -> bool:
+        """Wait until this neighbour says that everybody fewer than so many edges away from it has agreed."""
+        beyond = self._run.numbers.data.size + 1  # none of its numbers again
+
+        def agreed() -> bool:
+            troubles[line.name] = f"{line.name}: not everybody near it has compared public numbers yet"
+            try:
+                return line.numbers(self._run, beyond, CALL).agreed >= far
+            except NotOffered:
+                return True
+
+        return self._until(line, agreed, troubles)
+
+    def _until(self, line: Line, done: Callable[[], bool], troubles: dict[str, str]) -> bool:
+        """Ask one neighbour again and again."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                if done():
+                    return True
+            except Unavailable as trouble:
+                troubles[line.name] = str(trouble)
+            except Refusal as refusal:
+                raise ExchangeError(f"public numbers cannot be compared: {refusal}") from None
+            if self._over.wait(pause):
+                raise Unavailable(f"{line.name}: not waited for any longer")
+            pause = min(2 * pause, LONGEST_PAUSE)
 
     def _ask(self, line: Line, place: Place, shape: Shape, troubles: dict[str, str]) -> Floats:
         """One neighbour's words, asked for again and again while that may help."""

@@ -1,8 +1,8 @@
 """What a peer offers its neighbours: bytes in, bytes out.
 
-Formal guarantee: every byte that leaves is a mixture of answers that owners released, or one of a fixed set of sentences, and leaves only
-to a caller whose certificate names a neighbour of this owner on the terms' graph (with the key that the settings give for it, if they do).
-Mixtures of released answers are post-processing: they tell no more about a person than the answers' own epsilon and delta.
+Formal guarantee: every byte that leaves is a mixture of answers that owners released, a public number, or one of a fixed set of sentences,
+and leaves only to a caller whose certificate names a neighbour of this owner on the terms' graph (with the key that the settings give for
+it, if they do). Mixtures of released answers are post-processing: they tell no more about a person than the answers' own epsilon and delta.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,6 +10,7 @@ from typing import Any
 
 from parley.errors import UnknownTerms
 from parley.exchange import peer_messages as messages
+from parley.exchange.messages import read_agreement
 from parley.exchange.peer_messages import Place, Run
 from parley.peering.board import Board
 from parley.serving.acceptance import Caller
@@ -36,7 +37,10 @@ class PeerService:
 
     @property
     def methods(self) -> dict[str, Callable[[bytes, Caller, HungUp], bytes]]:
-        return {"Hear": lambda content, caller, hung_up: self.hear(content, caller)}
+        return {
+            "Hear": lambda content, caller, hung_up: self.hear(content, caller),
+            "Stand": lambda content, caller, hung_up: self.stand(content, caller),
+        }
 
     def rejection(self, caller: Caller) -> bytes | None:
         """None for a neighbour; for others the refusal: not even their message is read."""
@@ -68,6 +72,17 @@ class PeerService:
             if place == self._end:
                 self.told.add(name)
             return messages.write_words(self._run, self._owner, place, vectors)
+
+        return self._replies.reply(None, caller, work)
+
+    def stand(self, content: bytes, caller: Caller) -> bytes:
+        """The public numbers that this peer resolved, which a neighbour compares with its own before anything is asked."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            terms, _, _, first = read_agreement(content)
+            if terms != self._run.terms_hash or self._neighbour(caller) is None:
+                raise UnknownTerms(STRANGER)
+            return messages.write_numbers(self._run, max(1, first), self._board.agreed)
 
         return self._replies.reply(None, caller, work)
 

@@ -112,6 +112,11 @@ class Question(ABC):
         """The noise that covers all of the training budget, where a question brings its own; None: the terms' mechanism does."""
         return None
 
+    @property
+    def public_numbers(self) -> dict[str, float]:
+        """What parties must have resolved alike for this owner's answers to mean what the learner thinks."""
+        return {} if self.bound is None else {"bound": self.bound.value}
+
     @classmethod
     @abstractmethod
     def resolve(cls, context: Context, owner: str) -> Self:

@@ -71,6 +71,10 @@ class UpdateQuestion(Question):
     def exact(self, query: UpdateQuery | CorrectedQuery, tables: Tables) -> Floats:
         return self.walk.direction(lambda w: self.objective.walk_gradient(tables.train, w, self.bound), query.start)
 
+    @property
+    def public_numbers(self) -> dict[str, float]:
+        return {**super().public_numbers, "step": self.walk.step}
+
     def record_sizes(self, design: Design, theta: Floats) -> Floats:
         return self.objective.record_norms(design, theta, self.bound.norm)
 

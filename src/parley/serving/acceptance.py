@@ -74,6 +74,8 @@ class Acceptances:
         }
         if acceptance.peer is not None:
             content["peer"] = acceptance.peer
+        if acceptance.terms.model.preparation is not None:
+            content["preparation"] = acceptance.terms.model.preparation
         replace_text(Path(self._path(acceptance.terms.hash)), json.dumps(content, indent=1) + "\n")
 
     def hashes(self) -> list[str]:
@@ -126,7 +128,7 @@ def _read(path: Path, expected: str) -> Acceptance:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT or content["terms"].pop("format") != TERMS_FORMAT:
             raise SettingError(f"{path}: written by another version of Parley; accept the terms again")
-        terms = accepted_terms(content["terms"], content["public"])
+        terms = accepted_terms(content["terms"], content["public"], content.get("preparation"))
         acceptance = Acceptance(terms, content["fingerprint"], content["relay"] is True, content.get("peer"))
     except (ValueError, KeyError, TypeError, AttributeError, TermsError):
         raise SettingError(f"{path}: not an acceptance that Parley wrote; accept the terms again") from None
@@ -157,7 +159,7 @@ def require_both(ledger: Ledger, acceptances: Acceptances, accepting: str | None
             )
 
 
-def accepted_terms(canonical: dict[str, Any], public: str | None) -> Terms:
-    """Terms from their canonical form and this party's own copy of the public sample."""
-    model = canonical["model"] if public is None else {**canonical["model"], "public": public}
-    return Terms.from_dict({**canonical, "model": model})
+def accepted_terms(canonical: dict[str, Any], public: str | None, preparation: str | None = None) -> Terms:
+    """Terms from their canonical form and this party's own copies of the public sample and of pinned numbers."""
+    files = {key: path for key, path in (("public", public), ("preparation", preparation)) if path is not None}
+    return Terms.from_dict({**canonical, "model": {**canonical["model"], **files}})

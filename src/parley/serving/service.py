@@ -97,16 +97,18 @@ class OwnerService:
         return self._replies.reply("answer", caller, work)
 
     def statement(self, content: bytes, caller: Caller) -> bytes:
-        """Where an agreement stands, for its learner, and which hash the chain had at the number of rows that it asks about."""
+        """Where an agreement stands, for its learner, and which hash the chain had at the number of rows that it asks about; if it asks
+        for them, public numbers too."""
 
         def work(facts: dict[str, Any]) -> bytes:
-            terms, learner, entries = messages.read_agreement(content)
+            terms, learner, entries, first = messages.read_agreement(content)
             self._admit(terms, learner, caller)
             facts |= {"terms": terms, "learner": learner}
             ledger = self._owner.ledger
             account, then = ledger.account(terms), ledger.hash_at(entries) if entries else None
             facts |= _head_facts(account.head)
-            return messages.write_statement(self._owner.name, AccountStatement.of(account, then))
+            numbers = (self._owner.agreement(terms).setup.numbers, first) if first else None
+            return messages.write_statement(self._owner.name, AccountStatement.of(account, then), numbers)
 
         return self._replies.reply("standing", caller, work)
 

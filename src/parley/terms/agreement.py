@@ -1,7 +1,7 @@
 """The agreement: one TOML file that says what is learned, how, and on what privacy terms.
 
 Every key is checked, an unknown key is refused, and all parties compute the same hash of what they agreed on. Where the files
-lie (`data`, `public`) is each party's own business and not part of the hash.
+lie (`data`, `public`, `preparation`) is each party's own business and not part of the hash.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from parley.terms.asked_first import check_differences, check_survey
 from parley.terms.catalogue import ALGORITHMS, MODELS
 from parley.terms.inference import check_moments
 from parley.terms.keys import Section
-from parley.terms.model import Model
+from parley.terms.model import Model, prepares_otherwise
 from parley.terms.plant import check_identification
 from parley.terms.ratings import check_factorization, usual_ratings, with_items
 from parley.terms.sections import EACH_OWNER, HOSTS, SHARED, Host, Learning, OwnerTerms, Privacy
@@ -34,7 +34,7 @@ from parley.terms.walks import check_walks
 
 FORMAT = 1  # goes into the hash: raised when a key changes its meaning
 
-LOCAL = {"data", "public"}  # where a party keeps its files: never hashed
+LOCAL = {"data", "public", "preparation"}  # where a party keeps its files: never hashed
 
 
 class Terms(Section):
@@ -241,6 +241,8 @@ class Terms(Section):
         """
         if only is not None and self.learning.topology is not None:
             learning = {"topology": among(self.learning.topology, only), **(learning or {})}
+        if model is not None and prepares_otherwise(self.model, model):  # what is pinned is of other columns
+            model = {"preparation": None, "preparation_sha256": None, **model}
         sections = {"model": model, "learning": learning, "privacy": privacy}
         keys = {host.name: host for host in self.hosts}
         named = self.hosts if hosts is None else tuple(keys.get(name, {"name": name}) for name in hosts)
@@ -294,6 +296,11 @@ class Terms(Section):
         if self.model.public is not None and self.model.public_sha256 is None:
             raise TermsError(
                 "model.public_sha256: missing; between organisations the terms must say which public sample all parties hold "
+                "(sha256sum FILE)"
+            )
+        if self.model.preparation is not None and self.model.preparation_sha256 is None:
+            raise TermsError(
+                "model.preparation_sha256: missing; between organisations the terms must say which public numbers all parties use "
                 "(sha256sum FILE)"
             )
 
@@ -416,4 +423,5 @@ def load_terms(path: str | Path) -> Terms:
         return None if local is None else str(here / local)
 
     data = {part.name: {"data": beside(part.data)} for part in terms.owners if part.data is not None}
-    return terms.changed(model={"public": beside(terms.model.public)}, owners=data)
+    model = {"public": beside(terms.model.public), "preparation": beside(terms.model.preparation)}
+    return terms.changed(model=model, owners=data)

@@ -22,7 +22,7 @@ def write_terms(terms: Terms, path: Path, head: Sequence[str] = (), notes: Mappi
     folder = str(path.resolve().parent)
     content = terms.model_dump(mode="json", exclude_none=True, exclude_unset=True)
     for part in (content["model"], *content["owners"]):
-        for key in ("public", "data"):
+        for key in ("public", "preparation", "data"):
             if key in part:
                 part[key] = os.path.relpath(part[key], folder)
     lines = [*(f"# {text}".rstrip() for text in head), *([""] if head else [])]

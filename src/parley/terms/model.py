@@ -1,5 +1,6 @@
 """The section `[model]`: what is learned, from which columns, and how they are read."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -45,6 +46,8 @@ class Model(Section):
     scales: dict[Name, Positive] = Field(default_factory=dict)
     public: str | None = None
     public_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    preparation: str | None = None
+    preparation_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     components: Count | None = None
     whitening: Literal["public"] | None = None
     basis: Basis | None = None
@@ -136,6 +139,10 @@ class Model(Section):
             raise ValueError("class_weight|expected the classes '0' and '1' as its keys")
         if self.components is not None and self.public is None:
             raise ValueError("components|expected a `public` sample beside it: PCA never touches private data")
+        if self.preparation is not None and self.public is None and self.basis is None:
+            raise ValueError(
+                "preparation|expected a `public` sample or a `basis` beside it: without either nothing is found that could be pinned"
+            )
         self._can_read()
         self._can_scale()
         if self.whitening is not None and (self.public is None or self.components is not None):
@@ -178,3 +185,12 @@ class Model(Section):
             raise ValueError(
                 f"categories.{self.target}|expected two names beside positive, of which it is one, or leave the key out"
             )
+
+
+# Keys on which it does not hang how columns become features.
+APART = {"regularisation", "class_weight", "radius", "holdout", "seed", "public", "preparation", "preparation_sha256"}
+
+
+def prepares_otherwise(model: Model, update: Mapping[str, Any]) -> bool:
+    """Whether a model with these keys changed reads columns in another way."""
+    return any(key not in APART and key in Model.model_fields and getattr(model, key) != value for key, value in update.items())

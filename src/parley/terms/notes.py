@@ -15,6 +15,8 @@ NOTES: Mapping[str, str] = {
     "model.scales": "one unit of each column",
     "model.public": "a public sample: ranges, scales, categories, and what plans are judged on. Nobody's private rows",
     "model.public_sha256": "so that all parties use the same one",
+    "model.preparation": "public numbers found once: bounds, scales, directions; machines would find other directions",
+    "model.preparation_sha256": "so that all parties use the same ones",
     "model.whitening": "public: features are turned so that on the public sample they are uncorrelated",
     "model.basis": "features by nearness to public points, instead of the columns",
     "model.intercept": "a constant beside the features",

@@ -33,6 +33,7 @@ def check_plant(model: "Model") -> None:
         "centres",
         "scales",
         "public",
+        "preparation",
         "components",
         "regularisation",
         "radius",

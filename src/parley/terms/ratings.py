@@ -32,6 +32,7 @@ _USELESS = (
     "centres",
     "scales",
     "public",
+    "preparation",
     "components",
     "whitening",
     "basis",
