@@ -116,7 +116,7 @@ def init_command(
     write_terms(made.terms, write, head_lines(made), NOTES)
     if as_json:
         plan = None if made.proposal is None else made.proposal.to_json()
-        print_json({"written": str(write), "terms_hash": made.terms.hash, "said": list(made.said), "plan": plan})
+        print_json({"written": str(write), "terms_hash": made.terms.hash, "said": list(made.said), "plan": plan}, inside=False)
         return
     for sentence in made.said:
         console.print(sentence, markup=False)

@@ -52,7 +52,7 @@ def plan_command(
     if write is not None:
         write_terms(proposal.terms, write, notes=NOTES)
     if as_json:
-        print_json(proposal.to_json() | {"written": None if write is None else str(write)})
+        print_json(proposal.to_json() | {"written": None if write is None else str(write)}, inside=False)
         return
     show_plan(proposal)
     for sentence in kinds.plan_beside(proposal.to_json()):

@@ -12,6 +12,7 @@ from parley.errors import SettingError
 from parley.learning.owners import table_of
 from parley.learning.recommender import Recommender
 from parley.numerals import number
+from parley.outcome.guarantee import INSIDE
 from parley.terms import load_terms
 from parley.terms.ratings import item_names
 
@@ -45,8 +46,9 @@ def recommend_command(
     names = [item] if item is not None else model.recommend(own, user, best)
     found = [(name, model.predict(own, user, name)) for name in names]
     if as_json:
-        print_json({"user": user, "items": [{"item": name, "expected": expected} for name, expected in found]})
+        print_json({"user": user, "items": [{"item": name, "expected": expected} for name, expected in found]}, inside=True)
         return
     console.print(terminal_table([["item", "expected rating"], *([name, number(expected, 3)] for name, expected in found)]))
     if item is None:
         console.print(RANKED, style="dim", soft_wrap=True)
+    console.print(INSIDE, style="dim")

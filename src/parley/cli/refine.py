@@ -9,8 +9,9 @@ from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
 from parley.learning.owners import table_of
 from parley.outcome import load_model, refine
+from parley.outcome.guarantee import INSIDE
 from parley.owner import Owner
-from parley.report.verdict import INSIDE, personal_sentence
+from parley.report.verdict import personal_sentence
 from parley.terms import load_terms
 
 
@@ -42,7 +43,7 @@ def refine_command(
         own, how = refine(model, terms, Owner(owner, table_of(part, data)))
     own.save(save)
     if as_json:
-        print_json({"owner": owner, "saved": str(save), "terms_hash": terms.hash, **how.to_json()})
+        print_json({"owner": owner, "saved": str(save), "terms_hash": terms.hash, **how.to_json()}, inside=True)
         return
     console.print(personal_sentence(owner, how), soft_wrap=True)
     console.print(f"Saved: [bold]{save}[/bold]", soft_wrap=True)

@@ -13,7 +13,7 @@ from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.forecasting import Worth, require_worth, worth
 from parley.forecasting.coding import coding_cost
-from parley.learning.owners import accepting_owners, open_owners
+from parley.learning.owners import accepting_owners, open_owners, require_ledgers
 from parley.learning.train import train
 from parley.outcome import Result
 from parley.outcome.guarantee import guarantee, kind_of_run
@@ -99,6 +99,8 @@ def train_command(
         errors_console.print(f"Look twice at {loud.about}. {loud.sentence}", style="yellow", markup=False, soft_wrap=True)
     if ledgers is not None and (plot is not None or replicates != 1 or seed is not None):
         raise SettingError("--plot, --replicates and --seed belong to simulations; leave them out, or leave out --ledgers")
+    if ledgers is not None:
+        require_ledgers(terms, ledgers, lifetime, lifetime_delta)
     with progress_bar("what the public sample says of it") as progress:
         expected = _worth(terms, ledgers is not None and not anyway, paces)
         progress.says("reading tables")
@@ -118,7 +120,7 @@ def train_command(
     if as_json:
         coding = coding_cost(terms)
         beside = {"coding": None if coding is None else vars(coding), "baselines": None if expected is None else expected.to_json()}
-        print_json(result.to_json() | beside)
+        print_json(result.to_json() | beside, inside=not result.released)
     else:
         show(result, expected)
         coding = coding_cost(terms)

@@ -76,7 +76,7 @@ def zawacki2024(
         if not as_json:
             _show(each, lines, honest, best)
     if as_json:
-        print_json({"figures": content, "trials": trials, "splits": splits})
+        print_json({"figures": content, "trials": trials, "splits": splits}, inside=False)
 
 
 def _delayed(out: Path | None, as_json: bool) -> dict[str, Any]:

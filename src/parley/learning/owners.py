@@ -21,25 +21,41 @@ def open_owners(terms: Terms) -> list[Owner]:
 
 def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
     """The owners with their durable ledgers, the terms accepted by all - or by none, if anything is wrong with one of them."""
+    require_ledgers(terms, folder, lifetime, lifetime_delta)
     tables = [owner_table(part) for part in terms.owners]
     require_own_tables(terms, {part.name: Path(table) for part, table in zip(terms.owners, tables, strict=True)})
-    folder.mkdir(parents=True, exist_ok=True)
     trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
     agreements = [owner.prepare(terms) for owner in trial]
     make_algorithm(agreements[0].setup)
-    paths = {part.name: folder / f"{part.name}.ledger" for part in terms.owners}
-    promised = {part.name: reservation(terms, part.name) for part in terms.owners}
-    for name, path in paths.items():  # of all of them before one is made: a ledger's budget is for ever
-        if not path.exists():
-            _require_lifetime(path, promised[name], lifetime, lifetime_delta)
+    folder.mkdir(parents=True, exist_ok=True)
     owners = []
     for part, table in zip(terms.owners, tables, strict=True):
-        ledger = Ledger(paths[part.name], lifetime, lifetime_delta)
+        ledger = Ledger(_ledger_path(folder, part.name), lifetime, lifetime_delta)
         owners.append(Owner(part.name, table, ledger=ledger))
-        ledger.require_room(promised[part.name])
+        ledger.require_room(reservation(terms, part.name))
     for owner in owners:
         owner.accept(terms)
     return owners
+
+
+def require_ledgers(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> None:
+    """Refuse ledgers without room for these terms, those that are there and those that would be made, before any table is read."""
+    if folder.exists() and not folder.is_dir():
+        raise LedgerError(f"{folder}: is a file; expected a folder, in which every owner has a ledger")
+    for part in terms.owners:
+        path, promised = _ledger_path(folder, part.name), reservation(terms, part.name)
+        if not path.exists():  # of all of them before one is made: a ledger's budget is for ever
+            _require_lifetime(path, promised, lifetime, lifetime_delta)
+            continue
+        ledger = Ledger(path, lifetime, lifetime_delta)
+        try:
+            ledger.require_room(promised)
+        finally:
+            ledger.close()
+
+
+def _ledger_path(folder: Path, name: str) -> Path:
+    return folder / f"{name}.ledger"
 
 
 def _require_lifetime(path: Path, promised: Reservation, lifetime: float | None, lifetime_delta: float | None) -> None:
@@ -48,8 +64,8 @@ def _require_lifetime(path: Path, promised: Reservation, lifetime: float | None,
     if lifetime is None:
         more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
         raise LedgerError(
-            f"{path}: no such ledger; --lifetime EPS{more} makes it, with that budget for the table's whole life. These terms need "
-            f"ε = {epsilon:g}" + (f", and δ = {delta:g}" if delta > 0 else "")
+            f"{path}: no such ledger; --lifetime {epsilon:g}{more}, or more, makes it, with that budget for the table's whole life. These "
+            f"terms need ε = {epsilon:g}" + (f", and δ = {delta:g}" if delta > 0 else "")
         )
     short = [] if promised.epsilon <= exact(lifetime) else [f"a lifetime ε of {epsilon:g} or more (--lifetime {epsilon:g})"]
     if promised.delta > Fraction(str(lifetime_delta or 0)):

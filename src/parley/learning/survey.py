@@ -11,7 +11,8 @@ import numpy as np
 from parley.accounting.budget import exact
 from parley.errors import LedgerError
 from parley.learning.asking import Asked, ask_here
-from parley.learning.owners import accepting_owners
+from parley.learning.after_scales import require_learnable
+from parley.learning.owners import accepting_owners, owner_table
 from parley.learning.scales import Scales
 from parley.learning.train import Progress
 from parley.mechanisms.stability import Stability
@@ -43,6 +44,7 @@ class ScalesResult:
             "bin_from": self.bin_from,
             "name_from": dict(self.name_from),
             "notes": list(self.ready.notes),
+            "waits": list(self.ready.waits),
             "epsilon": self.asked.owners[0].epsilon,
             "delta": self.asked.privacy.delta,
             "spent": dict(self.spent),
@@ -58,6 +60,7 @@ class ScalesResult:
 def accepting_scales(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
     """The owners with durable ledgers that accepted the agreement about scales; a ledger that is made has room for all of `terms`."""
     require_room(terms, folder, lifetime, lifetime_delta, "scales")
+    require_learnable(terms, None if terms.model.features else Owner(terms.owners[0].name, owner_table(terms.owners[0])).example)
     return accepting_owners(scales_agreement(terms), folder, lifetime, lifetime_delta)
 
 
