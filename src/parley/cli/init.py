@@ -125,6 +125,7 @@ def init_command(
         for sentence in (*plan_beside(made.proposal.to_json()), *with_hosts(made)):
             console.print(sentence, markup=False)
     console.print(f"\n{write}  the terms: read them before anybody agrees", soft_wrap=True)
+    errors_console.print("Next:", style="dim")
     for step in next_steps(made, write):
         errors_console.print(step, style="dim", markup=False, soft_wrap=True)
 

@@ -89,7 +89,9 @@ class Recommender:
                 raise ValueError
             said = str(content.get("terms_hash", "")), bool(content.get("released", False))  # earlier files have neither
         except (OSError, ValueError, KeyError, TypeError, IndexError, SettingError) as error:
-            raise ModelError(f"{path}: cannot be read as a recommender ({type(error).__name__})") from None
+            raise ModelError(
+                f"{path}: cannot be read as a recommender ({type(error).__name__}); expected what parley train saved by terms of ratings"
+            ) from None
         return cls(Items(V, counts), names, **numbers, terms_hash=said[0], released=said[1])
 
     def _solved(self, own: UserRatings) -> Floats:

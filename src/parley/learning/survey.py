@@ -10,8 +10,8 @@ import numpy as np
 
 from parley.accounting.budget import exact
 from parley.errors import LedgerError
-from parley.learning.asking import Asked, ask_here
 from parley.learning.after_scales import require_learnable
+from parley.learning.asking import Asked, ask_here
 from parley.learning.owners import accepting_owners, owner_table
 from parley.learning.scales import Scales
 from parley.learning.train import Progress
