@@ -14,6 +14,7 @@ from parley.learning.algorithms import make_algorithm
 from parley.ledger import Ledger
 from parley.ledger.account import Reservation
 from parley.owner import Owner, reservation
+from parley.setup import require_ready
 from parley.terms import OwnerTerms, Terms
 
 
@@ -43,6 +44,7 @@ def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetim
 
 def require_ledgers(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> None:
     """Refuse ledgers without room for these terms, those that are there and those that would be made, before any table is read."""
+    require_ready(terms)
     _require_place(folder)
     if lifetime is not None and not (lifetime > 0 and math.isfinite(lifetime)):
         raise LedgerError(
