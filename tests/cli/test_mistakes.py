@@ -171,6 +171,7 @@ MISTAKES = {
     "a plant that is none": (("identify", "terms.toml"), "plant"),
     # books
     "no lifetime": (("train", "terms.toml", "--ledgers", "new"), "--lifetime 1 --lifetime-delta 1e-06"),
+    "no lifetime, asked for before a table is read": (("train", "lost.toml", "--ledgers", "new"), "--lifetime-delta 1e-06"),
     "no lifetime delta": (("train", "terms.toml", "--ledgers", "new", "--lifetime", "1"), "--lifetime-delta 1e-06"),
     "a lifetime too short": (("train", "terms.toml", "--ledgers", "new", "--lifetime", "0.5", *LIFE[2:]), "--lifetime 1"),
     "a negative lifetime": (("train", "terms.toml", "--ledgers", "new", "--lifetime", "-1", *LIFE[2:]), "--lifetime"),

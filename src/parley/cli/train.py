@@ -8,7 +8,7 @@ import typer
 
 from parley.cli.paces import Speeds, read_paces
 from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
-from parley.doubts import budget_doubt
+from parley.doubts import budget_doubt, name_doubts
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.forecasting import Worth, require_worth, worth
@@ -107,6 +107,9 @@ def train_command(
         owners = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
         progress.says("training")
         result = train(terms, owners, replicates=replicates, seed=seed, progress=progress, speeds=paces)
+    if ledgers is None:  # an owner that releases sees them when it accepts
+        for doubt in (each for owner in owners for each in name_doubts(owner, owner.prepare(terms))):
+            errors_console.print(f"Look twice at {doubt.about}. {doubt.sentence}", style="yellow", markup=False, soft_wrap=True)
     if save is not None:
         result.model.save(save)
     if plot is not None:
