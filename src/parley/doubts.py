@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from parley.custody import Doubt, role_doubts
 from parley.data import Design
-from parley.data.cell_table import CellPreparation
+from parley.data.cell_table import CellPreparation, CellTable
 from parley.data.ranges import Range, ranges
 from parley.data.table import codes, keep_per_person
 from parley.data.user_ratings import RatingPreparation, unlisted_words
@@ -158,7 +158,8 @@ def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     if isinstance(table, pd.DataFrame) and terms.privacy.person is not None:
         table = keep_per_person(table, terms.privacy.person, terms.privacy.records_per_person, owner.name)
     if terms.learning.facts.surveys:
-        return [*role_doubts(terms), *(person_doubts(table, terms) if isinstance(table, pd.DataFrame) else [])]
+        own = person_doubts(table, terms) if isinstance(table, pd.DataFrame) else []
+        return [*role_doubts(terms), *mixed_doubts(agreement), *own]
     wanted = {c: r for c, r in agreed_ranges(agreement).items() if c not in agreement.setup.preparation.categories}
     found = [
         doubt for column, seen in ranges(table, wanted, owner.name).items() if (doubt := range_doubt(column, *wanted[column], seen))
@@ -245,6 +246,23 @@ def name_doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
             found.append(
                 Doubt(f"model.categories.{column}", f"{said}. Are they written so there: capitals, spaces, another language?")
             )
+    return found
+
+
+def mixed_doubts(agreement: Agreement) -> list[Doubt]:
+    """Columns of numbers with text among them: their scales can be asked, and learning refuses them afterwards."""
+    table, found = agreement.tables.train, []
+    if not isinstance(table, CellTable) or not len(table):
+        return []
+    counts = np.zeros((len(table.columns), 2))
+    for part in table.parts():
+        counts += [[(np.isnan(cells.values) & ~cells.missing).sum(), np.isfinite(cells.values).sum()] for cells in part]
+    for column, (text, numbers) in zip(table.columns, counts / len(table), strict=True):
+        if 0 < text <= numbers:
+            said = (
+                f"{percent(text)} of your rows hold text among the numbers of {printable(column)!r}, which learning refuses later"
+            )
+            found.append(Doubt(f"model.categories.{column}", f"{said}: empty those cells, or have the names listed in the terms."))
     return found
 
 

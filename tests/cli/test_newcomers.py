@@ -8,10 +8,12 @@ import pytest
 
 import parley
 from newcomer import on_disk, typed
+from parley.doubts import mixed_doubts
 from parley.errors import SettingError
 from parley.forecasting.first_terms import owner_names
 from parley.forecasting.odd_columns import odd_columns
 from parley.learning.after_scales import require_learnable
+from parley.terms import scales_agreement
 
 
 def households(rows, seed, where):
@@ -66,6 +68,26 @@ def test_without_a_public_sample_the_commands_that_come_next_lead_to_scores(here
         ledger = parley.Ledger(here / "ledgers" / f"{name}.ledger")
         assert [float(account.spent) for _, account in ledger.accounts()] == [0.4, 1.6]
         assert ledger.reserved == ledger.lifetime
+
+
+def test_words_among_numbers_are_found_before_scales_are_paid_for(tmp_path, monkeypatch):
+    """Scales would be read all the same, by their noisy counts, and training would refuse the row afterwards."""
+    monkeypatch.chdir(tmp_path)
+    table = households(3000, 3, "Mill").astype({"people": object})
+    table.loc[41, "people"] = "?"
+    table.to_csv("mill.csv", index=False)
+    assert typed("init", "mill.csv", *INIT[3:], "--features", "people,heating", "--write", "mill.toml").code == 0
+    before = on_disk(tmp_path)
+    done = typed("scales", "mill.toml", "--ledgers", "books", "--lifetime", "1", "--lifetime-delta", "1e-6")
+    assert done.code == 2
+    assert "column 'people', row 42" in done.said
+    assert "nobody was asked" in done.said
+    assert on_disk(tmp_path) == before
+    doubt = mixed_doubts(parley.Owner("mill", table).prepare(scales_agreement(parley.load_terms("mill.toml"))))
+    assert [each.about for each in doubt] == ["model.categories.people"]
+    table.loc[41, "people"] = None
+    table.to_csv("mill.csv", index=False)
+    assert typed("scales", "mill.toml", "--seed", "1").code == 0
 
 
 def test_names_that_cannot_be_asked_for_are_said_before_anything_is_written(here):

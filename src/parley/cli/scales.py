@@ -25,7 +25,7 @@ from parley.durable import require_folder
 from parley.learning.after_scales import require_learnable
 from parley.learning.deployed import prepare_run
 from parley.learning.owners import open_owners
-from parley.learning.survey import ScalesResult, accepting_scales, ask_scales, scales_result
+from parley.learning.survey import ScalesResult, accepting_scales, ask_scales, require_learnable_here, scales_result
 from parley.numerals import number
 from parley.report.scales import column_rows, noise_words, release_note, summary
 from parley.terms import load_terms, scales_agreement, write_terms
@@ -60,7 +60,7 @@ def scales_command(
     for file in (write, agreement):
         require_folder(file)
     require_one_way(ledgers, owners, seed)
-    if ledgers is None and terms.model.features is not None:
+    if owners is not None or agreement is not None:
         require_learnable(terms)
     if only_agreement(asked, agreement):
         return
@@ -70,6 +70,8 @@ def scales_command(
         result, unheard = scales_result(terms, heard), list(heard.unheard)
     else:
         parties = open_owners(asked) if ledgers is None else accepting_scales(terms, ledgers, lifetime, lifetime_delta)
+        if ledgers is None:
+            require_learnable_here(terms, parties)
         with progress_bar("asking") as progress:
             result, unheard = ask_scales(terms, parties, seed, progress), []
     if write is not None:

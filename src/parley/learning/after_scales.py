@@ -1,17 +1,20 @@
 """What has to be so before owners are asked for scales: that something can be seen through the noise, and that what comes out can be
-learned by. From public knowledge alone, before anything is debited."""
+learned by, as far as public knowledge tells; on one machine, that the tables themselves can be. All of it before anything is debited."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from parley.errors import SettingError
+from parley.data.cell_table import CellColumn, CellPreparation, CellTable
+from parley.errors import DataError, SettingError
 from parley.learning.algorithms import make_algorithm
 from parley.mechanisms.stability import Stability
 from parley.numerals import number
 from parley.outcome.ready import make_ready
 from parley.outcome.scales import ColumnScale, Survey
+from parley.owner import Owner
 from parley.queries.scales import BINS
 from parley.setup import Setup, resolve
 from parley.terms import Terms, scales_agreement
@@ -31,6 +34,27 @@ def require_learnable(terms: Terms, example: pd.DataFrame | None = None) -> None
     _require_class_names(terms, setup, survey)
     columns = tuple(_as_if(terms, column) for column in survey.columns)
     make_algorithm(resolve(make_ready(terms, setup.preparation.features, columns, survey.named).terms))
+
+
+def require_learnable_tables(terms: Terms, owners: Sequence[Owner]) -> None:
+    """Refuse tables on this machine that learning would refuse afterwards: a word among numbers, a gap where none may be.
+
+    They are prepared as for learning, with ranges and names that are made up; what they are refused for is said to who runs this, as by
+    any command that reads them, and nothing of it is sent.
+    """
+    asked = [owner.prepare(scales_agreement(terms)) for owner in owners]
+    tables = [agreement.tables.train for agreement in asked]
+    preparation = asked[0].setup.preparation
+    if not isinstance(preparation, CellPreparation):
+        raise SettingError("scales: expected terms that ask for them")
+    cells = [part for table in tables if isinstance(table, CellTable) for part in table.parts()]
+    columns = [_as_if(terms, column, [part[place] for part in cells]) for place, column in enumerate(preparation.asked)]
+    ready = make_ready(terms, preparation.features, columns).terms
+    try:
+        for owner in owners:
+            owner.prepare(ready)
+    except DataError as error:
+        raise DataError(f"{error}. Learning would refuse that after the scales were paid for: nobody was asked") from None
 
 
 def _require_sight(terms: Terms, survey: Survey) -> None:
@@ -62,11 +86,14 @@ def _require_class_names(terms: Terms, setup: Setup, survey: Survey) -> None:
     raise SettingError(f"model.categories.{target}: expected the classes of the target: {why}. Nobody was asked")
 
 
-def _as_if(terms: Terms, column: str) -> ColumnScale:
-    """How a column may come out: as two classes, or as numbers within its bounds."""
+def _as_if(terms: Terms, column: str, cells: Sequence[CellColumn] = ()) -> ColumnScale:
+    """How a column may come out: as names where these cells are mostly text, else as numbers within its bounds."""
     model = terms.model
-    if column == model.target and model.task == "classes":
-        return ColumnScale(column, "names", 0.0, names=(("a", 0.5), ("b", 0.5)))
+    numbers = sum(int(np.isfinite(part.values).sum()) for part in cells)
+    text = sum(int((np.isnan(part.values) & ~part.missing).sum()) for part in cells)
+    if (column == model.target and model.task == "classes") or (text > numbers and column not in model.bounds):
+        found = {name for part in cells for name in part.names} or {"a", "b"}
+        return ColumnScale(column, "names", 0.0, names=tuple((name, 1 / len(found)) for name in sorted(found)))
     low, high = model.bounds.get(column, (1.0, 2.0))
     edges = np.linspace(low, high, BINS + 1)
     made = ColumnScale(column, "numbers", 0.0, float(low), float(high), tuple(edges.tolist()))
