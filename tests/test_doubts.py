@@ -188,3 +188,12 @@ def test_a_catalogue_that_holds_little_of_what_was_rated_is_doubted():
     share = 1 - owner.table["film"].isin(["film 1", "film 2"]).mean()
     assert f"{np.floor(1000 * share) / 10:.1f}% of the ratings are not of an item in model.items:" in doubt.sentence
     assert doubted(owner, terms.changed(model={"items": [f"film {place}" for place in range(8)]})) == []
+
+
+def test_names_that_are_written_otherwise_are_pointed_at(tmp_path):
+    """Half of the rows say 'Yes ' where the terms say 'yes': they would count as any other name, and nobody would notice."""
+    table = regression_table(200).assign(smokes=["yes", "no", "Yes ", "NO"] * 50)
+    listed = {"model__features": ["x0", "smokes"], "model__categories": {"smokes": ["yes", "no"]}}
+    assert doubted(owner_of(tmp_path, table), make_terms(200, **listed)) == ["model.categories.smokes"]
+    plain = table.assign(smokes=table["smokes"].str.strip().str.lower())
+    assert doubted(parley.Owner("a", plain), make_terms(200, **listed)) == []

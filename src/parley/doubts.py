@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from parley.custody import Doubt, role_doubts
 from parley.data import Design
-from parley.data.cell_table import CellPreparation
+from parley.data.cell_table import CellPreparation, CellTable
 from parley.data.ranges import Range, ranges
-from parley.data.table import keep_per_person
+from parley.data.table import codes, keep_per_person
 from parley.data.user_ratings import RatingPreparation, unlisted_words
 from parley.mechanisms.stability import Stability
 from parley.numerals import number, percent
@@ -35,6 +35,7 @@ WIDE = 1000.0  # a range that spans this many times the table
 WEIGHT = 100.0  # how often a class may count more, or less, than once
 CLIP = 1e6  # how far the clip may lie from what records measure
 MOST_EPSILON = 20.0  # beyond, an epsilon is a number and no promise
+OTHERS = 0.25  # share of rows whose name is none of the agreed
 COPIES = 0.01  # share of rows that are copies of another row
 USUAL_DELTA = 1e-6  # at which noises are compared where the terms have none
 FAMILIAR = 0.05  # share of public rows that the private table holds once
@@ -163,7 +164,8 @@ def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     if isinstance(table, pd.DataFrame) and terms.privacy.person is not None:
         table = keep_per_person(table, terms.privacy.person, terms.privacy.records_per_person, owner.name)
     if terms.learning.facts.surveys:
-        return [*role_doubts(terms), *(person_doubts(table, terms) if isinstance(table, pd.DataFrame) else [])]
+        own = person_doubts(table, terms) if isinstance(table, pd.DataFrame) else []
+        return [*role_doubts(terms), *mixed_doubts(agreement), *own]
     wanted = {c: r for c, r in agreed_ranges(agreement).items() if c not in agreement.setup.preparation.categories}
     found = [
         doubt for column, seen in ranges(table, wanted, owner.name).items() if (doubt := range_doubt(column, *wanted[column], seen))
@@ -174,6 +176,7 @@ def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     found += class_doubts(agreement)
     found += clip_doubts(agreement)
     found += role_doubts(terms)
+    found += name_doubts(owner, agreement)
     if isinstance(table, pd.DataFrame):
         found += catalogue_doubts(table, agreement, owner.name)
         found += person_doubts(table, terms)
@@ -233,6 +236,40 @@ def class_doubts(agreement: Agreement) -> list[Doubt]:
         return []
     said = f"Every record of your table counts as {int(positive > 0)}. {preparation.target_words} Is the name written so in your table?"
     return [Doubt("model.positive", said)]
+
+
+def name_doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
+    """Columns in which many rows hold none of the agreed names: they may be written otherwise here."""
+    frame, preparation, found = owner.table, agreement.setup.preparation, []
+    if not isinstance(frame, pd.DataFrame) or not len(frame):
+        return []
+    for column in (c for c in preparation.features if c in preparation.categories):
+        listed = preparation.categories[column]
+        others = float((codes(frame, column, listed, owner.name, gaps=True) == len(listed)).mean())
+        if others > OTHERS:
+            rows = f"{percent(others)} of the rows of {printable(owner.name)}"
+            said = f"{rows} hold none of the names that are told apart in {printable(column)!r}"
+            found.append(
+                Doubt(f"model.categories.{column}", f"{said}. Are they written so there: capitals, spaces, another language?")
+            )
+    return found
+
+
+def mixed_doubts(agreement: Agreement) -> list[Doubt]:
+    """Columns of numbers with text among them: their scales can be asked, and learning refuses them afterwards."""
+    table, found = agreement.tables.train, []
+    if not isinstance(table, CellTable) or not len(table):
+        return []
+    counts = np.zeros((len(table.columns), 2))
+    for part in table.parts():
+        counts += [[(np.isnan(cells.values) & ~cells.missing).sum(), np.isfinite(cells.values).sum()] for cells in part]
+    for column, (text, numbers) in zip(table.columns, counts / len(table), strict=True):
+        if 0 < text <= numbers:
+            said = (
+                f"{percent(text)} of your rows hold text among the numbers of {printable(column)!r}, which learning refuses later"
+            )
+            found.append(Doubt(f"model.categories.{column}", f"{said}: empty those cells, or have the names listed in the terms."))
+    return found
 
 
 def clip_doubts(agreement: Agreement) -> list[Doubt]:

@@ -79,6 +79,13 @@ def file_version(path: Path | None) -> Version:
 
 
 def require_folder(file: Path | None) -> None:
-    """Refuse an output file whose folder does not exist, before any work is done."""
-    if file is not None and not file.resolve().parent.is_dir():
+    """Refuse an output file that could not be written, before any work is done."""
+    if file is None:
+        return
+    folder = file.resolve().parent
+    if not folder.is_dir():
         raise SettingError(f"{file}: its folder does not exist; make it first")
+    if file.is_dir():
+        raise SettingError(f"{file}: is a folder; expected the name of a file")
+    if not os.access(file if file.exists() else folder, os.W_OK):
+        raise SettingError(f"{file}: this account may not write there; choose another place")

@@ -176,7 +176,7 @@ class Setup(Context):
 
     def under(self, terms: Terms) -> "Setup":
         """The same columns and the same public knowledge under other terms."""
-        _require_ready(terms)
+        require_ready(terms)
         return Setup(terms, self.preparation, self.public, objectives.make(terms.model), make_schedule(terms))
 
     def variance_at(self, name: str, epsilon: float) -> float:
@@ -341,7 +341,7 @@ def _stage(question: Question, rounds: Sequence[int], series: Series) -> Stage:
 def resolve(terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None) -> Setup:
     """The setup of these terms. `example` is consulted for its column names and kinds alone, and only where nothing public lists them;
     `redraw` is for forecasts (`data.fitting`)."""
-    _require_ready(terms)
+    require_ready(terms)
     preparation, public = fit_preparation(terms, example, redraw)
     return Setup(terms, preparation, public, objectives.make(terms.model), make_schedule(terms))
 
@@ -354,7 +354,7 @@ def pin(terms: Terms, path: Path) -> Terms:
     return terms.changed(model={"preparation": str(path.resolve()), "preparation_sha256": digest})
 
 
-def _require_ready(terms: Terms) -> None:
+def require_ready(terms: Terms) -> None:
     """Refuse terms of which a part is to be asked, and paid, before anything is learned: their epsilon is not what learning may cost.
     And ratings that are changed themselves: no ledger could tell whether they were changed once or for every question."""
     if terms.privacy.mechanism in RATING_MECHANISMS:

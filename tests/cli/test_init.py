@@ -199,7 +199,7 @@ def test_people_are_asked_what_only_they_know(files, tmp_path):
     ("options", "kind", "match"),
     [
         (("--target", "outcom"), DataError, "column 'outcom' is missing; did you mean 'outcome'"),
-        (("--target", "outcome"), SettingError, "--kind: expected one of"),
+        (("--target", "outcome"), SettingError, "--kind: without a public sample nobody looks what 'outcome' is"),
         (("--target", "outcome", "--kind", "tree"), SettingError, "--kind tree: expected one of linear-regression"),
         (("--target", "outcome", "--bounds", "age=1"), SettingError, "expected COLUMN=LOW,HIGH"),
         (("--target", "outcome", "--bounds", "agee=1,2"), DataError, "--bounds: column 'agee' is missing; did you mean 'age'"),

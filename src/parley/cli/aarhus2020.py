@@ -71,7 +71,7 @@ def aarhus2020(
             name: content.round(6).astype(object).where(content.notna(), None).to_dict("records")
             for name, content in result.tables.items()
         }
-        print_json({"tables": rows, "findings": found, "notes": result.notes, "folder": str(out)})
+        print_json({"tables": rows, "findings": found, "notes": result.notes, "folder": str(out)}, inside=False)
         return
     _print(result, out)
 

@@ -1,6 +1,7 @@
 """`parley`: one command, its parts in files of their own, each loaded when it is typed. A user's mistake is one sentence and exit code
 2, never a traceback."""
 
+import difflib
 import sys
 from dataclasses import dataclass
 from importlib import import_module
@@ -169,6 +170,12 @@ class _Group(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(PARTS)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        near = difflib.get_close_matches(args[0], PARTS, n=1)
+        if args[0] not in PARTS and near:
+            ctx.fail(f"No such command {args[0]!r}; did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
         return _Later(cmd_name, PARTS[cmd_name]) if cmd_name in PARTS else None

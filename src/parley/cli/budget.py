@@ -54,7 +54,7 @@ def explain(
 
         figures.save(figures.error_tradeoff(rates, error_tradeoff(epsilon, delta, rates), epsilon, delta), plot)
     if as_json:
-        print_json(content)
+        print_json(content, inside=False)
         return
     console.print(f"[bold]ε = {number(epsilon)}" + (f", δ = {number(delta)}" if delta else "") + "[/bold]")
     for sentence in sentences(content, people):
@@ -87,7 +87,7 @@ def compose_command(
         raise SettingError(f"method = {method!r}: expected one of best, {', '.join(METHODS)}")
     chosen = compose(events, delta, method)  # type: ignore[arg-type]
     if as_json:
-        print_json({**vars(chosen), "epsilon": chosen.high, "events": [event.to_dict() for event in events]})
+        print_json({**vars(chosen), "epsilon": chosen.high, "events": [event.to_dict() for event in events]}, inside=False)
         return
     rows = [["rule", "ε at most", "ε at least", ""]]
     for rule in METHODS if method == "best" else (chosen.method,):
@@ -156,7 +156,7 @@ def calibrate(
             f"{noise} = {number(content['scale'], 6, 'above')}   ({number(ratio, 6, 'above')} times the {norm.upper()} sensitivity)"
         )
     if as_json:
-        print_json(content)
+        print_json(content, inside=False)
     else:
         console.print(f"[bold]{sentence}[/bold]")
         console.print(
@@ -184,7 +184,7 @@ def compare(
 
     content = equal_privacy(epsilon, delta, dimension, sensitivity, rounds)
     if as_json:
-        print_json(content)
+        print_json(content, inside=False)
         return
     rows = [["mechanism", "guarantee", "noise scale", "E|noise| a number"]]
     for e in content["mechanisms"]:

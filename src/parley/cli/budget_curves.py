@@ -43,7 +43,7 @@ def curve_command(
     if plot is not None:
         figures.save(figures.privacy_curves(content), plot)
     if as_json:
-        print_json({"figure": figure, "adjacency": REPLACE_ONE, "panels": content})
+        print_json({"figure": figure, "adjacency": REPLACE_ONE, "panels": content}, inside=False)
     elif plot is not None:
         console.print(f"{plot}: {sum(len(p['curves']) for p in content)} curves ({REPLACE_ONE})")
     else:

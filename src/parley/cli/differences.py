@@ -72,13 +72,13 @@ def differences_command(
         parties = open_owners(asked) if ledgers is None else accepting_differences(terms, ledgers, lifetime, lifetime_delta)
         with progress_bar("asking") as progress:
             result, unheard = ask_differences(terms, parties, seed, progress), []
-    content = result.to_json() | {"unheard": unheard}
+    content = result.to_json() | {"unheard": unheard, "inside": not result.released}
     if save is not None:
         save.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     if write is not None:
         write_terms(result.ready, write, release_note(result))
     if as_json:
-        print_json(content)
+        print_json(content, inside=not result.released)
     else:
         show(result, save, write)
 

@@ -127,7 +127,7 @@ def forecast_command(
     if plot is not None:
         figures.save(figures.fitness_path(result.path[:, None], "Expected distance from the model without privacy"), plot)
     if as_json:
-        print_json(result.to_json() | {"noise": noise, "plan": None if proposal is None else proposal.to_json()})
+        print_json(result.to_json() | {"noise": noise, "plan": None if proposal is None else proposal.to_json()}, inside=False)
         if proposal is not None:
             proposal.require_choice()
         return
@@ -161,7 +161,7 @@ def _show_plant(terms: Terms, pilot: Path | None, as_json: bool) -> None:
 
     found = forecast_plant(terms, None if pilot is None else str(pilot))
     if as_json:
-        print_json(found.to_json())
+        print_json(found.to_json(), inside=False)
         return
     console.print(
         terminal_table(
@@ -177,9 +177,9 @@ def _show_inside(
     """An owner's own view, for its own eyes; without `worth`, beside what its privacy costs by the terms."""
     from parley.forecasting.inside import inside_view
     from parley.games.price import joining_price, price_note
+    from parley.outcome.guarantee import INSIDE
     from parley.owner import Owner
     from parley.report import forecast as said
-    from parley.report.verdict import INSIDE
 
     note = price_note(terms, owner) if worth is None else None
     if note is not None:
@@ -188,7 +188,7 @@ def _show_inside(
     with progress_bar("own rows, judged") as progress:
         view = inside_view(terms, Owner(owner, str(table)), known, seed, worth=worth or 0.0, price=price, progress=progress)
     if as_json:
-        print_json(view.to_json() | {"terms_hash": terms.hash})
+        print_json(view.to_json() | {"terms_hash": terms.hash}, inside=True)
         return
     console.print(terminal_table(said.inside_rows(view)))
     for sentence in said.inside_sentences(view):

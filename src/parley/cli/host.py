@@ -78,7 +78,7 @@ def accept_command(
     else:
         errors_console.print("Nothing was accepted.")
     if as_json:
-        print_json({**offer.to_json(), "accepted": agreed})
+        print_json({**offer.to_json(), "accepted": agreed}, inside=False)
     if not agreed:
         raise typer.Exit(1)
 
@@ -114,7 +114,7 @@ def journal_command(
     with progress_bar("checking the chain"):
         content = statement(load_host(settings_file))
     if as_json:
-        print_json(content)
+        print_json(content, inside=False)
         return
     console.print(terminal_table(journal_rows(content), f"Journal of {content['host']}"))
     console.print(f"{content['rows']} rows, chain unbroken, head {content['head'][:16]}…", style="dim")

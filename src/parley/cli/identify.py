@@ -71,6 +71,7 @@ def identify_command(
     """
     import numpy as np
 
+    from parley.outcome.guarantee import INSIDE
     from parley.sysid import DelayedDMD
 
     for file in (plot, save):
@@ -107,12 +108,14 @@ def identify_command(
                 "delay_interval": {"level": 0.9, "low": np.asarray(low).tolist(), "high": np.asarray(high).tolist()},
                 "period": period,
                 "samples": sum(map(len, x)),
-            }
+            },
+            inside=True,
         )
         return
     side = [f"mode {i + 1}" for i in range(rank)] if rank is not None else moved
     delays, errors = np.atleast_1d(found.delay_), np.atleast_1d(found.delay_std_)
     _show(found.A_, found.B_, side, driven, delays, errors, period, max_delay * period, driven if each else [""])
+    console.print(INSIDE, style="dim")
 
 
 def _show(
@@ -158,6 +161,7 @@ def _together(
     from parley.learning.deployed import prepare_run
     from parley.learning.owners import accepting_owners, open_owners
     from parley.learning.plant import identify_together, plant_result
+    from parley.outcome.guarantee import INSIDE
     from parley.report.plant import owner_rows, plant_json
 
     if not terms.learning.facts.identifies:
@@ -180,9 +184,9 @@ def _together(
             f"the noise drowned the plant ({error}); what was released is kept: more trajectories or budget are needed"
         ) from None
     if as_json:
-        print_json(plant_json(found, terms) | result.to_json() | {"unheard": unheard})
+        print_json(plant_json(found, terms) | result.to_json() | {"unheard": unheard}, inside=not result.released)
         return
-    console.print("Released, debited." if result.released else "A simulation: nothing was released.", style="italic")
+    console.print("Released, debited." if result.released else f"A simulation: nothing was released. {INSIDE}", style="italic")
     console.print(terminal_table(owner_rows(result), terms.title or "Owners"))
     console.print()
     model = terms.model

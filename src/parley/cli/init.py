@@ -124,7 +124,7 @@ def init_command(
     if as_json:
         plan = None if made.proposal is None else made.proposal.to_json()
         places = {"written": str(write), "pinned": None if pins is None else str(pins)}
-        print_json({**places, "terms_hash": made.terms.hash, "said": list(made.said), "plan": plan})
+        print_json({**places, "terms_hash": made.terms.hash, "said": list(made.said), "plan": plan}, inside=False)
         return
     for sentence in made.said:
         console.print(sentence, markup=False)
@@ -135,6 +135,7 @@ def init_command(
     console.print(f"\n{write}  the terms: read them before anybody agrees", soft_wrap=True)
     if pins is not None:
         console.print(f"{pins}  public numbers that the terms pin: it travels with them", soft_wrap=True)
+    errors_console.print("Next:", style="dim")
     for step in next_steps(made, write):
         errors_console.print(step, style="dim", markup=False, soft_wrap=True)
 

@@ -96,7 +96,8 @@ def run_command(
     if as_json:
         print_json(
             result.to_json()
-            | {"latency": {name: status.mean_seconds for name, status in federation.status.items()}, "unheard": unheard}
+            | {"latency": {name: status.mean_seconds for name, status in federation.status.items()}, "unheard": unheard},
+            inside=False,
         )
     else:
         show(result, federation, unheard)

@@ -81,7 +81,7 @@ def negotiate_command(
             many = crowd(terms, known, progress=progress)
         figures.save(game_figures.crowd(many.counts, many.payoff, many.fitness, many.like), plot_owners)
     if as_json:
-        print_json(result.to_json())
+        print_json(result.to_json(), inside=False)
     else:
         show(result)
         if write is not None:

@@ -99,6 +99,7 @@ def accept_command(
     """
     terms = load_terms(terms_file)  # before the libraries that the rest needs
     with extras():
+        from parley.outcome.guarantee import INSIDE
         from parley.serving.offer import consider
     with progress_bar("reading the table, calibrating noise"):
         offer = consider(terms, load_owner(settings_file), certificate, relay, peer)
@@ -109,6 +110,7 @@ def accept_command(
         screen.print(sentence, markup=False, soft_wrap=True)
     for doubt in offer.doubts:
         errors_console.print(f"Look twice at {doubt.about}. {doubt.sentence}", style="yellow", markup=False, soft_wrap=True)
+    screen.print(INSIDE, style="dim")
     offer.require_room()
     agreed = yes or typer.confirm("Accept? This reserves the budget for ever", err=True)
     if agreed:
@@ -117,7 +119,7 @@ def accept_command(
     else:
         errors_console.print("Nothing was accepted.")
     if as_json:
-        print_json({**offer.to_json(), "accepted": agreed})
+        print_json({**offer.to_json(), "accepted": agreed}, inside=True)
     if not agreed:
         raise typer.Exit(1)
 

@@ -40,7 +40,7 @@ def ledger_command(
     with progress_bar("checking the chain"):
         content = statement(load_owner(settings_file), verify)
     if as_json:
-        print_json(content)
+        print_json(content, inside=False)
         return
     console.print(terminal_table(book_rows(content), f"Books of {content['owner']}"))
     console.print(f"\n{lifetime_line(content)}")

@@ -149,7 +149,7 @@ def progress_of(run: "PeerRun", log: "Log") -> Callable[["State"], None]:
 
 def show_json(outcome: "PeerOutcome") -> None:
     """One JSON object."""
-    print_json(outcome.result.to_json() | {"owner": outcome.owner, "point": outcome.point.tolist()})
+    print_json(outcome.result.to_json() | {"owner": outcome.owner, "point": outcome.point.tolist()}, inside=False)
 
 
 def show(outcome: "PeerOutcome") -> None:

@@ -115,7 +115,7 @@ def pejo2018(
         content["rows"] = [*joint_learning_game.equilibrium_numbers(), *joint_learning_game.outcomes()]
         _published(content["rows"], as_json)
     elif as_json:
-        print_json(content)
+        print_json(content, inside=False)
     else:
         _show(content)
 
@@ -275,7 +275,7 @@ def _published(compared: "Sequence[joint_learning_game.Comparison]", as_json: bo
     from parley.reproduce import joint_learning_game
 
     if as_json:
-        print_json({"rows": [{**vars(row), "agrees": row.agrees} for row in compared]})
+        print_json({"rows": [{**vars(row), "agrees": row.agrees} for row in compared]}, inside=False)
         return
     lines = [["case", "quantity", "published", "recomputed", "remark"]]
     for row in compared:

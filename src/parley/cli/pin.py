@@ -44,7 +44,7 @@ def pin_command(
     pinned = pin(terms, file)
     write_terms(pinned, write, notes=NOTES)
     if as_json:
-        print_json({"written": str(write), "pinned": str(file), "terms_hash": pinned.hash})
+        print_json({"written": str(write), "pinned": str(file), "terms_hash": pinned.hash}, inside=False)
         return
     console.print(f"{write}  the terms, which pin public numbers: terms {pinned.hash[:16]}…", soft_wrap=True)
     console.print(f"{file}  the numbers: it travels with them", soft_wrap=True)

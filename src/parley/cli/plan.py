@@ -54,7 +54,7 @@ def plan_command(
     if write is not None and proposal.best is not None:
         write_terms(_pinned(terms, proposal.terms, write), write, notes=NOTES)
     if as_json:
-        print_json(proposal.to_json() | {"written": None if write is None or proposal.best is None else str(write)})
+        print_json(proposal.to_json() | {"written": None if write is None or proposal.best is None else str(write)}, inside=False)
         proposal.require_choice()  # where there is none the job was not done
         return
     show_plan(proposal)

@@ -26,6 +26,7 @@ def predict_command(
     Example:  parley predict model.json new_customers.csv --out predicted.csv
     """
     from parley.outcome import load_model
+    from parley.outcome.guarantee import INSIDE
     from parley.outcome.predictions import predictions, require_table_name, summary, write_table
 
     require_folder(out)
@@ -37,7 +38,7 @@ def predict_command(
         write_table(frame, out)
     content = summary(model, frame)
     if as_json:
-        print_json(content | {"out": str(out)})
+        print_json(content | {"out": str(out)}, inside=True)
         return
     if "classes" in content:
         said = ", ".join(f"{count:,} {name}" for name, count in content["classes"].items())
@@ -45,4 +46,5 @@ def predict_command(
         said = f"mean {number(content['mean'])}, from {number(content['least'])} to {number(content['largest'])}"
     console.print(f"{out}  {len(frame):,} rows, predicted {content['target']}: {said}", markup=False, soft_wrap=True)
     if not content["released"]:
-        console.print("The model comes from a simulation, whose noise protects nobody: keep it inside.", style="dim")
+        console.print("The model comes from a simulation, whose noise protects nobody.", style="dim")
+    console.print(INSIDE, style="dim")

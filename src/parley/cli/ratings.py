@@ -7,6 +7,7 @@ from parley.cli.asking import elsewhere
 from parley.cli.extras import extras
 from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
 from parley.errors import SettingError
+from parley.outcome.guarantee import INSIDE
 from parley.owner import Owner
 from parley.terms import Terms
 from parley.terms.catalogue import RATING_MECHANISMS
@@ -29,10 +30,12 @@ def train_ratings(
     """Learn items on this machine."""
     from parley.learning.items import learn_items
     from parley.learning.items_worth import items_worth, require_items_worth
-    from parley.learning.owners import accepting_owners, open_owners
+    from parley.learning.owners import accepting_owners, open_owners, require_ledgers
 
     if ledgers is not None and (replicates != 1 or seed is not None):
         raise SettingError("--replicates and --seed belong to simulations; leave them out, or leave out --ledgers")
+    if ledgers is not None:
+        require_ledgers(terms, ledgers, lifetime, lifetime_delta)
     if ledgers is not None and not anyway:
         require_items_worth(terms)
     expected = items_worth(terms) if ledgers is None else None
@@ -79,7 +82,7 @@ def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path |
     from parley.learning.items import worth_to
     from parley.learning.owners import open_owners, table_of
     from parley.learning.recommender import Recommender
-    from parley.report.ratings import INSIDE, ranking_line, worth_rows
+    from parley.report.ratings import ranking_line, worth_rows
 
     model = Recommender.load(model_file)
     own = None if name is None else Owner(name, table_of(terms.owner(name), data))
@@ -91,7 +94,7 @@ def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path |
             found.append(worth_to(terms, owner, model))
     if as_json:
         rows = [{"name": each.name, **each.to_json()} for each in found]
-        print_json({"owners": rows, "inside": True, "terms_hash": terms.hash})
+        print_json({"owners": rows, "terms_hash": terms.hash}, inside=True)
         return
     for each in found:
         console.print(terminal_table(worth_rows(each), each.name))
@@ -104,7 +107,6 @@ def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None,
     from parley.learning.own_items import personal
     from parley.learning.owners import table_of
     from parley.learning.recommender import Recommender
-    from parley.report.ratings import INSIDE
 
     model = Recommender.load(model_file)
     owner = Owner(name, table_of(terms.owner(name), data))
@@ -112,7 +114,7 @@ def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None,
         own, deviation = personal(terms, owner, model)
     own.save(save)
     if as_json:
-        print_json({"owner": name, "saved": str(save), "terms_hash": terms.hash, "deviation": deviation})
+        print_json({"owner": name, "saved": str(save), "terms_hash": terms.hash, "deviation": deviation}, inside=True)
         return
     moved = f"moved by about {deviation:g}" if deviation else "left as they are: own ratings held back found nothing better"
     console.print(f"The items were {moved}. Saved: {save}", markup=False, soft_wrap=True)
@@ -126,7 +128,7 @@ def _finish(result: "ItemsResult", save: Path | None, as_json: bool, unheard: li
     if save is not None:
         result.model.save(save)
     if as_json:
-        print_json(result.to_json() | {"unheard": unheard})
+        print_json(result.to_json() | {"unheard": unheard}, inside=not result.released)
         return
     console.print(RELEASED if result.released else SIMULATION, style="italic", soft_wrap=True)
     console.print()

@@ -35,6 +35,7 @@ def recommend_command(
     from parley.data.user_ratings import rating_preparation
     from parley.learning.owners import table_of
     from parley.learning.recommender import Recommender
+    from parley.outcome.guarantee import INSIDE
 
     terms, model = load_terms(terms_file), Recommender.load(model_file)
     if not terms.learning.facts.factorizes or model.item_names != item_names(terms.model):
@@ -46,8 +47,9 @@ def recommend_command(
     names = [item] if item is not None else model.recommend(own, user, best)
     found = [(name, model.predict(own, user, name)) for name in names]
     if as_json:
-        print_json({"user": user, "items": [{"item": name, "expected": expected} for name, expected in found]})
+        print_json({"user": user, "items": [{"item": name, "expected": expected} for name, expected in found]}, inside=True)
         return
     console.print(terminal_table([["item", "expected rating"], *([name, number(expected, 3)] for name, expected in found)]))
     if item is None:
         console.print(RANKED, style="dim", soft_wrap=True)
+    console.print(INSIDE, style="dim")

@@ -27,8 +27,9 @@ def refine_command(
     """
     from parley.learning.owners import table_of
     from parley.outcome import load_model, refine
+    from parley.outcome.guarantee import INSIDE
     from parley.owner import Owner
-    from parley.report.verdict import INSIDE, personal_sentence
+    from parley.report.verdict import personal_sentence
 
     require_folder(save)
     terms = load_terms(terms_file)
@@ -43,7 +44,7 @@ def refine_command(
         own, how = refine(model, terms, Owner(owner, table_of(part, data)))
     own.save(save)
     if as_json:
-        print_json({"owner": owner, "saved": str(save), "terms_hash": terms.hash, **how.to_json()})
+        print_json({"owner": owner, "saved": str(save), "terms_hash": terms.hash, **how.to_json()}, inside=True)
         return
     console.print(personal_sentence(owner, how), soft_wrap=True)
     console.print(f"Saved: [bold]{save}[/bold]", soft_wrap=True)

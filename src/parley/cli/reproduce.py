@@ -39,7 +39,10 @@ def wu_thesis(
         drawn = [(f"{p.figure}: {p.game}", p.paths[:-1], [f"n = {size:,}" for size in p.sizes]) for p in panels]
         figures.save(game_figures.convergence(drawn), plot)
     if as_json:
-        print_json({"panels": [{"figure": p.figure, "game": p.game, "sizes": p.sizes, "ends": p.ends.tolist()} for p in panels]})
+        print_json(
+            {"panels": [{"figure": p.figure, "game": p.game, "sizes": p.sizes, "ends": p.ends.tolist()} for p in panels]},
+            inside=False,
+        )
         return
     rows = [["figure, game, sizes", *(f"from {start}" for start in (*compensation_games.STARTS, "the lowest"))]]
     for p in panels:

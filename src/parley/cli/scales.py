@@ -1,5 +1,6 @@
 """`parley scales`: bounds, categories, centres and scales from the private tables, with noise, debited: for who has no public sample."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,7 @@ from parley.cli.screen import console, errors_console, print_json, progress_bar,
 from parley.durable import require_folder
 from parley.numerals import number
 from parley.terms import load_terms, scales_agreement, write_terms
+from parley.validate import printable
 
 if TYPE_CHECKING:
     from parley.learning.survey import ScalesResult
@@ -51,30 +53,35 @@ def scales_command(
 
     Example:  parley scales terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --write ready.toml
     """
+    from parley.learning.after_scales import require_learnable
     from parley.learning.deployed import prepare_run
     from parley.learning.owners import open_owners
-    from parley.learning.survey import accepting_scales, ask_scales, scales_result
+    from parley.learning.survey import accepting_scales, ask_scales, require_learnable_here, scales_result
     from parley.report.scales import release_note
 
     terms = load_terms(terms_file)
     asked = scales_agreement(terms)
     for file in (write, agreement):
         require_folder(file)
+    require_one_way(ledgers, owners, seed)
+    if owners is not None or agreement is not None:
+        require_learnable(terms)
     if only_agreement(asked, agreement):
         return
-    require_one_way(ledgers, owners, seed)
     if owners is not None:
         kept = terms_file.with_suffix(".scales.checkpoint")
         heard = elsewhere(lambda: prepare_run(asked, kept), asked, owners, resume, deadline)
         result, unheard = scales_result(terms, heard), list(heard.unheard)
     else:
         parties = open_owners(asked) if ledgers is None else accepting_scales(terms, ledgers, lifetime, lifetime_delta)
+        if ledgers is None:
+            require_learnable_here(terms, parties)
         with progress_bar("asking") as progress:
             result, unheard = ask_scales(terms, parties, seed, progress), []
     if write is not None:
         write_terms(result.ready.terms, write, release_note(result))
     if as_json:
-        print_json(result.to_json() | {"unheard": unheard})
+        print_json(result.to_json() | {"unheard": unheard}, inside=not result.released)
     else:
         show(result, write)
 
@@ -93,5 +100,9 @@ def show(result: "ScalesResult", write: Path | None) -> None:
     console.print(
         f"\nLeft of ε: {left}; of δ: {number(result.ready.terms.privacy.delta, side='below')}.", style="dim", soft_wrap=True
     )
-    if write is not None:
-        console.print(f"{write}  the terms to learn by: parley forecast {write}", soft_wrap=True)
+    if write is not None and not result.ready.waits:
+        console.print(f"{write}  the terms to learn by: parley forecast {shlex.quote(str(write))}", soft_wrap=True)
+    elif write is not None:
+        waiting = ", ".join(printable(column) for column in result.ready.waits)
+        said = f"{write}  waits for you: declare model.bounds, or model.categories, of {waiting} in it before anything is learned"
+        console.print(said, style="yellow", markup=False, soft_wrap=True)

@@ -29,8 +29,9 @@ def score_command(
     """
     from parley.learning.owners import open_owners, table_of
     from parley.outcome import load_model, score
+    from parley.outcome.guarantee import INSIDE
     from parley.owner import Owner
-    from parley.report.verdict import INSIDE, headline, owners_rows, owners_sentence, verdict_rows
+    from parley.report.verdict import headline, owners_rows, owners_sentence, verdict_rows
 
     if everyone == (owner is not None):
         raise SettingError("--owner NAME or --all: expected one of the two")
@@ -49,7 +50,7 @@ def score_command(
                 progress(place, len(owners))
                 verdicts.append(score(terms, one, model))
         if as_json:
-            print_json({"owners": [verdict.row_to_json() for verdict in verdicts], "terms_hash": terms.hash})
+            print_json({"owners": [verdict.row_to_json() for verdict in verdicts], "terms_hash": terms.hash}, inside=True)
             return
         console.print(terminal_table(owners_rows(verdicts)))
         console.print(f"\n[bold]{owners_sentence(verdicts)}[/bold]", soft_wrap=True)
@@ -58,7 +59,7 @@ def score_command(
     with progress_bar("alone, together and personal, on own rows"):
         verdict = score(terms, Owner(owner, table_of(terms.owner(owner), data)), model)
     if as_json:
-        print_json(verdict.to_json())
+        print_json(verdict.to_json(), inside=True)
         return
     console.print(terminal_table(verdict_rows(verdict)))
     console.print(f"\n[bold]{headline(verdict)}[/bold]", soft_wrap=True)

@@ -1,7 +1,7 @@
 """Where output goes: results to stdout, progress and remarks to stderr."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,9 +42,12 @@ def progress_bar(label: str) -> Iterator[Bar]:
         yield Bar(bar, label)
 
 
-def print_json(content: dict[str, Any]) -> None:
-    """One JSON object on stdout."""
-    typer.echo(json.dumps(content, indent=2, allow_nan=False))
+def print_json(content: Mapping[str, Any], *, inside: bool) -> None:
+    """One JSON object on stdout. `inside` goes with it: whether anything in it was computed from private rows without safe noise.
+
+    Every command has to say so, hence no default: who passes an object on can tell by one field whether it may leave.
+    """
+    typer.echo(json.dumps({**content, "inside": inside}, indent=2, allow_nan=False))
 
 
 def terminal_table(rows: Sequence[Sequence[str]], title: str = "", bold: int | None = None) -> Table:

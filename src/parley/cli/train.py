@@ -65,9 +65,9 @@ def train_command(
 
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """
-    from parley.doubts import budget_doubt
+    from parley.doubts import budget_doubt, name_doubts
     from parley.forecasting.coding import coding_cost
-    from parley.learning.owners import accepting_owners, open_owners
+    from parley.learning.owners import accepting_owners, open_owners, require_ledgers
     from parley.learning.train import train
 
     terms = load_terms(terms_file)
@@ -90,12 +90,17 @@ def train_command(
         errors_console.print(f"Look twice at {loud.about}. {loud.sentence}", style="yellow", markup=False, soft_wrap=True)
     if ledgers is not None and (plot is not None or replicates != 1 or seed is not None):
         raise SettingError("--plot, --replicates and --seed belong to simulations; leave them out, or leave out --ledgers")
+    if ledgers is not None:
+        require_ledgers(terms, ledgers, lifetime, lifetime_delta)
     with progress_bar("what the public sample says of it") as progress:
         expected = _worth(terms, ledgers is not None and not anyway, paces)
         progress.says("reading tables")
         owners = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
         progress.says("training")
         result = train(terms, owners, replicates=replicates, seed=seed, progress=progress, speeds=paces)
+    if ledgers is None:  # an owner that releases sees them when it accepts
+        for doubt in (each for owner in owners for each in name_doubts(owner, owner.prepare(terms))):
+            errors_console.print(f"Look twice at {doubt.about}. {doubt.sentence}", style="yellow", markup=False, soft_wrap=True)
     if save is not None:
         result.model.save(save)
     if plot is not None:
@@ -109,7 +114,7 @@ def train_command(
     if as_json:
         coding = coding_cost(terms)
         beside = {"coding": None if coding is None else vars(coding), "baselines": None if expected is None else expected.to_json()}
-        print_json(result.to_json() | beside)
+        print_json(result.to_json() | beside, inside=not result.released)
     else:
         show(result, expected)
         coding = coding_cost(terms)

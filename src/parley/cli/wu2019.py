@@ -51,7 +51,7 @@ def wu2019(
     if as_json:
         keys = ("what", "published", "measured", "forecast")
         found = [dict(zip(keys, row, strict=True)) for row in result.findings]
-        print_json({"findings": found, "notes": result.notes, "folder": str(out)})
+        print_json({"findings": found, "notes": result.notes, "folder": str(out)}, inside=False)
         return
     for note in result.notes:
         console.print(note, style="dim", soft_wrap=True)

@@ -71,4 +71,4 @@ def zawacki2024(
         else:
             content.append(compared(name, trials, splits, seed, totals, out, as_json))
     if as_json:
-        print_json({"figures": content, "trials": trials, "splits": splits})
+        print_json({"figures": content, "trials": trials, "splits": splits}, inside=False)

@@ -15,6 +15,8 @@ from parley.errors import DataError
 from parley.terms.columns import Transform
 from parley.validate import LARGEST, Floats
 
+PLAINLY = "write numbers as 1234.5, without decimal commas, signs or units"
+
 Ends = tuple[float, float]
 
 
@@ -72,7 +74,7 @@ class Encoding:
         """The feature, coded."""
         if self.names is not None:
             return codes(rows, self.column, self.names, name, self.fills)
-        return numbers(rows, self.column, name, self.fills)
+        return numbers(rows, self.column, name, self.fills, f"{PLAINLY}; a column of names needs model.categories.{self.column}")
 
     def coded(self, values: Floats) -> Floats:
         """The feature, coded, from an array in which names are their places and NaN is a gap."""

@@ -5,6 +5,8 @@ of which terms state in public. Whether a column holds numbers or names can hang
 and whoever calls it for a private table makes that much public.
 """
 
+import csv
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,7 @@ class Header:
 
 def read_header(path: Path, person: str | None = None, records_per_person: int = 1) -> Header:
     """Names and rows of a table; with `person` the rows that count, the first `records_per_person` of everybody."""
+    _require_once(path)
     table = open_table(path)
     frame = table.example() if isinstance(table, ParquetFolder) else table
     rows = len(table)
@@ -40,6 +43,23 @@ def read_header(path: Path, person: str | None = None, records_per_person: int =
     if not rows:
         raise DataError(f"{path}: expected at least one row below the line of names")
     return Header(tuple(str(column) for column in frame.columns), rows)
+
+
+def _require_once(path: Path) -> None:
+    """Refuse a text file whose line of names has one twice: who reads it gives the second another name, and nobody would notice."""
+    if path.suffix.lower() != ".csv" or not path.is_file():
+        return
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            head = file.readline()
+    except (OSError, UnicodeError):  # whoever opens the table says so
+        return
+    if not head.strip():
+        raise DataError(f"{path}: is empty, or its first line is; expected the names of the columns there")
+    found = Counter(next(csv.reader([head], delimiter=";" if head.count(";") > head.count(",") else ","), []))
+    twice = [name for name, count in found.items() if count > 1 and name]
+    if twice:
+        raise DataError(f"{path}: column {twice[0]!r} appears more than once; give one of them another name")
 
 
 def column_kinds(table: Path | pd.DataFrame, columns: Sequence[str], name: str) -> dict[str, Kind]:

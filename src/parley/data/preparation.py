@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from parley.data import alone, two_classes
 from parley.data.design import Design, Summable
-from parley.data.encoding import Encoding
+from parley.data.encoding import PLAINLY, Encoding
 from parley.data.grid import settle
 from parley.data.streamed import ParquetFolder, StreamedDesign
 from parley.data.table import Rows, codes, keep_per_person, numbers, require_columns
@@ -294,7 +294,7 @@ class Preparation:
         column = self.model.target
         if column in self.categories:
             return codes(frame, column, self.categories[column], name)
-        return numbers(frame, column, name)
+        return numbers(frame, column, name, hint=f"{PLAINLY}; a target of names needs a classifier as model.kind")
 
 
 def require_records(terms: Terms, name: str, found: int, note: str = "") -> None:

@@ -7,6 +7,7 @@ class of a private row is looked at.
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,8 +18,9 @@ import pandas as pd
 
 from parley.accounting import mechanism_norm
 from parley.data.headers import Header, Kind, column_kinds, read_header
-from parley.data.table import codes, holds, names, read_table, require_columns
+from parley.data.table import codes, holds, names, numbers, read_table, require_columns
 from parley.errors import DataError, SettingError
+from parley.forecasting.odd_columns import odd_columns
 from parley.forecasting.pilot import open_pilot
 from parley.forecasting.planner import Proposal, plan
 from parley.learning.algorithm import Progress
@@ -31,7 +33,9 @@ NAMES: Kind = "names"
 MOST_NAMES = 50  # that a column of names may have: with more it tells people apart rather than kinds of them
 RADIUS = 20.0  # of a box, where it takes one
 SCALE_SHARE = 0.2  # of epsilon, for scales where nothing public says how columns are spread
-WHO = re.compile(r"(^|[^a-z])(id|ids|uuid|guid|ssn|email|e-mail|name|surname|phone)$")  # columns that say who somebody is
+WHO = re.compile(r"(^|[^a-z])(id|ids|uuid|guid|ssn|email|e-mail|name|surname|phone|iban|imei|imsi|msisdn)$")  # who somebody is
+HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # customerID
+SERIAL = 1e9  # whole numbers from here on, no two alike: numbers of people, accounts, telephones
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,8 @@ def owner_names(files: Sequence[Path]) -> list[str]:
     """One name a file, after the file: letters, digits, '-', '_' and '.', no two alike."""
     found: list[str] = []
     for file in files:
-        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", file.stem).strip("-")[:90] or "owner"
+        letters = unicodedata.normalize("NFKD", file.stem)  # an ü is a u with two dots, which are left out
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", re.sub(r"[\u0300-\u036f]", "", letters)).strip("-")[:90] or "owner"
         name, count = plain, 1
         while name in found:
             count += 1
@@ -90,6 +95,14 @@ def draft(files: Sequence[Path], wishes: Wishes) -> Draft:
     """Terms for the owners of these files, before anything is planned."""
     if not files:
         raise SettingError("files: expected at least one private table")
+    if not 0 < wishes.epsilon < np.inf:
+        raise SettingError(f"--epsilon {wishes.epsilon:g}: expected a number above 0, such as 1")
+    if wishes.delta is not None and not 0 <= wishes.delta < 1:
+        raise SettingError(f"--delta {wishes.delta:g}: expected a number from 0 up to, not including, 1, such as 1e-6")
+    if wishes.hosts and len({*wishes.hosts}) != 3:
+        raise SettingError(
+            f"--hosts {','.join(wishes.hosts)}: expected three different names; owners may be among them, and the learner"
+        )
     headers = [read_header(file, wishes.person, wishes.records_per_person) for file in files]
     known = _Known.of(files, headers, wishes)
     kind, positive = known.task()
@@ -182,7 +195,7 @@ class _Known:
             return cls(
                 wishes, tuple(columns), tuple(sorted(others)), public, column_kinds(public, wanted, "public sample") | declared, ()
             )
-        wanted = [column for column in wanted if column != wishes.target and not WHO.search(column.lower())]
+        wanted = [column for column in wanted if column != wishes.target and not _says_who(column)]
         wanted = [column for column in wanted if wishes.features is None or column in wishes.features]
         found = [column_kinds(file, wanted, str(file)) for file in files]
         kinds: dict[str, Kind] = {c: "names" if any(each[c] == "names" for each in found) else "number" for c in wanted}
@@ -207,8 +220,8 @@ class _Known:
             kind = "softmax-regression"
         else:
             raise SettingError(
-                f"--kind: expected one of {', '.join(MODELS)}: without a public sample nobody looks what {target!r} is. --positive NAME, "
-                "--categories or --bounds of the target say it too"
+                f"--kind: without a public sample nobody looks what {target!r} is: --kind linear-regression for a number, "
+                "--positive NAME for the one of two classes that counts as 1, --kind softmax-regression for several classes"
             )
         if MODELS[kind].task == "number" and listed and not numeric:
             raise SettingError(
@@ -232,23 +245,44 @@ class _Known:
     def features(self) -> tuple[str, ...]:
         """The columns to learn from: those that were named, else all but the target, people, and names without end."""
         if self.wishes.features is not None:
+            untold = [column for column in self.wishes.features if self._cannot_be_told(column)]
+            if untold:
+                raise SettingError(
+                    f"--categories: expected the names in {_list(untold)}, as {untold[0]}=A,B,C: with one noise for all no names can be "
+                    "asked for"
+                )
             return self.wishes.features
-        found = tuple(column for column in self.columns if self._useful(column))
+        found = tuple(c for c in self.columns if c not in (self.wishes.target, self.wishes.person) and self._useless(c) is None)
         if not found:
             raise DataError("no column is left to learn from; give --features, or files that share columns with each other")
         return found
 
-    def _useful(self, column: str) -> bool:
-        if column in (self.wishes.target, self.wishes.person) or column not in self.kinds:
-            return False
+    def _useless(self, column: str) -> str | None:
+        """Why a column is not learned from, if it is not."""
         if column in self.wishes.bounds or column in self.wishes.categories:
-            return True
-        if WHO.search(column.lower()):
-            return False
+            return None
+        if _says_who(column) or self._numbers_people(column):
+            return "tells people apart"
+        if self._cannot_be_told(column):
+            return "names, which cannot be asked for with one noise for all (--categories COLUMN=A,B,C)"
         if self.public is None:
-            return True
+            return None
         many = len(names(self.public, column, "public sample", gaps=True))
-        return many > 1 and (self.kinds[column] == "number" or many <= MOST_NAMES)
+        if self.kinds[column] == "names" and many > MOST_NAMES:
+            return f"more than {MOST_NAMES} names"
+        return None if many > 1 else "never changes"
+
+    def _numbers_people(self, column: str) -> bool:
+        """Whether the public sample has nothing but long whole numbers there, no two alike."""
+        if self.public is None or self.kinds[column] != "number":
+            return False
+        known = numbers(self.public, column, "public sample", gaps=True)
+        known = known[~np.isnan(known)]
+        return known.size > 1 and bool((known >= SERIAL).all() and (known % 1 == 0).all() and np.unique(known).size == known.size)
+
+    def _cannot_be_told(self, column: str) -> bool:
+        """Whether a column holds names that nobody said, and owners could not release."""
+        return bool(self.wishes.hosts) and not self.describes(column) and self.kinds.get(column) == NAMES
 
     def describes(self, column: str) -> bool:
         """Whether public knowledge says how a column is spread, or which names it has."""
@@ -310,12 +344,20 @@ class _Known:
             said.append("Ranges and names of categories are those that were declared.")
         unused = [c for c in self.columns if c not in (*features, self.wishes.target, self.wishes.person)]
         if unused and self.wishes.features is None:
-            said.append(
-                f"Not learned from, since they name people, have too many names or never change: {_list(unused)} (--features)."
-            )
+            why = {column: self._useless(column) or "" for column in unused}
+            groups = [[column for column in unused if why[column] == each] for each in dict.fromkeys(why.values())]
+            listed = "; ".join(f"{_list(group)} ({why[group[0]]})" for group in groups)
+            said.append(f"Not learned from, short of --features: {listed}.")
+        if self.public is not None:
+            said += odd_columns(self.public, [c for c in self.columns if c != self.wishes.target and self.kinds.get(c) == "names"])
         if self.elsewhere and self.wishes.features is None:
             said.append(f"Not learned from, since not everybody has them: {_list(self.elsewhere)}.")
         return said
+
+
+def _says_who(column: str) -> bool:
+    """Whether a column says by its name who somebody is."""
+    return WHO.search(HUMP.sub("_", column).lower()) is not None
 
 
 def _list(columns: Sequence[str], most: int = 12) -> str:

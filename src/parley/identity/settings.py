@@ -172,10 +172,19 @@ def load_addresses(path: Path) -> Addresses:
     return addresses
 
 
+MADE_BY: dict[type, str] = {
+    OwnerSettings: "expected an owner's settings, as parley owner init writes them",
+    HostSettings: "expected a host's settings, as parley host init writes them",
+    Addresses: "expected a file that says where the owners are (docs/deployment.md)",
+}
+
+
 def _load(kind: type[S], path: Path) -> S:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         return kind.model_validate(_beside(content, path.resolve().parent))
+    except OSError as error:
+        raise SettingError(f"{path}: cannot be read: {error.strerror or error}; {MADE_BY[kind]}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingError(f"{path}: not valid TOML: {error}") from None
     except pydantic.ValidationError as error:

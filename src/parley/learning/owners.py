@@ -1,8 +1,11 @@
 """The owners of a terms file, all on this machine: for a simulation, or with ledgers of their own for a release."""
 
-from collections.abc import Mapping
+import math
+import os
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import NoReturn
 
 from parley.accounting.budget import exact
 from parley.data.table import same_table
@@ -11,6 +14,7 @@ from parley.learning.algorithms import make_algorithm
 from parley.ledger import Ledger
 from parley.ledger.account import Reservation
 from parley.owner import Owner, reservation
+from parley.setup import require_ready
 from parley.terms import OwnerTerms, Terms
 
 
@@ -21,36 +25,75 @@ def open_owners(terms: Terms) -> list[Owner]:
 
 def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
     """The owners with their durable ledgers, the terms accepted by all - or by none, if anything is wrong with one of them."""
+    require_ledgers(terms, folder, lifetime, lifetime_delta)
     tables = [owner_table(part) for part in terms.owners]
     require_own_tables(terms, {part.name: Path(table) for part, table in zip(terms.owners, tables, strict=True)})
-    folder.mkdir(parents=True, exist_ok=True)
     trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
     agreements = [owner.prepare(terms) for owner in trial]
     make_algorithm(agreements[0].setup)
-    paths = {part.name: folder / f"{part.name}.ledger" for part in terms.owners}
-    promised = {part.name: reservation(terms, part.name) for part in terms.owners}
-    for name, path in paths.items():  # of all of them before one is made: a ledger's budget is for ever
-        if not path.exists():
-            _require_lifetime(path, promised[name], lifetime, lifetime_delta)
+    folder.mkdir(parents=True, exist_ok=True)
     owners = []
     for part, table in zip(terms.owners, tables, strict=True):
-        ledger = Ledger(paths[part.name], lifetime, lifetime_delta)
+        ledger = Ledger(_ledger_path(folder, part.name), lifetime, lifetime_delta)
         owners.append(Owner(part.name, table, ledger=ledger))
-        ledger.require_room(promised[part.name])
+        ledger.require_room(reservation(terms, part.name))
     for owner in owners:
         owner.accept(terms)
     return owners
 
 
-def _require_lifetime(path: Path, promised: Reservation, lifetime: float | None, lifetime_delta: float | None) -> None:
+def require_ledgers(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> None:
+    """Refuse ledgers without room for these terms, those that are there and those that would be made, before any table is read."""
+    require_ready(terms)
+    _require_place(folder)
+    if lifetime is not None and not (lifetime > 0 and math.isfinite(lifetime)):
+        raise LedgerError(
+            f"--lifetime {lifetime:g}: expected a number above 0, the most that all agreements together may ever cost"
+        )
+    if lifetime_delta is not None and not 0 <= lifetime_delta < 1:
+        raise LedgerError(f"--lifetime-delta {lifetime_delta:g}: expected a number from 0 up to, not including, 1")
+    promised = {part.name: reservation(terms, part.name) for part in terms.owners}
+    missing = [name for name in promised if not _ledger_path(folder, name).exists()]
+    if missing and lifetime is None:
+        _ask_lifetime(_ledger_path(folder, missing[0]), [promised[name] for name in missing])
+    for name, reserved in promised.items():  # of all of them before one is made: a ledger's budget is for ever
+        path = _ledger_path(folder, name)
+        if lifetime is not None and name in missing:
+            _require_lifetime(path, reserved, lifetime, lifetime_delta)
+            continue
+        ledger = Ledger(path, lifetime, lifetime_delta)
+        try:
+            ledger.require_room(reserved)
+        finally:
+            ledger.close()
+
+
+def _require_place(folder: Path) -> None:
+    """Refuse a folder that is none, or could not be made."""
+    above = next(each for each in (folder, *folder.resolve().parents) if each.exists())
+    if not above.is_dir():
+        raise LedgerError(f"{above}: is a file; expected a folder, in which every owner has a ledger")
+    if not os.access(above, os.W_OK):
+        raise LedgerError(f"{above}: this account may not write there; ledgers need a folder of their own")
+
+
+def _ledger_path(folder: Path, name: str) -> Path:
+    return folder / f"{name}.ledger"
+
+
+def _ask_lifetime(path: Path, promised: Sequence[Reservation]) -> NoReturn:
+    """Say which options make the ledgers that are missing."""
+    epsilon, delta = float(max(each.epsilon for each in promised)), float(max(each.delta for each in promised))
+    more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
+    raise LedgerError(
+        f"{path}: no such ledger; --lifetime {epsilon:g}{more}, or more, makes it, with that budget for the table's whole life. These "
+        f"terms need ε = {epsilon:g}" + (f", and δ = {delta:g}" if delta > 0 else "")
+    )
+
+
+def _require_lifetime(path: Path, promised: Reservation, lifetime: float, lifetime_delta: float | None) -> None:
     """Refuse to make a ledger that could not hold these terms, and say which of the two options falls short."""
     epsilon, delta = float(promised.epsilon), float(promised.delta)
-    if lifetime is None:
-        more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
-        raise LedgerError(
-            f"{path}: no such ledger; --lifetime EPS{more} makes it, with that budget for the table's whole life. These terms need "
-            f"ε = {epsilon:g}" + (f", and δ = {delta:g}" if delta > 0 else "")
-        )
     short = [] if promised.epsilon <= exact(lifetime) else [f"a lifetime ε of {epsilon:g} or more (--lifetime {epsilon:g})"]
     if promised.delta > Fraction(str(lifetime_delta or 0)):
         short.append(f"a lifetime δ of {delta:g} or more, for their noise has a δ (--lifetime-delta {delta:g})")

@@ -89,7 +89,8 @@ class Recommender:
                 raise ValueError
             said = str(content.get("terms_hash", "")), bool(content.get("released", False))  # earlier files have neither
         except (OSError, ValueError, KeyError, TypeError, IndexError, SettingError) as error:
-            raise ModelError(f"{path}: cannot be read as a recommender ({type(error).__name__})") from None
+            what = "expected what parley train saved by terms of ratings"
+            raise ModelError(f"{path}: cannot be read as a recommender ({type(error).__name__}); {what}") from None
         return cls(Items(V, counts), names, **numbers, terms_hash=said[0], released=said[1])
 
     def _solved(self, own: UserRatings) -> Floats:

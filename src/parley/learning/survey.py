@@ -10,8 +10,9 @@ import numpy as np
 
 from parley.accounting.budget import exact
 from parley.errors import LedgerError
+from parley.learning.after_scales import require_learnable, require_learnable_tables
 from parley.learning.asking import Asked, ask_here
-from parley.learning.owners import accepting_owners
+from parley.learning.owners import accepting_owners, open_owners, require_ledgers
 from parley.learning.scales import Scales
 from parley.learning.train import Progress
 from parley.mechanisms.stability import Stability
@@ -43,6 +44,7 @@ class ScalesResult:
             "bin_from": self.bin_from,
             "name_from": dict(self.name_from),
             "notes": list(self.ready.notes),
+            "waits": list(self.ready.waits),
             "epsilon": self.asked.owners[0].epsilon,
             "delta": self.asked.privacy.delta,
             "spent": dict(self.spent),
@@ -58,7 +60,15 @@ class ScalesResult:
 def accepting_scales(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
     """The owners with durable ledgers that accepted the agreement about scales; a ledger that is made has room for all of `terms`."""
     require_room(terms, folder, lifetime, lifetime_delta, "scales")
+    require_ledgers(scales_agreement(terms), folder, lifetime, lifetime_delta)
+    require_learnable_here(terms, open_owners(terms))
     return accepting_owners(scales_agreement(terms), folder, lifetime, lifetime_delta)
+
+
+def require_learnable_here(terms: Terms, owners: Sequence[Owner]) -> None:
+    """Refuse scales that would be paid for in vain, by what is public and by what the tables on this machine are."""
+    require_learnable(terms, owners[0].example if terms.model.features is None else None)
+    require_learnable_tables(terms, owners)
 
 
 def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None, first: str) -> None:

@@ -158,9 +158,11 @@ def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Frac
             "agree on pure noise (mechanism = 'laplace', each owner's own). A ledger for terms with a delta is made with --lifetime-delta"
         )
     if after[0] > most[0] or after[1] > most[1]:
-        hint = "; a ledger's delta is set when it is made (--lifetime-delta)" if after[1] > most[1] else ""
+        hint = "; a ledger's delta is set when it is made (--lifetime-delta)" if after[1] > most[1] and not before[1] else ""
+        room = f"{written((most[0] - before[0], most[1] - before[1]))} of it is left" if any(before) else "all of it is left"
         raise BudgetExhausted(
-            f"accepting these terms would reserve {written(after)} in all: the table's lifetime budget is {written(most)}{hint}"
+            f"{path}: accepting these terms would reserve {written(after)} in all: the table's lifetime budget is {written(most)}, for "
+            f"ever, and {room}; agree on terms that cost no more than that{hint}"
         )
     return after[0]
 

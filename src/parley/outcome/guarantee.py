@@ -3,9 +3,10 @@
 from parley.numerals import number
 from parley.outcome.result import Result
 
+INSIDE = "Computed from private rows without safe noise: keep it inside."  # wherever that is so; in JSON: "inside": true
 SIMULATION = (
     "Simulation, not a release: the noise is seeded and fast, not safe against floating-point attacks, and the quality figures "
-    "were computed from the private tables. Terms that were tuned by looking at them carry what was seen."
+    f"come from the private tables themselves. Terms that were tuned by looking at them carry what was seen. {INSIDE}"
 )
 RELEASE = "Release: the noise is safe, every answer was debited in the owners' ledgers, and nothing else left their tables."
 BY_THEIR_WORD = (

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from parley.data import read_table
-from parley.data.table import Table
+from parley.data.table import Table, require_columns
 from parley.errors import DataError, SettingError
 from parley.outcome.model import JointClassifier, JointModel, JointRegressor
 
@@ -22,6 +22,8 @@ def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
     The rows need the features' columns; the target's may be missing. What is predicted of a row depends on that row and the model alone.
     """
     frame, target = read_table(rows), model.preparation_.model.target
+    if isinstance(rows, str | Path):
+        require_columns(frame, model.preparation_.features, str(rows))
     found: dict[str, Any] = {f"predicted_{target}": model.predict(frame)}
     if model.posterior_ is not None and isinstance(model, JointRegressor):
         found[f"std_{target}"] = model.predict(frame, return_std=True)[1]

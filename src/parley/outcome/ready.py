@@ -1,7 +1,7 @@
 """From released scales to terms that can be learned by: bounds, categories, centres and scales, and what could not be said."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,30 +12,54 @@ from parley.outcome.scales import ColumnScale, centre_and_scale
 from parley.terms import Model, Terms, ready_terms
 from parley.terms.columns import Transform
 
+LEFT_OUT = ". It was left out of the features: put it back with what you declare"
 NARROW = 64  # no scale is below this part of the bounds: noise may make a column look narrower than it is
 
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """Terms with what was released, and a sentence for each column that needs a person."""
+    """Terms with what was released, and a sentence for each column that could not be read.
+
+    Features that could not be read are left out, so that the terms can be learned by; what cannot be left out is in `waits`.
+    """
 
     terms: Terms
     notes: tuple[str, ...]
+    waits: tuple[str, ...] = ()  # columns of which a person has to say something before anything is learned
 
 
 def make_ready(terms: Terms, features: Sequence[str], columns: Sequence[ColumnScale], named: bool = True) -> Ready:
     """The terms to learn by after their scales came out as `columns`; `named`: whether owners could release names."""
     model = terms.model
     made: dict[str, dict[str, Any]] = {key: dict(getattr(model, key)) for key in ("bounds", "categories", "centres", "scales")}
-    notes = []
+    unread: dict[str, str] = {}
     for found in columns:
-        if found.kind == "unclear" or (found.kind == "names" and len(found.names) < (2 if found.column == model.target else 1)):
-            notes.append(_asks(found, named))
+        if found.kind == "names" and found.column in model.bounds and model.coding == "one-hot":
+            unread[found.column] = f"{found.column}: most of its rows hold names, and model.bounds.{found.column} is of numbers"
+            del made["bounds"][found.column]
+        elif found.kind == "unclear" or (found.kind == "names" and len(found.names) < (2 if found.column == model.target else 1)):
+            unread[found.column] = _asks(found, named)
         elif found.kind == "names":
             _put_names(model, found, made)
         else:
             _put_numbers(model, found, made)
-    return Ready(ready_terms(terms, {**made, "features": tuple(features)}), tuple(notes))
+    unknown = {column for column in unread if column not in made["bounds"]}
+    out = unknown & {*features}
+    waits = tuple(column for column in unknown if column == model.target)
+    if out == {*features}:  # nothing to learn from: the terms wait for a person
+        out, waits = set(), (*waits, *features)
+    notes = tuple(said + (LEFT_OUT if column in out else "") for column, said in unread.items())
+    kept = tuple(column for column in features if column not in out)
+    return Ready(ready_terms(terms, {**made, "features": kept, **_without(model, out)}), notes, waits)
+
+
+def _without(model: Model, out: Container[str]) -> dict[str, Any]:
+    """The keys about single features, without these columns."""
+    transforms = {column: name for column, name in model.transforms.items() if column not in out}
+    missing = model.missing
+    if isinstance(missing, dict):
+        missing = {column: rule for column, rule in missing.items() if column not in out}
+    return {"transforms": transforms, "missing": missing}
 
 
 def _put_names(model: Model, found: ColumnScale, made: dict[str, dict[str, Any]]) -> None:
@@ -84,8 +108,8 @@ def _asks(found: ColumnScale, named: bool) -> str:
             if named
             else "which leave only with a delta and each owner's own noise"
         )
-        return f"{found.column}: a column of names, {why}; list them in model.categories.{found.column}"
+        return f"{found.column}: a column of names, {why}; list them in model.categories.{found.column} to learn from them"
     return (
         f"{found.column}: nothing stands clear of the noise; declare model.bounds.{found.column} or model.categories.{found.column}, "
-        "leave the column out, or ask again with a larger scale_epsilon"
+        "or ask again with a larger scale_epsilon"
     )

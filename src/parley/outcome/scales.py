@@ -160,7 +160,10 @@ class Survey:
         return edges[::merged], shares
 
     def _ends(self, bins: Floats, edges: Floats) -> tuple[float, float]:
-        """Bounds beyond which a hundredth of the rows lies, or as many as the noise hides, and a bin more; three digits, outwards."""
+        """Bounds beyond which a hundredth of the rows lies, or as many as the noise hides, and a bin more; three digits, outwards.
+
+        A bin that stands clear of the noise by itself lies within them: many rows of one value (a 1 among zeros) are not a tail.
+        """
         width, total = edges[1] - edges[0], bins.sum()
 
         def beyond(ordered: Floats) -> int:
@@ -171,6 +174,9 @@ class Survey:
         left, right = min(beyond(bins), BINS), min(beyond(bins[::-1]), BINS)
         low = max(edges[0], edges[max(left - 1, 0)] - width)
         high = min(edges[-1], edges[BINS - max(right - 1, 0)] + width)
+        seen = np.flatnonzero(bins[1:-1] >= self.clear(BINS))
+        if seen.size:
+            low, high = min(low, edges[seen[0]]), max(high, edges[seen[-1] + 1])
         return (outward(low, -1), outward(high, 1)) if low < high else (float(edges[0]), float(edges[-1]))
 
     def _released(self, own: Floats) -> tuple[tuple[str, float], ...]:

@@ -1,5 +1,6 @@
 """The first terms in words: what stands above them in the file, and what to do next."""
 
+import shlex
 from pathlib import Path
 
 from parley.forecasting.first_terms import Draft
@@ -23,22 +24,29 @@ def head_lines(made: Draft) -> list[str]:
 
 
 def next_steps(made: Draft, file: Path) -> list[str]:
-    """The commands that come next."""
+    """The commands that come next, each as it is typed."""
     terms = made.terms
-    epsilon = max(part.epsilon for part in terms.owners)
-    delta = f" --lifetime-delta {terms.privacy.delta:g}" if terms.privacy.delta > 0 else ""
+    budget = f"--lifetime {max(part.epsilon for part in terms.owners):g}"
+    budget += f" --lifetime-delta {terms.privacy.delta:g}" if terms.privacy.delta > 0 else ""
+    first, ready, planned = (shlex.quote(str(each)) for each in (file, _beside(file, "ready"), _beside(file, "planned")))
+    owner = terms.owners[0].name
     if terms.privacy.scale_epsilon is not None:
-        ready = file.with_name(f"{file.stem}-ready.toml")
         return [
-            f"Next: parley scales {file} --ledgers ledgers --lifetime {epsilon:g}{delta} --write {ready}      asks with noise, debited",
-            f"      parley plan {ready} --write {file.with_name(f'{file.stem}-planned.toml')}      how the rest is spent best",
+            f"parley scales {first} --ledgers ledgers {budget} --write {ready}  # asks with noise, debited",
+            f"parley plan {ready} --write {planned}  # how the rest is spent best",
+            f"parley train {planned} --ledgers ledgers --save model.json  # a release, debited in the same ledgers",
+            f"parley score model.json {planned} --owner {owner}  # is it better for us? On own held-out rows",
         ]
     return [
-        f"Next: parley forecast {file}                      what the model will be worth, and to whom",
-        f"      parley train {file}                         a simulation, on this machine",
-        f"      parley train {file} --ledgers ledgers --lifetime {epsilon:g}{delta} --save model.json      a release, debited",
-        f"      parley score model.json {file} --owner {terms.owners[0].name}",
+        f"parley forecast {first}  # what the model will be worth, and to whom",
+        f"parley train {first}  # a simulation, on this machine",
+        f"parley train {first} --ledgers ledgers {budget} --save model.json  # a release, debited",
+        f"parley score model.json {first} --owner {owner}  # is it better for us? On own held-out rows",
     ]
+
+
+def _beside(file: Path, what: str) -> Path:
+    return file.with_name(f"{file.stem}-{what}.toml")
 
 
 def with_hosts(made: Draft) -> list[str]:

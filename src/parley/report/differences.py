@@ -2,6 +2,7 @@
 
 from parley.learning.differences import DifferencesResult
 from parley.numerals import number, percent
+from parley.outcome.guarantee import INSIDE
 
 MANY = 0.05  # of the public rows: a clip that scales down more of them hides some of what differs
 
@@ -11,7 +12,7 @@ def summary(result: DifferencesResult) -> str:
     privacy = result.asked.privacy
     cost = f"ε = {number(result.asked.owners[0].epsilon, side='above')}, δ = {number(privacy.delta, side='above')} of every owner"
     if not result.released:
-        return f"Simulation, not a release: seeded noise, no ledger was debited. A release by these terms costs {cost}."
+        return f"Simulation, not a release: seeded noise, no ledger was debited. A release by these terms costs {cost}. {INSIDE}"
     return f"Released: {cost}, debited in its ledger before anything left."
 
 

@@ -7,6 +7,7 @@ from parley.numerals import number
 
 STANDINGS = "One budget ε for all: where each owner stands"
 TITLE = "The same terms, rounds and clip with noise drawn elsewhere"
+ALIKE = 0.01  # relative fitnesses that differ by less are the same
 KINDS = {"each_owner": "each owner's own", "shared": "one for all (hosts)", "distributed": "in owners' shares"}
 
 
@@ -29,6 +30,10 @@ def decision(noise: Mapping[str, Any], hosted: bool) -> str:
         why = noise["missing"]["shared" if one is None else "each_owner"]
         return f"One kind of noise is missing: {why}."
     times = own["relative_fitness"] / one["relative_fitness"] if one["relative_fitness"] > 0 else float("inf")
+    if abs(times - 1) < ALIKE:
+        return (
+            "Where the noise is drawn hardly matters by these terms: the rounds, the step and the clip decide here (parley plan)."
+        )
     if not times > 1:
         return (
             "One noise for all would be worse: everybody would get the smallest epsilon. Each owner's own noise serves better here."

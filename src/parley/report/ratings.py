@@ -4,12 +4,12 @@ from parley.data.user_ratings import unlisted_words
 from parley.learning.items import ItemsResult, OwnItems
 from parley.learning.ranking import BEST, Ranking
 from parley.numerals import number, percent
+from parley.outcome.guarantee import INSIDE
 from parley.validate import printable
 
-SIMULATION = "A simulation: nothing was released. What it prints of quality was computed from private ratings: keep it inside."
+SIMULATION = f"A simulation: nothing was released. {INSIDE}"
 RELEASED = "Released, debited. What the items are worth each owner finds out inside: parley score MODEL TERMS --owner NAME"
 LEAST = 5e-4  # a change that is printed as 0.0%
-INSIDE = "Computed from private ratings: keep it inside."
 
 
 def items_rows(result: ItemsResult) -> list[list[str]]:

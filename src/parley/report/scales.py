@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from parley.learning.survey import ScalesResult
 from parley.numerals import number, percent
+from parley.outcome.guarantee import INSIDE
 from parley.outcome.scales import ColumnScale
 from parley.validate import printable
 
@@ -15,7 +16,7 @@ def summary(result: ScalesResult) -> str:
     privacy = result.asked.privacy
     cost = f"ε = {number(result.asked.owners[0].epsilon, side='above')}, δ = {number(privacy.delta, side='above')} of every owner"
     if not result.released:
-        return f"Simulation, not a release: seeded noise, no ledger was debited. A release by these terms costs {cost}."
+        return f"Simulation, not a release: seeded noise, no ledger was debited. A release by these terms costs {cost}. {INSIDE}"
     return f"Released: {cost}, debited in its ledger before anything left. Everything below follows from noisy counts."
 
 

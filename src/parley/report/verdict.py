@@ -6,7 +6,6 @@ from parley.numerals import number
 from parley.outcome.ridge import RidgeModel
 from parley.outcome.verdict import FEW, Estimate, Verdict
 
-INSIDE = "Computed from private rows without noise: keep it inside."
 MODELS = ("together", "alone", "personal")
 
 

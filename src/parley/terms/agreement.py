@@ -404,7 +404,7 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise TermsError(f"{source}: not valid TOML: {error}") from None
+        raise TermsError(f"{source}: expected a terms file, and this is not valid TOML: {error}") from None
 
 
 def load_terms(path: str | Path) -> Terms:
