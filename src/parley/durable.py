@@ -1,10 +1,13 @@
 """Files and folders of one party: readable by it alone, and after a crash at any moment either the old ones or the new ones."""
 
+import errno
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from parley.errors import SettingError
+from parley.errors import DiskError, SettingError
 
 PRIVATE = 0o600  # for its owner alone
 Version = tuple[int, int, int] | None
@@ -13,15 +16,16 @@ Version = tuple[int, int, int] | None
 def replace_text(path: Path, text: str, mode: int = PRIVATE, lasting: bool = True) -> None:
     """Put `text` in the place of the file; when this returns, it is on the disk (unless it need not be `lasting`: a crash may lose it)."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    fresh.unlink(missing_ok=True)  # left by a crash of an earlier process with this number
-    try:
-        create(fresh, text.encode(), mode, lasting)
-        fresh.replace(path)
-    except BaseException:
-        fresh.unlink(missing_ok=True)
-        raise
-    if lasting:
-        sync_folder(path.parent)
+    with explained(path):
+        fresh.unlink(missing_ok=True)  # left by a crash of an earlier process with this number
+        try:
+            create(fresh, text.encode(), mode, lasting)
+            fresh.replace(path)
+        except BaseException:
+            fresh.unlink(missing_ok=True)
+            raise
+        if lasting:
+            sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
@@ -34,26 +38,59 @@ def sync_folder(folder: Path) -> None:
 
 
 def create(path: Path, content: bytes, mode: int = PRIVATE, lasting: bool = True) -> None:
-    """Write a file that must not exist yet (FileExistsError), with these permissions from its first byte; it is on the disk after."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
-        file.flush()
-        if lasting:
-            os.fsync(file.fileno())
+    """Write a file that must not exist yet (FileExistsError), with these permissions from its first byte; it is on the disk after, or (a
+    `DiskError`) not there."""
+    with explained(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                if lasting:
+                    os.fsync(file.fileno())
+        except BaseException:
+            with suppress(OSError):
+                path.unlink()
+            raise
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """One sentence for what the system says about writing this file; that it exists already is said as always."""
+    try:
+        yield
+    except (FileExistsError, DiskError):
+        raise
+    except OSError as error:
+        raise disk_error(path, error) from None
+
+
+def disk_is_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def disk_error(path: Path, error: OSError) -> DiskError:
+    """What went wrong with a file, and what to do."""
+    full = disk_is_full(error)
+    reason = "the disk is full" if full else error.strerror or type(error).__name__
+    told = DiskError(f"{path}: cannot be written ({reason}){'; make room and repeat the command' if full else ''}")
+    told.errno, told.strerror, told.filename = error.errno, reason, str(path)
+    return told
 
 
 def create_once(path: Path, content: bytes) -> bytes:
     """The content of a private file, made with this one if there was none: whole or not at all, and the same for all who race for it."""
     if not path.exists():
         fresh = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-        create(fresh, content)
-        try:
-            os.link(fresh, path)
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
-        sync_folder(path.parent)
+        with explained(path):
+            create(fresh, content)
+            try:
+                os.link(fresh, path)
+            except FileExistsError:
+                pass
+            finally:
+                fresh.unlink()
+            sync_folder(path.parent)
     return path.read_bytes()
 
 
@@ -61,7 +98,8 @@ def make_folder(path: Path) -> None:
     """The folder and those above it, as far as they are missing, for this account alone."""
     if not path.exists():
         make_folder(path.parent)
-        path.mkdir(mode=0o700, exist_ok=True)
+        with explained(path):
+            path.mkdir(mode=0o700, exist_ok=True)
 
 
 def exposed(path: Path) -> bool:

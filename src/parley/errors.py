@@ -39,6 +39,13 @@ class BelowBaselineError(ParleyError):
     """The joint model is forecast to be worse than one for which nobody is asked; nothing was spent."""
 
 
+class DiskError(ParleyError, OSError):
+    """A file cannot be written; nothing of it was."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class LedgerError(ParleyError):
     """The ledger cannot be opened, read or written; nothing was released."""
 

@@ -5,11 +5,13 @@ import difflib
 import sys
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from parley.durable import disk_error, disk_is_full
 from parley.errors import ParleyError
 from parley.version import __version__
 
@@ -215,6 +217,8 @@ def main() -> None:
     except ParleyError as error:
         fail(str(error))
     except OSError as error:
+        if disk_is_full(error):
+            fail(str(disk_error(Path(error.filename or "a file"), error)))
         fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 
 

@@ -67,10 +67,10 @@ class HostOffer:
         try:
             if self.terms.hash in acceptances.hashes() and not journal.begun(self.terms.hash):
                 raise LedgerError(f"{self.settings.journal}: these terms were accepted with another journal; put that one back")
-            journal.begin(self.terms.hash)
+            with acceptances.storing(Acceptance(self.terms, self.key)):
+                journal.begin(self.terms.hash)
         finally:
             journal.close()
-        acceptances.store(Acceptance(self.terms, self.key))
 
 
 def open_host(folder: Path, name: str, listen: str) -> HostSettings:

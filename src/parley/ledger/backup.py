@@ -40,11 +40,11 @@ def back_up(ledger: Ledger, to: Path) -> Head:
             os.link(fresh, to)
         except FileExistsError:
             raise LedgerError(f"{to}: exists already; a backup replaces nothing") from None
-    except OSError as error:
-        raise LedgerError(f"{to}: cannot be written ({error.strerror})") from None
+        sync_folder(to.parent)
+    except (OSError, sqlite3.Error) as error:
+        raise LedgerError(f"{to}: cannot be written ({_reason(error)}); no backup was made") from None
     finally:
         _remove(fresh)
-    sync_folder(to.parent)
     return end
 
 
@@ -56,7 +56,7 @@ def restore(backup: Path, ledger: Path, owner: str, lost: Sequence[Reservation],
     """
     _require_latest(backup, ledger)
     ledger = ledger.resolve()
-    fresh = ledger.with_name(f".{ledger.name}.restoring")
+    fresh, replaced = ledger.with_name(f".{ledger.name}.restoring"), False
     try:
         books = _copied(backup, fresh)
         books.assume_spent(owner, lost, everything)
@@ -64,9 +64,10 @@ def restore(backup: Path, ledger: Path, owner: str, lost: Sequence[Reservation],
         _settle(fresh)
         aside = _set_aside(ledger)
         fresh.rename(ledger)
+        replaced = True
         sync_folder(ledger.parent)
-    except OSError as error:
-        raise LedgerError(f"{ledger}: cannot be replaced ({error.strerror})") from None
+    except (OSError, sqlite3.Error) as error:
+        raise LedgerError(f"{ledger}: cannot be replaced ({_reason(error)}); {_standing(ledger, replaced)}") from None
     finally:
         _remove(fresh)
     restored = Ledger(ledger)
@@ -124,6 +125,19 @@ def _set_aside(ledger: Path) -> Path | None:
     with suppress(FileNotFoundError):
         os.truncate(beside(ledger, "drawing"), 0)  # it is a lock too, and stays
     return aside if moved else None
+
+
+def _reason(error: OSError | sqlite3.Error) -> str:
+    return str(error.strerror if isinstance(error, OSError) else error)
+
+
+def _standing(ledger: Path, replaced: bool) -> str:
+    """What lies in the ledger's place after a restore that failed."""
+    if replaced:
+        return "the restored ledger is in place, but a crash of the machine may lose it"
+    if ledger.exists():
+        return "the ledger in place is as it was"
+    return f"the ledger that was in place lies beside it as {ledger.name}.replaced-…: repeat the command"
 
 
 def _remove(path: Path) -> None:

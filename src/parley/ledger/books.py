@@ -255,7 +255,8 @@ class Ledger:
                 with contextlib.suppress(OSError):  # a memory only
                     self._verified.remember(path)
             if self._kept is not None:
-                self._archivist.checkpoint()
+                with contextlib.suppress(LedgerError):  # a full disk: what waits in the -wal file counts all the same
+                    self._archivist.checkpoint()
             self._kept = self._verified.head
 
     def close(self) -> None:

@@ -8,17 +8,20 @@ import json
 import os
 import re
 import time
+from collections.abc import Container, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parley.durable import make_folder, replace_text
-from parley.errors import LedgerError, SettingError, TermsError
+from parley.durable import make_folder, replace_text, sync_folder
+from parley.errors import DiskError, LedgerError, SettingError, TermsError
 from parley.ledger import Ledger
 from parley.terms import FORMAT as TERMS_FORMAT
 from parley.terms import Terms
 
 FORMAT = "parley-acceptance-1"
+PENDING = "pending"  # how the file of terms ends that are being accepted
 FRESH = 0.02  # seconds for which an acceptance is not looked at again: rounds may follow each other in milliseconds
 
 
@@ -64,6 +67,16 @@ class Acceptances:
 
     def store(self, acceptance: Acceptance) -> None:
         """Keep it durably, in the place of an earlier one for the same terms."""
+        with self.storing(acceptance):
+            pass
+
+    @contextmanager
+    def storing(self, acceptance: Acceptance) -> Iterator[None]:
+        """Keep it durably, together with what the body writes down of it elsewhere (the ledger's row), or neither.
+
+        Its file is on the disk before the body begins, and takes its place afterwards, for which no room is needed. After a crash in
+        between, and where a ledger fails of which nobody knows how far it came, `complete` does what is left to do.
+        """
         make_folder(self.folder)
         content = {
             "format": FORMAT,
@@ -76,7 +89,41 @@ class Acceptances:
             content["peer"] = acceptance.peer
         if acceptance.terms.model.preparation is not None:
             content["preparation"] = acceptance.terms.model.preparation
-        replace_text(Path(self._path(acceptance.terms.hash)), json.dumps(content, indent=1) + "\n")
+        pending = self.folder / f"{acceptance.terms.hash}.{PENDING}"
+        replace_text(pending, json.dumps(content, indent=1) + "\n")
+        try:
+            yield
+        except LedgerError:
+            raise
+        except BaseException:
+            with suppress(OSError):
+                pending.unlink()
+            raise
+        self._place(acceptance.terms.hash)
+
+    def complete(self, accepted: Container[str]) -> list[str]:
+        """Put the files in their places of terms that are `accepted` by the ledger, where a crash or a disk prevented it; their hashes.
+
+        A file whose terms are not accepted stays where nobody reads it: somebody may be accepting them at this moment.
+        """
+        found = sorted(path.stem for path in self.folder.glob(f"*.{PENDING}")) if self.folder.is_dir() else []
+        completed = [terms_hash for terms_hash in found if terms_hash in accepted]
+        for terms_hash in completed:
+            self._place(terms_hash)
+        return completed
+
+    def _place(self, terms_hash: str) -> None:
+        path = Path(self._path(terms_hash))
+        try:
+            (self.folder / f"{terms_hash}.{PENDING}").replace(path)
+            sync_folder(self.folder)
+        except FileNotFoundError:
+            if not path.exists():  # else a daemon that started at this moment was first
+                raise
+        except OSError as error:
+            raise DiskError(
+                f"{path}: cannot be put in its place ({error.strerror}), but the terms are accepted; the daemon's next start does it"
+            ) from None
 
     def hashes(self) -> list[str]:
         """Of all terms here."""

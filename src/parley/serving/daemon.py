@@ -39,9 +39,11 @@ Initializer = Callable[[], object] | None  # what each worker does before its fi
 
 
 def open_owner(settings: OwnerSettings, accepting: str | None = None) -> Owner:
-    """The owner with its table and its ledger, as its settings say; refused if ledger and acceptances do not belong together."""
-    ledger = Ledger(settings.ledger)
-    require_both(ledger, Acceptances(settings.accepted), accepting)
+    """The owner with its table and its ledger, as its settings say; refused if ledger and acceptances do not belong together. An
+    acceptance that was interrupted is completed, if the ledger holds it."""
+    ledger, acceptances = Ledger(settings.ledger), Acceptances(settings.accepted)
+    acceptances.complete({account.terms_hash for _, account in ledger.accounts()})
+    require_both(ledger, acceptances, accepting)
     return Owner(settings.name, str(settings.table), ledger=ledger)
 
 

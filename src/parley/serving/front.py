@@ -116,7 +116,8 @@ class Front:
                 else:
                     self._accept(key.fileobj)
             since = time.monotonic() - self._looked
-            if since >= (SOONEST if self._due else LOOK) or len(self._lines) > 2 * self._most:
+            calm = self._due and len(self._lines) <= TOGETHER
+            if calm or since >= (SOONEST if self._due else LOOK) or len(self._lines) > 2 * self._most:
                 self._look()
             waiting = self._due or any(about.stage is not Stage.SERVED for about in self._lines)
             pause = SOONEST if self._due else LOOK if waiting else None

@@ -38,10 +38,10 @@ class Offer:
         require_books(self.owner).require_room(self.owner.reservation(self.agreement.setup.terms))
 
     def accept(self) -> None:
-        """Reserve the budget for ever, and let the learner ask."""
+        """Reserve the budget for ever, and let the learner ask; both or, if something fails, neither."""
         terms = self.agreement.setup.terms
-        self.owner.accept(terms)
-        Acceptances(self.settings.accepted).store(Acceptance(terms, self.key, self.relay, self.peer))
+        with Acceptances(self.settings.accepted).storing(Acceptance(terms, self.key, self.relay, self.peer)):
+            self.owner.accept(terms)
         require_books(self.owner).remember()
 
     def to_json(self) -> dict[str, Any]:
