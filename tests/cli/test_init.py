@@ -108,7 +108,7 @@ def test_numbers_that_hang_on_the_machine_are_pinned_beside_the_terms(files, wri
     terms = parley.load_terms(files / "terms.toml")
     assert (files / "terms.preparation.json").exists() is (terms.model.whitening is not None)
     assert (terms.model.preparation_sha256 is not None) is (terms.model.whitening is not None)
-    plain = terms.changed(model={"whitening": "public"})
+    plain = terms.changed(model={"whitening": "public", "preparation": None, "preparation_sha256": None})
     made, path = _pinned(Draft(plain, ()), files / "turned.toml")
     assert path == files / "turned.preparation.json"
     write_terms(made.terms, files / "turned.toml")

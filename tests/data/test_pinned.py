@@ -144,6 +144,8 @@ def test_terms_that_pin_are_written_and_read_and_accepted(turned, tmp_path):
 
 def test_a_plan_that_reads_columns_otherwise_drops_what_was_pinned(turned):
     assert turned.changed(learning={"horizon": 5}, model={"radius": 3.0}).model.preparation_sha256 is not None
+    assert turned.changed(model={"features": [*turned.model.features]}).model.preparation_sha256 is not None
+    assert turned.changed(model={"public": None, "components": None}).model.preparation_sha256 is None
     other = turned.changed(model={"components": None, "whitening": "public"})
     assert other.model.preparation is other.model.preparation_sha256 is None
     assert resolve(other).preparation.rotation.shape == (7, 7)

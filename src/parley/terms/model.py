@@ -192,5 +192,16 @@ APART = {"regularisation", "class_weight", "radius", "holdout", "seed", "public"
 
 
 def prepares_otherwise(model: Model, update: Mapping[str, Any]) -> bool:
-    """Whether a model with these keys changed reads columns in another way."""
-    return any(key not in APART and key in Model.model_fields and getattr(model, key) != value for key, value in update.items())
+    """Whether a model with these keys changed reads columns in another way; where files lie does not count."""
+    if "public" in update and (update["public"] is None) is not (model.public is None):
+        return True
+    return any(key not in APART and _plain(getattr(model, key, value)) != _plain(value) for key, value in update.items())
+
+
+def _plain(value: Any) -> Any:
+    """A key's value as a file has it."""
+    if isinstance(value, Section):
+        return _plain(value.model_dump())
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
