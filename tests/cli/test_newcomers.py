@@ -31,8 +31,8 @@ def households(rows, seed, where):
 @pytest.fixture(scope="module")
 def utilities(tmp_path_factory):
     folder = tmp_path_factory.mktemp("utilities")
-    households(9000, 1, "Hill").to_csv(folder / "north power.csv", index=False, encoding="utf-8-sig")
-    households(6000, 2, "Lake").to_csv(folder / "südstrom.csv", index=False, sep=";")
+    households(5000, 1, "Hill").to_csv(folder / "north power.csv", index=False, encoding="utf-8-sig")
+    households(4000, 2, "Lake").to_csv(folder / "südstrom.csv", index=False, sep=";")
     return folder
 
 

@@ -26,7 +26,7 @@ def terms_of(tables, epsilon=(1.0, 1.0), **overrides):
     [
         ((1.0, 1.0), 3.0, None, "a.ledger: these terms need a lifetime δ of 1e-06 or more", "--lifetime 1"),
         ((0.2, 0.5), 0.3, 1e-5, "b.ledger: these terms need a lifetime ε of 0.5 or more", "--lifetime-delta"),
-        ((1.0, 1.0), None, None, "--lifetime EPS --lifetime-delta 1e-06", "of 0"),
+        ((0.2, 1.0), None, None, "--lifetime 1 --lifetime-delta 1e-06", "of 0"),
     ],
 )
 def test_no_ledger_is_made_that_could_not_hold_the_terms_and_the_cause_is_named(

@@ -74,7 +74,9 @@ class Encoding:
         """The feature, coded."""
         if self.names is not None:
             return codes(rows, self.column, self.names, name, self.fills)
-        return numbers(rows, self.column, name, self.fills, f"{PLAINLY}; a column of names needs model.categories.{self.column}")
+        return numbers(
+            rows, self.column, name, self.fills, f"{PLAINLY}; for a column of names declare model.categories.{self.column}"
+        )
 
     def coded(self, values: Floats) -> Floats:
         """The feature, coded, from an array in which names are their places and NaN is a gap."""

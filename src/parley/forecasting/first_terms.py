@@ -338,7 +338,7 @@ class _Known:
         elif missing:
             said.append(
                 f"How {_list(missing)} are spread nobody has said: owners will be asked with noise, for {terms.privacy.scale_epsilon} of "
-                "every epsilon."
+                "every epsilon. Each column makes all of them noisier: --features names those that matter."
             )
         else:
             said.append("Ranges and names of categories are those that were declared.")
