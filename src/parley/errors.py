@@ -15,6 +15,10 @@ class SettingError(ParleyError, ValueError):
     """An argument lies outside its range."""
 
 
+class NoOptimumError(SettingError):
+    """The cost falls for ever on these data, as where classes separate: there is no best model to compare with."""
+
+
 class TermsError(ParleyError):
     """The terms file cannot be read, or says something impossible."""
 

@@ -103,9 +103,7 @@ def train_command(
             errors_console.print(f"Look twice at {doubt.about}. {doubt.sentence}", style="yellow", markup=False, soft_wrap=True)
     if save is not None:
         result.model.save(save)
-    if plot is not None:
-        if result.path is None:
-            raise SettingError("--plot: the best cost is zero, so there is no relative fitness to draw")
+    if plot is not None and result.path is not None:
         figures.save(figures.fitness_path(result.path), plot)
     if report is not None:
         from parley.report.run_page import run_page
@@ -120,6 +118,8 @@ def train_command(
         coding = coding_cost(terms)
         if coding is not None:
             console.print(coding.words(), style="dim", markup=False)
+    if plot is not None and result.path is None:  # said last: the rest was done
+        raise SettingError(f"--plot: nothing was drawn, relative fitness is not defined here: {result.relative_fitness_undefined}")
 
 
 def _worth(terms: Terms, spends: bool, speeds: Mapping[str, float] | None) -> "Worth | None":
@@ -145,7 +145,7 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
     """The result as tables."""
     from parley.outcome.guarantee import guarantee, kind_of_run
     from parley.report.forecast import baseline_line
-    from parley.report.training import apart_line, owner_rows, quality_rows, void_line
+    from parley.report.training import apart_line, owner_rows, quality_rows, undefined_line, void_line
 
     console.print(kind_of_run(result), style="italic")
     console.print()
@@ -153,6 +153,8 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
     console.print()
     if result.quality is not None:
         console.print(terminal_table(quality_rows(result)))
+        if (why := undefined_line(result)) is not None:
+            console.print(why, style="yellow", markup=False, soft_wrap=True)
         console.print()
     show_intervals(result)
     show_scores(result)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from parley.errors import SettingError
+from parley.errors import NoOptimumError
 from parley.validate import Floats
 
 Cost = Callable[[Floats], float]
@@ -14,7 +14,7 @@ TOLERANCE = 1e-13  # of the decrease that another step would still bring, relati
 
 
 def projected_newton(cost: Cost, gradient: Gradient, hessian: Gradient, start: Floats, radius: float) -> Floats:
-    """The minimiser of a smooth convex cost in the box |theta| <= radius (Bertsekas 1982); a `SettingError` if there is none.
+    """The minimiser of a smooth convex cost in the box |theta| <= radius (Bertsekas 1982); a `NoOptimumError` if there is none.
 
     >>> projected_newton(lambda t: float((t - 3) @ (t - 3)), lambda t: 2 * (t - 3), lambda t: 2 * np.eye(1), np.zeros(1), 2.0)
     array([2.])
@@ -43,7 +43,7 @@ def projected_newton(cost: Cost, gradient: Gradient, hessian: Gradient, start: F
             return theta  # rounding leaves nothing to gain
         theta, value = moved, there
     if radius == np.inf:
-        raise SettingError(
+        raise NoOptimumError(
             "the cost has no finite minimum on these data (classes that separate perfectly?): set model.radius or "
             "model.regularisation"
         )

@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 
 from parley.data import Design, Preparation, Summable, alone
 from parley.data.design import UNIT
-from parley.errors import SettingError
+from parley.errors import NoOptimumError
 from parley.objectives.objective import ClipNorm, Limits, Objective, RecordBound, batched, bound_norm, slope_limit, tightest
 from parley.validate import SMALLEST, Floats
 
@@ -159,7 +159,7 @@ class SoftmaxRegression(Objective):
         options = {"maxiter": 20_000, "maxfun": 40_000, "maxcor": 30, "ftol": precision * 1e-3, "gtol": 1e-8}
         found = minimize(value, begin, jac=True, method="L-BFGS-B", bounds=limit, options=options)
         if radius is None and not self.regularisation > 0 and self.separates(designs, found.x):
-            raise SettingError(
+            raise NoOptimumError(
                 "the cost has no finite minimum on these data (classes that separate perfectly?): set model.radius or "
                 "model.regularisation"
             )

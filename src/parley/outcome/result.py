@@ -103,11 +103,17 @@ class Result:
         q25, median, q75 = (float(q) for q in np.quantile(last, [0.25, 0.5, 0.75]))
         return {"mean": float(last.mean()), "median": median, "q25": q25, "q75": q75}
 
+    @property
+    def relative_fitness_undefined(self) -> str | None:
+        """Why a study has no relative fitness, such as classes that separate; None where it has one, and for a release."""
+        return None if self.quality is None else self.quality.undefined
+
     def to_json(self) -> dict[str, Any]:
         """The object that `parley train --json` prints."""
         return {
             "title": self.terms.title,
             "relative_fitness": self.relative_fitness,
+            "relative_fitness_undefined": self.relative_fitness_undefined,
             "cost": self.cost,
             "optimal_cost": self.optimal_cost,
             "metrics": self.metrics,

@@ -8,7 +8,7 @@ from parley.outcome.guarantee import SIMULATION, guarantee, kind_of_run
 from parley.report import figures
 from parley.report.forecast import baseline_line
 from parley.report.page import Section, page
-from parley.report.training import interval_line, interval_rows, owner_rows, quality_rows, score_rows, score_title
+from parley.report.training import interval_line, interval_rows, owner_rows, quality_rows, score_rows, score_title, undefined_line
 
 SETTINGS = (
     ("model.kind", "model.target", "model.features", "model.public", "model.holdout"),
@@ -27,7 +27,8 @@ def run_page(result: Result, expected: Worth | None = None) -> str:
         text = (
             f"Relative fitness is how far the training cost lies above the best possible one; mean of {result.replicates} run(s)."
         )
-        sections.append(Section("How good is the model?", [text], quality_rows(result), drawn))
+        why = undefined_line(result)
+        sections.append(Section("How good is the model?", [text] if why is None else [text, why], quality_rows(result), drawn))
     if result.intervals is not None:
         sections.append(Section("How sure are the coefficients?", [interval_line(result)], interval_rows(result)))
     if result.scores is not None:

@@ -79,11 +79,19 @@ def quality_rows(result: Result) -> Rows:
         rows.append(["relative fitness ψ", number(fitness["mean"]), "0"])
         if result.replicates > 1:
             rows.append(["  middle half of the runs", f"{number(fitness['q25'])} to {number(fitness['q75'])}", ""])
+    elif result.relative_fitness_undefined is not None:
+        rows.append(["relative fitness ψ", "not defined", ""])
     rows.append(["training cost", number(result.cost), number(result.optimal_cost)])
     for name, value in result.metrics.items():
         if value is not None:
-            rows.append([f"held-out {name.replace('_', ' ')}", number(value), number(result.optimal_metrics[name])])
+            rows.append([f"held-out {name.replace('_', ' ')}", number(value), number(result.optimal_metrics.get(name))])
     return rows
+
+
+def undefined_line(result: Result) -> str | None:
+    """Why a simulation has no relative fitness, if it has none."""
+    why = result.relative_fitness_undefined
+    return None if why is None else f"Relative fitness ψ is not defined here: {why}."
 
 
 def interval_rows(result: Result) -> Rows:
