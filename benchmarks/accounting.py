@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from parley.accounting import compose, stable_epsilon
-from parley.mechanisms import Event, stable
+from parley.privacy.accounting import compose, stable_epsilon
+from parley.privacy.mechanisms import Event, stable
 
 STEPS, RATE, SIGMA, DELTA = 10_000, 0.01, 1.0, 1e-5
 

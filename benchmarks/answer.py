@@ -15,11 +15,11 @@ import numpy as np
 import opendp.prelude as dp
 
 from parley.data import synthetic_lending
-from parley.ledger import Ledger, StudyLedger
-from parley.ledger.account import Reservation
-from parley.mechanisms import FastNoise, Noise, SafeNoise
-from parley.mechanisms.noise import opendp_laplace
-from parley.queries import GradientQuery
+from parley.owner.ledger import Ledger, StudyLedger
+from parley.owner.ledger.account import Reservation
+from parley.privacy.mechanisms import FastNoise, Noise, SafeNoise
+from parley.privacy.mechanisms.noise import opendp_laplace
+from parley.protocol.queries import GradientQuery
 from parley.validate import Floats
 
 

@@ -26,33 +26,33 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from network import certify, free_port, identity
 
 import parley
-import parley.serving.daemon
+import parley.network.serving.daemon
+from network import certify, free_port, identity
 from parley.data import split_consecutive
 from parley.errors import Unavailable
-from parley.exchange import InProcess
-from parley.exchange.arriving import Arriving
-from parley.exchange.federation import Federation
-from parley.exchange.remote import RemoteOwner
-from parley.identity import certificate_authority
-from parley.identity.settings import OwnerSettings
-from parley.learning.algorithm import Asker, State
-from parley.learning.algorithms import make_algorithm
-from parley.learning.asynchronous import STEP, TALLY, USED, AsynchronousDescent, clocked, run_asynchronously
+from parley.learning.algorithms.algorithm import Asker, State
+from parley.learning.algorithms.asynchronous import STEP, TALLY, USED, AsynchronousDescent, clocked, run_asynchronously
+from parley.learning.algorithms.catalogue import make_algorithm
+from parley.learning.algorithms.federated import mean
 from parley.learning.deployed import learn, prepare_run
-from parley.learning.federated import mean
+from parley.learning.outcome.study import Study
 from parley.learning.start import starting_point
 from parley.learning.train import gather
-from parley.mechanisms import SafeNoise
-from parley.outcome.study import Study
-from parley.owner import Agreement
-from parley.queries import Answer
-from parley.reproduce.markets import Market, data_folder, loan_market
-from parley.serving.acceptance import Acceptance, Acceptances
-from parley.serving.daemon import serve
-from parley.serving.log import Log
+from parley.network.exchange import InProcess
+from parley.network.exchange.arriving import Arriving
+from parley.network.exchange.federation import Federation
+from parley.network.exchange.remote import RemoteOwner
+from parley.network.identity import certificate_authority
+from parley.network.identity.settings import OwnerSettings
+from parley.network.serving.acceptance import Acceptance, Acceptances
+from parley.network.serving.daemon import serve
+from parley.network.serving.log import Log
+from parley.owner.owner import Agreement
+from parley.papers.markets import Market, data_folder, loan_market
+from parley.privacy.mechanisms import SafeNoise
+from parley.protocol.queries import Answer
 from parley.validate import Floats
 
 BANKS = tuple(f"bank-{place}" for place in range(1, 6))
@@ -223,7 +223,7 @@ def daemon(settings: OwnerSettings, seconds: float) -> None:
     def slow_owner(settings: OwnerSettings, _: str | None = None) -> parley.Owner:
         return parley.Owner(settings.name, str(settings.table), ledger=parley.Ledger(settings.ledger), noise=Slowly(seconds))
 
-    parley.serving.daemon.open_owner = slow_owner
+    parley.network.serving.daemon.open_owner = slow_owner
     with Path(os.devnull).open("w") as stream, Log(stream) as log:
         serve(settings, threading.Event(), log)
 

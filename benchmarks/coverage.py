@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 
 import parley
-from parley.cli.screen import console, progress_bar
-from parley.forecasting.pilot import open_pilot
-from parley.reproduce.markets import data_folder, loan_market
+from parley.decisions.forecasting.pilot import open_pilot
+from parley.papers.markets import data_folder, loan_market
+from parley.report.terminal import console, progress_bar
 
 OWNERS, ROWS, ROUNDS = 30, 300, 12
 

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 import parley
-from parley.learning.stable_inference import StableAnswers, infer_stable
-from parley.mechanisms import FastNoise, Stable
-from parley.queries import StatisticsQuery
+from parley.learning.algorithms.stable_inference import StableAnswers, infer_stable
+from parley.privacy.mechanisms import FastNoise, Stable
+from parley.protocol.queries import StatisticsQuery
 
 SLOPES = np.array([0.5, -0.3, 0.2, 0.0, 0.4])
 EPSILONS = (0.5, 1.0, 3.0)

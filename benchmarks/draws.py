@@ -36,10 +36,10 @@ import parley
 from parley.data import Design, alone
 from parley.data.batches import drawn
 from parley.data.streamed import ParquetFolder
-from parley.mechanisms import SafeNoise
-from parley.queries import MinibatchQuery, Tables, minibatch
-from parley.queries.minibatch import MinibatchQuestion
-from parley.setup import resolve
+from parley.privacy.mechanisms import SafeNoise
+from parley.protocol.queries import MinibatchQuery, Tables, minibatch
+from parley.protocol.queries.minibatch import MinibatchQuestion
+from parley.protocol.setup import resolve
 from parley.validate import Floats
 
 KINDS = ("linear-regression", "linear-svm", "logistic-regression", "softmax-regression", "one-vs-all", "least-squares-classes")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import parley
 from parley.data import split_consecutive
-from parley.reproduce.markets import Market, data_folder, loan_market
+from parley.papers.markets import Market, data_folder, loan_market
 
 ROUNDS, RUNS, DELTA = 5, 100, 1e-6
 RECORDS = 30_000

@@ -19,7 +19,7 @@ import pandas as pd
 
 import parley
 from parley.data import split_consecutive
-from parley.reproduce.markets import Market, data_folder, loan_market
+from parley.papers.markets import Market, data_folder, loan_market
 
 ANSWERS, RUNS, DELTA = 20, 20, 1e-6
 RECORDS, STEPS = 4_000, 60

@@ -21,7 +21,7 @@ import pandas as pd
 import parley
 from parley.data import split_consecutive
 from parley.learning.grid import with_settings
-from parley.reproduce.markets import PILOT, card_market, data_folder, loan_market
+from parley.papers.markets import PILOT, card_market, data_folder, loan_market
 
 
 def main() -> None:

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 
 import parley
-from parley.aggregation import EachOwnerNoise
 from parley.data import synthetic_lending
-from parley.forecasting.coalition import CoalitionCost
-from parley.games.budget_game import BudgetGame
-from parley.games.negotiate import negotiate
-from parley.games.payments import cheapest_contracts, free_deal, largest_gain
-from parley.games.privacy_cost import PrivacyCosts
-from parley.games.stakes import Stakes
+from parley.decisions.forecasting.coalition import CoalitionCost
+from parley.decisions.games.budget_game import BudgetGame
+from parley.decisions.games.negotiate import negotiate
+from parley.decisions.games.payments import cheapest_contracts, free_deal, largest_gain
+from parley.decisions.games.privacy_cost import PrivacyCosts
+from parley.decisions.games.stakes import Stakes
+from parley.protocol.aggregation import EachOwnerNoise
 from parley.terms import PrivacyCost
 
 KINDS = ("linear", "exponential", "posterior")

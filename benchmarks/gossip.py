@@ -21,9 +21,9 @@ import pandas as pd
 
 import parley
 from parley.data import split_consecutive
-from parley.learning.algorithms import make_algorithm
-from parley.learning.mixing import metropolis, spectral_gap
-from parley.reproduce.markets import Market, data_folder, loan_market
+from parley.learning.algorithms.catalogue import make_algorithm
+from parley.learning.algorithms.mixing import metropolis, spectral_gap
+from parley.papers.markets import Market, data_folder, loan_market
 from parley.terms.topology import edges
 
 BANKS = tuple(f"bank-{place}" for place in range(1, 10))

@@ -21,15 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from network import SPAWN, certify, identity, make_bank
 
 import parley
-from parley.exchange.remote import RemoteOwner
-from parley.identity import certificate_authority
-from parley.identity.settings import OwnerSettings
-from parley.queries import GradientQuery
-from parley.serving.daemon import serve
-from parley.serving.log import Log
+from network import SPAWN, certify, identity, make_bank
+from parley.network.exchange.remote import RemoteOwner
+from parley.network.identity import certificate_authority
+from parley.network.identity.settings import OwnerSettings
+from parley.network.serving.daemon import serve
+from parley.network.serving.log import Log
+from parley.protocol.queries import GradientQuery
 
 ROUNDS = 3000
 PATIENCE = 20.0  # seconds for a round

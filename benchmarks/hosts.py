@@ -22,29 +22,29 @@ import numpy as np
 import pandas as pd
 
 import parley
-from parley.exchange.federation import Federation
-from parley.exchange.host_messages import write_opening, write_parcel
-from parley.exchange.parcel import Opening, Parcel, Shape, pack, shape_of
-from parley.exchange.remote import RemoteOwner
-from parley.exchange.remote_host import RemoteHost
-from parley.hosting import daemon as host_daemon
-from parley.hosting.duty import Duty, Turn
-from parley.hosting.federation import SharedFederation
-from parley.hosting.in_process import InProcessHosts
-from parley.hosting.journal import Journal
-from parley.identity import certificate_authority, signing_requests
-from parley.identity.settings import HostSettings, Identity, OwnerSettings
-from parley.mechanisms.recipe import make_recipe
-from parley.queries import GradientQuery
-from parley.serving import daemon as owner_daemon
-from parley.serving.acceptance import Acceptance, Acceptances
-from parley.serving.log import Log
-from parley.setup import resolve
-from parley.sharing.channel import Counted, together, wires
-from parley.sharing.party import agree_keys
-from parley.sharing.ring import to_bytes
-from parley.sharing.secret_noise import draw
-from parley.sharing.shares import Shares
+from parley.network.exchange.federation import Federation
+from parley.network.exchange.host_messages import write_opening, write_parcel
+from parley.network.exchange.parcel import Opening, Parcel, Shape, pack, shape_of
+from parley.network.exchange.remote import RemoteOwner
+from parley.network.exchange.remote_host import RemoteHost
+from parley.network.hosting import daemon as host_daemon
+from parley.network.hosting.duty import Duty, Turn
+from parley.network.hosting.federation import SharedFederation
+from parley.network.hosting.in_process import InProcessHosts
+from parley.network.hosting.journal import Journal
+from parley.network.identity import certificate_authority, signing_requests
+from parley.network.identity.settings import HostSettings, Identity, OwnerSettings
+from parley.network.serving import daemon as owner_daemon
+from parley.network.serving.acceptance import Acceptance, Acceptances
+from parley.network.serving.log import Log
+from parley.privacy.mechanisms.recipe import make_recipe
+from parley.privacy.sharing.channel import Counted, together, wires
+from parley.privacy.sharing.party import agree_keys
+from parley.privacy.sharing.ring import to_bytes
+from parley.privacy.sharing.secret_noise import draw
+from parley.privacy.sharing.shares import Shares
+from parley.protocol.queries import GradientQuery
+from parley.protocol.setup import resolve
 
 SPAWN = multiprocessing.get_context("spawn")
 OWNERS, HOSTS = ("a", "b", "c"), ("h0", "h1", "h2")

@@ -11,9 +11,9 @@ import pandas as pd
 from scipy.linalg import helmert
 
 import parley
-from parley.learning.plant import identify_together
-from parley.reproduce.delayed_control import PERIOD, ROTOR
-from parley.sysid import DelayedDMD, DMDc, Plant
+from parley.papers.delayed_control import PERIOD, ROTOR
+from parley.tasks.dynamics import DelayedDMD, DMDc, Plant
+from parley.tasks.dynamics.run import identify_together
 
 
 def coverage(delay: float, runs: int, samples: int = 2000, share: float = 0.01) -> None:

@@ -31,11 +31,11 @@ from common.consortia import CONSORTIA, Consortium
 from common.decisions import JOIN, STAY, UNKNOWN, Case, Tally
 
 import parley
-from parley.cli.screen import console, progress_bar, terminal_table
-from parley.forecasting.first_terms import RADIUS, Draft, planned
-from parley.forecasting.inside import Outlook, outlook
-from parley.outcome.personal import centres, nothing
-from parley.outcome.ridge import Ridge
+from parley.decisions.forecasting.first_terms import RADIUS, Draft, planned
+from parley.decisions.forecasting.inside import Outlook, outlook
+from parley.learning.outcome.personal import centres, nothing
+from parley.learning.outcome.ridge import Ridge
+from parley.report.terminal import console, progress_bar, terminal_table
 from parley.validate import Floats
 
 DELTA, EPSILONS, HELD_OUT = 1e-6, (1.0, 3.0), 0.3

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
-from parley.ledger import Ledger
-from parley.ledger.account import Reservation
-from parley.ledger.chain import COLUMNS, PAD, row_hash
-from parley.ledger.verification import Verification
-from parley.queries import GradientQuery
+from parley.owner.ledger import Ledger
+from parley.owner.ledger.account import Reservation
+from parley.owner.ledger.chain import COLUMNS, PAD, row_hash
+from parley.owner.ledger.verification import Verification
+from parley.protocol.queries import GradientQuery
 
 ROUNDS = 1000  # of each agreement
 FREE = 40  # agreements for the answers that are timed

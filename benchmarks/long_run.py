@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from parley.ledger import Ledger
-from parley.ledger.account import Reservation
-from parley.queries import StatisticsQuery
+from parley.owner.ledger import Ledger
+from parley.owner.ledger.account import Reservation
+from parley.protocol.queries import StatisticsQuery
 
 
 def main() -> None:

@@ -24,10 +24,10 @@ import pandas as pd
 import parley
 from parley.data import Design, Preparation
 from parley.errors import ParleyError
-from parley.mechanisms import SafeNoise
-from parley.mechanisms.bounded import LOUDEST, Bounded
-from parley.owner import Agreement
-from parley.queries import CorrectedQuery, GradientQuery, Query, ScoreQuery, StatisticsQuery, UpdateQuery
+from parley.owner.owner import Agreement
+from parley.privacy.mechanisms import SafeNoise
+from parley.privacy.mechanisms.bounded import LOUDEST, Bounded
+from parley.protocol.queries import CorrectedQuery, GradientQuery, Query, ScoreQuery, StatisticsQuery, UpdateQuery
 from parley.validate import LARGEST, SMALLEST, Floats
 
 KINDS = ("linear-regression", "linear-svm", "logistic-regression", "softmax-regression")

@@ -18,10 +18,10 @@ import numpy as np
 
 import parley
 from parley.data import Design
-from parley.objectives.local_update import LocalUpdate
-from parley.queries import CorrectedQuery, Query, Tables, UpdateQuery
-from parley.queries.update import UpdateQuestion
-from parley.setup import resolve
+from parley.losses.local_update import LocalUpdate
+from parley.protocol.queries import CorrectedQuery, Query, Tables, UpdateQuery
+from parley.protocol.queries.update import UpdateQuestion
+from parley.protocol.setup import resolve
 from parley.validate import Floats
 
 ROWS, WIDTH, CLASSES = 3, 3, 3

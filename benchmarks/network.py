@@ -21,20 +21,20 @@ import numpy as np
 import pandas as pd
 
 import parley
-from parley.exchange import messages
-from parley.exchange.remote import OPTIONS as CLIENT_OPTIONS
-from parley.exchange.remote import RemoteOwner, channel_credentials
-from parley.identity import certificate_authority, signing_requests
-from parley.identity.settings import Identity, OwnerSettings
-from parley.ledger import Cost, Facts, Release
-from parley.ledger.account import Account
-from parley.mechanisms import SafeNoise
-from parley.queries import GradientQuery, Query
-from parley.serving.acceptance import Acceptance, Acceptances
-from parley.serving.credentials import Credentials
-from parley.serving.daemon import open_owner, serve
-from parley.serving.log import Log
-from parley.serving.server import OPTIONS
+from parley.network.exchange import messages
+from parley.network.exchange.remote import OPTIONS as CLIENT_OPTIONS
+from parley.network.exchange.remote import RemoteOwner, channel_credentials
+from parley.network.identity import certificate_authority, signing_requests
+from parley.network.identity.settings import Identity, OwnerSettings
+from parley.network.serving.acceptance import Acceptance, Acceptances
+from parley.network.serving.credentials import Credentials
+from parley.network.serving.daemon import open_owner, serve
+from parley.network.serving.log import Log
+from parley.network.serving.server import OPTIONS
+from parley.owner.ledger import Cost, Facts, Release
+from parley.owner.ledger.account import Account
+from parley.privacy.mechanisms import SafeNoise
+from parley.protocol.queries import GradientQuery, Query
 from parley.validate import Floats
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -114,7 +114,7 @@ def daemon(settings: OwnerSettings, parts: Any) -> None:
         ledger.report = report
         return parley.Owner(settings.name, str(settings.table), ledger=ledger, noise=noise)
 
-    parley.serving.daemon.open_owner = timed_owner
+    parley.network.serving.daemon.open_owner = timed_owner
     with Path(os.devnull).open("w") as stream, Log(stream) as log:
         serve(settings, threading.Event(), log)
 
@@ -209,6 +209,7 @@ def over_flower(sizes: dict[int, int], rounds: int) -> dict[int, float]:
     """Seconds a round over a Flower federation (SuperLink with TLS, SuperNodes with keys), by the daemons' own logs."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     from flower_federation import Flower
+
     from parley.learning.over_flower import write_app
 
     measured = {}

@@ -13,8 +13,8 @@ from pathlib import Path
 import pandas as pd
 
 import parley
-from parley.forecasting import plan
-from parley.learning.survey import ask_scales
+from parley.decisions.forecasting import plan
+from parley.tasks.column_statistics.run import ask_scales
 
 OWNERS, EPSILON, DELTA, RUNS = 5, 1.0, 1e-6, 4
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 
 import parley
-from parley.aggregation import noise_groups, weighted_mean
 from parley.data import synthetic_lending
-from parley.forecasting.pilot import open_pilot
-from parley.mechanisms import Bounded, FastNoise
-from parley.queries import Answer
+from parley.decisions.forecasting.pilot import open_pilot
+from parley.privacy.mechanisms import Bounded, FastNoise
+from parley.protocol.aggregation import noise_groups, weighted_mean
+from parley.protocol.queries import Answer
 from parley.validate import Floats
 
 REPLICATES, NUMBERS = 96, 6

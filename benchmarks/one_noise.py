@@ -32,11 +32,11 @@ from sklearn.linear_model import RidgeCV
 
 import parley
 from parley.data import split_consecutive
-from parley.forecasting import Differences
-from parley.forecasting.expectation import expect
-from parley.forecasting.forecast import Forecast
-from parley.forecasting.pilot import open_pilot
-from parley.outcome import alone
+from parley.decisions.forecasting import Differences
+from parley.decisions.forecasting.expectation import expect
+from parley.decisions.forecasting.forecast import Forecast
+from parley.decisions.forecasting.pilot import open_pilot
+from parley.learning.outcome import alone
 from parley.report.figures import ALONE, GRID, INK, LIMIT, MUTED, TOGETHER
 from parley.validate import Floats
 

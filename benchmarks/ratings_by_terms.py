@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 import parley
-from parley.data.ratings import divide, enough, find_ratings
-from parley.learning.items import SILENT, learn_items
-from parley.learning.items_worth import items_worth
+from parley.tasks.ratings.run import SILENT, learn_items
+from parley.tasks.ratings.table import divide, enough, find_ratings
+from parley.tasks.ratings.worth import items_worth
 from parley.terms import load_terms, write_terms
 
 CASES = [

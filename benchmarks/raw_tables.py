@@ -31,7 +31,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
-from parley.cli.screen import progress_bar
+from parley.report.terminal import progress_bar
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")

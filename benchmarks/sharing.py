@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from parley.errors import Unavailable
-from parley.mechanisms.recipe import Recipe, make_recipe
-from parley.sharing.channel import Counted, together, wires
-from parley.sharing.party import agree_keys
-from parley.sharing.ring import Keystream
-from parley.sharing.secret_noise import draw, make_plan
+from parley.privacy.mechanisms.recipe import Recipe, make_recipe
+from parley.privacy.sharing.channel import Counted, together, wires
+from parley.privacy.sharing.party import agree_keys
+from parley.privacy.sharing.ring import Keystream
+from parley.privacy.sharing.secret_noise import draw, make_plan
 
 SPAWN = multiprocessing.get_context("spawn")
 RECIPES = {"Laplace, 2^24 units": ("laplace", 24), "Gaussian, 2^12 units": ("gaussian", 12)}

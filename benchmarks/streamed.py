@@ -23,7 +23,7 @@ import parley
 from parley.data.blocks import sum_afar
 from parley.data.design import BLOCK, Design
 from parley.data.streamed import AT_ONCE, buffer_size
-from parley.queries import GradientQuery, StatisticsQuery, Tables
+from parley.protocol.queries import GradientQuery, StatisticsQuery, Tables
 from parley.terms import Terms
 from parley.validate import Floats
 

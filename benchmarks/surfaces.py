@@ -16,7 +16,7 @@ import numpy as np
 import parley
 from parley.data import split_consecutive
 from parley.learning.grid import Cell, study, vary
-from parley.reproduce.markets import Market, card_market, data_folder, loan_market
+from parley.papers.markets import Market, card_market, data_folder, loan_market
 
 
 def main() -> None:

@@ -26,13 +26,13 @@ def bank(tmp_path):
 @pytest.fixture
 def service(bank, monkeypatch):
     """The service of one owner, in process, with terms accepted and none of its rounds asked."""
-    from parley.identity.settings import load_owner
-    from parley.serving.acceptance import Acceptances
-    from parley.serving.daemon import open_owner
-    from parley.serving.log import Log
-    from parley.serving.service import OwnerService
+    from parley.network.identity.settings import load_owner
+    from parley.network.serving.acceptance import Acceptances
+    from parley.network.serving.daemon import open_owner
+    from parley.network.serving.log import Log
+    from parley.network.serving.service import OwnerService
 
-    monkeypatch.setattr("parley.serving.acceptance.FRESH", 0.0)
+    monkeypatch.setattr("parley.network.serving.acceptance.FRESH", 0.0)
     terms = bank.write_terms(horizon=3)
     bank.accept(terms)
     settings = load_owner(bank.folder / "a.toml")

@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest import mock
 
 from parley.cli.app import main
-from parley.ledger import Ledger
+from parley.owner.ledger import Ledger
 
 
 @dataclass(frozen=True)

@@ -11,23 +11,23 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import GAUSSIAN, gradient_answer, make_terms, regression_table
 
 import parley
 from parley.data import Design, fit_preparation
 from parley.data.design import summation_slack
 from parley.data.grid import settle
 from parley.errors import DataError, GuaranteeError, SettingError, TermsError
-from parley.exchange import messages
-from parley.ledger import Ledger
-from parley.mechanisms import Bounded, Gaussian, Laplace, SafeNoise
-from parley.objectives import Limits, LinearRegression, LinearSVM, LogisticRegression, RecordBound, margin
-from parley.objectives.moments import mean_moments, moments_sensitivity
-from parley.queries import GradientQuery
-from parley.serving.acceptance import Acceptance, Acceptances, Caller
-from parley.serving.log import Log
-from parley.serving.service import TROUBLE, OwnerService
+from parley.losses import Limits, LinearRegression, LinearSVM, LogisticRegression, RecordBound, margin
+from parley.losses.moments import mean_moments, moments_sensitivity
+from parley.network.exchange import messages
+from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
+from parley.network.serving.log import Log
+from parley.network.serving.service import TROUBLE, OwnerService
+from parley.owner.ledger import Ledger
+from parley.privacy.mechanisms import Bounded, Gaussian, Laplace, SafeNoise
+from parley.protocol.queries import GradientQuery
 from parley.validate import LARGEST, SMALLEST
-from samples import GAUSSIAN, gradient_answer, make_terms, regression_table
 
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -300,7 +300,7 @@ def test_no_mechanism_is_handed_a_value_without_a_sensitivity(sensitivity):
 def test_noise_that_could_overflow_is_refused():
     for calibrate in (Laplace.calibrate, lambda e, s: Gaussian.calibrate(e, 1e-6, s)):
         with pytest.raises(SettingError, match="too small for this sensitivity"):
-            calibrate(parley.accounting.exact("0.001"), 1e249)
+            calibrate(parley.privacy.accounting.exact("0.001"), 1e249)
 
 
 def spoiled(tmp_path, terms):

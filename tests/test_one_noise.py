@@ -11,12 +11,12 @@ import pytest
 from scipy.stats import chi2, norm
 
 import parley
-from parley.accounting.shared import Span, Spans, bits_delta, shared_law
 from parley.errors import GuaranteeError, TermsError, VoidRound
-from parley.mechanisms import Bounded
-from parley.mechanisms.recipe import DISTANCE, LADDER, MOST, SMOOTHERS, Recipe, draw_plainly, make_recipe
-from parley.sharing.ring import expand
-from parley.sharing.shares import Shares
+from parley.privacy.accounting.shared import Span, Spans, bits_delta, shared_law
+from parley.privacy.mechanisms import Bounded
+from parley.privacy.mechanisms.recipe import DISTANCE, LADDER, MOST, SMOOTHERS, Recipe, draw_plainly, make_recipe
+from parley.privacy.sharing.ring import expand
+from parley.privacy.sharing.shares import Shares
 
 DIGITS = Context(prec=60)
 UNIT = 10**50
@@ -63,7 +63,7 @@ def laplace_pmf(recipe: Recipe) -> np.ndarray:
 @pytest.mark.parametrize("exponent", [3, 4])
 def test_the_smoothed_law_is_the_discrete_gaussian_but_for_the_ripple(exponent: int) -> None:
     """Exactly, in whole numbers of 60 digits: the total variation is below the bound, and the bound is not far above it."""
-    from parley.mechanisms.recipe import _ripple
+    from parley.privacy.mechanisms.recipe import _ripple
 
     n, reach = 2**exponent, 140
     top = weights(10, reach)
@@ -157,7 +157,7 @@ def test_records_with_several_owners_move_the_sum_as_often() -> None:
 def test_bits_are_paid_from_delta() -> None:
     assert bits_delta(Fraction(1), 10**6) == pytest.approx(float((1 + math.e) * DISTANCE * 10**6), rel=1e-6)
     with pytest.raises(TermsError, match=r"privacy\.delta: expected at least"):
-        assert parley.setup.resolve(_terms(delta=1e-16, epsilon=(1.0, 2.0))).parts
+        assert parley.protocol.setup.resolve(_terms(delta=1e-16, epsilon=(1.0, 2.0))).parts
 
 
 def test_an_answer_is_shared_in_parts_that_say_nothing_alone() -> None:
@@ -178,7 +178,7 @@ def test_a_person_at_several_owners_is_in_the_rounds_of_each() -> None:
     """Random bits are paid for every opening that a person can be in."""
     terms = _terms(epsilon=(12.0,) * 4).changed(learning={"participation": 0.25, "horizon": 40})
     alone, everywhere = (terms.changed(privacy={"shared_records": copies}) for copies in (1, 4))
-    spent = [Fraction(str(1e-6)) - parley.setup.resolve(each).law().delta for each in (alone, everywhere)]
+    spent = [Fraction(str(1e-6)) - parley.protocol.setup.resolve(each).law().delta for each in (alone, everywhere)]
     assert float(spent[1] / spent[0]) == pytest.approx(4, rel=1e-6)
 
 
@@ -187,7 +187,7 @@ def test_what_was_shared_is_never_an_answer(tmp_path: Path) -> None:
     ledger = parley.Ledger(tmp_path / "a.ledger", 5, "1e-5")
     owner = parley.Owner("bank-0", parley.data.synthetic_lending(400, seed=1), ledger=ledger)
     owner.accept(terms)
-    query = parley.queries.GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
+    query = parley.protocol.queries.GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
     first, account = owner.contribute(query)
     again, same = owner.contribute(query)
     assert account.spent == same.spent > 0
@@ -233,9 +233,9 @@ def test_a_study_has_the_noise_that_the_aggregation_says(mechanism: str) -> None
     loud = terms.changed(everyone={"epsilon": 20.0})
     still = parley.train(loud, _owners(loud), replicates=400, seed=3, measure=False)
     step = noisy.theta - still.theta.mean(axis=0)
-    setup = parley.setup.resolve(terms)
-    variance = parley.aggregation.aggregation_of(terms).noise(setup).all_together
-    from parley.learning.step import step_size
+    setup = parley.protocol.setup.resolve(terms)
+    variance = parley.protocol.aggregation.aggregation_of(terms).noise(setup).all_together
+    from parley.learning.algorithms.step import step_size
 
     deviation = step_size(setup) * math.sqrt(variance)
     kurtosis = 6 if mechanism == "laplace" else 3
@@ -250,14 +250,14 @@ def test_a_single_answer_is_never_released_and_each_owners_noise_is_never_added_
     terms = _terms()
     owner = _owners(terms)[0].rehearse(1, 1)
     owner.accept(terms)
-    query = parley.queries.GradientQuery.ask(terms.hash, "learner", 1, np.zeros((1, 3)))
+    query = parley.protocol.queries.GradientQuery.ask(terms.hash, "learner", 1, np.zeros((1, 3)))
     with pytest.raises(GuaranteeError, match="shared, not released"):
         owner.answer(query)
     each = parley.Terms.from_dict({**terms.changed(privacy={"noise": "each-owner"}, hosts=()).model_dump(exclude_none=True)})
     other = _owners(each)[0].rehearse(1, 1)
     other.accept(each)
     with pytest.raises(GuaranteeError, match="each owner draws its own noise"):
-        other.contribute(parley.queries.GradientQuery.ask(each.hash, "learner", 1, np.zeros((1, 3))))
+        other.contribute(parley.protocol.queries.GradientQuery.ask(each.hash, "learner", 1, np.zeros((1, 3))))
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 import parley
-from parley.exchange.federation import Federation
-from parley.exchange.remote import LocalOwner
 from parley.learning.deployed import learn, prepare_run
-from parley.serving.acceptance import Acceptances
+from parley.network.exchange.federation import Federation
+from parley.network.exchange.remote import LocalOwner
+from parley.network.serving.acceptance import Acceptances
 
 BEFORE = Path(__file__).parent / "fixtures" / "written_before"
 EXPECTED = json.loads((BEFORE / "expected.json").read_text())

@@ -17,7 +17,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 
 from common.linear import TINY, Rows, ridge
-from parley.mechanisms.gaussian import gaussian_ratio
+from parley.privacy.mechanisms.gaussian import gaussian_ratio
 from parley.validate import Floats
 
 FACTOR = math.sqrt(2)  # between neighbouring settings in the end

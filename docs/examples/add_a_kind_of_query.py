@@ -6,11 +6,11 @@ Checks, noise, debits, messages, and what a learner believes follow from what on
 import numpy as np
 
 import parley
-from parley.learning.algorithm import Algorithm, State
-from parley.learning.algorithms import ALGORITHMS
-from parley.objectives import RecordBound
-from parley.queries import KINDS, Query, Question
-from parley.queries.question import rows_and_slack
+from parley.learning.algorithms.algorithm import Algorithm, State
+from parley.learning.algorithms.catalogue import ALGORITHMS
+from parley.losses import RecordBound
+from parley.protocol.queries import KINDS, Query, Question
+from parley.protocol.queries.question import rows_and_slack
 from parley.terms import catalogue
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import parley
-from parley.accounting.series import SERIES, PureSeries
-from parley.mechanisms import Laplace
+from parley.privacy.accounting.series import SERIES, PureSeries
+from parley.privacy.mechanisms import Laplace
 from parley.terms.catalogue import MECHANISMS, MechanismFacts
 
 

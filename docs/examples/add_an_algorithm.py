@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 import parley
-from parley.learning.algorithm import Descent, State
-from parley.learning.algorithms import ALGORITHMS
+from parley.learning.algorithms.algorithm import Descent, State
+from parley.learning.algorithms.catalogue import ALGORITHMS
 from parley.terms import catalogue
 
 

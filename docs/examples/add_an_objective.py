@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import parley
-from parley import objectives
-from parley.objectives.margin import MarginObjective
+from parley import losses as objectives
+from parley.losses.margin import MarginObjective
 from parley.terms.catalogue import MODELS, ModelFacts
 
 

@@ -10,14 +10,14 @@ from parley.version import __version__
 
 if TYPE_CHECKING:
     from parley import data
-    from parley.forecasting import Forecast, Proposal, best_coalition, plan
-    from parley.forecasting.forecast import forecast
-    from parley.games import Negotiation
-    from parley.games.negotiate import negotiate
+    from parley.decisions.forecasting import Forecast, Proposal, best_coalition, plan
+    from parley.decisions.forecasting.forecast import forecast
+    from parley.decisions.games import Negotiation
+    from parley.decisions.games.negotiate import negotiate
+    from parley.learning.outcome import JointModel, Result, alone, load_model
     from parley.learning.train import train
-    from parley.ledger import Ledger
-    from parley.outcome import JointModel, Result, alone, load_model
-    from parley.owner import Owner
+    from parley.owner.ledger import Ledger
+    from parley.owner.owner import Owner
     from parley.terms import Terms, load_terms
 
 __all__ = [
@@ -42,12 +42,12 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "parley.forecasting": ("Forecast", "Proposal", "best_coalition", "forecast", "plan"),
-    "parley.games": ("Negotiation", "negotiate"),
+    "parley.decisions.forecasting": ("Forecast", "Proposal", "best_coalition", "forecast", "plan"),
+    "parley.decisions.games": ("Negotiation", "negotiate"),
     "parley.learning.train": ("train",),
-    "parley.outcome": ("JointModel", "Result", "alone", "load_model"),
-    "parley.ledger": ("Ledger",),
-    "parley.owner": ("Owner",),
+    "parley.learning.outcome": ("JointModel", "Result", "alone", "load_model"),
+    "parley.owner.ledger": ("Ledger",),
+    "parley.owner.owner": ("Owner",),
     "parley.terms": ("Terms", "load_terms"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}

@@ -3,14 +3,14 @@
 import json
 
 import pytest
+from samples import regression_table
 from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.ledger import Ledger
 from parley.numerals import number
-from parley.promise import promise
-from samples import regression_table
+from parley.owner.acceptance_summary import promise
+from parley.owner.ledger import Ledger
 
 TERMS = """
 [model]
@@ -88,8 +88,8 @@ def test_speeds_are_refused_before_a_forecast_is_made(folder, monkeypatch):
     def never(*arguments, **keywords):
         raise AssertionError("a forecast was begun")
 
-    monkeypatch.setattr("parley.forecasting.worth", never)
-    monkeypatch.setattr("parley.forecasting.forecast", never)
+    monkeypatch.setattr("parley.decisions.forecasting.worth", never)
+    monkeypatch.setattr("parley.decisions.forecasting.forecast", never)
     for command in ("train", "forecast"):
         for text, sentence in (("z=1", "no owner is called 'z'"), ("a=-1", "a = -1.0"), ("a=1,a=2", "every owner once")):
             assert sentence in str(run(command, folder / "terms.toml", "--speeds", text).exception)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from parley.accounting import compose
 from parley.cli.app import app
 from parley.cli.budget import parse_release
 from parley.errors import SettingError
+from parley.privacy.accounting import compose
 
 
 def budget(*arguments):

@@ -5,13 +5,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from samples import regression_table
 from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.promise import promise
-from parley.queries import GradientQuery
-from samples import regression_table
+from parley.owner.acceptance_summary import promise
+from parley.protocol.queries import GradientQuery
 
 TERMS = """
 title = "Two"

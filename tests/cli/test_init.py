@@ -6,16 +6,16 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from samples import data_path, patients
 from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
 from parley.cli.init import _pinned
+from parley.decisions.forecasting.first_terms import Draft
 from parley.errors import DataError, SettingError
-from parley.forecasting.first_terms import Draft
-from parley.setup import resolve
+from parley.protocol.setup import resolve
 from parley.terms import write_terms
-from samples import data_path, patients
 
 SECRETS = ("blacksmith", "987654", "P-north-17", "-41.375")  # planted in private rows alone: a name, a range's ends, a person
 

@@ -9,14 +9,14 @@ import click
 import numpy as np
 import pandas as pd
 import pytest
+from raters import rating_terms, tastes
+from samples import regression_table
 
 from newcomer import typed
 from parley.cli.app import PARTS
-from parley.outcome.guarantee import INSIDE
-from parley.reproduce.delayed_control import ROTOR
+from parley.learning.outcome.guarantee import INSIDE
+from parley.papers.delayed_control import ROTOR
 from parley.terms import write_terms
-from raters import rating_terms, tastes
-from samples import regression_table
 
 TERMS = """
 [model]

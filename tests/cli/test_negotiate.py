@@ -2,12 +2,12 @@ import json
 
 import numpy as np
 import pytest
+from samples import make_terms, regression_table
 from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
 from parley.terms import load_terms, write_terms
-from samples import make_terms, regression_table
 
 TERMS = """
 title = 'Two "small" shops'

@@ -8,12 +8,12 @@ import pytest
 
 import parley
 from newcomer import on_disk, typed
-from parley.doubts import mixed_doubts
+from parley.decisions.forecasting.first_terms import owner_names
+from parley.decisions.forecasting.odd_columns import odd_columns
 from parley.errors import SettingError
-from parley.forecasting.first_terms import owner_names
-from parley.forecasting.odd_columns import odd_columns
 from parley.learning.after_scales import require_learnable
-from parley.terms import scales_agreement
+from parley.owner.warnings import mixed_doubts
+from parley.tasks.column_statistics.agreement import scales_agreement
 
 
 def households(rows, seed, where):

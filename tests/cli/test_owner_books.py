@@ -3,15 +3,15 @@
 import json
 
 import pytest
+from consortium import toml_terms
+from samples import regression_table
 from typer.testing import CliRunner
 
 import parley
-from consortium import toml_terms
 from parley.cli.app import app
 from parley.errors import BudgetExhausted, LedgerError
-from parley.owner import reservation
-from parley.serving.metrics import LedgerSnapshot, _ledger_metrics
-from samples import regression_table
+from parley.network.serving.metrics import LedgerSnapshot, _ledger_metrics
+from parley.owner.owner import reservation
 
 
 def run(*arguments):

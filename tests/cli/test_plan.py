@@ -1,12 +1,12 @@
 import json
 
 import pytest
+from samples import regression_table
 from typer.testing import CliRunner
 
 from parley.cli.app import app
 from parley.errors import BelowBaselineError
 from parley.terms import load_terms
-from samples import regression_table
 
 TERMS = """
 [model]

@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from samples import BOUNDS, GAUSSIAN, make_terms, regression_table
 
 import parley
 from parley.errors import DataError, TermsError
-from parley.outcome.model import load_model
-from parley.queries import Tables
-from parley.setup import resolve
-from samples import BOUNDS, GAUSSIAN, make_terms, regression_table
+from parley.learning.outcome.model import load_model
+from parley.protocol.queries import Tables
+from parley.protocol.setup import resolve
 
 BENT = {
     "learning__algorithm": "fedinfer",

@@ -3,14 +3,14 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+from bookkeeping import old_ledger
+from samples import make_terms, regression_table
 
 import parley
-from bookkeeping import old_ledger
 from parley.data.digest import digested_table
 from parley.data.streamed import ParquetFolder
 from parley.errors import DataError, LedgerError
-from parley.ledger import Ledger
-from samples import make_terms, regression_table
+from parley.owner.ledger import Ledger
 
 
 def digest(table):
@@ -72,7 +72,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
 
 
 def ask(owner, terms, k):
-    return owner.answer(parley.queries.GradientQuery.ask(terms.hash, "learner", k, np.zeros(3)))
+    return owner.answer(parley.protocol.queries.GradientQuery.ask(terms.hash, "learner", k, np.zeros(3)))
 
 
 @pytest.mark.parametrize("kind", ["frame", "file", "folder"])
@@ -132,7 +132,8 @@ def test_a_ledger_that_did_not_know_its_tables_believes_the_first_one(tmp_path):
     from fractions import Fraction
 
     from bookkeeping import reserve
-    from parley.ledger.account import Reservation
+
+    from parley.owner.ledger.account import Reservation
 
     ledger = Ledger(old_ledger(tmp_path))
     known = Reservation("t", "a", "learner", Fraction(1), Fraction("1e-6"), 10)

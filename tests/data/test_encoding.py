@@ -9,14 +9,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from samples import data_path
 
 import parley
 from parley.data import fit_preparation, read_table
 from parley.data.preparation import Preparation
 from parley.errors import DataError, TermsError
-from parley.queries import GradientQuery, StatisticsQuery
+from parley.protocol.queries import GradientQuery, StatisticsQuery
 from parley.terms import Terms
-from samples import data_path
 
 NAMES = ["rent", "own", "mortgage", "other"]
 BOUNDS = {"age": [0.0, 100.0], "income": [-10.0, 1e6]}

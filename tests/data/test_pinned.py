@@ -10,8 +10,8 @@ import pytest
 import parley
 from kernels import balanced_sample, balanced_terms
 from parley.errors import DataError, TermsError
-from parley.serving.acceptance import Acceptance, Acceptances
-from parley.setup import pin, resolve
+from parley.network.serving.acceptance import Acceptance, Acceptances
+from parley.protocol.setup import pin, resolve
 from parley.terms import load_terms, write_terms
 
 KINDS = {

@@ -3,11 +3,11 @@ import hashlib
 import numpy as np
 import pandas as pd
 import pytest
+from samples import BOUNDS, class_table, make_terms, regression_table
 
 from parley.data import fit_preparation, synthetic_lending
 from parley.errors import DataError
 from parley.terms import Terms
-from samples import BOUNDS, class_table, make_terms, regression_table
 
 
 def lending_terms(tmp_path, records=500, **model):

@@ -5,7 +5,7 @@ import pytest
 
 from kernels import balanced_terms
 from parley.data.public_numbers import TOLERANCE, PublicNumbers
-from parley.setup import resolve
+from parley.protocol.setup import resolve
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from samples import BOUNDS, class_table, make_terms, regression_table
 
 import parley
 from parley.data import blocks, streamed, synthetic_lending
@@ -17,11 +18,10 @@ from parley.data.design import BLOCK, Design, Summable
 from parley.data.streamed import ParquetFolder, StreamedDesign, open_table
 from parley.data.table import _words
 from parley.errors import DataError, SettingError, Unavailable
-from parley.ledger import Ledger
-from parley.objectives import RecordBound
-from parley.objectives.moments import mean_moments
-from parley.queries import GradientQuery, UpdateQuery
-from samples import BOUNDS, class_table, make_terms, regression_table
+from parley.losses import RecordBound
+from parley.losses.moments import mean_moments
+from parley.owner.ledger import Ledger
+from parley.protocol.queries import GradientQuery, UpdateQuery
 
 ROWS = 3 * BLOCK + 777
 
@@ -249,11 +249,11 @@ def test_blocks_are_summed_on_a_cluster(tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed; pip install 'parley[cluster]'")
     import joblib
 
-    from parley.exchange.remote import RemoteOwner
-    from parley.identity.settings import OwnerSettings
-    from parley.serving.acceptance import Acceptance, Acceptances
-    from parley.serving.daemon import open_owner, serve
-    from parley.serving.log import Log
+    from parley.network.exchange.remote import RemoteOwner
+    from parley.network.identity.settings import OwnerSettings
+    from parley.network.serving.acceptance import Acceptance, Acceptances
+    from parley.network.serving.daemon import open_owner, serve
+    from parley.network.serving.log import Log
 
     terms = make_terms(ROWS)
     memory, disk = designs(tmp_path, regression_table(ROWS), terms)

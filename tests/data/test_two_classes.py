@@ -3,14 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from samples import make_terms
 
 import parley
 from parley.data import fit_preparation
-from parley.doubts import doubts
 from parley.errors import DataError
-from parley.outcome import load_model
-from parley.promise import promise
-from samples import make_terms
+from parley.learning.outcome import load_model
+from parley.owner.acceptance_summary import promise
+from parley.owner.warnings import doubts
 
 BOTH = ["sick", "well", "well", "sick"]
 SIGNS = [1.0, -1.0, -1.0, 1.0]

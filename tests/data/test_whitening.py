@@ -1,10 +1,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from samples import make_terms
 
 import parley
 from parley.data import fit_preparation
-from samples import make_terms
 
 
 def correlated(n, seed, names=False):

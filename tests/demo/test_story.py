@@ -4,10 +4,10 @@ import pytest
 import parley
 from parley.demo.folder import ONE, PRIVACY, VALUE, write_unions
 from parley.demo.story import foresee, learn
+from parley.learning.outcome import alone, refine, score
+from parley.learning.outcome.model import make_model
 from parley.learning.owners import open_owners
 from parley.learning.start import public_fit
-from parley.outcome import alone, refine, score
-from parley.outcome.model import make_model
 
 SEED = 2
 

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from parley.cli.app import app
-from parley.identity.settings import load_owner
-from parley.identity.trust import check_identity
+from parley.network.identity.settings import load_owner
+from parley.network.identity.trust import check_identity
 
 ROOT = Path(__file__).parents[2]
 DEPLOY, GUIDE = ROOT / "deploy", (ROOT / "docs" / "deployment.md").read_text()
@@ -40,7 +40,9 @@ def test_alert_rules_fire_when_they_should_and_only_then(tmp_path):
 
 def test_every_metric_in_the_rules_and_in_the_guide_is_on_the_page():
     """By name, as the code writes them."""
-    code = "".join((ROOT / "src" / "parley" / file).read_text() for file in ("serving/metrics.py", "hosting/daemon.py"))
+    code = "".join(
+        (ROOT / "src" / "parley" / file).read_text() for file in ("network/serving/metrics.py", "network/hosting/daemon.py")
+    )
     used = set(re.findall(r"\bparley_[a-z_]+", (DEPLOY / "prometheus-rules.yml").read_text() + GUIDE)) - {"parley_"}
     parts = set(re.findall(r'"(?:parley_)?([a-z_]+)"', code))
     for name in used:

@@ -6,9 +6,9 @@ import pytest
 
 import parley
 from parley.errors import SettingError
-from parley.learning.algorithm import State
+from parley.learning.algorithms.algorithm import State
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
-from parley.ledger.account import Head
+from parley.owner.ledger.account import Head
 
 START = State(1, np.zeros(3), {"average": np.zeros(3)})
 TERMS = parley.Terms.from_dict(

@@ -2,6 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
+from samples import class_table
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -14,7 +15,6 @@ from parley.learning.estimators import (
     PrivateSoftmaxRegression,
 )
 from parley.learning.train import train
-from samples import class_table
 
 KINDS = [PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, PrivateSoftmaxRegression]
 

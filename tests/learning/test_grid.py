@@ -3,11 +3,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib.parallel import ThreadingBackend
+from samples import make_terms, regression_table
 
 import parley
 from parley.errors import SettingError, TermsError
 from parley.learning.grid import study, vary, with_settings
-from samples import make_terms, regression_table
 
 
 def test_a_grid_gives_what_each_run_gives_alone():

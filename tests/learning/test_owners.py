@@ -1,9 +1,9 @@
 import pytest
+from samples import GAUSSIAN, make_terms, regression_table
 
 import parley
 from parley.errors import BudgetExhausted, GuaranteeError, LedgerError
 from parley.learning.owners import accepting_owners, open_owners
-from samples import GAUSSIAN, make_terms, regression_table
 
 
 @pytest.fixture

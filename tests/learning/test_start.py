@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-
-from parley.forecasting.pilot import open_pilot
-from parley.learning.start import public_fit, starting_point
-from parley.setup import resolve
 from samples import class_table, make_terms, regression_table
+
+from parley.decisions.forecasting.pilot import open_pilot
+from parley.learning.start import public_fit, starting_point
+from parley.protocol.setup import resolve
 
 
 def terms_of(tmp_path, table, **overrides):

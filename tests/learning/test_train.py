@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
+from samples import BOUNDS, class_table, make_terms, real_data, regression_table
 
 import parley
 from parley.errors import DataError, ParleyError, SettingError, TermsError, UnknownTerms
-from parley.learning.algorithms import make_algorithm
-from parley.ledger import Ledger
-from samples import BOUNDS, class_table, make_terms, real_data, regression_table
+from parley.learning.algorithms.catalogue import make_algorithm
+from parley.owner.ledger import Ledger
 
 
 def owners(*sizes, table=regression_table):
@@ -178,7 +178,7 @@ def test_an_own_model_that_cannot_be_had_does_not_cost_the_joint_one(tmp_path, m
     def fails(*_):
         raise SettingError("no minimum")
 
-    monkeypatch.setattr("parley.outcome.result.personal_model", fails)
+    monkeypatch.setattr("parley.learning.outcome.result.personal_model", fails)
     table = class_table(40)
     terms = make_terms(40, model__kind="logistic-regression", model__radius=None, model__holdout=0.2, learning__learner="a")
     owner = parley.Owner("a", table, ledger=Ledger(tmp_path / "a", lifetime=1.0))

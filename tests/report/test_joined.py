@@ -3,8 +3,8 @@ from types import SimpleNamespace
 import pytest
 from matplotlib.collections import PathCollection
 
-from parley.forecasting.joining import Interval
-from parley.outcome.verdict import Estimate
+from parley.decisions.forecasting.joining import Interval
+from parley.learning.outcome.verdict import Estimate
 from parley.report.joined import (
     Chapter,
     Joined,

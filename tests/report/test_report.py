@@ -2,15 +2,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from samples import make_terms
 
+from parley.decisions.forecasting import Choice, Proposal
+from parley.decisions.forecasting.baselines import Baselines
 from parley.errors import SettingError
-from parley.forecasting import Choice, Proposal
-from parley.forecasting.baselines import Baselines
 from parley.numerals import number, percent
 from parley.report import figures, game_figures
 from parley.report.forecast import plan_rows
 from parley.report.page import Section, page
-from samples import make_terms
 
 
 def test_the_fitness_path_shows_median_and_quartiles():

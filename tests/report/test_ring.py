@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from samples import make_terms, regression_table
+
 import parley
 from parley.report.training import ring_line, ring_rows
-from samples import make_terms, regression_table
 
 
 def outcome(**overrides):

@@ -4,9 +4,10 @@ import json
 import subprocess
 import sys
 
+from samples import make_terms, regression_table
+
 import parley
 from parley.terms import write_terms
-from samples import make_terms, regression_table
 
 STORY = """
 import json, sys

@@ -224,7 +224,7 @@ def main() -> None:
 
 def fail(sentence: str) -> None:
     """One sentence on stderr, exit code 2."""
-    from parley.cli.screen import errors_console
+    from parley.report.terminal import errors_console
 
     errors_console.print("[bold red]parley:[/bold red] ", end="")
     errors_console.print(sentence, markup=False, highlight=False, soft_wrap=True)

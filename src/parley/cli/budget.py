@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 
 from parley.cli.budget_curves import curve_command
-from parley.cli.screen import console, print_json, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.numerals import number
+from parley.report.terminal import console, print_json, terminal_table
 
 if TYPE_CHECKING:
-    from parley.accounting.compose import Method
-    from parley.mechanisms import Event
+    from parley.privacy.accounting.compose import Method
+    from parley.privacy.mechanisms import Event
 
 budget_app = typer.Typer(
     no_args_is_help=True, help="What an epsilon means, what releases cost together, how much noise a budget needs."
@@ -43,8 +43,8 @@ def explain(
     """
     import numpy as np
 
-    from parley.accounting.explanation import explanation, sentences
-    from parley.accounting.meaning import error_tradeoff
+    from parley.privacy.accounting.explanation import explanation, sentences
+    from parley.privacy.accounting.meaning import error_tradeoff
 
     require_folder(plot)
     content = explanation(epsilon, delta, prior, people)
@@ -80,7 +80,7 @@ def compose_command(
 
     Example:  parley budget compose gaussian:multiplier=2,count=100 laplace:epsilon=0.1,count=5 --delta 1e-5
     """
-    from parley.accounting import METHODS, compose
+    from parley.privacy.accounting import METHODS, compose
 
     events = [parse_release(text) for text in releases]
     if method not in ("best", *METHODS):
@@ -107,7 +107,7 @@ SAMPLED = (
 
 
 def _rule_row(events: "list[Event]", delta: float, rule: "Method") -> list[str]:
-    from parley.accounting import compose
+    from parley.privacy.accounting import compose
 
     try:
         bound = compose(events, delta, rule)
@@ -134,10 +134,10 @@ def calibrate(
 
     Example:  parley budget calibrate gaussian --epsilon 1 --delta 1e-6 --rounds 100
     """
-    from parley.accounting import multiplier_for, rounds_for
-    from parley.accounting.stable_bounds import sampling_rate
-    from parley.mechanisms import Event
-    from parley.mechanisms.bounded import REPLACE_ONE
+    from parley.privacy.accounting import multiplier_for, rounds_for
+    from parley.privacy.accounting.stable_bounds import sampling_rate
+    from parley.privacy.mechanisms import Event
+    from parley.privacy.mechanisms.bounded import REPLACE_ONE
     from parley.validate import positive, whole
 
     kind = mechanism_kind(mechanism, alpha)
@@ -179,8 +179,8 @@ def compare(
 
     Example:  parley budget compare --epsilon 1 --dimension 10 --rounds 100
     """
-    from parley.accounting.equal_privacy import equal_privacy
-    from parley.mechanisms.bounded import REPLACE_ONE
+    from parley.privacy.accounting.equal_privacy import equal_privacy
+    from parley.privacy.mechanisms.bounded import REPLACE_ONE
 
     content = equal_privacy(epsilon, delta, dimension, sensitivity, rounds)
     if as_json:
@@ -206,7 +206,7 @@ def compare(
 
 def mechanism_kind(name: str, alpha: float | None) -> Kind:
     """The mechanism of this name, with the alpha it needs."""
-    from parley.mechanisms.stable import check_alpha
+    from parley.privacy.mechanisms.stable import check_alpha
 
     if name not in get_args(Kind):
         raise SettingError(f"mechanism = {name!r}: expected one of {', '.join(get_args(Kind))}")
@@ -235,8 +235,8 @@ def parse_release(text: str) -> "Event":
     >>> parse_release("laplace:epsilon=0.1,count=5").multiplier
     10.0
     """
-    from parley.accounting.stable_bounds import sampling_rate
-    from parley.mechanisms import Event
+    from parley.privacy.accounting.stable_bounds import sampling_rate
+    from parley.privacy.mechanisms import Event
     from parley.validate import positive, whole
 
     name, _, rest = text.partition(":")

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
 from parley.errors import SettingError
+from parley.report.terminal import console, print_json, progress_bar
 
 
 def curve_command(
@@ -23,8 +23,8 @@ def curve_command(
 
     Example:  parley budget curve --figure 4.1 --plot curve.png
     """
-    from parley.mechanisms.bounded import REPLACE_ONE
-    from parley.reproduce.privacy_curves import ALL, FIGURES, Panel, panel_curves
+    from parley.papers.privacy_curves import ALL, FIGURES, Panel, panel_curves
+    from parley.privacy.mechanisms.bounded import REPLACE_ONE
 
     require_folder(plot)
     if plot is not None:

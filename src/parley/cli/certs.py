@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.extras import extras
-from parley.cli.screen import console
 from parley.durable import make_folder
+from parley.report.extras import extras
+from parley.report.terminal import console
 from parley.validate import whole
 
 certs_app = typer.Typer(
@@ -33,7 +33,7 @@ def init_command(
     Example:  parley certs init authority --title "Loan consortium"
     """
     with extras():
-        from parley.identity import certificate_authority
+        from parley.network.identity import certificate_authority
     make_folder(folder)
     made = certificate_authority.make_authority(folder, title, whole(days, "--days"))
     _show(folder / "ca.crt", made)
@@ -51,7 +51,7 @@ def request_command(
     Example:  parley certs request bank-a
     """
     with extras():
-        from parley.identity import certificates, signing_requests
+        from parley.network.identity import certificates, signing_requests
     make_folder(out)
     request = signing_requests.make_request(out, name)
     console.print(f"{out / name}.key  the key, readable by you alone")
@@ -71,7 +71,7 @@ def issue_command(
     Example:  parley certs issue bank-a.csr --authority authority
     """
     with extras():
-        from parley.identity import certificate_authority
+        from parley.network.identity import certificate_authority
     path, issued = certificate_authority.issue(authority, request, whole(days, "--days"))
     _show(path, issued)
 
@@ -87,7 +87,7 @@ def renew_command(
     Example:  parley certs renew authority/bank-a.crt --authority authority
     """
     with extras():
-        from parley.identity import certificate_authority
+        from parley.network.identity import certificate_authority
     _show(certificate, certificate_authority.renew(authority, certificate, whole(days, "--days")))
 
 
@@ -104,7 +104,7 @@ def revoke_command(
     Example:  parley certs revoke bank-a --authority authority
     """
     with extras():
-        from parley.identity import certificate_authority
+        from parley.network.identity import certificate_authority
     listed = certificate_authority.revoke(authority, name, whole(days, "--days"))
     console.print(f"{authority / 'ca.crl'}  certificates taken back: {len(listed)}", soft_wrap=True)
     until = (
@@ -122,7 +122,7 @@ def revoke_command(
 def show_command(file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, or a request for one.")]) -> None:
     """Whose certificate or request is it, what is its fingerprint, when does it end?"""
     with extras():
-        from parley.identity import certificates, signing_requests
+        from parley.network.identity import certificates, signing_requests
     if b"CERTIFICATE REQUEST" not in file.read_bytes():
         _show(file, certificates.read_certificate(file))
         return
@@ -132,7 +132,7 @@ def show_command(file: Annotated[Path, typer.Argument(metavar="FILE", help="A ce
 
 
 def _show(path: Path, certificate: Any) -> None:
-    from parley.identity import certificates
+    from parley.network.identity import certificates
 
     console.print(f"{path}  for {', '.join(certificates.names(certificate)) or 'the authority itself'}", soft_wrap=True)
     console.print(f"fingerprint  {certificates.grouped(certificates.fingerprint(certificate))}", soft_wrap=True)

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.screen import console, errors_console, progress_bar, terminal_table
 from parley.numerals import number
+from parley.report.terminal import console, errors_console, progress_bar, terminal_table
 
 if TYPE_CHECKING:
-    from parley.forecasting import Forecast
+    from parley.decisions.forecasting import Forecast
 
 SEED = 7
 
@@ -28,12 +28,12 @@ def demo(
 
     Everything is done by commands that are printed, on files in DIR, so you can go on from any of them. Writes DIR/report.html too.
     """
+    from parley.decisions.games.negotiate import negotiate
+    from parley.decisions.games.price import joining_price
     from parley.demo.folder import BANK_PRIVACY, BANKS, EPSILON, HOSTS, ONE, OWN, PRIVACY, VALUE, write_banks, write_unions
     from parley.demo.story import FUTURE, learn
     from parley.demo.unions import BANK, PUBLIC_ROWS, UNIONS
-    from parley.games.negotiate import negotiate
-    from parley.games.price import joining_price
-    from parley.outcome.guarantee import SIMULATION
+    from parley.learning.outcome.guarantee import SIMULATION
     from parley.report import figures, joined
     from parley.report.forecast import assumption
     from parley.report.joined_figure import ONE_NOISE, OWN_NOISE, joined_owners

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.cli.paces import Speeds, read_paces
-from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.numerals import number
+from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
 from parley.terms import Terms, load_terms, write_terms
 from parley.terms.notes import NOTES
 
 if TYPE_CHECKING:
-    from parley.forecasting import Forecast, Proposal, Source
-    from parley.forecasting.differences import Differences
+    from parley.decisions.forecasting import Forecast, Proposal, Source
+    from parley.decisions.forecasting.heterogeneity import Differences
 
 
 def forecast_command(
@@ -81,9 +81,9 @@ def forecast_command(
 
     Example:  parley forecast parley-demo/terms.toml --plan --write better.toml
     """
-    from parley.forecasting import compare_noise, forecast
-    from parley.forecasting import plan as make_plan
-    from parley.forecasting.planner import require_rounds
+    from parley.decisions.forecasting import compare_noise, forecast
+    from parley.decisions.forecasting import plan as make_plan
+    from parley.decisions.forecasting.planner import require_rounds
     from parley.report import noise as kinds
 
     terms = load_terms(terms_file)
@@ -143,7 +143,7 @@ def forecast_command(
 
 
 def _differences(given: str | None) -> "Differences":
-    from parley.forecasting.differences import ASSUMED, Differences
+    from parley.decisions.forecasting.heterogeneity import ASSUMED, Differences
 
     if given is None:
         return ASSUMED
@@ -156,8 +156,8 @@ def _differences(given: str | None) -> "Differences":
 
 def _show_plant(terms: Terms, pilot: Path | None, as_json: bool) -> None:
     """How well a plant will be known."""
-    from parley.forecasting.plant import forecast_plant
-    from parley.report.plant import plant_rows
+    from parley.tasks.dynamics.forecast import forecast_plant
+    from parley.tasks.dynamics.report import plant_rows
 
     found = forecast_plant(terms, None if pilot is None else str(pilot))
     if as_json:
@@ -175,10 +175,10 @@ def _show_inside(
     terms: Terms, owner: str, table: Path, known: "str | Source | None", seed: int, worth: float | None, as_json: bool
 ) -> None:
     """An owner's own view, for its own eyes; without `worth`, beside what its privacy costs by the terms."""
-    from parley.forecasting.inside import inside_view
-    from parley.games.price import joining_price, price_note
-    from parley.outcome.guarantee import INSIDE
-    from parley.owner import Owner
+    from parley.decisions.forecasting.inside import inside_view
+    from parley.decisions.games.price import joining_price, price_note
+    from parley.learning.outcome.guarantee import INSIDE
+    from parley.owner.owner import Owner
     from parley.report import forecast as said
 
     note = price_note(terms, owner) if worth is None else None
@@ -198,7 +198,7 @@ def _show_inside(
 
 def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> "str | Source | None":
     """What the options say is known."""
-    from parley.forecasting import ReleasedMoments, Stated
+    from parley.decisions.forecasting import ReleasedMoments, Stated
 
     if sum(option is not None for option in (pilot, moments, assume)) > 1:
         raise SettingError("--pilot, --moments, --assume: expected at most one of them")

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.extras import extras
-from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
 from parley.durable import exposed
-from parley.identity.settings import load_host
+from parley.network.identity.settings import load_host
 from parley.report.books import journal_rows
+from parley.report.extras import extras
+from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
 from parley.terms import load_terms
 
 host_app = typer.Typer(
@@ -33,7 +33,7 @@ def init_command(
     Example:  parley host init host-a --name host-a
     """
     with extras():
-        from parley.hosting.offer import open_host
+        from parley.network.hosting.offer import open_host
     settings = open_host(folder, name, listen)
     if exposed(folder):
         errors_console.print(
@@ -64,7 +64,7 @@ def accept_command(
     """
     terms = load_terms(terms_file)
     with extras():
-        from parley.hosting.offer import consider
+        from parley.network.hosting.offer import consider
     offer = consider(terms, load_host(settings_file), certificate)
     screen = errors_console if as_json else console
     for sentence in offer.promise:
@@ -90,8 +90,8 @@ def serve_command(settings_file: Annotated[Path, typer.Argument(metavar="HOST", 
     Example:  parley host serve host-a/host.toml
     """
     with extras():
-        from parley.hosting.daemon import serve
-        from parley.serving.stderr import process_log
+        from parley.network.hosting.daemon import serve
+        from parley.network.serving.stderr import process_log
     stop = threading.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda number, frame: stop.set())
@@ -110,7 +110,7 @@ def journal_command(
     Example:  parley host journal host-a/host.toml
     """
     with extras():
-        from parley.hosting.statement import statement
+        from parley.network.hosting.statement import statement
     with progress_bar("checking the chain"):
         content = statement(load_host(settings_file))
     if as_json:

@@ -8,14 +8,14 @@ import typer
 
 from parley.cli.forecast import show_plan
 from parley.cli.pin import pins_beside
-from parley.cli.screen import console, errors_console, print_json, progress_bar
 from parley.durable import require_folder
 from parley.errors import SettingError
+from parley.report.terminal import console, errors_console, print_json, progress_bar
 from parley.terms import write_terms
 from parley.terms.notes import NOTES
 
 if TYPE_CHECKING:
-    from parley.forecasting.first_terms import Draft
+    from parley.decisions.forecasting.first_terms import Draft
 
 
 def init_command(
@@ -80,7 +80,7 @@ def init_command(
     Example:  parley init bank_a.csv bank_b.csv --target defaulted --public public_loans.csv --write terms.toml
     """
     from parley.data.headers import read_header
-    from parley.forecasting.first_terms import Wishes, draft, planned, usual_delta
+    from parley.decisions.forecasting.first_terms import Wishes, draft, planned, usual_delta
     from parley.report.beginning import head_lines, next_steps, with_hosts
     from parley.report.noise import plan_beside
 
@@ -143,7 +143,7 @@ def init_command(
 def _pinned(made: "Draft", write: Path) -> "tuple[Draft, Path | None]":
     """The draft with public numbers pinned beside the terms, where machines might find different ones."""
     from parley.data.pinned import hangs_on_machine
-    from parley.setup import pin
+    from parley.protocol.setup import pin
 
     if made.terms.privacy.scale_epsilon is not None or not hangs_on_machine(made.terms.model):
         return made, None

@@ -10,24 +10,24 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
-from parley.cli.extras import extras
-from parley.cli.screen import console, errors_console, print_json, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.numerals import number
+from parley.report.extras import extras
+from parley.report.terminal import console, errors_console, print_json, terminal_table
 from parley.terms import Terms, load_terms
 from parley.terms.arrivals import all_answers
 from parley.validate import positive
 
 if TYPE_CHECKING:
-    from parley.exchange.federation import Federation, PeerStatus
-    from parley.exchange.remote import Peer
-    from parley.exchange.remote_host import RemoteHost
-    from parley.learning.algorithm import State
+    from parley.learning.algorithms.algorithm import State
     from parley.learning.checkpoint import Checkpoint
     from parley.learning.deployed import DeployedRun
-    from parley.outcome import Result
-    from parley.owner import Agreement
+    from parley.learning.outcome import Result
+    from parley.network.exchange.federation import Federation, PeerStatus
+    from parley.network.exchange.remote import Peer
+    from parley.network.exchange.remote_host import RemoteHost
+    from parley.owner.owner import Agreement
 
 learner_app = typer.Typer(no_args_is_help=True, help="For the analyst who trains: run the rounds with owners that are elsewhere.")
 
@@ -70,14 +70,14 @@ def run_command(
 
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
     if terms.learning.facts.factorizes:
-        from parley.cli.ratings import run_ratings
+        from parley.tasks.ratings.commands import run_ratings
 
         run_ratings(terms, kept, owners, resume, deadline, save, save_own, anyway, as_json)
         return
     run = prepare_run(terms, kept, save)
     begin = run.begin(resume)
     if not (resume or anyway):
-        from parley.forecasting import require_worth, worth
+        from parley.decisions.forecasting import require_worth, worth
 
         require_worth(worth(terms))
     federation, own = open_federation(run, begin, owners, deadline)
@@ -126,31 +126,31 @@ def open_federation(
 ) -> tuple["Federation", "Agreement | None"]:
     """Lines to everybody that a run asks, and the learner's own agreement if it is an owner with its table here."""
     with extras():
-        from parley.exchange.federation import Federation
+        from parley.network.exchange.federation import Federation
     terms = run.setup.terms
     peers, own = find_owners(terms, owners)
     patience = positive(deadline, "--deadline")
     if terms.asynchronous:
-        from parley.exchange.arriving import Arriving
+        from parley.network.exchange.arriving import Arriving
 
         return Arriving(run.setup, peers, patience, warn, begin.heads, begin.answers), own
     if not terms.shared:
         return Federation(run.setup, peers, patience, warn, begin.heads, begin.answers), own
     with extras():
-        from parley.hosting.federation import SharedFederation
+        from parley.network.hosting.federation import SharedFederation
     return SharedFederation(run.setup, peers, find_hosts(terms, owners), patience, warn, begin.heads, begin.answers), own
 
 
 def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], "Agreement | None"]:
     """Everybody to ask, and the learner's own agreement if it is an owner with its table here."""
-    from parley.exchange.remote import LocalOwner, RemoteOwner
-    from parley.identity.revocation_list import revoked_serials
-    from parley.identity.settings import Pinned, load_addresses, load_owner
-    from parley.identity.trust import check_identity
-    from parley.serving.acceptance import Acceptances
-    from parley.serving.daemon import open_delivery, open_owner
-    from parley.serving.reminders import identity_reminders
-    from parley.serving.service import open_agreement
+    from parley.network.exchange.remote import LocalOwner, RemoteOwner
+    from parley.network.identity.revocation_list import revoked_serials
+    from parley.network.identity.settings import Pinned, load_addresses, load_owner
+    from parley.network.identity.trust import check_identity
+    from parley.network.serving.acceptance import Acceptances
+    from parley.network.serving.daemon import open_delivery, open_owner
+    from parley.network.serving.reminders import identity_reminders
+    from parley.network.serving.service import open_agreement
 
     known = load_addresses(addresses)
     revoked = frozenset[int]()
@@ -181,8 +181,8 @@ def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], "Agreement
 
 def find_hosts(terms: Terms, addresses: Path) -> list["RemoteHost"]:
     """The hosts that the terms name, in their order."""
-    from parley.exchange.host_lines import HostLines
-    from parley.identity.settings import load_addresses
+    from parley.network.exchange.host_lines import HostLines
+    from parley.network.identity.settings import load_addresses
 
     known = load_addresses(addresses)
     names = [host.name for host in terms.hosts]
@@ -225,7 +225,7 @@ def status_table(terms: Terms, known: "dict[str, PeerStatus]", done: int) -> Tab
 def show(result: "Result", federation: "Federation", unheard: list[str]) -> None:
     """The report of a deployed run."""
     from parley.cli.train import show_intervals, show_scores, show_target
-    from parley.outcome.guarantee import guarantee, kind_of_run
+    from parley.learning.outcome.guarantee import guarantee, kind_of_run
     from parley.report.training import apart_line, remote_owner_rows, void_line
 
     console.print(kind_of_run(result), style="italic")

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json, progress_bar, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
+from parley.report.terminal import console, print_json, progress_bar, terminal_table
 from parley.terms import load_terms, write_terms
 
 if TYPE_CHECKING:
-    from parley.games.negotiate import Negotiation
+    from parley.decisions.games.negotiate import Negotiation
 
 
 def negotiate_command(
@@ -54,8 +54,8 @@ def negotiate_command(
 
     Example:  parley negotiate parley-demo/terms.toml --target 0.01 --write agreed.toml
     """
-    from parley.games.crowd import crowd
-    from parley.games.negotiate import negotiate
+    from parley.decisions.games.crowd import crowd
+    from parley.decisions.games.negotiate import negotiate
     from parley.report import negotiation as said
 
     terms = load_terms(terms_file)
@@ -90,7 +90,7 @@ def negotiate_command(
 
 def show(result: "Negotiation") -> None:
     """The deal as a table and a few sentences."""
-    from parley.games.negotiate import CommonNegotiation
+    from parley.decisions.games.negotiate import CommonNegotiation
     from parley.report import negotiation as said
     from parley.report import noise as kinds
 

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.extras import extras
 from parley.cli.owner_books import backup_command, close_command, ledger_command, restore_command
-from parley.cli.screen import console, errors_console, print_json, progress_bar
 from parley.durable import exposed
-from parley.identity.settings import load_owner
+from parley.network.identity.settings import load_owner
+from parley.network.serving.opening import open_books
 from parley.numerals import number
-from parley.serving.opening import open_books
+from parley.report.extras import extras
+from parley.report.terminal import console, errors_console, print_json, progress_bar
 from parley.terms import load_terms
 
 owner_app = typer.Typer(
@@ -99,8 +99,8 @@ def accept_command(
     """
     terms = load_terms(terms_file)  # before the libraries that the rest needs
     with extras():
-        from parley.outcome.guarantee import INSIDE
-        from parley.serving.offer import consider
+        from parley.learning.outcome.guarantee import INSIDE
+        from parley.network.serving.offer import consider
     with progress_bar("reading the table, calibrating noise"):
         offer = consider(terms, load_owner(settings_file), certificate, relay, peer)
     if offer.warning is not None:
@@ -131,8 +131,8 @@ def serve_command(settings_file: SettingsFile) -> None:
     Example:  parley owner serve bank-a/owner.toml
     """
     with extras():
-        from parley.serving.daemon import serve
-        from parley.serving.stderr import process_log
+        from parley.network.serving.daemon import serve
+        from parley.network.serving.stderr import process_log
     stop = threading.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda number, frame: stop.set())

@@ -6,15 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
 from parley.errors import SettingError, UnknownTerms
-from parley.identity.settings import OwnerSettings, load_owner
-from parley.ledger import Ledger
-from parley.ledger.backup import back_up, restore
+from parley.network.identity.settings import OwnerSettings, load_owner
+from parley.network.serving.acceptance import Acceptances
+from parley.network.serving.daemon_lock import daemon_lock
+from parley.network.serving.statement import statement
+from parley.owner.ledger import Ledger
+from parley.owner.ledger.backup import back_up, restore
 from parley.report.books import book_rows, lifetime_line
-from parley.serving.acceptance import Acceptances
-from parley.serving.daemon_lock import daemon_lock
-from parley.serving.statement import statement
+from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
 
 SettingsOption = Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")]
 
@@ -104,7 +104,7 @@ def restore_command(
 
 
 def _accepted(settings: OwnerSettings) -> list[Any]:
-    from parley.owner import reservation
+    from parley.owner.owner import reservation
 
     acceptances = Acceptances(settings.accepted)
     found = []

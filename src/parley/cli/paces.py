@@ -26,7 +26,7 @@ def read_paces(terms: Terms, text: str | None) -> dict[str, float] | None:
     >>> read_paces(terms, "a=20, b=1")
     {'a': 20.0, 'b': 1.0}
     """
-    from parley.learning.asynchronous import check_speeds
+    from parley.learning.algorithms.asynchronous import check_speeds
 
     if text is None:
         return None

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parley.cli.extras import extras
-from parley.cli.screen import console, print_json, terminal_table
 from parley.durable import require_folder
-from parley.identity.settings import OwnerSettings, load_owner
+from parley.network.identity.settings import OwnerSettings, load_owner
+from parley.report.extras import extras
+from parley.report.terminal import console, print_json, terminal_table
 from parley.terms import load_terms
 from parley.validate import positive
 
 if TYPE_CHECKING:
-    from parley.learning.algorithm import State
+    from parley.learning.algorithms.algorithm import State
     from parley.learning.checkpoint import Checkpoint
     from parley.learning.peers import PeerOutcome, PeerRun
-    from parley.serving.log import Log
+    from parley.network.serving.log import Log
 
 PAUSE = 2.0  # seconds between two lines about progress
 
@@ -76,12 +76,12 @@ def run_command(
     settings = load_owner(settings_file)
     with extras():
         from parley.learning.peers import prepare_peer
-        from parley.serving.stderr import process_log
+        from parley.network.serving.stderr import process_log
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(f".{settings.name}.checkpoint")
     run = prepare_peer(terms, settings.name, kept, save)
     begin = run.begin(resume)
     if not (anyway or kept.exists()):  # nothing was spent yet
-        from parley.forecasting import require_worth, worth
+        from parley.decisions.forecasting import require_worth, worth
 
         require_worth(worth(terms))
     with process_log() as log:
@@ -97,14 +97,14 @@ def run_peer(
     log: "Log",
 ) -> None:
     """Listen for the neighbours, ask and hear, until everybody has the model."""
-    from parley.exchange.federation import Federation
-    from parley.identity.trust import check_identity
     from parley.learning.peers import learn_as_peer
-    from parley.peering.board import Board
-    from parley.peering.lines import neighbour_lines, own_daemon, peer_settings
-    from parley.peering.neighbourhood import Neighbourhood
-    from parley.peering.server import listening
-    from parley.peering.service import PeerService
+    from parley.network.exchange.federation import Federation
+    from parley.network.identity.trust import check_identity
+    from parley.network.peering.board import Board
+    from parley.network.peering.lines import neighbour_lines, own_daemon, peer_settings
+    from parley.network.peering.neighbourhood import Neighbourhood
+    from parley.network.peering.server import listening
+    from parley.network.peering.service import PeerService
 
     place, identity = peer_settings(settings)
     check_identity(identity, settings.name)
@@ -155,7 +155,7 @@ def show_json(outcome: "PeerOutcome") -> None:
 def show(outcome: "PeerOutcome") -> None:
     """The report of a peer."""
     from parley.cli.train import show_scores, show_target
-    from parley.outcome.guarantee import guarantee
+    from parley.learning.outcome.guarantee import guarantee
     from parley.report.training import apart_line, ring_line, ring_rows
 
     result = outcome.result

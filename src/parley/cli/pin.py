@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json
 from parley.durable import require_folder
 from parley.errors import SettingError
+from parley.report.terminal import console, print_json
 from parley.terms import load_terms, write_terms
 from parley.terms.notes import NOTES
 
@@ -38,7 +38,7 @@ def pin_command(
         raise SettingError(
             f"{terms_file}: nothing to pin: without a public sample or a basis the terms say every number themselves"
         )
-    from parley.setup import pin
+    from parley.protocol.setup import pin
 
     file = pins_beside(write)
     pinned = pin(terms, file)

@@ -7,8 +7,8 @@ import typer
 
 from parley.cli.forecast import show_plan, source
 from parley.cli.pin import pins_beside
-from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
+from parley.report.terminal import console, print_json, progress_bar
 from parley.terms import Terms, load_terms, write_terms
 from parley.terms.notes import NOTES
 
@@ -43,7 +43,7 @@ def plan_command(
 
     Example:  parley plan terms.toml --delta 1e-6 --write planned.toml
     """
-    from parley.forecasting import plan
+    from parley.decisions.forecasting import plan
     from parley.report import noise as kinds
 
     terms = load_terms(terms_file)
@@ -69,6 +69,6 @@ def _pinned(before: Terms, planned: Terms, write: Path) -> Terms:
     """The planned terms; what the terms pinned before is pinned anew where the plan reads columns in another way."""
     if before.model.preparation is None or planned.model.preparation is not None:
         return planned
-    from parley.setup import pin
+    from parley.protocol.setup import pin
 
     return pin(planned, pins_beside(write))

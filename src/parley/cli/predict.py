@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
 from parley.numerals import number
+from parley.report.terminal import console, print_json, progress_bar
 
 
 def predict_command(
@@ -25,9 +25,9 @@ def predict_command(
 
     Example:  parley predict model.json new_customers.csv --out predicted.csv
     """
-    from parley.outcome import load_model
-    from parley.outcome.guarantee import INSIDE
-    from parley.outcome.predictions import predictions, require_table_name, summary, write_table
+    from parley.learning.outcome import load_model
+    from parley.learning.outcome.guarantee import INSIDE
+    from parley.learning.outcome.predictions import predictions, require_table_name, summary, write_table
 
     require_folder(out)
     require_table_name(out, rows, model_file)

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json, progress_bar
 from parley.durable import require_folder
+from parley.report.terminal import console, print_json, progress_bar
 from parley.terms import load_terms
 
 
@@ -25,16 +25,16 @@ def refine_command(
 
     Example:  parley refine model.json terms.toml --owner bank-a --save own.json
     """
+    from parley.learning.outcome import load_model, refine
+    from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import table_of
-    from parley.outcome import load_model, refine
-    from parley.outcome.guarantee import INSIDE
-    from parley.owner import Owner
+    from parley.owner.owner import Owner
     from parley.report.verdict import personal_sentence
 
     require_folder(save)
     terms = load_terms(terms_file)
     if terms.learning.facts.factorizes:
-        from parley.cli.ratings import refine_ratings
+        from parley.tasks.ratings.commands import refine_ratings
 
         refine_ratings(terms, model_file, owner, data, save, as_json)
         return

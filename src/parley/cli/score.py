@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.screen import console, print_json, progress_bar, terminal_table
 from parley.errors import SettingError
+from parley.report.terminal import console, print_json, progress_bar, terminal_table
 from parley.terms import load_terms
 
 
@@ -27,17 +27,17 @@ def score_command(
 
     Example:  parley score model.json terms.toml --owner bank-a
     """
+    from parley.learning.outcome import load_model, score
+    from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import open_owners, table_of
-    from parley.outcome import load_model, score
-    from parley.outcome.guarantee import INSIDE
-    from parley.owner import Owner
+    from parley.owner.owner import Owner
     from parley.report.verdict import headline, owners_rows, owners_sentence, verdict_rows
 
     if everyone == (owner is not None):
         raise SettingError("--owner NAME or --all: expected one of the two")
     terms = load_terms(terms_file)
     if terms.learning.facts.factorizes:
-        from parley.cli.ratings import score_ratings
+        from parley.tasks.ratings.commands import score_ratings
 
         score_ratings(terms, model_file, owner, data, as_json)
         return

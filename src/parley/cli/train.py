@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.cli.paces import Speeds, read_paces
-from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
 from parley.durable import require_folder
 from parley.errors import SettingError
+from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
 from parley.terms import Terms, load_terms
 
 if TYPE_CHECKING:
-    from parley.forecasting import Worth
-    from parley.outcome import Result
+    from parley.decisions.forecasting import Worth
+    from parley.learning.outcome import Result
 
 
 def train_command(
@@ -65,10 +65,10 @@ def train_command(
 
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """
-    from parley.doubts import budget_doubt, name_doubts
-    from parley.forecasting.coding import coding_cost
+    from parley.decisions.forecasting.coding import coding_cost
     from parley.learning.owners import accepting_owners, open_owners, require_ledgers
     from parley.learning.train import train
+    from parley.owner.warnings import budget_doubt, name_doubts
 
     terms = load_terms(terms_file)
     paces = read_paces(terms, speeds)
@@ -79,7 +79,7 @@ def train_command(
 
         figures.require_figure_name(plot)
     if terms.learning.facts.factorizes:
-        from parley.cli.ratings import train_ratings
+        from parley.tasks.ratings.commands import train_ratings
 
         if plot is not None or report is not None:
             raise SettingError("--plot, --report: expected neither for ratings, whose figures --json has")
@@ -124,7 +124,7 @@ def train_command(
 
 def _worth(terms: Terms, spends: bool, speeds: Mapping[str, float] | None) -> "Worth | None":
     """What the model is worth by public knowledge. Terms below a baseline are refused before they spend; a simulation only says so."""
-    from parley.forecasting import require_worth, worth
+    from parley.decisions.forecasting import require_worth, worth
 
     try:
         found = worth(terms, speeds=speeds)
@@ -143,7 +143,7 @@ def _worth(terms: Terms, spends: bool, speeds: Mapping[str, float] | None) -> "W
 
 def show(result: "Result", expected: "Worth | None" = None) -> None:
     """The result as tables."""
-    from parley.outcome.guarantee import guarantee, kind_of_run
+    from parley.learning.outcome.guarantee import guarantee, kind_of_run
     from parley.report.forecast import baseline_line
     from parley.report.training import apart_line, owner_rows, quality_rows, undefined_line, void_line
 

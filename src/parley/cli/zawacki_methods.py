@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from parley.cli.screen import console, progress_bar, terminal_table
-from parley.cli.zawacki2024 import DELAYED
 from parley.numerals import number
-from parley.report import figures, plant_figures
-from parley.reproduce import delayed_control
-from parley.reproduce.federated_inference import (
+from parley.papers import delayed_control
+from parley.papers.commands.zawacki2024 import DELAYED
+from parley.papers.federated_inference import (
     CLAIMS,
     FIGURES,
     METHODS,
@@ -23,6 +21,9 @@ from parley.reproduce.federated_inference import (
     trace,
     without_privacy,
 )
+from parley.report import figures
+from parley.report.terminal import console, progress_bar, terminal_table
+from parley.tasks.dynamics import figures as plant_figures
 
 Honest = list[tuple[str, list[Line]]]
 

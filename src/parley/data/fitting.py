@@ -12,17 +12,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from parley.data.cell_table import survey_preparation
 from parley.data.cells import TRUTH
 from parley.data.design import Design
 from parley.data.encoding import Encoding
 from parley.data.pinned import Pins, pinned, read_pins, require_principal
 from parley.data.preparation import Preparation
 from parley.data.table import is_text, names, numbers, read_table, require_columns
-from parley.data.trajectories import trajectory_preparation
 from parley.data.two_classes import HELP
-from parley.data.user_ratings import rating_preparation
 from parley.errors import DataError
+from parley.tasks.column_statistics.cell_table import survey_preparation
+from parley.tasks.dynamics.trajectories import trajectory_preparation
+from parley.tasks.ratings.user_ratings import rating_preparation
 from parley.terms import Model, Terms
 from parley.terms.columns import domain, is_defined
 from parley.validate import LARGEST, SMALLEST, Floats

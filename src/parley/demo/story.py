@@ -6,17 +6,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from parley.decisions.forecasting import Forecast, forecast
+from parley.decisions.games.price import joining_price
 from parley.demo.unions import Union
-from parley.forecasting import Forecast, forecast
-from parley.games.price import joining_price
+from parley.learning.outcome.personal import own_model, personal_model
+from parley.learning.outcome.verdict import Estimate
 from parley.learning.owners import open_owners
 from parley.learning.start import starting_point
 from parley.learning.train import Progress, train
-from parley.outcome.personal import own_model, personal_model
-from parley.outcome.verdict import Estimate
-from parley.owner import Agreement
+from parley.owner.owner import Agreement
+from parley.protocol.setup import Setup
 from parley.report.joined import Chapter, Joined
-from parley.setup import Setup
 from parley.terms import load_terms
 from parley.validate import Floats
 

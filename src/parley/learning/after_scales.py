@@ -7,17 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from parley.data.cell_table import CellColumn, CellPreparation, CellTable
 from parley.errors import DataError, SettingError
-from parley.learning.algorithms import make_algorithm
-from parley.mechanisms.stability import Stability
+from parley.learning.algorithms.catalogue import make_algorithm
 from parley.numerals import number
-from parley.outcome.ready import make_ready
-from parley.outcome.scales import ColumnScale, Survey
-from parley.owner import Owner
-from parley.queries.scales import BINS
-from parley.setup import Setup, resolve
-from parley.terms import Terms, scales_agreement
+from parley.owner.owner import Owner
+from parley.privacy.mechanisms.stability import Stability
+from parley.protocol.setup import Setup, resolve
+from parley.tasks.column_statistics.agreement import scales_agreement
+from parley.tasks.column_statistics.cell_table import CellColumn, CellPreparation, CellTable
+from parley.tasks.column_statistics.question import BINS
+from parley.tasks.column_statistics.ready import make_ready
+from parley.tasks.column_statistics.release import ColumnScale, Survey
+from parley.terms import Terms
 
 CLASSES = 0.5  # of an owner's rows: one class of two can have so many, and both must be above the threshold for names
 

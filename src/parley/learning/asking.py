@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from parley.aggregation import aggregation_of
-from parley.learning.algorithm import Algorithm, Asker, State, run
+from parley.learning.algorithms.algorithm import Algorithm, Asker, State, run
 from parley.learning.checkpoint import Checkpoint
 from parley.learning.deployed import DeployedRun, KeptRun, Peers
 from parley.learning.train import Progress, exchange_with, gather, in_order
-from parley.owner import Owner
-from parley.setup import Setup
+from parley.owner.owner import Owner
+from parley.protocol.aggregation import aggregation_of
+from parley.protocol.setup import Setup
 from parley.terms import Terms
 from parley.validate import Floats, upper
 

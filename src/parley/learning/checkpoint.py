@@ -21,8 +21,8 @@ import numpy as np
 
 from parley.durable import replace_text
 from parley.errors import SettingError
-from parley.learning.algorithm import State
-from parley.ledger.account import Head
+from parley.learning.algorithms.algorithm import State
+from parley.owner.ledger.account import Head
 from parley.terms import Terms
 from parley.terms.arrivals import all_answers
 from parley.validate import Floats

@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from parley.aggregation import aggregation_of
 from parley.errors import SettingError
-from parley.exchange import Exchange
-from parley.learning.algorithm import Algorithm, Asker, State
-from parley.learning.algorithms import make_algorithm
-from parley.learning.asynchronous import run_by_terms as run
+from parley.learning.algorithms.algorithm import Algorithm, Asker, State
+from parley.learning.algorithms.asynchronous import run_by_terms as run
+from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
+from parley.learning.outcome.model import make_model
+from parley.learning.outcome.result import OwnerOutcome, Result, make_result
+from parley.learning.outcome.scores import ask_scores
 from parley.learning.start import starting_point
-from parley.ledger.account import Head
-from parley.outcome.model import make_model
-from parley.outcome.result import OwnerOutcome, Result, make_result
-from parley.outcome.scores import ask_scores
-from parley.owner import Agreement
-from parley.queries import Answer
-from parley.setup import Setup, resolve
+from parley.network.exchange import Exchange
+from parley.owner.ledger.account import Head
+from parley.owner.owner import Agreement
+from parley.protocol.aggregation import aggregation_of
+from parley.protocol.queries import Answer
+from parley.protocol.setup import Setup, resolve
 from parley.terms import Terms
 from parley.validate import upper
 

@@ -15,9 +15,7 @@ import pandas as pd
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
-from parley.learning.train import train
-from parley.ledger import Ledger
-from parley.outcome.model import (
+from parley.learning.outcome.model import (
     JointClassifier,
     JointLogisticClassifier,
     JointModel,
@@ -25,8 +23,10 @@ from parley.outcome.model import (
     JointSoftmaxClassifier,
     discreet,
 )
-from parley.outcome.result import Result
-from parley.owner import Owner
+from parley.learning.outcome.result import Result
+from parley.learning.train import train
+from parley.owner.ledger import Ledger
+from parley.owner.owner import Owner
 from parley.terms import Terms
 from parley.terms.catalogue import ALGORITHMS
 from parley.validate import LARGEST, Floats, positive

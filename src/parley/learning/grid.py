@@ -18,7 +18,7 @@ from joblib.parallel import get_active_backend
 from parley.data import split_consecutive
 from parley.errors import SettingError
 from parley.learning.train import Progress, train
-from parley.owner import Owner
+from parley.owner.owner import Owner
 from parley.terms import Terms
 from parley.validate import whole
 

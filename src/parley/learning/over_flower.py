@@ -1,4 +1,4 @@
-"""The learner as the ServerApp of a Flower federation: the same rounds, with Flower as the carrier (`exchange/flower.py`).
+"""The learner as the ServerApp of a Flower federation: the same rounds, with Flower as the carrier (`network/exchange/flower.py`).
 
 Run settings: terms, save, report and checkpoint (paths at the server), deadline (seconds). A run that was interrupted goes on where its
 checkpoint stands. The report is the object that `parley learner run --json` prints, less the latencies.
@@ -12,9 +12,9 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from parley.durable import require_folder
-from parley.exchange.federation import Federation
-from parley.exchange.flower import Carrier, find_owners
 from parley.learning.deployed import learn, prepare_run
+from parley.network.exchange.federation import Federation
+from parley.network.exchange.flower import Carrier, find_owners
 from parley.terms import load_terms
 
 server_app = ServerApp()

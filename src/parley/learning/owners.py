@@ -7,14 +7,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
 
-from parley.accounting.budget import exact
 from parley.data.table import same_table
 from parley.errors import GuaranteeError, LedgerError, SettingError, TermsError
-from parley.learning.algorithms import make_algorithm
-from parley.ledger import Ledger
-from parley.ledger.account import Reservation
-from parley.owner import Owner, reservation
-from parley.setup import require_ready
+from parley.learning.algorithms.catalogue import make_algorithm
+from parley.owner.ledger import Ledger
+from parley.owner.ledger.account import Reservation
+from parley.owner.owner import Owner, reservation
+from parley.privacy.accounting.budget import exact
+from parley.protocol.setup import require_ready
 from parley.terms import OwnerTerms, Terms
 
 

@@ -14,24 +14,24 @@ from pathlib import Path
 
 import numpy as np
 
-from parley.aggregation import EachOwner, aggregation_of
 from parley.errors import ContradictionError, SettingError
-from parley.exchange.federation import Federation
-from parley.exchange.peer_messages import Place, Run, require_short
-from parley.exchange.scrutiny import Scrutiny
-from parley.learning.algorithm import Asker, State, run
-from parley.learning.algorithms import make_algorithm
+from parley.learning.algorithms.algorithm import Asker, State, run
+from parley.learning.algorithms.catalogue import make_algorithm
+from parley.learning.algorithms.gossip import POINT, Gossip
+from parley.learning.algorithms.mixing import mixed
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
-from parley.learning.gossip import POINT, Gossip
-from parley.learning.mixing import mixed
+from parley.learning.outcome.model import make_model
+from parley.learning.outcome.result import OwnerOutcome, Result, make_result
+from parley.learning.outcome.scores import ask_scores
 from parley.learning.start import starting_point
-from parley.outcome.model import make_model
-from parley.outcome.result import OwnerOutcome, Result, make_result
-from parley.outcome.scores import ask_scores
-from parley.peering.graph import Graph
-from parley.peering.neighbourhood import Neighbourhood
-from parley.queries import Answer, Query
-from parley.setup import Setup, resolve
+from parley.network.exchange.federation import Federation
+from parley.network.exchange.peer_messages import Place, Run, require_short
+from parley.network.exchange.scrutiny import Scrutiny
+from parley.network.peering.graph import Graph
+from parley.network.peering.neighbourhood import Neighbourhood
+from parley.protocol.aggregation import EachOwner, aggregation_of
+from parley.protocol.queries import Answer, Query
+from parley.protocol.setup import Setup, resolve
 from parley.terms import Terms
 from parley.validate import Floats, upper
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from parley.data import Design
 from parley.errors import DataError, SettingError
-from parley.objectives import Objective
-from parley.setup import Setup
+from parley.losses import Objective
+from parley.protocol.setup import Setup
 from parley.validate import Floats
 
 FOLDS = 10

@@ -11,25 +11,25 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from parley.aggregation import aggregation_of
 from parley.errors import SettingError, TermsError
-from parley.exchange import Exchange, InProcess
-from parley.exchange.sums import StudiedSum
-from parley.hosting.sums import HostedSum
-from parley.learning.algorithm import Asker, State
-from parley.learning.algorithm import Progress as Progress
-from parley.learning.algorithms import make_algorithm
-from parley.learning.asynchronous import check_speeds, clocked
-from parley.learning.asynchronous import run_by_terms as run
+from parley.learning.algorithms.algorithm import Asker, State
+from parley.learning.algorithms.algorithm import Progress as Progress
+from parley.learning.algorithms.asynchronous import check_speeds, clocked
+from parley.learning.algorithms.asynchronous import run_by_terms as run
+from parley.learning.algorithms.catalogue import make_algorithm
+from parley.learning.outcome.result import OwnerOutcome, Result, make_result
+from parley.learning.outcome.scores import ask_scores
+from parley.learning.outcome.study import Study
 from parley.learning.owners import require_own_tables
 from parley.learning.start import starting_point
-from parley.ledger import Ledger
-from parley.outcome.result import OwnerOutcome, Result, make_result
-from parley.outcome.scores import ask_scores
-from parley.outcome.study import Study
-from parley.owner import Agreement, Owner
-from parley.queries import Answer
-from parley.setup import Setup
+from parley.network.exchange import Exchange, InProcess
+from parley.network.exchange.sums import StudiedSum
+from parley.network.hosting.sums import HostedSum
+from parley.owner.ledger import Ledger
+from parley.owner.owner import Agreement, Owner
+from parley.protocol.aggregation import aggregation_of
+from parley.protocol.queries import Answer
+from parley.protocol.setup import Setup
 from parley.terms import Terms
 from parley.validate import Floats, upper, whole
 

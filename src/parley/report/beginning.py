@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from parley.forecasting.first_terms import Draft
+from parley.decisions.forecasting.first_terms import Draft
 from parley.numerals import number
 from parley.report.forecast import unjudged_lines
 

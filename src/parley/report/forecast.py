@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parley.forecasting import Forecast, Proposal, Worth
+from parley.decisions.forecasting import Forecast, Proposal, Worth
 from parley.numerals import number
 
 if TYPE_CHECKING:  # an owner's own view loads what a forecast has no use for
-    from parley.forecasting.inside import InsideView
+    from parley.decisions.forecasting.inside import InsideView
 
 METHODS = {
     "curvature-moments": "moments of the algorithm by curvature alone, which a clip, a box or a corner may upset",
@@ -197,7 +197,7 @@ def inside_rows(view: "InsideView") -> list[list[str]]:
 
 def inside_sentences(view: "InsideView") -> list[str]:
     """The advice, what it rests on, and whether own customers are like the public sample's."""
-    from parley.forecasting.inside import LEVEL
+    from parley.decisions.forecasting.inside import LEVEL
 
     gain, reach = view.gain, f"90 %: {number(view.gain.low)} to {number(view.gain.high)}"
     asks = (

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.forecasting import Forecast
-from parley.forecasting.joining import Interval
-from parley.games.negotiate import CommonNegotiation, Negotiation
+from parley.decisions.forecasting import Forecast
+from parley.decisions.forecasting.joining import Interval
+from parley.decisions.games.negotiate import CommonNegotiation, Negotiation
+from parley.learning.outcome.model import JointModel
+from parley.learning.outcome.verdict import Estimate
 from parley.numerals import number
-from parley.outcome.model import JointModel
-from parley.outcome.verdict import Estimate
 
 SHOWN = 9  # owners in a table, from the smallest to the largest
 

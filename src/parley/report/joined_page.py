@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from parley.outcome.guarantee import SIMULATION
+from parley.learning.outcome.guarantee import SIMULATION
 from parley.report import figures
 from parley.report.forecast import assumption
 from parley.report.joined import Chapter, forecast_rows, foretelling, on_held_out, outcome_rows, unhappy, verdict, without_anybody

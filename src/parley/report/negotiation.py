@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from parley.games.budget_game import EXACT_UP_TO
-from parley.games.negotiate import Negotiation
+from parley.decisions.games.budget_game import EXACT_UP_TO
+from parley.decisions.games.negotiate import Negotiation
 from parley.numerals import number
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from parley.forecasting import Worth
-from parley.outcome import Result
-from parley.outcome.guarantee import SIMULATION, guarantee, kind_of_run
+from parley.decisions.forecasting import Worth
+from parley.learning.outcome import Result
+from parley.learning.outcome.guarantee import SIMULATION, guarantee, kind_of_run
 from parley.report import figures
 from parley.report.forecast import baseline_line
 from parley.report.page import Section, page

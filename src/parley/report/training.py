@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Mapping
 
-from parley.accounting import mechanism_norm
+from parley.learning.outcome import Result
+from parley.learning.outcome.scores import Scores
+from parley.losses.moments import moments_bound
 from parley.numerals import number, percent
-from parley.objectives.moments import moments_bound
-from parley.outcome import Result
-from parley.outcome.scores import Scores
-from parley.schedule import make_schedule
+from parley.privacy.accounting import mechanism_norm
+from parley.protocol.schedule import make_schedule
 
 Rows = list[list[str]]  # the first one is the head
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from parley.learning.outcome.ridge import RidgeModel
+from parley.learning.outcome.verdict import FEW, Estimate, Verdict
 from parley.numerals import number
-from parley.outcome.ridge import RidgeModel
-from parley.outcome.verdict import FEW, Estimate, Verdict
 
 MODELS = ("together", "alone", "personal")
 

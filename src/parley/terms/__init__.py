@@ -1,10 +1,8 @@
 """The terms: the one file that people write, checked, with a hash that all parties compute alike."""
 
 from parley.terms.agreement import FORMAT, Terms, held_out_records, load_terms, training_records
-from parley.terms.differences import differences_agreement, terms_after_differences
 from parley.terms.file import write_terms
 from parley.terms.model import Model
-from parley.terms.scales import ready_terms, scales_agreement
 from parley.terms.sections import PARTY, Fingerprint, Host, Learning, OwnerTerms, Privacy, PrivacyCost
 
 __all__ = [
@@ -18,12 +16,8 @@ __all__ = [
     "Privacy",
     "PrivacyCost",
     "Terms",
-    "differences_agreement",
     "held_out_records",
     "load_terms",
-    "ready_terms",
-    "scales_agreement",
-    "terms_after_differences",
     "training_records",
     "write_terms",
 ]

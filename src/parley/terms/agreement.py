@@ -18,14 +18,14 @@ import pydantic
 from pydantic import Field, model_validator
 
 from parley.errors import TermsError
+from parley.tasks.dynamics.terms import check_identification
+from parley.tasks.ratings.terms import check_factorization, usual_ratings, with_items
 from parley.terms.arrivals import check_arrivals
 from parley.terms.asked_first import check_differences, check_survey
 from parley.terms.catalogue import ALGORITHMS, MODELS
 from parley.terms.inference import check_moments
 from parley.terms.keys import Section
 from parley.terms.model import Model, prepares_otherwise
-from parley.terms.plant import check_identification
-from parley.terms.ratings import check_factorization, usual_ratings, with_items
 from parley.terms.sections import EACH_OWNER, HOSTS, SHARED, Host, Learning, OwnerTerms, Privacy
 from parley.terms.sentences import explained
 from parley.terms.topology import among, check_topology, with_edges
@@ -313,7 +313,7 @@ class Terms(Section):
         if self.learning.facts.factorizes:
             raise TermsError(
                 "model.kind: items cannot be planned or negotiated, nor learned as other models are: these terms learn items from ratings; "
-                "parley train and parley learner run them (in Python: learn_items of parley.learning.items)"
+                "parley train and parley learner run them (in Python: learn_items of parley.tasks.ratings.run)"
             )
 
     def train_rows(self, name: str) -> int:

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from parley.tasks.dynamics.terms import DYNAMICS, check_plant
+from parley.tasks.ratings.terms import check_ratings, usual_model
 from parley.terms.catalogue import MODELS, Task
 from parley.terms.columns import Coding, Missing, Name, Transform, domain, is_defined
 from parley.terms.keys import RANGE, Bearable, Count, Interval, NonNegative, Positive, Section, one_of
-from parley.terms.plant import DYNAMICS, check_plant
-from parley.terms.ratings import check_ratings, usual_model
 from parley.validate import SMALLEST, in_range
 
 

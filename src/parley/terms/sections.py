@@ -4,10 +4,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from parley.tasks.ratings.terms import ROUNDS
 from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, AlgorithmFacts
 from parley.terms.columns import Name
 from parley.terms.keys import Count, NonNegative, Positive, Section, Share, looked_up, one_of
-from parley.terms.ratings import ROUNDS
 from parley.terms.topology import Edges, read_topology
 
 

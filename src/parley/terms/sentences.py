@@ -5,10 +5,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from parley.tasks.ratings.terms import EXPECTED as ITEMS
 from parley.terms.catalogue import MECHANISMS, MODELS
 from parley.terms.keys import RANGE, Section, listed, looked_up
 from parley.terms.model import Model
-from parley.terms.ratings import EXPECTED as ITEMS
 from parley.terms.sections import PARTY, Host, Learning, OwnerTerms, Privacy, PrivacyCost
 from parley.terms.topology import EXPECTED as TOPOLOGY
 

@@ -1,0 +1,1 @@
+"""Should we, and on what terms: forecasts and games."""

@@ -1,0 +1,32 @@
+"""Know what the joint model will be worth before any data moves."""
+
+from parley.decisions.forecasting.coalition import best_coalition
+from parley.decisions.forecasting.forecast import Forecast, OwnerForecast, forecast
+from parley.decisions.forecasting.heterogeneity import Differences
+from parley.decisions.forecasting.joining import Interval
+from parley.decisions.forecasting.noise_kinds import KindForecast, NoiseComparison, compare_noise
+from parley.decisions.forecasting.planner import Choice, Proposal, plan
+from parley.decisions.forecasting.sources import ReleasedMoments, Sample, Source, Stated
+from parley.decisions.forecasting.worth import Worth, require_worth, worth
+
+__all__ = [
+    "Choice",
+    "Differences",
+    "Forecast",
+    "Interval",
+    "KindForecast",
+    "NoiseComparison",
+    "OwnerForecast",
+    "Proposal",
+    "ReleasedMoments",
+    "Sample",
+    "Source",
+    "Stated",
+    "Worth",
+    "best_coalition",
+    "compare_noise",
+    "forecast",
+    "plan",
+    "require_worth",
+    "worth",
+]

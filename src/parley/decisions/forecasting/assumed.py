@@ -1,0 +1,108 @@
+"""A pilot without a public sample: rows drawn from scales that owners released, with a relation to the target that is only assumed.
+
+Released scales say how each column is spread and nothing of how columns go together. So columns are drawn independently, and the relation
+is drawn too: from one that explains next to nothing to one that explains nearly all. The interval is the hull of them.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from parley.data import Design, Preparation
+from parley.decisions.forecasting.sources import Landscape, Sample, Source
+from parley.errors import DataError
+from parley.losses import Objective
+from parley.protocol.setup import Setup
+from parley.validate import Floats
+
+STRENGTHS = (0.02, 0.1, 0.3, 0.6, 0.9)  # shares of the target's variance that the columns may explain
+USUAL = 0.3
+ROWS, ROWS_A_COLUMN, MOST_ROWS = 2000, 60, 20_000
+GAPS = 0.05  # share of missing cells, where they are filled: released with noise, and not in the terms
+LOGISTIC = np.pi / np.sqrt(3)  # standard deviation of the noise whose sign is a logistic class
+
+SENTENCE = (
+    "there is no public sample: columns are drawn independently from the released scales, and nobody knows how strong the relation to the "
+    f"target is; the forecast assumes that it explains {USUAL:.0%}, the interval covers {STRENGTHS[0]:.0%} to {STRENGTHS[-1]:.0%}"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class AssumedSample(Sample):
+    """Rows of independent columns with a relation of some strength, drawn by a seed."""
+
+    preparation: Preparation = field(kw_only=True)
+    coverage: ClassVar[str] = "any relation to the target"
+
+    @classmethod
+    def of(cls, setup: Setup) -> "AssumedSample":
+        """The rows that the terms' own scales suggest."""
+        return cls(_draw(setup.preparation, USUAL, 0).for_studies(), preparation=setup.preparation)
+
+    def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
+        return min(forecast, float(others.min())), max(forecast, float(others.max()))
+
+    def landscape(self, objective: Objective, radius: float | None, origin: Floats | None = None) -> Landscape:
+        here = super().landscape(objective, radius, origin)
+        return replace(here, warnings=(SENTENCE, *here.warnings))
+
+    def others(self, rng: np.random.Generator, count: int) -> list[Source]:
+        """Every strength, a few relations of each."""
+        seeds = rng.integers(2**31, size=max(1, min(count // len(STRENGTHS), 4))).tolist()
+        drawn = [_draw(self.preparation, strength, seed) for strength in STRENGTHS for seed in seeds]
+        return [AssumedSample(design.for_studies(), preparation=self.preparation) for design in drawn]
+
+
+def _draw(preparation: Preparation, strength: float, seed: int) -> Design:
+    """Prepared rows: numbers of mean 0 and deviation 1 as their scales make them, names as often as each other."""
+    rng = np.random.default_rng([seed, round(100 * strength)])
+    rows = min(max(ROWS, ROWS_A_COLUMN * preparation.width), MOST_ROWS)
+    X = _features(preparation, rows, rng)
+    away = X - X.mean(axis=0)
+    spread = away.std(axis=0)
+    varies = spread > 0
+    standard = away[:, varies] / spread[varies]
+    if not standard.size:
+        raise DataError("a forecast without a public sample needs a column that varies within its bounds")
+    explained, rest = np.sqrt(strength), np.sqrt(1 - strength)
+
+    def relation() -> Floats:
+        along = standard @ rng.standard_normal(standard.shape[1])
+        return np.asarray(along / along.std())
+
+    model = preparation.model
+    if model.task == "number":
+        low, high = preparation.target_interval
+        centre, scale = (0.0, 1.0) if model.target in model.scales else ((low + high) / 2, (high - low) / 4)
+        y = np.clip(centre + scale * (explained * relation() + rest * rng.standard_normal(rows)), low, high)
+    elif model.task == "two classes":
+        y = np.where(explained / rest * LOGISTIC * relation() + rng.logistic(size=rows) > 0, 1.0, -1.0)
+    else:
+        scores = [explained / rest * LOGISTIC * relation() + rng.gumbel(size=rows) for _ in preparation.classes]
+        y = np.argmax(scores, axis=0).astype(float)
+    return Design(X, y, preparation.weights(y))
+
+
+def _features(preparation: Preparation, rows: int, rng: np.random.Generator) -> Floats:
+    columns: list[Floats] = []
+    low, high = preparation.prepared_bounds
+    for encoding in preparation.encodings:
+        gaps = rng.random(rows) < (GAPS if encoding.fills else 0.0)
+        if encoding.names is not None and encoding.one_hot:
+            held = np.where(gaps, len(encoding.names) + 1, rng.integers(len(encoding.names) + 1, size=rows))
+            columns += encoding.columns(held.astype(float))
+            continue
+        scaled = encoding.column in preparation.model.scales
+        place = len(columns)
+        ends = low[place], high[place]
+        if not scaled and not np.isfinite([preparation.low[place], preparation.high[place]]).all():
+            raise DataError(
+                f"model.scales.{encoding.column}: without a public sample a forecast needs the scale of every column (parley scales), "
+                "or a pilot"
+            )
+        numbers = rng.standard_normal(rows) if scaled else rng.uniform(*ends, rows)
+        columns.append(np.clip(np.where(gaps, 0.0, numbers), *ends))
+        columns += [gaps.astype(float)] * (len(encoding.labels) - 1)
+    made = np.column_stack([*preparation.near(np.array(columns)), np.ones(rows)])
+    return np.ascontiguousarray(made[:, : preparation.width])

@@ -1,0 +1,126 @@
+"""Would the clip or the box bind? Only where neither does are the moments exact."""
+
+import numpy as np
+from scipy.special import ndtr
+
+from parley.decisions.forecasting.error_moments import ErrorMoments
+from parley.decisions.forecasting.pilot import Pilot, pilot_models, scaled_share
+from parley.decisions.forecasting.sources import Landscape, Sample
+from parley.numerals import number
+from parley.validate import Floats
+
+RARELY = 1e-3  # a share of records, or a probability, too small to bend the moments
+NOTICEABLY = 0.02  # a share of the expected excess cost that clipping may add or take without being called binding
+TAILS = 3.0  # how far above its typical size a gradient is thought to reach where no sample shows it
+
+
+def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tuple[bool, tuple[str, ...]]:
+    """(whether clip or box bend the algorithm's path, what a reader should know)."""
+    warnings = list(here.warnings)
+    if isinstance(pilot.source, Sample) and pilot.terms.model.classifies:
+        fewest = int(np.unique(pilot.design.y, return_counts=True)[1].min())
+        if fewest < 30:
+            warnings.append(f"one class has only {fewest} records in the pilot: the forecast rests on little")
+    learning = pilot.terms.learning
+    walks = learning.facts.walks and not learning.facts.corrects and ((learning.local_steps or 1) > 1 or pilot.terms.uneven)
+    if walks and len(pilot.terms.owners) > 1:
+        warnings.append("owners that differ drift apart in their local steps: the forecast assumes that all follow the pilot's law")
+    if pilot.terms.asynchronous:
+        warnings.append(_speeds_sentence(pilot))
+    clip = _clip_sentence(pilot, here, moments)
+    box = moments is not None and _box_binds(pilot, here, moments)
+    warnings += [] if clip is None else [clip]
+    if box:
+        warnings.append("the noise reaches the box: the model may be pushed against it")
+    return clip is not None or box, tuple(warnings)
+
+
+def _speeds_sentence(pilot: Pilot) -> str:
+    """How fast owners are taken to be where nobody waits for them."""
+    if pilot.speeds is None:
+        return "answers are used as they come: the forecast assumes that all owners give their last at the same time (--speeds)"
+    silent = (
+        f"; {', '.join(pilot.silent)} never answer{'' if len(pilot.silent) > 1 else 's'}, so this is of the others"
+        if pilot.silent
+        else ""
+    )
+    return f"answers are used as they come, from owners as fast as --speeds says{silent}"
+
+
+def on_the_way(here: Landscape) -> Floats:
+    """The start, half-way and the optimum [3, p]."""
+    begin = here.begin
+    return begin + np.array([0.0, 0.5, 1.0])[:, None] * (here.optimum - begin)
+
+
+def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> str | None:
+    """How the clip binds, or None."""
+    if not pilot.bound.clips:
+        return None
+    if not isinstance(pilot.source, Sample):
+        return _typical_sentence(pilot, here, moments)
+    if moments is None:
+        share = scaled_share(pilot, here.begin[None])
+        return f"the clip scales down {share:.1%} of the pilot's records{_cuts_nothing(pilot)}" if share > RARELY else None
+    share = scaled_share(pilot, on_the_way(here))
+    if share > RARELY:
+        return (
+            f"the clip binds for {share:.1%} of the pilot's records on the way: the forecast counts its bias, and a plan weighs it"
+        )
+    if scaled_share(pilot, _wandering(pilot, here, moments)) > RARELY:
+        return "the noise drives the model to where the clip binds: the forecast counts its bias, and a plan weighs it"
+    if share > 0 and pilot.objective.quadratic and _clip_shifts(pilot, here, moments):
+        return f"the clip binds for few records ({share:.2%}) that matter much: the forecast counts its bias, and a plan weighs it"
+    return None
+
+
+def _cuts_nothing(pilot: Pilot) -> str:
+    """Which clip of second moments would cut no record of the pilot: they are the same at every parameter."""
+    if pilot.terms.learning.facts.asks != "statistics":
+        return ""
+    largest = float(pilot.question.record_sizes(pilot.design, np.zeros(pilot.question.parameters)).max())
+    return f"; privacy.clip = {number(largest, 3, side='above')} would cut none of them"
+
+
+def _clip_shifts(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> bool:
+    """Whether the noiseless clipped run ends elsewhere than the moments say, by more than noise and bias let go unnoticed."""
+    total = here.curvature + pilot.objective.regularisation
+    expected = float(0.5 * (moments.bias[-1] ** 2 + pilot.combined_variance() * moments.gain[-1]) @ total)
+    quiet = float(pilot.objective.cost(pilot.design, pilot_models(pilot, 1, 0, noiseless=True))[0]) - here.least_cost
+    return not abs(quiet - float(0.5 * moments.bias[-1] ** 2 @ total)) <= NOTICEABLY * expected
+
+
+def _typical_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> str | None:
+    """Without a sample: whether gradients of the size that the landscape makes typical come near the clip.
+
+    E|g|^2 is about 4 cost E|x|^2 for a squared loss, E|x|^2 half the trace of the curvature, and an L1 norm is at most sqrt p times the L2
+    norm. For other losses the slope is at most 1.
+    """
+    points = on_the_way(here) if moments is None else np.concatenate([on_the_way(here), _wandering(pilot, here, moments)])
+    away = here.inward(points - here.optimum)
+    cost = here.least_cost + 0.5 * float(np.max(away**2 @ here.curvature))
+    squares = float(here.curvature.sum())
+    typical = np.sqrt(2 * cost * squares) if pilot.objective.quadratic else np.sqrt(squares)
+    reach = TAILS * typical * (np.sqrt(pilot.source.width) if pilot.bound.norm == "l1" else 1.0)
+    if not reach > pilot.bound.value:
+        return None
+    return f"gradients may reach {reach:.3g}, beyond the clip, and without a sample nobody can tell how often: the forecast assumes never"
+
+
+def _wandering(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> Floats:
+    """Parameters [8, p] at which the noisiest round may ask."""
+    noisiest = int(np.argmax(moments.point_gain @ (here.curvature + pilot.objective.regularisation)))
+    z = np.random.default_rng(0).standard_normal((8, len(here.curvature)))
+    error = moments.point_bias[noisiest] + np.sqrt(pilot.combined_variance() * moments.point_gain[noisiest]) * z
+    return np.asarray(here.optimum + here.outward(error))
+
+
+def _box_binds(pilot: Pilot, here: Landscape, moments: ErrorMoments) -> bool:
+    """Whether in some round some coordinate lies outside the box with more than a small probability."""
+    radius = pilot.terms.model.radius
+    if radius is None or here.directions is None:
+        return False
+    centre = here.optimum + here.outward(moments.point_bias)
+    deviation = np.sqrt(pilot.combined_variance() * moments.point_gain @ (here.directions**2).T)
+    outside = ndtr((np.abs(centre) - radius) / np.maximum(deviation, 1e-300))
+    return bool(outside.max() > RARELY) or not bool(np.abs(here.optimum).max() < radius)

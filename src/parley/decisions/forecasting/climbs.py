@@ -1,0 +1,151 @@
+"""Climbs where moments cannot look ahead: several starts for every kind of terms, and from the best of them one knob at a time."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from parley.decisions.forecasting.pilot import Pilot
+from parley.decisions.forecasting.search import DIVERGES, MOST_BATCHES, MOST_STEPS, Search, same_clip, statistics_clips
+from parley.errors import TermsError
+from parley.learning.algorithms.algorithm import Progress
+from parley.learning.algorithms.step import step_unit
+from parley.terms import Terms
+from parley.terms.catalogue import MECHANISMS, MODELS
+from parley.terms.turns import fewest_rounds
+
+PLAIN = {"average": None, "decay": None, "momentum": None, "local_steps": None, "step": "auto"}
+ROUNDS = {"algorithm": "averaged-subgradient", "horizon": 100, **PLAIN}
+ONCE = {"algorithm": "sufficient-statistics", "horizon": 1, "start": None, **PLAIN}
+REPEATED = {"algorithm": "fedinfer", "start": None, **PLAIN}
+PERTURBED = {"algorithm": "objective-perturbation", "horizon": 1, "start": None, **PLAIN}
+OPTIMISERS: dict[str, float | str] = {"plain": "auto", "momentum": "auto", "adam": 0.05}  # and the steps to begin with
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A candidate worth checking."""
+
+    label: str
+    pilot: Pilot
+    value: float  # expected excess cost, as the search sees it
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """A way to spend the budgets of which nobody can tell what it would bring, and why: it is never chosen."""
+
+    label: str
+    why: str
+
+
+def climbed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found | Unjudged]:
+    """Where moments cannot look ahead: a climb from several starts for every kind."""
+    kinds, found = list(_kinds(known.terms, delta)), list[Found | Unjudged]()
+    for place, (label, begin, knobs) in enumerate(kinds):
+        progress(place, len(kinds))
+        found.append(top_of(label, known, begin, seed, knobs))
+    return found
+
+
+def top_of(label: str, known: Pilot, begin: Terms, seed: int, knobs: tuple[str, ...]) -> Found | Unjudged:
+    """What a climb from the best of several starts reaches, if any of them can be judged."""
+    written = begin.learning.horizon * (begin.learning.local_steps or 1)
+    most = max(MOST_BATCHES if begin.learning.facts.samples else MOST_STEPS, written)
+    search = Search(seed, most, only_rarely=True)
+    starts = [known.under(candidate) for candidate in _starts(known, begin)]
+    at = min(starts, key=search.judge, default=None)
+    if at is None:
+        return Unjudged(label, "without rows of a public sample nothing says where to begin")
+    if not math.isfinite(search.judge(at)):
+        return Unjudged(label, search.judged(at).why or DIVERGES)
+    top = search.climb(at, knobs)
+    return Found(label, top, search.judge(top))
+
+
+def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, ...]]]:
+    """What can be varied by a climb: a label, terms of that kind, and the knobs to turn."""
+    for mechanism in mechanisms_for(delta):
+        noisy = with_mechanism(free_to_step(terms), mechanism, delta)
+        if terms.learning.facts.samples:
+            for optimiser in OPTIMISERS:
+                step = OPTIMISERS[optimiser] if terms.learning.optimiser != optimiser else terms.learning.step
+                begin = noisy.changed(learning={"optimiser": optimiser, "step": step})
+                yield f"{mechanism}, {optimiser}: best epochs, batches and step", begin, ("epochs", "batches", "step", "clip")
+            continue
+        if not stepwise(terms):
+            rounds = {**ROUNDS, "horizon": max(100, fewest_rounds(terms))}
+            yield f"{mechanism}, gradients in rounds", noisy.changed(learning=rounds), ("horizon", "step", "clip")
+        if terms.learning.facts.walks:
+            yield f"{mechanism}, best local steps too", noisy, ("local_steps", "horizon", "step", "clip")
+        elif stepwise(terms):
+            yield f"{mechanism}, best horizon, step and clip", noisy, ("horizon", "step", "clip")
+        if terms.model.task == "number" and (once := one_release(noisy)) is not None:
+            yield f"{mechanism}, one release of statistics", once, ("clip",)
+        if mechanism == "laplace" and perturbs(terms):
+            yield "one release of a perturbed minimum", noisy.changed(learning=PERTURBED), ("clip",)
+
+
+def _starts(known: Pilot, terms: Terms) -> Iterator[Terms]:
+    """Where a climb begins: the terms as they are, few rounds and many, from a step of 1/curvature and a fitting clip."""
+    here = known.landscape()
+    if terms.learning.facts.solves:
+        for size in statistics_clips(known, terms):
+            yield terms.changed(privacy={"clip": size})
+        return
+    clip = same_clip(known, terms)
+    yield terms
+    if terms.learning.facts.samples:
+        yield terms.changed(privacy={"clip": clip})
+        return
+    length = 1 / max(float(here.curvature.max()) + known.objective.regularisation, 1e-12)
+    written = terms.learning.local_steps
+    for horizon in (8, 32, 100):
+        for local in (None,) if written is None else {1, written}:
+            # Local steps have a longest length, below which the automatic one is.
+            step = "auto" if terms.learning.facts.walks else float(f"{length * step_unit(terms.learning, horizon):.4g}")
+            yield terms.changed(learning={"horizon": horizon, "local_steps": local, "step": step}, privacy={"clip": clip})
+
+
+def one_release(terms: Terms) -> Terms | None:
+    """Second moments in as few rounds as these owners can give them; None where the terms allow none.
+
+    The first round asks everybody, strides or not, so that one is enough. Where rounds ask some owners only, or do not wait for them, the
+    fewest rounds that ask everybody, or as many as the terms have for it.
+    """
+    some = terms.learning.participation is not None or terms.learning.straggler == "skip"
+    horizon = terms.learning.horizon if terms.learning.facts.repeats else fewest_rounds(terms)
+    try:
+        return terms.changed(
+            learning={**REPEATED, "horizon": horizon} if some else ONCE,
+            everyone={"stride": None} if any(owner.stride for owner in terms.owners) else {},
+        )
+    except TermsError:
+        return None
+
+
+def mechanisms_for(delta: float) -> list[str]:
+    return [name for name, facts in MECHANISMS.items() if (delta > 0 or not facts.approximate) and not facts.grid]
+
+
+def with_mechanism(terms: Terms, mechanism: str, delta: float) -> Terms:
+    least = terms.privacy.delta if terms.shared else 0.0  # hosts need some for their random bits
+    return terms.changed(privacy={"mechanism": mechanism, "delta": delta if MECHANISMS[mechanism].approximate else least})
+
+
+def free_to_step(terms: Terms) -> Terms:
+    """The same, where they solve, with what terms of another algorithm need and allow: a clip, to be chosen yet, and no trust."""
+    if not terms.learning.facts.solves or terms.learning.facts.perturbs:
+        return terms
+    clip, trusts = terms.privacy.clip, any(owner.trust is not None for owner in terms.owners)
+    return terms.changed(privacy={"clip": 1.0 if clip is None else clip}, everyone={"trust": None} if trusts else {})
+
+
+def perturbs(terms: Terms) -> bool:
+    """Whether objective perturbation is proved private for these terms: one owner, its own noise, a smooth classifier."""
+    return MODELS[terms.model.kind].perturbs and len(terms.owners) == 1 and not terms.shared
+
+
+def stepwise(terms: Terms) -> bool:
+    """Whether the learner itself steps along gradients of all records."""
+    facts = terms.learning.facts
+    return not (facts.solves or facts.walks or facts.samples)

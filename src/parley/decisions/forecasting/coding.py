@@ -1,0 +1,71 @@
+"""What it costs to put names as 0, 1, 2, ... into one column: measured on the public sample alone, no private row is touched."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from parley import losses as objectives
+from parley.data import Design, Preparation, fit_preparation
+from parley.errors import DataError
+from parley.losses import Objective
+from parley.numerals import number
+from parley.terms import Terms
+
+FOLDS = 2
+MOST_ROWS = 4000  # of the public sample that are looked at
+MOST_PARAMETERS = 500  # above, a fit takes longer than the answer is worth
+MATTERS = 0.005  # of the cost, below which two codings are as good
+
+
+@dataclass(frozen=True)
+class CodingCost:
+    """Costs of the model without privacy, on rows of the public sample that it was not fitted to, in the target's own units."""
+
+    integer: float
+    one_hot: float
+    rows: int
+
+    def words(self) -> str:
+        """One sentence about both."""
+        costs = f"names as 0, 1, 2, … give a cost of {number(self.integer)}, one-hot columns {number(self.one_hot)}"
+        better = "one-hot columns would not be better here"
+        if self.one_hot < (1 - MATTERS) * self.integer:
+            better = f'coding = "one-hot" would be better by {number(self.integer - self.one_hot)}'
+        return f"Coding: on rows of the public sample held back, without privacy, {costs}: {better}."
+
+
+def coding_cost(terms: Terms) -> CodingCost | None:
+    """The costs of both codings by cross-validation; None where the terms code one-hot, have no public sample, or no column of three names.
+
+    Where a fit has no end or too many parameters there is nothing to say either.
+    """
+    if terms.model.coding != "integer" or terms.model.public is None:
+        return None
+    preparation, public = fit_preparation(terms)
+    if public is None or not any(len(preparation.categories.get(column, ())) > 2 for column in preparation.features):
+        return None
+    bounds = {column: ends for column, ends in terms.model.bounds.items() if column not in preparation.categories}
+    other, other_public = fit_preparation(terms.changed(model={"coding": "one-hot", "bounds": bounds}))
+    objective = objectives.make(terms.model)
+    if other_public is None or objective.parameters(other) > MOST_PARAMETERS or len(public) < 2 * FOLDS:
+        return None
+    costs = [_held_back(objective, terms, *each) for each in ((preparation, public), (other, other_public))]
+    return None if None in costs else CodingCost(float(costs[0] or 0), float(costs[1] or 0), min(len(public), MOST_ROWS))
+
+
+def _held_back(objective: Objective, terms: Terms, preparation: Preparation, public: Design) -> float | None:
+    """The mean cost of rows under models of all other folds; a ridge of weight 1 (of all rows together) keeps every fit finite."""
+    places = np.random.default_rng(0).permutation(len(public))[:MOST_ROWS]
+    total = 0.0
+    for fold in range(FOLDS):
+        held = np.arange(len(places)) % FOLDS == fold
+        fit, test = public.where(places[~held]), public.where(places[held])
+        ridged = replace(objective, regularisation=max(objective.regularisation, 1 / len(fit)))
+        try:
+            theta = ridged.optimum([fit], terms.model.radius, start=objective.start(preparation))
+        except DataError:
+            return None
+        if theta is None:
+            return None
+        total += float(replace(objective, regularisation=0.0).cost(test, theta)) * len(test)
+    return total / len(places) * preparation.target_scale**2

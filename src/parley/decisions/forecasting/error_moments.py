@@ -1,0 +1,135 @@
+"""How an algorithm turns noise into error, exactly, for a quadratic cost.
+
+In each eigen-direction of the Hessian the error theta - theta* obeys the algorithm's own update with gradient h (theta - theta*) + noise: a
+linear recursion of theta and what the algorithm remembers. What one round makes of a unit of each, and of one unit of noise, is found by
+running the algorithm itself for that round; mean and covariance follow. No update rule is written a second time, any algorithm that is
+linear in its answers can be forecast, and T rounds cost O(T).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from parley.learning.algorithms.algorithm import Descent, State
+from parley.protocol.aggregation import weighted_mean
+from parley.protocol.queries import Answer
+from parley.validate import Floats
+
+TRACED = 64  # rounds up to which the response to each round's noise is kept
+
+
+@dataclass(frozen=True, eq=False)
+class SingleVoices:
+    """Who answers, one by one, for algorithms that tell owners apart: the names asked in each round, every owner's records, and the
+    deviation of its noise in units of one."""
+
+    turns: Sequence[Sequence[str]]
+    records: Mapping[str, int]
+    deviations: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorMoments:
+    """After round k the model's error in direction j has mean `kept`[k, j] times the start's and variance `gain`[k, j] times that of one
+    round's noise. `point_kept` and `point_gain` say the same of the parameter at which the next round asks, or of several the
+    most."""
+
+    start: Floats  # [p]
+    kept: Floats  # [T, p]
+    gain: Floats  # [T, p]
+    point_kept: Floats  # [T, p]
+    point_gain: Floats  # [T, p]
+    unit: Floats | None  # what one unit of noise in each round makes of the final model [T, p]; None: too many rounds
+
+    @property
+    def bias(self) -> Floats:
+        """[T, p]"""
+        return self.kept * self.start
+
+    @property
+    def point_bias(self) -> Floats:
+        """[T, p]"""
+        return self.point_kept * self.start
+
+
+def error_moments(
+    algorithm: Descent, curvature: Floats, start: Floats, noise: Floats | None = None, voices: SingleVoices | None = None
+) -> ErrorMoments:
+    """The moments in directions of these curvatures (of the data part of the cost) from these starting errors, without a box. `noise` [T]
+    is each round's variance in units of one; left out: all are one. With `voices` every owner's answer has its own noise instead.
+
+    >>> from parley.learning.algorithms.gradient_descent import GradientDescent
+    >>> from parley.losses import LinearRegression
+    >>> once = error_moments(GradientDescent(LinearRegression(), 1, None, 0.5), np.array([2.0]), np.array([1.0]))
+    >>> float(once.bias[0, 0]), float(once.gain[0, 0])
+    (0.0, 0.25)
+    """
+    free = replace(algorithm, radius=None)
+    T, p = algorithm.horizon, len(curvature)
+    loudness = np.ones(T) if noise is None else np.sqrt(noise)
+    begin = free.start(np.ones(p))
+    names = list(begin.memory)
+    size, noises = 1 + len(names), 1 if voices is None else len(voices.records)
+    basis = np.eye(size, size + noises)[:, :, None] * np.ones(p)  # [part, unit of each part or noise, p]
+    mean = np.stack([begin.theta, *begin.memory.values()], axis=1)[:, :, None]  # [p, part, 1]
+    spread = np.zeros((p, size, size))
+    kept, gain, point_kept, point_gain = np.empty((4, T, p))
+    steps = []
+    for k in range(1, T + 1):
+        state = _state(k, basis, names)
+        if voices is None:
+            answer = free.answer(lambda away: curvature * away, state.theta)
+            answer[size] += loudness[k - 1]
+            after = free.update(state, answer)
+        else:
+            answers = _heard(free, state, curvature, voices, size)
+            after = free.update(state, weighted_mean(answers), answers)
+        step = _parts(after, names)  # [p, part, unit]
+        ahead = _state(k + 1, basis, names)
+        model = free.model(ahead)[:size].T[:, None]  # [p, 1, part]
+        inner, noisy = step[:, :, :size], step[:, :, size:]
+        mean = inner @ mean
+        spread = inner @ spread @ inner.transpose(0, 2, 1) + noisy @ noisy.transpose(0, 2, 1)
+        kept[k - 1], gain[k - 1] = (model @ mean)[:, 0, 0], (model @ spread @ model.transpose(0, 2, 1))[:, 0, 0]
+        point_kept[k - 1], point_gain[k - 1] = _widest(free.asked(ahead), mean, spread)
+        if T <= TRACED and voices is None:
+            steps.append((inner, noisy))
+    return ErrorMoments(start, kept, gain, point_kept, point_gain, _traced(steps, model) if steps else None)
+
+
+def _widest(points: Sequence[Floats], mean: Floats, spread: Floats) -> tuple[Floats, Floats]:
+    """The largest mean error, with its sign, and the largest variance [p] among points, given as parts of each unit [unit, p]."""
+    rows = np.stack([point[: mean.shape[1]].T for point in points], axis=1)  # [p, point, part]
+    means, variances = (rows @ mean)[:, :, 0], np.einsum("pij,pjk,pik->pi", rows, spread, rows)
+    most = np.argmax(np.abs(means), axis=1)
+    return means[np.arange(len(means)), most], variances.max(axis=1)
+
+
+def _heard(free: Descent, state: State, curvature: Floats, voices: SingleVoices, size: int) -> list[Answer]:
+    """What those whose turn it is answer, each with one unit of its own noise."""
+    places = {name: size + place for place, name in enumerate(voices.records)}
+    answers = []
+    for name in voices.turns[state.round - 1]:
+        value = free.reply(name, lambda away: curvature * away, state)
+        value[places[name]] += voices.deviations[name]
+        answers.append(Answer("", name, voices.records[name], value))
+    return answers
+
+
+def _state(number: int, parts: Floats, names: list[str]) -> State:
+    return State(number, parts[0], dict(zip(names, parts[1:], strict=True)))
+
+
+def _parts(state: State, names: list[str]) -> Floats:
+    return np.stack([state.theta, *(state.memory[name] for name in names)], axis=1).transpose(2, 1, 0)
+
+
+def _traced(steps: list[tuple[Floats, Floats]], model: Floats) -> Floats:
+    """What the final model makes of each round's noise, from the last round to the first."""
+    unit = np.empty((len(steps), len(model)))
+    for k in range(len(steps) - 1, -1, -1):
+        inner, noisy = steps[k]
+        unit[k] = (model @ noisy)[:, 0, 0]
+        model = model @ inner
+    return unit

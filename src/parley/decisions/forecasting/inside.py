@@ -1,0 +1,261 @@
+"""An owner's inside view: what joining would add for its own customers, from its own rows. For its own eyes; nothing leaves.
+
+The forecast assumes that owners' rows follow one law, that of the public sample. Inside, an owner can do better. Joint models as they may
+come out are drawn from the forecast; with each of them the owner makes its personal model, and all are judged on own rows that they were
+not made of, beside the model alone. Everything that `parley refine` would do is done again without the rows that judge, its choice of
+weights too, so that what choosing costs is in the figure. That is honest but coarse: own rows are few. Where they do not visibly differ
+from the public sample's law it is weighed against moments (`personal_gain`), which assume that law; where they do, own rows alone decide.
+What stays an assumption: that the consortium's best model is about the public sample's.
+
+Formal guarantee: none. Everything here is computed from private rows without noise.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.stats import f as f_law
+from scipy.stats import norm
+
+from parley.data import Design
+from parley.data.table import Table
+from parley.decisions.forecasting.expectation import expect
+from parley.decisions.forecasting.personal_gain import Owners
+from parley.decisions.forecasting.pilot import Pilot, open_pilot
+from parley.decisions.forecasting.sources import Sample, Source
+from parley.errors import DataError, SettingError
+from parley.learning.algorithms.algorithm import Progress
+from parley.learning.outcome.personal import centres, nothing
+from parley.learning.outcome.ridge import Ridge
+from parley.learning.outcome.verdict import CONFIDENCE, Estimate
+from parley.losses import Objective
+from parley.owner.owner import Agreement, Owner
+from parley.terms import Terms
+from parley.validate import Floats, whole
+
+Advice = Literal["join", "stay", "unknown"]
+
+DRAWS = 8  # joint models as they may come out
+LEAST_ROWS = 10
+LEVEL = 0.05  # of the test: how often owners whose rows do follow the public law are said to differ
+NORMAL = float(norm.ppf((1 + CONFIDENCE) / 2))  # standard errors to an end of an interval
+SURE = 0.5  # standard errors from which advice is given: it is then right with 69 % or more, as far as the estimate is normal
+NOTICED = 1e-6  # share of the cost alone: what is smaller is rounding, not a gain
+MOST = 16_000  # rows times joint models that are looked at; of many rows a few joint models say as much
+
+
+@dataclass(frozen=True)
+class LawTest:
+    """Whether own rows may follow the public sample's law, as far as this model is concerned."""
+
+    p_value: float
+    statistic: float  # about 1 under one law
+    directions: int  # of the parameters that were looked at
+
+    @property
+    def differs(self) -> bool:
+        return self.p_value < LEVEL
+
+
+@dataclass(frozen=True)
+class InsideView:
+    """What joining would add for one owner's customers: costs on own rows, in the target's own units."""
+
+    owner: str
+    rows: int
+    gain: Estimate  # alone less personal, a row: what own rows and moments say together
+    gain_of_rows: Estimate  # what own rows say alone
+    gain_of_moments: Estimate  # what moments say
+    alone: Estimate
+    together: Estimate
+    personal: Estimate
+    law: LawTest
+    draws: int
+    worth: float = 0.0  # what joining must save to be worth it, as a share of the cost alone
+    price: float = 0.0  # and in the target's own units: what its privacy costs the owner
+
+    @property
+    def verdict(self) -> Advice:
+        return self.advice(self.worth)
+
+    @property
+    def least(self) -> float:
+        """What joining must save a row, in the target's own units."""
+        return self.worth * self.alone.mean + self.price
+
+    @property
+    def nothing(self) -> bool:
+        """Whether joining changes nothing that anybody would notice: the personal model is the model alone."""
+        return max(abs(self.gain.low), abs(self.gain.high)) < NOTICED * self.alone.mean
+
+    def advice(self, worth: float) -> Advice:
+        """The verdict for whom joining must save this share of the cost alone, and its price."""
+        away = self.gain.mean - worth * self.alone.mean - self.price
+        if self.nothing:
+            return "stay"
+        if not abs(away) > SURE * (self.gain.high - self.gain.mean) / NORMAL:
+            return "unknown"
+        return "join" if away > 0 else "stay"
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley forecast --inside --json` prints."""
+        estimates = {
+            name: getattr(self, name).to_json()
+            for name in ("gain", "gain_of_rows", "gain_of_moments", "alone", "together", "personal")
+        }
+        law = {"p_value": self.law.p_value, "level": LEVEL, "differs": self.law.differs}
+        head = {"owner": self.owner, "rows": self.rows, "verdict": self.verdict}
+        must = {"worth": self.worth, "price": self.price, "least": self.least}
+        return {**head, **estimates, **must, "law": law, "draws": self.draws}
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What is publicly known before training: joint models [draws, P] as they may come out. The same for all owners."""
+
+    known: Pilot
+    models: Floats
+
+    def inside(
+        self, owner: Owner, worth: float = 0.0, price: float = 0.0, progress: Progress = lambda done, total: None
+    ) -> InsideView:
+        """What joining would add for this owner's customers, from its own training rows; it is told to join if that is more than `worth`,
+        a share of what they cost alone, and `price`, in units of that cost (`games.price`)."""
+        if not 0 <= worth < 1:
+            raise SettingError(f"worth: expected a share of the cost alone, from 0 to below 1; got {worth}")
+        if not 0 <= price < np.inf:
+            raise SettingError(f"price: expected a finite test cost a row, 0 or more; got {price}")
+        agreement = owner.prepare(self.known.terms)
+        rows = agreement.tables.train.in_memory()
+        if len(rows) < LEAST_ROWS:
+            raise DataError(
+                f"{owner.name}: {len(rows)} rows to learn from are too few for a view of its own; expected {LEAST_ROWS} or more"
+            )
+        models = self.models[: max(2, MOST // len(rows))]
+        unit = self.known.setup.preparation.target_scale**2
+        own, joint, personal = (unit * each for each in _judged(agreement, rows, models, progress))  # [n], [draws, n], [draws, n]
+        of_rows, of_moments = _estimate(own - personal), _by_moments(self.known, rows, models, owner.name)
+        law = _law(self.known, rows)
+        gain = of_rows if law.differs else _weighed(of_rows, of_moments)
+        return InsideView(
+            owner=owner.name,
+            rows=len(rows),
+            gain=gain,
+            gain_of_rows=of_rows,
+            gain_of_moments=of_moments,
+            alone=Estimate.of(own),
+            together=_estimate(joint),
+            personal=_estimate(personal),
+            law=law,
+            draws=len(models),
+            worth=worth,
+            price=price,
+        )
+
+
+def outlook(terms: Terms, pilot: Table | Source | None = None, seed: int = 0, draws: int = DRAWS) -> Outlook:
+    """Joint models as these terms may bring them, by running the algorithm on the public sample with the owners' noise."""
+    known = open_pilot(terms, pilot)
+    if not isinstance(known.source, Sample):
+        raise DataError("an inside view runs the algorithm on rows, so it needs a public sample; give one as the pilot")
+    return Outlook(known, expect(known).outcome(seed, whole(draws, "draws"))[1][:draws])
+
+
+def inside_view(
+    terms: Terms,
+    owner: Owner,
+    pilot: Table | Source | None = None,
+    seed: int = 0,
+    draws: int = DRAWS,
+    worth: float = 0.0,
+    price: float = 0.0,
+    progress: Progress = lambda done, total: None,
+) -> InsideView:
+    """What joining by these terms would add for this owner's customers, from its own training rows."""
+    return outlook(terms, pilot, seed, draws).inside(owner, worth, price, progress)
+
+
+def law_test(objective: Objective, public: Design, optimum: Floats, rows: Design) -> LawTest:
+    """Whether the mean gradient of own rows at the public optimum is further from zero than chance has it.
+
+    Under one law it is about normal with mean 0 and covariance G (1/n + 1/m): its own rows scatter, and so does the optimum that was found
+    on m public ones (H Cov H = G/m). G is estimated from the public rows' gradients, so the sum of squares follows Hotelling's law.
+    """
+    gradients = objective.record_gradients(public, optimum)
+    centred = gradients - gradients.mean(axis=0)
+    parameters = len(optimum)
+    values, directions = np.linalg.eigh(centred.T @ centred / max(len(public) - parameters, 1))
+    seen = values > 1e-9 * max(float(values[-1]), 1e-300)
+    away = (objective.mean_gradient(rows, optimum) - gradients.mean(axis=0)) @ directions[:, seen]
+    count = int(seen.sum())
+    statistic = float(np.sum(away**2 / values[seen])) / (1 / len(rows) + 1 / len(public)) / count
+    return LawTest(float(f_law.sf(statistic, count, max(len(public) - count, 1))), statistic, count)
+
+
+def _law(known: Pilot, rows: Design) -> LawTest:
+    return law_test(known.objective, known.design, known.landscape().optimum, rows)
+
+
+def _judged(agreement: Agreement, rows: Design, models: Floats, progress: Progress) -> tuple[Floats, Floats, Floats]:
+    """Losses of own rows [n] alone, by each joint model [draws, n] and by each personal one, none of which the row went into."""
+    setup, none = agreement.setup, nothing(agreement.setup)
+    ridge = Ridge(setup.objective, setup.preparation, rows)
+    alone, *personal = ridge.averages([[none], *(centres(setup, theta, none) for theta in models)], progress)
+    joint = ridge.plain.record_losses(rows, models)
+    return alone.losses, joint, np.array([each.losses for each in personal])
+
+
+def _estimate(losses: Floats) -> Estimate:
+    """The mean over draws and rows [draws, n]; its interval has room for both kinds of chance."""
+    by_row, by_draw = Estimate.of(losses.mean(axis=0)), Estimate.of(losses.mean(axis=1))
+    reach = float(np.hypot(by_row.high - by_row.mean, by_draw.high - by_draw.mean if len(losses) > 1 else 0.0))
+    return Estimate(by_row.mean, by_row.mean - reach, by_row.mean + reach)
+
+
+def _by_moments(known: Pilot, rows: Design, models: Floats, name: str) -> Estimate:
+    """The gain by moments, in the target's own units, for an owner whose optimum lies as far from the public one as its own rows say.
+
+    Of d, the step from the public optimum that own rows ask for, estimation explains a part; the rest is the difference, known up to its
+    standard error and never below zero: the gain is averaged over what it may be. The interval has room for that, and for moments that
+    are off by as much as they say: they know nothing of losses that are not squares, of scatter that is not the public sample's, or of a
+    weight that has to be found.
+    """
+    here, m = known.landscape(), len(known.design)
+    curvature = np.maximum(here.curvature, 1e-9 * float(here.curvature.max()))
+    scatter = 2 * here.estimation / (len(curvature) * curvature)  # of one record, alike in all directions' costs
+    step = here.inward(
+        known.objective.mean_gradient(rows, here.optimum) - known.objective.mean_gradient(known.design, here.optimum)
+    )
+    chance = scatter * (1 / len(rows) + 1 / m)
+    excess = float(0.5 * curvature @ ((step / curvature) ** 2 - chance))
+    error = float(np.sqrt(0.5 * np.sum((curvature * chance) ** 2)))
+    place = [part.name for part in known.terms.owners].index(name)
+    records = known.rows.copy()
+    records[place] = len(rows)
+    joint = np.mean(here.inward(models - here.optimum) ** 2, axis=0)
+    owners, unit = Owners(curvature, records, scatter, joint, here.inward(here.optimum)), known.setup.preparation.target_scale**2
+
+    def gain(difference: float) -> float:
+        tau2 = 2 * difference / (len(curvature) * curvature)
+        return float((owners.alone(tau2) - owners.personal(tau2))[place]) * unit
+
+    gains = [gain(difference) for difference in _above_zero(excess, error)]
+    reach = NORMAL * float(np.hypot(np.std(gains), np.mean(gains)))
+    return Estimate(float(np.mean(gains)), float(np.mean(gains)) - reach, float(np.mean(gains)) + reach)
+
+
+def _above_zero(mean: float, error: float, count: int = 9) -> Floats:
+    """Evenly likely values of what was estimated like this and is not below zero."""
+    if not error > 0:
+        return np.full(count, max(mean, 0.0))
+    away = max(mean / error, -30.0)
+    above = norm.cdf(away) * (np.arange(count) + 0.5) / count  # of what is above zero
+    return np.asarray(np.maximum(error * (away - norm.ppf(above)), 0.0))
+
+
+def _weighed(first: Estimate, second: Estimate) -> Estimate:
+    """Two independent estimates of one gain, by their precisions."""
+    spreads = np.array([max(e.high - e.mean, 1e-100) for e in (first, second)])
+    weights = spreads**-2.0 / np.sum(spreads**-2.0)
+    mean, reach = float(weights @ [first.mean, second.mean]), float(np.sum(spreads**-2.0) ** -0.5)
+    return Estimate(mean, mean - reach, mean + reach)

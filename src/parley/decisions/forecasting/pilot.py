@@ -1,0 +1,364 @@
+"""The setup and what is known of the data, put together: how the owners' answers will look before anybody asked them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+
+from parley.data import Design, read_table
+from parley.data.table import Table
+from parley.decisions.forecasting.assumed import AssumedSample
+from parley.decisions.forecasting.sources import Landscape, Sample, Source
+from parley.errors import DataError, SettingError
+from parley.learning.algorithms.algorithm import Algorithm, Asker, State
+from parley.learning.algorithms.asynchronous import AsynchronousDescent, check_speeds, clocked
+from parley.learning.algorithms.asynchronous import run_by_terms as run
+from parley.learning.algorithms.catalogue import make_algorithm
+from parley.learning.start import PublicFit, public_fit, ridge_fit, starting_point
+from parley.losses import Objective, RecordBound
+from parley.privacy.mechanisms import FastNoise, Mechanism
+from parley.privacy.mechanisms.recipe import draw_plainly
+from parley.privacy.mechanisms.shared import SharedNoise
+from parley.protocol.aggregation import CoalitionNoise, DistributedNoise, EachOwnerNoise, NoiseGroup, aggregation_of, noise_groups
+from parley.protocol.queries import Answer, Query, Question, Tables
+from parley.protocol.setup import Setup, resolve
+from parley.terms import Terms
+from parley.validate import Floats, Integers
+
+DRAWN_FITS = 16  # public fits as they may come out
+
+
+@dataclass(frozen=True, eq=False)
+class Pilot:
+    """Public knowledge, prepared as the owners' tables will be, and what the terms make of it."""
+
+    setup: Setup
+    source: Source
+    algorithm: Algorithm
+    apart: bool = False  # whether the rows are others than those of the terms' public sample
+    speeds: Mapping[str, float] | None = None  # of owners whose answers are used as they come; None: all give their last at once
+    silent: tuple[str, ...] = ()  # owners of the terms that never answer: they are left out
+    drawn: Floats | None = None  # how far theta[1] lies from the optimum [B, P], where that was found before
+
+    @property
+    def terms(self) -> Terms:
+        return self.setup.terms
+
+    @property
+    def objective(self) -> Objective:
+        return self.setup.objective
+
+    @property
+    def design(self) -> Design:
+        """The pilot's rows; only a sample has any."""
+        if not isinstance(self.source, Sample):
+            raise DataError("this forecast has to run the algorithm on rows, so it needs a public sample; give one as the pilot")
+        return self.source.design
+
+    @property
+    def tables(self) -> Tables:
+        """The pilot's rows in the place of an owner's."""
+        return Tables(self.design, self.design)
+
+    @cached_property
+    def questions(self) -> tuple[Question, ...]:
+        """What each owner is asked in training; they differ in sizes alone."""
+        return tuple(part.training.question for part in self.setup.parts.values())
+
+    @property
+    def question(self) -> Question:
+        """What any of them is asked."""
+        return self.questions[0]
+
+    @property
+    def bound(self) -> RecordBound:
+        """On one record's share in training."""
+        if self.question.bound is None:
+            raise ValueError("training questions bound records")
+        return self.question.bound
+
+    @cached_property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """Each owner's noise in training."""
+        return tuple(part.training.series.mechanism for part in self.setup.parts.values())
+
+    @cached_property
+    def noise(self) -> CoalitionNoise:
+        """What noise coalitions of the owners carry."""
+        noise = aggregation_of(self.terms).noise(self.setup)
+        return replace(noise, variances=noise.variances * self.spread) if isinstance(noise, EachOwnerNoise) else noise
+
+    @cached_property
+    def spread(self) -> Floats:
+        """By what each owner's noise counts beside that of others [N]: who gives fewer answers than another, each used as it comes, has
+        fewer noises to be averaged. 1 where rounds wait."""
+        schedule = self.setup.schedule
+        if schedule.own is None:
+            return np.ones(len(schedule.names))
+        return np.array([schedule.horizon / answers for answers in schedule.own])
+
+    @property
+    def rows(self) -> Floats:
+        """n_l of every owner."""
+        return self.noise.records
+
+    @cached_property
+    def variances(self) -> Floats:
+        """v_k: the variance of one coordinate of the combined answer in each round [T]."""
+        return self.variances_of(self.noise)
+
+    def variances_of(self, noise: CoalitionNoise | DistributedNoise) -> Floats:
+        """The same if this were the owners' noise."""
+        schedule = self.setup.schedule
+        if schedule.everybody or schedule.own is not None:  # answers that come one by one are averaged in the end, too
+            return np.full(self.algorithm.horizon, noise.all_together)
+        turns = [schedule.at(k) for k in range(1, self.algorithm.horizon + 1)]
+        members = np.array([[name in turn for name in schedule.names] for turn in map(frozenset, turns)])
+        return noise.variance(members)
+
+    @property
+    def draws(self) -> int:
+        """How many noises go into a model where everybody is asked in every round."""
+        return self.algorithm.horizon * (1 if self.terms.shared else len(self.mechanisms))
+
+    def drawn_together(self, shape: tuple[int, ...], seed: int) -> Floats:
+        """Noise of everybody's combined answer, drawn as in a study."""
+        first = self.mechanisms[0]
+        if isinstance(first, SharedNoise):
+            drawn = draw_plainly(first.recipe, shape, np.random.default_rng(seed))
+            return first.over(int(self.rows.sum())).decode(drawn.view(np.uint64))
+        noise, rows, nothing = FastNoise(seed), float(self.rows.sum()), np.zeros(shape)
+        asked = noise_groups({name: part.training for name, part in self.setup.parts.items()})
+        return np.asarray(sum(group.records / rows * group.release(nothing, noise.combined(group.weights)) for group in asked))
+
+    def combined_variance(self) -> float:
+        """The mean of v_k over the rounds."""
+        return float(self.variances.mean())
+
+    def landscape(self) -> Landscape:
+        """The cost around its optimum."""
+        return self.source.landscape(self.objective, self.setup.limits.radius, self.starts)
+
+    @cached_property
+    def starts(self) -> Floats:
+        """theta[1] as it may come out [B, P]. The terms' public fit was made for these very rows: to judge by them how far it lies from
+        the best model, it is fitted anew to rows drawn from them with replacement, as they were drawn from the population."""
+        if self.drawn is not None:
+            return self.source.landscape(self.objective, self.setup.limits.radius).optimum + self.drawn
+        if self.terms.learning.start != "public" or self.apart:
+            return starting_point(self.setup)[None]
+        if not isinstance(self.source, Sample):
+            raise SettingError("learning.start: how far a public fit lies from the best model takes a public sample to tell")
+        return self.design.derived(("starts", self.objective, self.setup.limits.radius), partial(_drawn_fits, self))
+
+    @cached_property
+    def own_fit(self) -> PublicFit | None:
+        """The best fit of the pilot's rows, its ridge chosen by cross-validation; None without rows, or where there is none."""
+        if not isinstance(self.source, Sample):
+            return None
+        return public_fit(self.objective, self.design, self.setup.limits.radius, self.objective.start(self.setup.preparation))
+
+    def leaning(self) -> "Pilot":
+        """The same with its rows' cost tilted, so that its minimum lies where their best fit with a ridge does.
+
+        A small sample's own optimum lies farther out than the population's, and a ridge that helps shows by how much: seen from there, a
+        start at the public fit would look worse than it is. Only gradients can be tilted: algorithms that ask for other things stay.
+        """
+        if not isinstance(self.source, Sample) or self.own_fit is None or self.terms.learning.facts.asks != "gradient":
+            return self
+        return replace(self, source=replace(self.source, towards=self.own_fit.theta))
+
+    def under(self, terms: Terms) -> "Pilot":
+        """The same knowledge under other terms for the same columns."""
+        setup, source, drawn = self.setup.under(terms), self.source, self.drawn
+        if terms.learning.start != self.terms.learning.start:
+            return _with(setup, source, self.apart)
+        if isinstance(source, Sample) and terms.learning.facts.asks != "gradient":
+            source = replace(source, towards=None)
+        return Pilot(setup, source, make_algorithm(setup), self.apart, drawn=drawn)
+
+    def others(self, rng: np.random.Generator, count: int) -> "list[Pilot]":
+        """The pilot as it might have come out; a start at its public fit too, once for each."""
+        others = self.source.others(rng, count)
+        if self.terms.learning.start != "public" or self.apart:
+            return [replace(self, source=source) for source in others]
+        away = self.starts - self.landscape().optimum
+        pilots = [replace(self, source=source, drawn=away[[b % len(away)]]) for b, source in enumerate(others)]
+        return [pilot.towards_ridge(self.own_fit) for pilot in pilots]
+
+    def towards_ridge(self, fit: PublicFit | None) -> "Pilot":
+        """These rows leaning towards their best fit with another fit's ridge."""
+        if fit is None or not isinstance(self.source, Sample):
+            return self
+        best = ridge_fit(self.objective, self.design, fit.ridge, self.setup.limits.radius, fit.theta)
+        return self if best is None else replace(self, source=replace(self.source, towards=best))
+
+
+def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mapping[str, float] | None = None) -> Pilot:
+    """Public knowledge for these terms: the terms' own `model.public`, another public table, or another source; `speeds` (asynchronous
+    terms) as `train` takes them."""
+    check_speeds(terms, speeds)
+    pilot = _opened(terms, known)
+    return pilot if speeds is None else _at_speeds(pilot, speeds)
+
+
+def _at_speeds(pilot: Pilot, speeds: Mapping[str, float]) -> Pilot:
+    """The same with owners so fast. Those that never answer are left out, of the algorithm too, which ends as if they were there."""
+    silent = tuple(name for name in pilot.setup.schedule.names if speeds.get(name) == 0)
+    heard = {name: speed for name, speed in speeds.items() if name not in silent}
+    if not silent:
+        return replace(pilot, speeds=heard)
+    terms, algorithm = pilot.terms, pilot.algorithm
+    names = [part.name for part in terms.owners if part.name not in silent]
+    if not isinstance(algorithm, AsynchronousDescent) or len(names) < terms.privacy.shared_records:
+        raise SettingError(f"speeds: expected at least {terms.privacy.shared_records} owners that answer, with speeds above 0")
+    fewer = pilot.under(terms.changed(only=names, learning={"quorum": None, "straggler": "wait"}))
+    return replace(fewer, algorithm=algorithm.heard_only(names), speeds=heard, silent=silent)
+
+
+def _opened(terms: Terms, known: Table | Source | None) -> Pilot:
+    terms.require_learning()
+    if known is not None and not isinstance(known, Table):
+        setup = resolve(terms)
+        if known.width != setup.parameters:
+            raise DataError(
+                f"the pilot describes {known.width} parameters, the terms have {setup.parameters} (with the constant, if any)"
+            )
+        return _with(setup, known)
+    example = None if known is None else read_table(known)
+    setup = resolve(terms, example)
+    if example is not None:
+        design = setup.preparation.design(example, "pilot")
+    elif setup.public is not None:
+        design = setup.public
+    elif terms.model.scales or (terms.model.categories and terms.model.coding == "one-hot"):
+        return _with(setup, AssumedSample.of(setup))
+    else:
+        raise DataError(
+            "a forecast needs public knowledge: model.public in the terms, a pilot table, released scales (parley scales), released "
+            "moments or stated assumptions"
+        )
+    return _with(setup, Sample(design.for_studies()), apart=example is not None)
+
+
+def _with(setup: Setup, source: Source, apart: bool = False) -> Pilot:
+    if isinstance(source, Sample):
+        source = replace(source, towards=None)
+    pilot = Pilot(setup, source, make_algorithm(setup), apart)
+    if not pilot.questions:
+        raise DataError("owners: expected at least one")
+    return pilot.leaning() if setup.terms.learning.start == "public" and not apart else pilot
+
+
+def _drawn_fits(pilot: Pilot) -> Floats:
+    """Public fits [B, P] to as many rows, drawn with replacement, with the ridge of the public fit itself.
+
+    The rows lean towards that fit (`leaning`), and so would those drawn; a ridge pulls them from there by r (H + r)^-1 theta.
+    """
+    fit, objective, design, radius = pilot.own_fit, pilot.objective, pilot.design, pilot.setup.limits.radius
+    if fit is None:
+        raise SettingError("learning.start: the public sample has no best fit to start from (classes that separate?)")
+    rng, fits = np.random.default_rng(0), []
+    for _ in range(DRAWN_FITS):
+        drawn = ridge_fit(objective, design.where(rng.integers(len(design), size=len(design))), fit.ridge, radius, fit.theta)
+        fits += [] if drawn is None else [drawn]
+    if not fits:
+        raise SettingError("learning.start: rows drawn from the public sample have no best fit (classes that separate?)")
+    hessian = objective.hessian(design, fit.theta)
+    if hessian is None or not fit.ridge > 0:
+        return np.array(fits)
+    return np.array(fits) - fit.ridge * np.linalg.solve(hessian + fit.ridge * np.eye(len(hessian)), fit.theta)
+
+
+class PilotExchange:
+    """Answers as the owners will: the pilot's bounded answer with each owner's own noise, or one for all. The learning loop cannot tell.
+
+    Owners whose noise can be drawn at once answer together, as their mean: that of 10,000 equal ones costs no more than that of one. Where
+    the algorithm keeps what each owner said, each answers for itself.
+    """
+
+    def __init__(self, pilot: Pilot, replicates: int, seed: int, noiseless: bool = False) -> None:
+        self._pilot, self._worlds, self._noise, self._noiseless = pilot, (replicates,), FastNoise(seed), noiseless
+        self._rng, self._draws = np.random.default_rng(seed), np.random.default_rng([seed, 1])
+        self._tilt = pilot.source.tilt(pilot.objective) if isinstance(pilot.source, Sample) else None
+        terms = pilot.terms
+        self._own = (
+            pilot.question.batched or terms.uneven
+        )  # all rows answer one question alike; batches and steps of their own differ
+        self._apart = terms.uneven or terms.learning.facts.corrects or terms.learning.facts.repeats
+        self._known: dict[tuple[str, ...], list[tuple[NoiseGroup, FastNoise]]] = {}
+        self._rows: dict[tuple[str, ...], Integers] = {}
+        self._latest: tuple[str, Floats] = "", np.empty(0)
+
+    def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
+        if self._pilot.terms.shared:
+            return [self._sum(query, names) for query, names in _alike(questions)]
+        asked = [(query, (name,)) for name, query in questions.items()] if self._apart else _alike(questions)
+        return [self._mean(query, *group) for query, names in asked for group in self._noise_groups(names)]
+
+    def _noise_groups(self, names: tuple[str, ...]) -> list[tuple[NoiseGroup, FastNoise]]:
+        """These owners in groups, with the noise of each."""
+        if names not in self._known:
+            found = noise_groups({name: self._pilot.setup.part(name).training for name in names})
+            self._known[names] = [(group, self._noise.combined(group.weights)) for group in found]
+        return self._known[names]
+
+    def _mean(self, query: Query, group: NoiseGroup, noise: FastNoise) -> Answer:
+        """What owners answer on average who add their own noise."""
+        value = self._exact(query, group.names, group.shares)
+        if not self._noiseless:
+            value = group.release(value, noise)
+        first, *others = group.names
+        return Answer(query.id, "" if others else first, group.records, value, group.names if others else ())
+
+    def _sum(self, query: Query, names: tuple[str, ...]) -> Answer:
+        """What the hosts would open: everybody answers like the pilot, and there is one noise."""
+        if names not in self._rows:
+            self._rows[names] = np.array([self._pilot.setup.part(name).training.question.records for name in names])
+        rows, noise = self._rows[names], self._pilot.setup.part(names[0]).training.series.mechanism
+        records, value = int(rows.sum()), self._exact(query, names, rows / rows.sum())
+        if not self._noiseless and isinstance(noise, SharedNoise):
+            drawn = draw_plainly(noise.recipe, value.shape, self._rng)
+            value = value + noise.over(records).decode(drawn.view(np.uint64))
+        return Answer(query.id, "", records, value, names)
+
+    def _exact(self, query: Query, names: Sequence[str], shares: Floats) -> Floats:
+        """The mean of these owners' answers without noise."""
+        if query.id == self._latest[0] and not self._own:
+            return self._latest[1]
+        questions = [self._pilot.setup.part(name).training.question for name in (names if self._own else names[:1])]
+        given = (each.rehearsed(query, self._pilot.tables, self._worlds, self._draws, self._noiseless).value for each in questions)
+        value = next(given) if len(questions) == 1 else sum(share * each for share, each in zip(shares, given, strict=True))
+        self._latest = query.id, np.asarray(value if self._tilt is None else value - self._tilt)
+        return self._latest[1]
+
+
+def _alike(questions: Mapping[str, Query]) -> list[tuple[Query, tuple[str, ...]]]:
+    """Every question once, and whom it is asked. Mostly there is one, for everybody."""
+    if len(set(questions.values())) == 1:
+        return [(next(iter(questions.values())), tuple(questions))]
+    different = dict.fromkeys(questions.values())
+    return [(query, tuple(name for name, asked in questions.items() if asked is query)) for query in different]
+
+
+def pilot_models(
+    pilot: Pilot,
+    replicates: int,
+    seed: int,
+    noiseless: bool = False,
+    after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
+    begin: Floats | None = None,
+) -> Floats:
+    """The models [replicates, P] that the algorithm reaches on the pilot with the noise of the real owners, from `begin` [B, P] where
+    that is given, else from the pilot's own starts."""
+    starts = pilot.starts if begin is None else begin
+    start = pilot.algorithm.start(starts[np.arange(replicates) % len(starts)], (replicates,))
+    owners, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
+    exchange = clocked(owners, pilot.setup.schedule, pilot.speeds) if pilot.terms.asynchronous else owners
+    return pilot.algorithm.model(run(pilot.algorithm, exchange, aggregation_of(pilot.terms), asker, start, after_round))
+
+
+def scaled_share(pilot: Pilot, thetas: Floats) -> float:
+    """The largest share of pilot records that the bound scales down, over these parameters [..., P]."""
+    return max(pilot.question.scaled_share(pilot.tables, theta) for theta in thetas)

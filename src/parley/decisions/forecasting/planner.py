@@ -1,0 +1,343 @@
+"""The planner: which way of training gives the best forecast for the budgets that owners agreed on.
+
+Everything it looks at is public: the terms and the pilot. So whatever it picks costs no privacy, and every owner can repeat it. A survey by
+moments (`survey`) finds where to look; there the forecast itself judges (`search`) - exact moments where they apply, else a pilot run with
+common random numbers - and what comes out on top once more with fresh ones.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from parley.data.table import Table
+from parley.decisions.forecasting.baselines import Baselines, baselines, best_cost
+from parley.decisions.forecasting.climbs import (
+    PERTURBED,
+    Found,
+    Unjudged,
+    climbed,
+    free_to_step,
+    mechanisms_for,
+    one_release,
+    perturbs,
+    stepwise,
+    top_of,
+    with_mechanism,
+)
+from parley.decisions.forecasting.noise_kinds import shared_terms
+from parley.decisions.forecasting.pilot import Pilot, open_pilot
+from parley.decisions.forecasting.responses import WALKS
+from parley.decisions.forecasting.search import DIVERGES, Search, attempt, checked, expect_quickly, fewer_rows, same_clip
+from parley.decisions.forecasting.sources import Sample, Source
+from parley.decisions.forecasting.sweep import MOST_PARAMETERS, survey
+from parley.errors import DataError, SettingError, TermsError
+from parley.learning.algorithms.algorithm import Descent, Progress
+from parley.learning.algorithms.private_sgd import PrivateSGD
+from parley.privacy.mechanisms.gaussian import probability
+from parley.protocol.setup import Setup, resolve
+from parley.terms import Terms
+from parley.terms.turns import fewest_rounds
+from parley.validate import whole
+
+LOOKED_AT = 4  # candidates of each kind that the survey passes on to the forecast
+HOPELESS = 4.0  # times the survey's best: kinds beyond are not looked at closer, but for one of each mechanism
+LOOKED_ROUNDS, CLIMB = 1000, 1500  # rounds after which only the first candidate of a kind is looked at; that a climb may take
+WORTH_SHOWING = 3.0  # times the best: what is worse is not checked
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to spend the same budgets, and the forecast for it."""
+
+    label: str
+    algorithm: str
+    mechanism: str
+    delta: float
+    horizon: int
+    step: float | None  # None: the algorithm has none
+    clip: float | None  # None: bounds of the columns do
+    relative_fitness: float
+    local_steps: int | None = None
+    proximal: float | None = None
+    variates: str | None = None
+    batches: int | None = None
+    epochs: int | None = None
+    optimiser: str | None = None
+    average: str | None = None
+    decay: float | None = None
+    momentum: float | None = None
+    start: str | None = None
+    whitening: str | None = None
+    expected_cost: float | None = None  # of the joint model on new rows, in the target's own units
+    unjudged: str | None = None  # why there is no forecast
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields; null where there is no forecast."""
+        return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What the planner tried, what it would choose, and the terms with that filled in.
+
+    It chooses among what was judged alone. Where nothing could be, `best` and `expected_cost` are None and the terms are as they were.
+    """
+
+    choices: tuple[Choice, ...]
+    best: Choice | None
+    nobody: float  # relative fitness of the model that asks nobody
+    terms: Terms
+    expected_cost: float | None  # of the best choice's joint model on new rows, in the target's own units
+    baselines: Baselines  # models for which nobody is asked
+    shared: "Proposal | None" = (
+        None  # the same with one noise for all, if three hosts can be found; None: these terms have it, or cannot
+    )
+    unjudged: tuple[Unjudged, ...] = ()  # what could not be judged, choices among it, and why
+
+    def require_choice(self) -> Choice:
+        """The best choice; refused where nothing could be judged."""
+        if self.best is None:
+            reasons = list(dict.fromkeys(each.why for each in self.unjudged))
+            raise SettingError(
+                f"nothing was chosen: none of {len(self.unjudged)} ways to spend the budgets can be judged ({'; '.join(reasons[:3])}); "
+                "give a larger public sample, or set model.radius or model.regularisation"
+            )
+        return self.best
+
+    def to_json(self) -> dict[str, Any]:
+        """The object under `plan` in `parley forecast --plan --json`."""
+        choices = [choice.to_json() for choice in self.choices]
+        best = None if self.best is None else self.best.to_json()
+        content = {"best": best, "choices": choices, "nobody": self.nobody, "terms_hash": self.terms.hash}
+        kind = {"noise": self.terms.privacy.noise, "expected_cost": self.expected_cost}
+        return {
+            **content,
+            **kind,
+            "baselines": self.baselines.to_json(),
+            "shared": None if self.shared is None else self.shared.to_json(),
+            "unjudged": [vars(each) for each in self.unjudged],
+        }
+
+
+def require_rounds(terms: Terms) -> None:
+    """Refuse to plan where nobody waits."""
+    if terms.asynchronous:
+        raise SettingError(
+            "learning.staleness: a plan weighs rounds that wait for everybody; plan without the key, then forecast with it and answers of "
+            "the owners' own"
+        )
+
+
+def plan(
+    terms: Terms,
+    pilot: Table | Source | None = None,
+    delta: float | None = None,
+    seed: int = 0,
+    progress: Progress = lambda done, total: None,
+) -> Proposal:
+    """Choose rounds, steps, averages, clip, start, whitening and mechanism for the owners' budgets. No private record is looked at.
+
+    Gaussian noise is considered only with a `delta` (or where the terms have one): it weakens the promise, and that is not the
+    planner's to decide. Nor are hosts: where the terms name none, the plan with one noise for all stands beside the other.
+    """
+    whole(seed, "seed", least=0)
+    require_rounds(terms)
+    known = open_pilot(terms, pilot)
+    allowed = terms.privacy.delta if delta is None else probability(delta)
+    asked = 1 if terms.shared or len(terms.owners) == 1 else 2
+    found = _plan(known, allowed, seed, lambda done, total: progress(done, asked * total))
+    if terms.shared or len(terms.owners) == 1:
+        return found
+    hosted = _try_shared(known, allowed)
+    if hosted is None:
+        return found
+    return replace(found, shared=_plan(hosted, allowed, seed, lambda done, total: progress(total + done, asked * total)))
+
+
+def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal:
+    """The best of all choices that keep where noise is drawn."""
+    terms, judged = known.terms, known.leaning()
+    looked = _surveyed(judged, delta, seed, progress) if _surveys(judged) else climbed(known, delta, seed, progress)
+    found = [each for each in looked if isinstance(each, Found)]
+    least = min((each.value for each in found), default=math.inf)
+    shown = [each for each in found if each.value <= WORTH_SHOWING * least or each is _first(found, each)]
+    looked_at = [Found("as written", judged, 0.0), *_published(judged), *sorted(shown, key=lambda each: each.value)]
+    rows: list[tuple[Choice, Terms]] = []
+    for each in looked_at:
+        top = _judged(each, known, seed)
+        if all(replace(top, label=other.label) != other for other, _ in rows):  # another knob that buys nothing
+            rows.append((top, each.pilot.terms))
+    unjudged = [each for each in looked if isinstance(each, Unjudged)]
+    unjudged += [Unjudged(choice.label, choice.unjudged) for choice, _ in rows if choice.unjudged is not None]
+    best, best_terms = min(rows, key=lambda row: row[0].relative_fitness)
+    asks_nobody, here = baselines(known), known.landscape()
+    unit = known.setup.preparation.target_scale**2
+    nobody = (asks_nobody.zero / unit - here.least_cost) / here.least_at(float(known.rows.sum()))
+    choices = tuple(choice for choice, _ in rows)
+    if best.unjudged is not None:
+        return Proposal(choices, None, nobody, terms, None, asks_nobody, unjudged=tuple(unjudged))
+    written = best_terms if best_terms == terms else _with_step(best_terms, best)
+    return Proposal(choices, best, nobody, written, best.expected_cost, asks_nobody, unjudged=tuple(unjudged))
+
+
+def _first(found: list[Found], like: Found) -> Found:
+    """The best of those with the same mechanism and algorithm."""
+    learning, privacy = like.pilot.terms.learning, like.pilot.terms.privacy
+    kind = privacy.mechanism, learning.facts.asks
+    same = [each for each in found if (each.pilot.terms.privacy.mechanism, each.pilot.terms.learning.facts.asks) == kind]
+    return min(same, key=lambda each: each.value)
+
+
+def _published(known: Pilot) -> list[Found]:
+    """A hundred rounds with the automatic step, to compare with, where the terms are not that."""
+    there = attempt(known, learning={"horizon": 100, "step": "auto"}) if stepwise(known.terms) else None
+    return [] if there is None or there.terms == known.terms else [Found("100 rounds, automatic step", there, 0.0)]
+
+
+def _surveys(known: Pilot) -> bool:
+    """Whether moments can look at all candidates first: rounds of gradients or one release, on rows, in few parameters."""
+    learning, source = known.terms.learning, known.source
+    plain = not (learning.facts.walks or learning.facts.samples or known.terms.privacy.clip_norm)
+    return plain and isinstance(source, Sample) and known.setup.parameters <= MOST_PARAMETERS
+
+
+def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found | Unjudged]:
+    """The best of every kind: mechanism, start and whitening; clips that bind and clips that do not."""
+    terms, seen, found, unjudged = known.terms, list[tuple[float, str, list[Pilot]]](), list[Found](), list[Unjudged]()
+    varieties = list[tuple[str, Pilot]]()
+    for label, kind in _varieties(known, delta):
+        if isinstance(kind, Pilot):
+            varieties.append((label, kind))
+        else:
+            unjudged.append(Unjudged(label, kind))
+    steps = 2 * len(varieties) + 3
+    for place, (label, pilot) in enumerate(varieties):
+        progress(place, steps)
+        quick = fewer_rows(pilot)
+        candidates = survey(quick)[:LOOKED_AT]
+        if candidates:
+            seen.append((min(each.excess for each in candidates), label, [quick.under(each.terms) for each in candidates]))
+        else:
+            unjudged.append(Unjudged(label, "no rounds, step and clip of this kind have finite moments on the pilot"))
+    seen.sort(key=lambda row: row[0])
+    search, mechanisms = Search(seed), set[str]()
+    for place, (excess, label, pilots) in enumerate(seen):
+        progress(len(varieties) + place, steps)
+        mechanism = pilots[0].terms.privacy.mechanism
+        if excess > HOPELESS * seen[0][0] and mechanism in mechanisms:
+            continue
+        mechanisms.add(mechanism)
+        allowed = max(LOOKED_ROUNDS - search.rounds, 0) + pilots[0].terms.learning.horizon
+        looked = [pilot for pilot in pilots if 2 * pilot.terms.learning.horizon <= allowed] or pilots[:1]
+        at = min(looked, key=search.judge)
+        if math.isfinite(search.judge(at)):
+            found.append(Found(label, at, search.judge(at)))
+        else:
+            unjudged.append(Unjudged(label, search.judged(at).why or DIVERGES))
+    if found:
+        progress(steps - 3, steps)
+        best = min(found, key=lambda each: each.value)
+        top = search.climb(best.pilot, ("horizon", "clip", "step"), CLIMB)
+        found[found.index(best)] = replace(best, pilot=top, value=search.judge(top))
+    kinds: list[Found | Unjudged] = [*found, *unjudged]
+    if terms.model.task == "number":
+        for mechanism in mechanisms_for(delta):
+            begin = one_release(with_mechanism(free_to_step(terms), mechanism, delta))
+            if begin is not None:
+                kinds.append(top_of(f"{mechanism}, one release of statistics", known, begin, seed, ("clip",)))
+    if perturbs(terms):
+        begin = with_mechanism(terms, "laplace", delta).changed(learning=PERTURBED)
+        kinds.append(top_of("one release of a perturbed minimum", known, begin, seed, ("clip",)))
+    return kinds
+
+
+def _varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot | str]]:
+    """Every kind that the survey looks at on its own: a label, and the pilot under terms of that kind, or why there is none."""
+    model = known.terms.model
+    free = model.public is not None and model.components is None and model.whitening is None
+    plain = free and not model.penalty > 0 and model.radius is None  # else the coordinates matter to the model itself
+    for mechanism in mechanisms_for(delta):
+        base = with_mechanism(free_to_step(known.terms), mechanism, delta).changed(
+            learning={**WALKS[0].learning, "horizon": max(16, fewest_rounds(known.terms)), "start": None}
+        )
+        base = base.changed(privacy={"clip": same_clip(known, base)})
+        starts = ("zero", "public") if model.public is not None and known.own_fit is not None else ("zero",)
+        for start in starts:
+            for white in (False, True) if plain else (False,):
+                label = f"{mechanism}{', whitened' if white else ''}{', from the public fit' if start == 'public' else ''}"
+                there = base.changed(learning={"start": start}, model={"whitening": "public"} if white else None)
+                try:
+                    yield label, (_whitened(known, there, 0) if white else known.under(there)).leaning()
+                except (SettingError, TermsError, DataError) as error:
+                    yield label, str(error)
+
+
+def _whitened(known: Pilot, terms: Terms, redraw: int) -> Pilot:
+    """The pilot under whitening as it may come out: fitted to other rows than those that judge it."""
+    if known.apart:
+        raise SettingError("model.whitening: a pilot apart from the public sample is prepared by whoever opens it")
+    setup: Setup = known.design.derived(("whitened", redraw), partial(resolve, terms, redraw=redraw))
+    if setup.public is None:
+        raise DataError("model.whitening: expected a public sample")
+    design = known.design.derived(("whitened rows", redraw), setup.public.for_studies)
+    return replace(known, setup=setup.under(terms), source=Sample(design), drawn=None).under(terms)
+
+
+def _try_shared(known: Pilot, delta: float) -> Pilot | None:
+    """The same terms with one noise for all; None where these terms allow none."""
+    try:
+        there = known.under(shared_terms(known.terms, delta))
+        there.setup.law()
+    except TermsError:
+        return None
+    return there
+
+
+def _judged(found: Found, known: Pilot, seed: int) -> Choice:
+    """The forecast for a candidate on all rows, from random numbers that the search did not see."""
+    terms = found.pilot.terms
+    pilot = known.leaning().under(terms).leaning()
+    if terms.model.whitening != known.terms.model.whitening:
+        pilot = _whitened(known, terms, 1).leaning()
+    here, records = known.landscape(), float(known.rows.sum())
+    least = here.least_at(records)
+    judged = checked(pilot, seed + 1)
+    value, cost = judged.value, None
+    if judged.why is None:
+        cost = (best_cost(known) + _moved(pilot) * here.estimation / records + value) * known.setup.preparation.target_scale**2
+    learning = terms.learning
+    return Choice(
+        label=found.label,
+        algorithm=learning.algorithm,
+        mechanism=terms.privacy.mechanism,
+        delta=terms.privacy.delta,
+        horizon=learning.horizon,
+        step=pilot.algorithm.step if isinstance(pilot.algorithm, Descent | PrivateSGD) else None,
+        clip=pilot.bound.value if pilot.bound.clips else None,
+        relative_fitness=value / least,
+        local_steps=learning.local_steps,
+        proximal=learning.proximal,
+        variates=learning.variates,
+        batches=learning.batches,
+        epochs=learning.epochs,
+        optimiser=learning.optimiser,
+        average=learning.average,
+        decay=learning.decay,
+        momentum=learning.momentum,
+        start=learning.start,
+        whitening=terms.model.whitening,
+        expected_cost=cost,
+        unjudged=judged.why,
+    )
+
+
+def _moved(pilot: Pilot) -> float:
+    """How much of the owners' own estimation error the model takes over (`Expectation.moved`)."""
+    return expect_quickly(pilot).moved() if pilot.terms.learning.start == "public" else 1.0
+
+
+def _with_step(terms: Terms, best: Choice) -> Terms:
+    """The terms with the step written as a number: what a public sample's curvature gives differs in the last digits between machines."""
+    return terms if best.step is None or terms.learning.facts.solves else terms.changed(learning={"step": best.step})

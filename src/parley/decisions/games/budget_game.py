@@ -1,0 +1,224 @@
+"""The budget game: owners with their own values and privacy costs choose budgets, or stay out and train alone.
+
+Whoever joins gets value x [cost alone - cost together]^+ - privacy cost (its budget): it keeps its own model where that is better, unless
+all agreed to use the joint one (`keep_own`), and then losses count too. Whoever stays out gets 0. The forecast's cost together
+is estimation/n + bias + K v, n the rows of all who join and v = sum_l (n_l/n)^2 var_l(eps_l) where each owner draws its own noise. That
+noise adds up, so what an owner's own budget changes does not depend on the others' budgets: **given who joins, every owner has a dominant
+budget**. What remains strategic is who joins, because n counts for all, and for that an owner needs to know only the others' rows and
+their noise, two sums. At a posted price whoever keeps its own model wants another budget, and who does so depends on the others' noise.
+
+A joint model takes two: whoever joins alone trains alone, so nobody joining is always an equilibrium (as in P's Theorem 1). Others exist
+for most owners worth asking; `stable_coalition` says which one is taken.
+"""
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from parley.decisions.forecasting.coalition import CoalitionCost, prefix
+from parley.decisions.games.best_response import maximise
+from parley.decisions.games.privacy_cost import PrivacyCosts
+from parley.decisions.games.stakes import CommonStakes, Stakes
+from parley.protocol.aggregation import Members
+from parley.validate import Floats
+
+GRID = 65  # points of an owner's search over the logarithm of its budget; its payoff has at most two peaks
+EXACT_UP_TO = 8  # owners for whom every coalition is looked at
+ONE_BY_ONE = 50  # owners up to which walks begin in many places and move one owner at a time
+
+
+class OwnersGame:
+    """What games between owners have in common."""
+
+    stakes: Stakes | CommonStakes
+    value: Floats  # of one unit of test cost, to each owner
+    keep_own: bool  # whether members keep their own model where it is better, so that nobody counts a loss
+
+    @property
+    def owners(self) -> int:
+        """N."""
+        return len(self.value)
+
+    @property
+    def everyone(self) -> Members:
+        """The coalition of all."""
+        return np.ones(self.owners, dtype=bool)
+
+    def counted(self, gain: Floats) -> Floats:
+        """What a member counts of test cost alone less together."""
+        return np.maximum(gain, 0.0) if self.keep_own else gain
+
+    @property
+    def budget_range(self) -> tuple[float, float]:
+        """The budgets that owners may choose."""
+        return self.stakes.budget_range
+
+
+@dataclass(frozen=True, eq=False)
+class BudgetGame(OwnersGame):
+    """Owners, what a joint model is worth to each, and what budgets cost them. Test costs are in the target's units, payoffs in money.
+
+    Budgets, payoffs and coalitions are arrays [..., N].
+    """
+
+    stakes: Stakes
+    value: Floats  # of one unit of test cost
+    privacy_cost: PrivacyCosts
+    keep_own: bool = True
+
+    def fitness(self, epsilon: Floats, members: Members) -> float | None:
+        """Expected relative fitness of the joint model; None where fewer than two join and there is none."""
+        if members.sum() < 2:
+            return None
+        return float(self.stakes.fitness(self.stakes.noise(epsilon).variance(members)))
+
+    def gains(self, epsilon: Floats, members: Members) -> Floats:
+        """What every member counts of test cost alone less together; 0 for whoever stays out."""
+        cost, noise = self.stakes.cost, self.stakes.noise(epsilon)
+        return np.where(members, self.counted(cost.alone(noise.records) - cost.together(noise, members)[..., None]), 0.0)
+
+    def joining(self, own: Floats, epsilon: Floats, members: Members, price: float = 0.0) -> Floats:
+        """What every owner would get by joining with its budget `own`, the other members' budgets being `epsilon`.
+
+        With a `price`, that much for each unit of eps comes on top. Where there is no other member there is no joint model: 0.
+        """
+        cost, noise = self.stakes.cost, self.stakes.noise(epsilon)
+        together = cost.at(*noise.with_each(members, self.stakes.variances(own)))
+        payoff = self.value * self.counted(cost.alone(noise.records) - together) - self.privacy_cost(own) + price * own
+        return np.where(members.sum(axis=-1, keepdims=True) > members, payoff, 0.0)
+
+    def payoffs(self, epsilon: Floats, members: Members) -> Floats:
+        """Payoffs before payments; 0 for whoever stays out."""
+        return np.where(members, self.joining(epsilon, epsilon, members), 0.0)
+
+    def noise_weight(self, members: Members) -> Floats:
+        """What an owner's noise costs itself in these coalitions, itself included, for each unit of `stakes.unit_variance`."""
+        unit = self.stakes.unit_noise
+        size = unit.size(members)[..., None] + np.where(members, 0.0, unit.records)
+        return np.asarray(self.value * self.stakes.cost.noise_price * unit.shares(size))
+
+    def own_worth(self, noise_weight: Floats, epsilon: Floats) -> Floats:
+        """The part of each owner's payoff that its own budget decides."""
+        return np.asarray(-noise_weight * self.stakes.unit_variance(epsilon) - self.privacy_cost(epsilon))
+
+    def best_budgets(self, members: Members, price: float = 0.0, staying: bool = False) -> Floats:
+        """Every owner's best budget in these coalitions, itself included, paid `price` a unit of eps.
+
+        Whoever keeps its own model where it is paid, or `staying`, has another best budget. Those who do so are found from nobody doing
+        so: each adds noise, so that others follow and none goes back. Unpaid they do best outside; their budgets here do not matter.
+        """
+        weight = self.noise_weight(members)
+        used = self._dominant(weight, price)
+        if not self.keep_own or not (price > 0 or staying):
+            return used
+        kept, epsilon = self._dominant(np.zeros_like(weight), price), used
+        for _ in range(self.owners):
+            keeping = self.joining(kept, epsilon, members, price) > self.joining(used, epsilon, members, price)
+            before, epsilon = epsilon, np.where(keeping, kept, used)
+            if np.array_equal(before, epsilon):
+                break
+        return epsilon
+
+    def _dominant(self, noise_weight: Floats, price: float) -> Floats:
+        """The best budgets where an owner's noise costs itself so much [..., N]."""
+        weight, shape = noise_weight[..., None, :], noise_weight.shape
+
+        def worth(log_epsilon: Floats) -> Floats:
+            epsilon = np.exp(log_epsilon).reshape(*shape, -1).swapaxes(-1, -2)
+            return (price * epsilon + self.own_worth(weight, epsilon)).swapaxes(-1, -2).reshape(log_epsilon.shape)
+
+        low, high = (np.full(noise_weight.size, np.log(end)) for end in self.budget_range)
+        epsilon, variance, cost = self._on_grid
+        heights = (price * epsilon - weight * variance - cost).swapaxes(-1, -2).reshape(noise_weight.size, GRID)
+        return np.clip(np.exp(maximise(worth, low, high, GRID, heights)), *self.budget_range).reshape(shape)
+
+    @cached_property
+    def _on_grid(self) -> tuple[Floats, Floats, Floats]:
+        """(budgets [GRID, 1], `stakes.unit_variance` there, and every owner's privacy cost [GRID, N]): the same in all coalitions."""
+        low, high = np.log(self.budget_range)
+        epsilon = np.exp(np.linspace(low, high, GRID))[:, None]
+        return epsilon, np.asarray(self.stakes.unit_variance(epsilon)), self.privacy_cost(epsilon)
+
+    def price_of_privacy(self, epsilon: Floats, members: Members) -> float | None:
+        """1 - sum of gains / sum of gains of everyone without noise (P eq. 17, [.]^+ of each); None if there was nothing to gain."""
+        return price_of_privacy(self.stakes.cost, self.stakes.records, self.gains(epsilon, members))
+
+
+def price_of_privacy(cost: CoalitionCost, records: Floats, gains: Floats) -> float | None:
+    """1 - sum of gains / sum of gains of everyone without noise (P eq. 17, [.]^+ of each); None if there was nothing to gain."""
+    free = np.maximum(0.0, cost.alone(records) - cost.at(records.sum(), 0.0)).sum()
+    return float(1 - np.maximum(0.0, gains).sum() / free) if free > 0 else None
+
+
+@dataclass(frozen=True, eq=False)
+class StableCoalition:
+    """Who joins with which budgets, when each chooses for itself: no member would leave, nobody outside would join."""
+
+    epsilon: Floats  # of those who stay out: what they would choose if they joined
+    members: Members
+    payoff: Floats  # with payments
+
+
+def stable_coalition(game: BudgetGame, price: float = 0.0) -> StableCoalition:
+    """An equilibrium: members play their dominant budgets and gain, nobody outside would gain by joining.
+
+    With a `price` the learner pays that much for every unit of eps. Up to eight owners every coalition is looked at, and of all equilibria
+    the one with the largest total payoff is taken. With more owners it is the best end of walks from everyone, from the coalition of least
+    cost and, up to fifty owners, from prefixes of several orders; a walk on which owners join and leave for ever ends at nobody joining,
+    which is an equilibrium always. So with more than eight owners a better equilibrium may exist.
+    """
+    if game.owners <= EXACT_UP_TO:
+        return _best_of_all(game, price)
+    earlier = set[bytes]()
+    ends = [end for end in (_walk(game, start, price, earlier) for start in _starts(game, price)) if end is not None]
+    return max(ends, key=lambda end: float(end.payoff.sum()))
+
+
+def _starts(game: BudgetGame, price: float) -> list[Members]:
+    """Coalitions to walk from, judged by the budgets that owners would choose in that of all: everyone, that of least cost, and for few
+    owners the first two, three, four, six, ... by noise, by what they gain in all, and by rows."""
+    epsilon = game.best_budgets(game.everyone, price)
+    noise = game.stakes.noise(epsilon)
+    starts = [game.everyone, game.stakes.cost.best_coalition(noise)]
+    if game.owners <= ONE_BY_ONE:
+        gain = game.joining(epsilon, epsilon, game.everyone, price)
+        sizes = np.unique(np.geomspace(2, game.owners, 8).astype(int))
+        for order in (noise.quietest_first(), np.argsort(-gain, kind="stable"), np.argsort(-noise.records, kind="stable")):
+            starts += [prefix(order, size) for size in sizes]
+    return starts
+
+
+def _best_of_all(game: BudgetGame, price: float) -> StableCoalition:
+    """Every coalition at once, one a row."""
+    members = np.array(list(itertools.product((False, True), repeat=game.owners)))  # [2^N, N], nobody first
+    epsilon = game.best_budgets(members, price)
+    payoff = game.joining(epsilon, epsilon, members, price)
+    stable = np.all((payoff > 0) == members, axis=1)
+    inside = np.where(members, payoff, 0.0)
+    best = int(np.argmax(np.where(stable, inside.sum(axis=1), -np.inf)))
+    return StableCoalition(epsilon[best], members[best], inside[best])
+
+
+def _walk(game: BudgetGame, members: Members, price: float, earlier: set[bytes]) -> StableCoalition | None:
+    """Whoever loses leaves, the worst first; then whoever gains joins, the best first; until nobody moves. None: it came to where an
+    `earlier` walk had been, which ends as that one did."""
+    members, seen = members.copy(), {members.tobytes()}
+    while True:
+        if members.tobytes() in earlier:
+            return None
+        epsilon = game.best_budgets(members, price)
+        payoff = game.joining(epsilon, epsilon, members, price)
+        leaving, coming = np.flatnonzero(members & ~(payoff > 0)), np.flatnonzero(~members & (payoff > 0))
+        if not leaving.size and not coming.size:
+            earlier |= seen
+            return StableCoalition(epsilon, members, np.where(members, payoff, 0.0))
+        moving = leaving if leaving.size else coming
+        share = 0 if game.owners <= ONE_BY_ONE else moving.size // 8  # an eighth at a time keeps 1,000 owners fast
+        first = moving[np.argsort(-np.abs(payoff[moving]))[: 1 + share]]
+        members[first] = ~members[first]
+        state = members.tobytes()
+        if state in seen:
+            members[:] = False
+        seen.add(state)

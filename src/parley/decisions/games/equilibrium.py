@@ -1,0 +1,176 @@
+"""Pure equilibria: all of them for two players, at least one for more where dynamics or Newton's method lead to it."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import root
+
+from parley.decisions.games.best_response import all_best_responses, best_responses, gains, largest_gain
+from parley.decisions.games.checks import contraction
+from parley.decisions.games.dynamics import best_response_dynamics, walks
+from parley.decisions.games.game import Game
+from parley.errors import NoEquilibriumError, SettingError
+from parley.validate import Floats
+
+TOLERANCE = 1e-7  # the largest gain, relative to the spread of payoffs, with which a profile counts as an equilibrium
+CURVE = 257  # points of a best-response curve
+HALVINGS = 45
+APART = 1e-4  # of an interval: equilibria closer than this are one
+STARTS = 6  # at random, beside the box's lowest, highest and middle point
+WALK = 40  # rounds
+
+
+@dataclass(frozen=True, eq=False)
+class Equilibrium:
+    """A profile from which nobody gains by leaving alone; `largest_gain` is what checking found.
+
+    `unique` is True only when proven, False when another equilibrium was found, None when nothing is known; `because` says which.
+    `privacy`, `epsilon`, `improvement` and `price_of_privacy` are None where the game gives strategies no such meaning.
+    """
+
+    strategies: Floats
+    payoff: Floats
+    largest_gain: float
+    unique: bool | None
+    because: str
+    others: tuple[Floats, ...]
+    privacy: Floats | None
+    epsilon: Floats | None
+    improvement: Floats | None
+    price_of_privacy: float | None
+
+
+def solve(game: Game) -> Equilibrium:
+    """The equilibrium with the largest sum of payoffs among those found; `NoEquilibriumError` where none is.
+
+    For two players the search follows both best-response curves, so it finds every equilibrium that is isolated on a grid of 257
+    points. For more players it follows best-response dynamics and Newton's method from several starts.
+
+    >>> bounds = np.array([[-2.0, -1.0], [-1.0, -2.0]])
+    >>> commons = Game(lambda s: s * (1 - s.sum(axis=-1, keepdims=True)), low=[0, 0], high=[1, 1], curvature=(bounds, bounds))
+    >>> found = solve(commons)
+    >>> found.strategies.round(6).tolist(), found.unique
+    ([0.333333, 0.333333], True)
+    """
+    found = pure_equilibria(game) if game.players == 2 else reached_equilibria(game)
+    if not found:
+        searched = "the best-response curves do not cross on the grid" if game.players == 2 else "no start led to one"
+        raise NoEquilibriumError(
+            f"no equilibrium in pure strategies was found: {searched}; owners would have to randomise or agree otherwise"
+        )
+    return describe(game, found)
+
+
+def describe(game: Game, found: Sequence[Floats]) -> Equilibrium:
+    """The best of these equilibria by total payoff, with what its strategies mean and whether it is the only one."""
+    best = max(range(len(found)), key=lambda place: float(np.sum(game.payoff(found[place]))))
+    profile = found[best]
+    unique, because = _uniqueness(game, len(found))
+    return Equilibrium(
+        strategies=profile,
+        payoff=game.payoff(profile),
+        largest_gain=largest_gain(game, profile),
+        unique=unique,
+        because=because,
+        others=tuple(other for place, other in enumerate(found) if place != best),
+        privacy=None if game.privacy is None else game.privacy(profile),
+        epsilon=None if game.epsilon is None else game.epsilon(profile),
+        improvement=None if game.improvement is None else game.improvement(profile),
+        price_of_privacy=game.price_of_privacy(profile),
+    )
+
+
+def _uniqueness(game: Game, count: int) -> tuple[bool | None, str]:
+    factor = contraction(game)
+    if factor is not None and factor < 1:
+        return True, f"best responses contract distances by the factor {factor:.3g}"
+    if count > 1:
+        return False, f"{count} equilibria were found"
+    return None, "one equilibrium was found; nothing proves that there is no other"
+
+
+def pure_equilibria(game: Game) -> list[Floats]:
+    """All equilibria of a two-player game that its best-response curves show, and the corners of the box that are equilibria.
+
+    Player 2's strategy y is part of an equilibrium iff r2(r1(y)) = y. Zeros and sign changes of r2(r1(y)) - y on a grid are bisected
+    and kept if the largest gain there is nil: a change of sign at a jump is no equilibrium. Where a whole interval of strategies is
+    equally good its lowest point stands for it, and two crossings within a 256th of the interval can be missed.
+    """
+    if game.players != 2:
+        raise SettingError(f"game: expected 2 players, found {game.players}; use solve")
+    y = np.linspace(game.low[1], game.high[1], CURVE)
+    gap = _returned(game, y)[1] - y
+    near = np.abs(gap) <= APART * (game.high[1] - game.low[1])
+    change = np.flatnonzero(np.sign(gap[:-1]) * np.sign(gap[1:]) < 0)
+    below, above = _bisect(game, y[change], y[change + 1], gap[change])
+    candidates = np.concatenate([y[near], below, above])
+    profiles = [np.array(pair) for pair in zip(_returned(game, candidates)[0], candidates, strict=True)] if candidates.size else []
+    refined = [_refined(game, profile) for profile in profiles]
+    corners = [np.array(corner) for corner in itertools.product(*zip(game.low, game.high, strict=True))]
+    return _distinct(game, [*corners, *refined])
+
+
+def _returned(game: Game, y: Floats) -> tuple[Floats, Floats]:
+    """(r1(y), r2(r1(y))) for strategies y of player 2."""
+    x = best_responses(game, 0, np.stack([np.full_like(y, game.low[0]), y], axis=1))
+    return x, best_responses(game, 1, np.stack([x, y], axis=1))
+
+
+def _bisect(game: Game, low: Floats, high: Floats, gap: Floats) -> tuple[Floats, Floats]:
+    """Both ends of the last brackets around the sign changes."""
+    if not low.size:
+        return low, high
+    sign = np.sign(gap)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        same = np.sign(_returned(game, middle)[1] - middle) == sign
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    return low, high
+
+
+def _refined(game: Game, profile: Floats) -> Floats:
+    """A few rounds of answers from a near-equilibrium; kept only if they make it better."""
+    end = best_response_dynamics(game, profile, rounds=20).end
+    near = np.max(np.abs(end - profile) / (game.high - game.low)) < 10 * APART
+    return end if near and largest_gain(game, end) < largest_gain(game, profile) else profile
+
+
+def reached_equilibria(game: Game) -> list[Floats]:
+    """Equilibria that best-response dynamics reach from several starts, by whole or part steps; failing those, Newton's method."""
+    rng = np.random.default_rng(0)
+    spread = rng.uniform(game.low, game.high, (STARTS, game.players))
+    starts = np.stack([game.low, game.high, (game.low + game.high) / 2, *spread])
+    ends, restless = [], starts
+    for share in (1.0, 0.3):
+        path, at_rest = walks(game, restless, "sequential", WALK, share)
+        ends += list(path[-1][at_rest])
+        restless = path[-1][~at_rest]
+        if not len(restless):
+            break
+    return _distinct(game, ends) or _distinct(game, [_newton(game, end) for end in restless])
+
+
+def _newton(game: Game, start: Floats) -> Floats:
+    """A fixed point of the best responses near `start`; they are only piecewise smooth, so the result is a candidate."""
+    there = root(lambda s: all_best_responses(game, np.clip(s, game.low, game.high)) - s, start, method="hybr")
+    return game.clipped(there.x)
+
+
+def _distinct(game: Game, profiles: Sequence[Floats]) -> list[Floats]:
+    """The equilibria among these profiles, each once."""
+    kept: list[Floats] = []
+    scale = _spread(game)
+    for profile in profiles:
+        new = all(np.max(np.abs(profile - other) / (game.high - game.low)) > APART for other in kept)
+        if new and (gains(game, profile) <= TOLERANCE * scale).all():
+            kept.append(profile)
+    return kept
+
+
+def _spread(game: Game) -> Floats:
+    """How far each player's payoff ranges over the box: a game keeps its equilibria when payoffs are scaled or shifted."""
+    sample = np.random.default_rng(0).uniform(game.low, game.high, (256, game.players))
+    payoff = game.payoff(np.concatenate([sample, game.low[None], game.high[None]]))
+    return np.asarray(np.ptp(payoff, axis=0))

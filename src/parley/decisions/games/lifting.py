@@ -1,0 +1,115 @@
+"""Payments that lift the lowest peaks: whom to pay how much so that the common epsilon rises.
+
+At a common epsilon a member can always name less, or leave, and forgo what it is paid. So it must get at least its best payoff below, or 0;
+a contract that pays just the rest for naming this epsilon, and nothing for another, is the least that works, for each member by itself.
+**No scheme that keeps these members at this epsilon can be cheaper.** A larger epsilon than needed can be: whoever loses by joining
+then loses less.
+"""
+
+import itertools
+
+import numpy as np
+
+from parley.decisions.games.best_response import maximise
+from parley.decisions.games.hills import Hills
+from parley.decisions.games.payments import EXACT_UP_TO, Deal, what_would_help
+from parley.decisions.games.weakest_link import Play, WeakestLink, play, stable_play, starts
+from parley.errors import NoEquilibriumError, SettingError
+from parley.protocol.aggregation import Members
+from parley.validate import Floats, positive
+
+CURVE = 40  # points of a spending curve
+
+
+def common_deal(game: WeakestLink, members: Members, common: float) -> Deal:
+    """The least payments with which these members stay at this common epsilon."""
+    nothing, epsilon = np.zeros(game.owners), np.full(game.owners, common)
+    payoff = np.where(members, game.payoff(epsilon, members), 0.0)
+    contract = np.where(members, _due(game, members, np.array([common]))[0], 0.0)
+    return Deal(epsilon, members, contract, nothing, 0.0, payoff + contract)
+
+
+def _due(game: WeakestLink, members: Members, common: Floats, hills: Hills | None = None) -> Floats:
+    """What each owner must be paid to stay at these common epsilons [K] -> [K, N]."""
+    here = game.payoff(np.repeat(common[:, None], game.owners, axis=1), members)
+    best = game.best_below(common, members, game.hills(members) if hills is None else hills)
+    return np.maximum(np.maximum(best, 0.0) - here, 0.0)
+
+
+def free_common_deal(game: WeakestLink) -> Deal:
+    """The equilibrium without payments: the largest common epsilon of the stable coalition; else nobody joins."""
+    found, nothing = stable_play(game), np.zeros(game.owners)
+    if found is None:
+        return Deal(game.peaks(game.everyone), np.zeros(game.owners, dtype=bool), nothing, nothing, 0.0, nothing)
+    payoff = np.where(found.members, found.payoff, 0.0)
+    return Deal(np.full(game.owners, found.epsilon), found.members, nothing, nothing, 0.0, payoff)
+
+
+def cheapest_lift(game: WeakestLink, target: float) -> Deal:
+    """The payments of least total with which relative fitness `target` or better is an equilibrium.
+
+    Up to six owners every coalition is priced; beyond, those from which walks start, so that a cheaper one may exist. A coalition that
+    somebody outside would join unpaid, and drag down, is passed over.
+    """
+    target = positive(target, "target")
+    if game.owners < 2:
+        raise SettingError("owners: expected at least two; a joint model takes two")
+    if game.owners <= EXACT_UP_TO:
+        coalitions = [np.array(each) for each in itertools.product((True, False), repeat=game.owners) if sum(each) > 1]
+    else:
+        coalitions = starts(game)
+    deals = [deal for deal in (_lift(game, members, target) for members in coalitions) if deal is not None]
+    if not deals:
+        best = game.fitness(np.full(game.owners, game.budget_range[1]), game.everyone)
+        raise SettingError(
+            f"target = {target:g}: with a common budget of up to {game.budget_range[1]:.3g} these owners reach {best:.3g} at best; "
+            + what_would_help(target, game.stakes.fitness(np.zeros(1)).item())
+        )
+    kept = [deal for deal in deals if _outsiders_stay_out(game, deal)]
+    if not kept:
+        raise NoEquilibriumError(
+            f"target = {target:g}: every coalition that reaches it would be joined uninvited, and all together miss it"
+        )
+    return min(kept, key=lambda deal: deal.spend)
+
+
+def _lift(game: WeakestLink, members: Members, target: float) -> Deal | None:
+    """The cheapest deal of these members at the target or better; None where they cannot reach it."""
+    low, high = game.budget_range
+
+    def reaches(common: float) -> bool:
+        fitness = game.fitness(np.full(game.owners, common), members)
+        return fitness is not None and fitness <= target
+
+    if not reaches(high):
+        return None
+    if not reaches(low):
+        while high / low > 1 + 1e-9:
+            middle = float(np.sqrt(low * high))
+            low, high = (low, middle) if reaches(middle) else (middle, high)
+    least, hills = high if not reaches(low) else low, game.hills(members)
+
+    def saved(log_epsilon: Floats) -> Floats:
+        common = np.exp(log_epsilon).ravel()
+        return np.asarray(-_due(game, members, common, hills)[:, members].sum(axis=1).reshape(log_epsilon.shape))
+
+    cheapest = maximise(saved, np.array([np.log(least)]), np.array([np.log(game.budget_range[1])]))
+    deal = common_deal(game, members, float(np.clip(np.exp(cheapest[0]), least, game.budget_range[1])))
+    unpaid = play(game, members).epsilon
+    largest = common_deal(game, members, unpaid) if unpaid >= least else deal
+    return largest if largest.spend <= deal.spend else deal  # of what costs the same, what members would play anyway
+
+
+def _outsiders_stay_out(game: WeakestLink, deal: Deal) -> bool:
+    """Whether nobody outside gains by joining at this common epsilon, or at a smaller one of its own."""
+    outside = ~deal.members
+    best = game.best_below(deal.epsilon[:1], deal.members, game.hills(deal.members))[0]
+    return not (best[outside] > 0).any()
+
+
+def lift_curve(game: WeakestLink, unpaid: Play) -> tuple[Floats, Floats]:
+    """(money, relative fitness) of the least payments, from what these members play unpaid up to the largest common epsilon."""
+    common, members = np.geomspace(unpaid.epsilon, game.budget_range[1], CURVE), unpaid.members
+    money = _due(game, members, common)[:, members].sum(axis=1)
+    fitness = [game.fitness(np.full(game.owners, each), members) for each in common]
+    return money, np.array([np.inf if each is None else each for each in fitness])

@@ -1,0 +1,301 @@
+"""From terms to a deal: which budgets the owners would choose, who stays out, and what a better model would cost."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parley.data.table import Table
+from parley.decisions.games.budget_game import BudgetGame
+from parley.decisions.games.lifting import cheapest_lift, free_common_deal, lift_curve
+from parley.decisions.games.payments import (
+    Deal,
+    balanced,
+    cheapest_contracts,
+    free_deal,
+    largest_gain,
+    posted_price,
+    spending_curves,
+)
+from parley.decisions.games.privacy_cost import PrivacyCosts
+from parley.decisions.games.stakes import BUDGET_RANGE, CommonStakes, Stakes, common_stakes, stakes
+from parley.decisions.games.weakest_link import Standing, WeakestLink, play, standing
+from parley.decisions.games.wishes import Wish, wishes
+from parley.errors import SettingError, TermsError
+from parley.protocol.aggregation import Members
+from parley.terms import Terms
+from parley.validate import Floats
+
+CURVE = 200  # points of an owner's payoff curve
+SEARCH = "looking for budgets that hold"
+POSTED_UP_TO = 100  # owners for whom the dearer posted price is computed for comparison
+
+
+@dataclass(frozen=True)
+class OwnerDeal:
+    """What comes out for one owner. `payoff` includes its payment; `epsilon` is None if it stays out."""
+
+    name: str
+    participates: bool
+    epsilon: float | None
+    gain: float  # what it counts of test cost alone less together, in the target's units
+    payoff: float
+    payment: float
+
+
+@dataclass(frozen=True, eq=False)
+class Negotiation:
+    """The equilibrium of the owners' game under these terms, with the payments that reach the target if one was given."""
+
+    terms: Terms
+    game: BudgetGame | WeakestLink
+    deal: Deal
+    owners: tuple[OwnerDeal, ...]
+    target: float | None
+    relative_fitness: float | None  # None: nobody joins
+    price_of_privacy: float | None
+    largest_gain: float
+    posted: Deal | None  # with a target and at most 100 owners: what one price for all would come to
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley negotiate --json` prints."""
+        return {
+            "title": self.terms.title,
+            "owners": [vars(owner) for owner in self.owners],
+            "price_of_privacy": self.price_of_privacy,
+            "relative_fitness": self.relative_fitness,
+            "largest_gain": self.largest_gain,
+            "target": self.target,
+            "keep_own": self.game.keep_own,
+            "spend": self.deal.spend,
+            "posted_price": None if self.posted is None else {"price": self.posted.price, "spend": self.posted.spend},
+            "wishes": None if self.deal.members.any() else [wish.to_json() for wish in self.wishes()],
+            "warnings": list(self.warnings),
+            "terms_hash": self.terms.hash,
+        }
+
+    def payoff_curves(self) -> tuple[Floats, dict[str, Floats]]:
+        """(budgets, each owner's payoff before payments by its own budget, the others' as in the deal)."""
+        game, deal = self.game, self.deal
+        epsilon = np.geomspace(*game.budget_range, CURVE)
+        own = np.broadcast_to(epsilon[:, None], (CURVE, game.owners))
+        curves = game.joining(own, deal.epsilon, deal.members)
+        return epsilon, {part.name: curve for part, curve in zip(self.terms.owners, curves.T, strict=True)}
+
+    def wishes(self) -> tuple[Wish, ...]:
+        """What each owner would choose in the best company, and what it lacks: why nobody joins, where nobody does."""
+        return wishes(self.game, [part.name for part in self.terms.owners])
+
+    def agreed_terms(self) -> Terms:
+        """The terms with the deal's budgets; whoever stays out is left out. Six digits of a budget are kept."""
+        chosen = {owner.name: owner.epsilon for owner in self.owners if owner.epsilon is not None}
+        if not chosen:
+            raise SettingError("nobody joins, so there are no terms to agree on; a target may bring owners in by payments")
+        quorum, shared = self.terms.learning.quorum, self.terms.privacy.shared_records
+        return self.terms.changed(
+            learning={"quorum": None if quorum is None else min(quorum, len(chosen))},  # neither may exceed the number of owners
+            privacy={"shared_records": min(shared, len(chosen))},
+            owners={name: {"epsilon": float(f"{epsilon:.6g}")} for name, epsilon in chosen.items()},
+            only=chosen,
+        )
+
+    def spending(self) -> dict[str, tuple[Floats, Floats]]:
+        """(money, relative fitness) of ways to pay for a better model."""
+        return spending_curves(self.game) if isinstance(self.game, BudgetGame) else {}
+
+
+def negotiate(
+    terms: Terms,
+    pilot: Table | None = None,
+    target: float | None = None,
+    balance: bool = False,
+    seed: int = 0,
+    keep_own: bool = True,
+    doing: Callable[[str], None] = lambda what: None,
+) -> Negotiation:
+    """Find the owners' equilibrium budgets; with a `target` for relative fitness, the cheapest contracts that reach it.
+
+    With `balance` the members pay the contracts themselves. With `keep_own` members use their own model where it is better, so that nobody
+    counts a loss; without, all use the joint one. Needs every owner's `value` and `privacy_cost` and a public pilot sample; no
+    private record is looked at. Assumes that the owners' data follow one law, and that they state their values truthfully: an owner that
+    says its privacy costs more is paid more. `doing` is told what is worked at.
+    """
+    doing("calibrating noise, running the pilot")
+    if terms.shared:
+        return _negotiate_common(terms, pilot, target, balance, seed, keep_own, doing)
+    known = stakes(terms, pilot, budgets(terms), seed)
+    doing(SEARCH)
+    game = budget_game(terms, known, keep_own)
+    deal = free_deal(game) if target is None else cheapest_contracts(game, target)
+    posted = None if target is None or game.owners > POSTED_UP_TO else posted_price(game, target)
+    if balance:
+        deal = balanced(deal)
+    return Negotiation(
+        terms=terms,
+        game=game,
+        deal=deal,
+        owners=_owners(terms, game, deal),
+        target=target,
+        relative_fitness=game.fitness(deal.epsilon, deal.members),
+        price_of_privacy=game.price_of_privacy(deal.epsilon, deal.members),
+        largest_gain=largest_gain(game, deal),
+        posted=posted,
+        warnings=known.warnings,
+    )
+
+
+@dataclass(frozen=True)
+class OwnerStanding:
+    """Where an owner stands on the common epsilon: what it likes best, and the interval around that in which it does not walk away."""
+
+    name: str
+    peak: float
+    lowest: float | None  # None: it walks away from every one
+    highest: float | None
+    several_peaks: bool
+
+
+@dataclass(frozen=True, eq=False)
+class CommonNegotiation(Negotiation):
+    """The same where one noise protects everybody: a game of the weakest link."""
+
+    equilibria: tuple[float, float] | None  # common epsilons among these members, without payments; the largest is the best for all
+    standings: tuple[OwnerStanding, ...]
+    whom_to_ask: tuple[str, ...]  # for the least test cost, if everybody insists on its peak,
+    at_epsilon: float  # and their lowest peak
+    members_gain: float | None  # with a target: what all members have more, payments included, than in the equilibrium without
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley negotiate --json` prints."""
+        common = None if not self.deal.members.any() else float(self.deal.epsilon[0])
+        more = {"noise": "shared", "common_epsilon": common, "equilibria": self.equilibria, "members_gain": self.members_gain}
+        asked = {"owners": self.whom_to_ask, "epsilon": self.at_epsilon}
+        return super().to_json() | more | {"standings": [vars(each) for each in self.standings], "best_coalition": asked}
+
+    def payoff_curves(self) -> tuple[Floats, dict[str, Floats]]:
+        """(common budgets, each owner's payoff before payments by the budget of all)."""
+        if not isinstance(self.game, WeakestLink):
+            raise TypeError("a common epsilon belongs to the game of the weakest link")
+        epsilon, members = np.geomspace(*self.game.budget_range, CURVE), self._members
+        curves = self.game.payoff(np.repeat(epsilon[:, None], self.game.owners, axis=1), members)
+        return epsilon, {part.name: curve for part, curve in zip(self.terms.owners, curves.T, strict=True)}
+
+    def spending(self) -> dict[str, tuple[Floats, Floats]]:
+        """(money, relative fitness) of the least payments for these members."""
+        return {"contracts": lift_curve(self.game, play(self.game, self._members))} if isinstance(self.game, WeakestLink) else {}
+
+    @property
+    def _members(self) -> Members:
+        return self.deal.members if self.deal.members.any() else self.game.everyone
+
+
+def _negotiate_common(
+    terms: Terms,
+    pilot: Table | None,
+    target: float | None,
+    balance: bool,
+    seed: int,
+    keep_own: bool,
+    doing: Callable[[str], None],
+) -> CommonNegotiation:
+    """The game of the weakest link: the largest common epsilon of a stable coalition, or the cheapest payments that lift it."""
+    known = common_stakes(terms, pilot, budgets(terms), seed)
+    doing(SEARCH)
+    game = common_game(terms, known, keep_own)
+    free = free_common_deal(game)
+    deal = free if target is None else cheapest_lift(game, target)
+    more = None if target is None else float((deal.payoff - free.payoff).sum())
+    if balance:
+        deal = balanced(deal)
+    members = deal.members if deal.members.any() else game.everyone
+    there = standing(game, play(game, members))
+    chosen, epsilon = game.whom_to_ask()
+    names = [part.name for part in terms.owners]
+    several = [name for name, is_so in zip(names, there.several_peaks, strict=True) if is_so]
+    return CommonNegotiation(
+        terms=terms,
+        game=game,
+        deal=deal,
+        owners=_owners(terms, game, deal),
+        target=target,
+        relative_fitness=game.fitness(deal.epsilon, deal.members),
+        price_of_privacy=game.price_of_privacy(deal.epsilon, deal.members),
+        largest_gain=largest_gain(game, deal),
+        posted=None,
+        warnings=(*known.warnings, *_bumpy(several)),
+        equilibria=_equilibria(there) if deal.members.any() else None,
+        standings=tuple(_standing(name, there, place) for place, name in enumerate(names)),
+        whom_to_ask=tuple(name for name, asked in zip(names, chosen, strict=True) if asked),
+        at_epsilon=epsilon,
+        members_gain=more,
+    )
+
+
+def _equilibria(there: Standing) -> tuple[float, float] | None:
+    return (there.least, there.play.epsilon) if there.least <= there.play.epsilon else None
+
+
+def _bumpy(several: list[str]) -> list[str]:
+    if not several:
+        return []
+    return [
+        f"the payoff of {', '.join(several)} has several peaks, so the equilibria may have gaps: the largest one is right all the same"
+    ]
+
+
+def _standing(name: str, there: Standing, place: int) -> OwnerStanding:
+    ends = (float(there.lowest[place]), float(there.highest[place]))
+    low, high = (None, None) if np.isnan(ends[0]) else ends
+    return OwnerStanding(name, float(there.play.peaks[place]), low, high, bool(there.several_peaks[place]))
+
+
+def budget_game(terms: Terms, known: Stakes, keep_own: bool = True) -> BudgetGame:
+    """The game of these terms' owners."""
+    return BudgetGame(known, *_stated(terms), keep_own)
+
+
+def common_game(terms: Terms, known: CommonStakes, keep_own: bool = True) -> WeakestLink:
+    """The game of these terms' owners where one noise protects everybody."""
+    return WeakestLink(known, *_stated(terms), keep_own)
+
+
+def _stated(terms: Terms) -> tuple[Floats, PrivacyCosts]:
+    """Every owner's value and privacy cost, as the terms say."""
+    curves, values = [], []
+    for owner in terms.owners:
+        missing = [key for key in ("value", "privacy_cost") if getattr(owner, key) is None]
+        if owner.value is None or owner.privacy_cost is None:
+            raise TermsError(
+                f"owners.{owner.name}: {' and '.join(missing)} missing; to negotiate, every owner needs both, for example "
+                'value = 1000.0 and privacy_cost = { kind = "linear", weight = 5.0 }'
+            )
+        values.append(owner.value)
+        curves.append(owner.privacy_cost)
+    return np.array(values), PrivacyCosts.of(curves)
+
+
+def budgets(terms: Terms) -> tuple[float, float]:
+    """The budgets that owners may choose: training gets at least the range's lower end, a score its part beside it."""
+    low, high = BUDGET_RANGE[0] + float(terms.score_epsilon), BUDGET_RANGE[1]
+    if not low < high:
+        raise TermsError(
+            f"privacy.score_epsilon: expected less than {high - BUDGET_RANGE[0]:g} to negotiate: budgets end at {high:g}"
+        )
+    return low, high
+
+
+def _owners(terms: Terms, game: BudgetGame | WeakestLink, deal: Deal) -> tuple[OwnerDeal, ...]:
+    gains = game.gains(deal.epsilon, deal.members)
+    return tuple(
+        OwnerDeal(
+            name=part.name,
+            participates=bool(deal.members[place]),
+            epsilon=float(deal.epsilon[place]) if deal.members[place] else None,
+            gain=float(gains[place]),
+            payoff=float(deal.payoff[place]),
+            payment=float(deal.payment[place]),
+        )
+        for place, part in enumerate(terms.owners)
+    )

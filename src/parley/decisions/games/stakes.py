@@ -1,0 +1,212 @@
+"""What a negotiation is about: what coalitions cost, and the noise of any budgets, from public knowledge alone."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from parley.data.table import Table
+from parley.decisions.forecasting.coalition import CoalitionCost
+from parley.decisions.forecasting.expectation import expect
+from parley.decisions.forecasting.forecast import coalition_cost
+from parley.decisions.forecasting.pilot import Pilot, open_pilot
+from parley.decisions.forecasting.sources import Source
+from parley.errors import SettingError, TermsError
+from parley.privacy.accounting import exact, make_series
+from parley.protocol.aggregation import EachOwnerNoise
+from parley.protocol.schedule import uses
+from parley.terms import Terms
+from parley.validate import Floats
+
+# Budgets need an upper end: an owner without a privacy cost would ask for infinity. At eps = 10 an even chance can become 0.99995.
+BUDGET_RANGE = (0.01, 10.0)
+FEW_KNOTS = 9  # where one takes seconds: draws in secret
+KNOTS = 161  # of the noise law between the ends of the range of budgets
+
+
+@dataclass(frozen=True, eq=False)
+class Stakes:
+    """What any coalition with any budgets in the range costs, in the target's own units.
+
+    An owner's noise at epsilon has `unit_variance`(epsilon) times the variance that `unit_noise` gives it, its squared sensitivity.
+    """
+
+    cost: CoalitionCost
+    least_cost: float  # of the best model on the pilot; relative fitness is measured in it
+    unit_noise: EachOwnerNoise
+    unit_variance: Callable[[Floats], Floats]
+    budget_range: tuple[float, float] = BUDGET_RANGE
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def records(self) -> Floats:
+        """n_l of every owner."""
+        return self.unit_noise.records
+
+    def variances(self, epsilon: Floats) -> Floats:
+        """Of each owner's answers at budgets [..., N]."""
+        return np.asarray(self.unit_noise.variances * self.unit_variance(epsilon))
+
+    def noise(self, epsilon: Floats) -> EachOwnerNoise:
+        """The owners' noise at budgets [..., N]."""
+        return EachOwnerNoise(self.records, self.variances(epsilon))
+
+    def fitness(self, variance: Floats) -> Floats:
+        """Expected relative fitness of models whose combined answers have this variance."""
+        return np.asarray(self.cost.privacy_error(variance) / self.least_cost)
+
+    def variance_at(self, fitness: float) -> float:
+        """The variance of the combined answers at which models have this relative fitness; noise must have a price."""
+        return (fitness * self.least_cost - self.cost.bias) / self.cost.noise_price
+
+
+@dataclass(frozen=True, eq=False)
+class Demand:
+    """The variance of the one noise in a sum at any common epsilon: known at knots, straight on logarithms in between, never rising.
+
+    >>> bool(np.isclose(Demand(np.array([0.1, 10.0]), np.array([100.0, 0.01]))(np.array(1.0)), 1.0))
+    True
+    """
+
+    knots: Floats
+    heights: Floats
+
+    def __call__(self, epsilon: Floats) -> Floats:
+        """The variance there."""
+        return np.asarray(np.exp(np.interp(np.log(epsilon), *self._logarithms)))
+
+    @cached_property
+    def powers(self) -> Floats:
+        """p of every cell between two knots, where the variance falls like eps^-p."""
+        x, y = self._logarithms
+        return np.asarray((y[:-1] - y[1:]) / np.diff(x))
+
+    @cached_property
+    def _logarithms(self) -> tuple[Floats, Floats]:
+        return np.log(self.knots), np.log(self.heights)
+
+
+@dataclass(frozen=True, eq=False)
+class CommonStakes:
+    """The same where one noise protects everybody alike, so that a coalition has one epsilon.
+
+    `demand` is the variance of that noise in a sum, at any common epsilon in the range.
+    """
+
+    cost: CoalitionCost
+    least_cost: float
+    records: Floats
+    demand: Demand
+    budget_range: tuple[float, float] = BUDGET_RANGE
+    warnings: tuple[str, ...] = ()
+
+    def fitness(self, variance: Floats) -> Floats:
+        """Expected relative fitness of models whose combined answers have this variance."""
+        return np.asarray(self.cost.privacy_error(variance) / self.least_cost)
+
+
+def common_stakes(
+    terms: Terms, pilot: Table | Source | None = None, budget_range: tuple[float, float] = BUDGET_RANGE, seed: int = 0
+) -> CommonStakes:
+    """Forecast what any coalition with any common epsilon in the range would cost, as `stakes` does. No private record is looked at."""
+    known = open_pilot(terms, pilot)
+    cost, least, warnings = _known_cost(known, seed)
+    budget_range = (budget_range[0], _largest_drawable(known, *budget_range))
+    return CommonStakes(cost, least, known.rows, demand_law(known, budget_range), budget_range, warnings)
+
+
+def demand_law(known: Pilot, budget_range: tuple[float, float]) -> Demand:
+    """Calibrated at knots as hosts do it.
+
+    The noise's unit jumps by up to 0.4 % where its number of bits changes, so the law is within 1 % and falls everywhere.
+    """
+    knots = np.geomspace(*budget_range, KNOTS)
+    heights = np.array([known.setup.law(0, exact(float(epsilon))).sum_variance for epsilon in knots])
+    return Demand(knots, np.minimum.accumulate(heights))
+
+
+def _largest_drawable(known: Pilot, low: float, high: float) -> float:
+    """The largest common epsilon up to `high` for which the terms' delta pays the hosts' random bits."""
+
+    def drawable(epsilon: float) -> bool:
+        try:
+            known.setup.under(known.terms.changed(everyone={"epsilon": epsilon})).law()
+        except TermsError:
+            return False
+        return True
+
+    if drawable(high):
+        return high
+    while high / low > 1 + 1e-4:
+        middle = float(np.sqrt(low * high))
+        low, high = (middle, high) if drawable(middle) else (low, middle)
+    return low
+
+
+def stakes(
+    terms: Terms, pilot: Table | Source | None = None, budget_range: tuple[float, float] = BUDGET_RANGE, seed: int = 0
+) -> Stakes:
+    """Forecast what any coalition with any budgets in the range (all above the score's part) would cost. No private record is looked at.
+
+    Where the moments are not exact, a pilot run at the terms' budgets tells bias and price of noise; a few runs cannot tell little noise
+    from none, so the price is at least the curvature's, and noise is never thought free.
+    """
+    if terms.learning.facts.perturbs:
+        raise TermsError(
+            "learning.algorithm: objective-perturbation is for one owner; expected an algorithm that several can agree on"
+        )
+    known = open_pilot(terms, pilot)
+    cost, least, warnings = _known_cost(known, seed)
+    records = np.array([float(question.records) for question in known.questions])
+    return Stakes(
+        cost=cost,
+        least_cost=least,
+        unit_noise=EachOwnerNoise(records, np.array([mechanism.sensitivity for mechanism in known.mechanisms]) ** 2),
+        unit_variance=noise_law(terms, budget_range),
+        budget_range=budget_range,
+        warnings=warnings,
+    )
+
+
+def _known_cost(known: Pilot, seed: int) -> tuple[CoalitionCost, float, tuple[str, ...]]:
+    """(what coalitions cost and the least cost of all, in the target's own units, what a reader should know)."""
+    expected = expect(known)
+    warnings = expected.warnings
+    cost, _ = coalition_cost(expected, expected.fitness(seed))
+    if expected.method == "pilot-run" and expected.moments is not None:
+        curvature_price = float(expected.excess_at(1.0)[-1] - expected.excess_at(0.0)[-1])
+        cost = replace(cost, noise_price=max(cost.noise_price, curvature_price))
+        warnings = (
+            *warnings,
+            "the price of noise is the larger of a pilot run's at the terms' own budgets and the curvature's: a guess",
+        )
+    unit = known.setup.preparation.target_scale**2
+    return cost.in_units(unit), expected.unit * unit, warnings
+
+
+def noise_law(terms: Terms, budget_range: tuple[float, float]) -> Callable[[Floats], Floats]:
+    """The variance of one coordinate's noise at any epsilon in the range, for answers of sensitivity 1 under these terms.
+
+    Calibrated at knots by the series that owners use, in between by a spline of logarithms: exact for Laplace noise, whose law is a power,
+    and within 1e-6 for Gaussian noise. Where a score is agreed on, its part of epsilon does not go into training.
+
+    >>> terms = Terms.from_dict({"model": {"kind": "linear-svm", "target": "y"}, "learning": {"horizon": 10}, "privacy": {"clip": 1.0},
+    ...                          "owners": [{"name": "a", "records": 9, "epsilon": 1.0}]})
+    >>> float(noise_law(terms, (0.1, 10.0))(np.array([2.0])).round(6)[0])  # Laplace noise of scale 10/2
+    50.0
+    """
+    if terms.asynchronous:
+        raise SettingError(
+            "learning.staleness: budgets are negotiated for rounds that wait for everybody; negotiate without the key"
+        )
+    privacy, learning, set_aside = terms.privacy, terms.learning, float(terms.score_epsilon)
+    many = uses(learning, range(1, learning.horizon + 1))
+    rate = 1 / (learning.batches or 1) if learning.poisson else 1.0
+    knots = np.geomspace(budget_range[0] - set_aside, budget_range[1] - set_aside, KNOTS if rate == 1 else FEW_KNOTS)
+    delta = Fraction(str(privacy.delta))
+    series = [make_series(privacy.mechanism, exact(float(e)), delta, many, 1.0, privacy.shared_records, rate) for e in knots]
+    spline = CubicSpline(np.log(knots), np.log([each.mechanism.variance for each in series]))
+    return lambda epsilon: np.asarray(np.exp(spline(np.log(epsilon - set_aside))))

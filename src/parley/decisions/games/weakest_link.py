@@ -1,0 +1,247 @@
+"""The game with one noise for all: a coalition has one epsilon, the smallest that any member names.
+
+Whoever joins gets value x [cost alone - cost together]^+ - privacy cost, both at the common epsilon (without the [.]^+ where members must
+use the joint model: `keep_own`); whoever stays out gets 0. The privacy
+that an owner's people get is that of the common noise, so nobody pays for a budget that others do not use: there is no free riding, but a
+weakest link. Naming more than the others changes nothing; naming less moves everybody. So a common epsilon is an equilibrium among members
+if none of them did better at any smaller one, and none does better alone. An owner whose payoff rises up to one peak wants nothing smaller
+while the common epsilon is below it: **every common epsilon from where the last member stops losing up to the lowest peak is an
+equilibrium**, and the largest of them is the best for every member. Payoffs with several peaks (posterior costs may have two) are looked
+at point by point, and named.
+
+A joint model takes two, so nobody joining is an equilibrium here as well.
+"""
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from parley.decisions.forecasting.coalition import prefix
+from parley.decisions.games.budget_game import OwnersGame, price_of_privacy
+from parley.decisions.games.hills import Hills, Slopes
+from parley.decisions.games.privacy_cost import PrivacyCosts
+from parley.decisions.games.stakes import CommonStakes
+from parley.protocol.aggregation import Members, OneNoise
+from parley.validate import Floats
+
+GRID = 129  # common epsilons looked at where owners stand
+EXACT_UP_TO = 8  # owners for whom every coalition is looked at
+ONE_BY_ONE = 50  # owners up to which walks move one at a time
+TOLERANCE = 1e-9  # of payoffs, below which two count as equal
+
+
+@dataclass(frozen=True, eq=False)
+class WeakestLink(OwnersGame):
+    """Owners, what a joint model is worth to each, and what the common epsilon costs them. Arrays are [..., N]; payoffs in money."""
+
+    stakes: CommonStakes
+    value: Floats  # of one unit of test cost
+    privacy_cost: PrivacyCosts
+    keep_own: bool = True
+
+    def payoff(self, common: Floats, members: Members) -> Floats:
+        """What every owner gets in these coalitions, itself included, at a common epsilon [..., N], or [..., 1]; 0 where there is no other
+        member."""
+        records, cost = self.stakes.records, self.stakes.cost
+        size = self._size(members)
+        together = cost.at(size, self.stakes.demand(common) / size**2)
+        payoff = self.value * self.counted(cost.alone(records) - together) - self.privacy_cost(common)
+        return np.where(self._others(members), payoff, 0.0)
+
+    def joining(self, own: Floats, epsilon: Floats, members: Members, price: float = 0.0) -> Floats:
+        """What every owner would get by naming `own`, the other members naming `epsilon`."""
+        others = _least_of_others(np.where(members, epsilon, np.inf))
+        common = np.minimum(own, others)
+        return np.asarray(self.payoff(common, members) + price * own)
+
+    def hills(self, members: Members) -> Hills:
+        """All local maxima of every owner's payoff over the common epsilon, in this coalition, itself included."""
+        cost, alone = self.stakes.cost, self.stakes.cost.alone(self.stakes.records)
+        size = self._size(members)
+        weight = np.where(self._others(members), self.value * cost.noise_price / size**2, 0.0)
+        owner, epsilon = self._slopes.tops(weight, self._most_noise(alone - cost.at(size, 0.0), size))
+        together = cost.at(size[owner], self.stakes.demand(epsilon) / size[owner] ** 2)
+        height = self.value[owner] * self.counted(alone[owner] - together) - self.privacy_cost.take(owner)(epsilon)
+        first = np.searchsorted(owner, np.arange(self.owners))
+        return Hills(owner, epsilon, np.where(self._others(members)[owner], height, 0.0), first)
+
+    def _most_noise(self, without: Floats, size: Floats) -> Floats:
+        """The noise up to which a member uses the joint model, that is better by so much without any."""
+        if not self.keep_own:
+            return np.full(self.owners, np.inf)
+        price = self.stakes.cost.noise_price
+        return np.where(without > 0, without * size**2 / price if price > 0 else np.inf, 0.0)
+
+    @cached_property
+    def _slopes(self) -> Slopes:
+        return Slopes.of(self.stakes.demand, self.privacy_cost)
+
+    def best_below(self, common: Floats, members: Members, hills: Hills) -> Floats:
+        """Every owner's best payoff at common epsilons up to these [K] -> [K, N]."""
+        return np.asarray(np.maximum(self.payoff(common[:, None], members), hills.best_below(common)[0]))
+
+    def peaks(self, members: Members) -> Floats:
+        """The common epsilon that every owner likes best in this coalition, itself included [N]."""
+        return self.hills(members).peaks()
+
+    def _size(self, members: Members) -> Floats:
+        """The rows of each coalition with each owner in it."""
+        return np.asarray((members @ self.stakes.records)[..., None] + np.where(members, 0.0, self.stakes.records))
+
+    def _others(self, members: Members) -> Members:
+        """Whether there is another member beside each owner."""
+        return np.asarray(members.sum(axis=-1, keepdims=True) > members)
+
+    def fitness(self, epsilon: Floats, members: Members) -> float | None:
+        """Expected relative fitness of the joint model; None where fewer than two join and there is none."""
+        if members.sum() < 2:
+            return None
+        common, size = np.asarray(epsilon[members].min()), float(members @ self.stakes.records)
+        return float(self.stakes.fitness(self.stakes.demand(common) / size**2))
+
+    def gains(self, epsilon: Floats, members: Members) -> Floats:
+        """What every member counts of test cost alone less together; 0 for whoever stays out."""
+        if not members.any():
+            return np.zeros(self.owners)
+        cost, size = self.stakes.cost, members @ self.stakes.records
+        together = cost.at(size, self.stakes.demand(np.asarray(epsilon[members].min())) / size**2)
+        return np.where(members, self.counted(cost.alone(self.stakes.records) - together), 0.0)
+
+    def price_of_privacy(self, epsilon: Floats, members: Members) -> float | None:
+        """What part of everyone's gain without noise is lost; None if there was nothing to gain."""
+        return price_of_privacy(self.stakes.cost, self.stakes.records, self.gains(epsilon, members))
+
+    def whom_to_ask(self) -> tuple[Members, float]:
+        """The coalition of least test cost if every owner insists on its peak in the coalition of all, and its common epsilon."""
+        peaks = self.peaks(self.everyone)
+        chosen = self.stakes.cost.best_coalition(OneNoise(self.stakes.records, self.stakes.demand(peaks)))
+        return chosen, float(peaks[chosen].min())
+
+
+@dataclass(frozen=True, eq=False)
+class Play:
+    """What a coalition would play: the largest common epsilon from which no member wants to go down."""
+
+    members: Members
+    epsilon: float
+    payoff: Floats  # at `epsilon`; of those outside: what they would get by joining, with a budget of their own
+    peaks: Floats
+
+    @property
+    def stable(self) -> bool:
+        """Whether no member leaves and nobody outside joins."""
+        return bool(np.all((self.payoff > 0) == self.members))
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """Where every owner stands on a coalition's common epsilon, and which of them are equilibria among its members."""
+
+    play: Play
+    least: float  # where the last member stops losing; above what is played: some member loses at every equilibrium
+    lowest: Floats  # of each owner: the interval of common epsilons around its peak where it does not walk away;
+    highest: Floats  # NaN where it always does
+    several_peaks: Members  # whose payoffs are not single-peaked, seen on a grid
+
+
+def play(game: WeakestLink, members: Members) -> Play:
+    """What a coalition of two or more would play."""
+    hills = game.hills(members)
+    peaks = hills.peaks()
+    common, here = _largest(game, members, hills, float(peaks[members].min()))
+    below = np.maximum(here, hills.best_below(np.array([common]))[0][0])
+    return Play(members, common, np.where(members, here, below), peaks)
+
+
+def _largest(game: WeakestLink, members: Members, hills: Hills, common: float) -> tuple[float, Floats]:
+    """The lowest peak of the members, `common`, and everybody's payoff there. Where a member did better below it, it would go down to
+    where it did best: from there to here it is never content. So on from there, until all are."""
+    while True:
+        here = game.payoff(np.array([common]), members)
+        best, where = (found[0] for found in hills.best_below(np.array([common])))
+        unhappy = members & (best - here > TOLERANCE * (1 + np.abs(best)))
+        if not unhappy.any():
+            return common, here
+        common = float(where[unhappy].min())
+
+
+def standing(game: WeakestLink, played: Play) -> Standing:
+    """The owners' walk-away points in this coalition, and its equilibria."""
+    grid = np.geomspace(*game.budget_range, GRID)
+    curves = game.payoff(np.repeat(grid[:, None], game.owners, axis=1), played.members)  # [GRID, N]
+    lowest, highest = (_walk_away(game, played, grid, curves, up) for up in (False, True))
+    least = float(np.max(np.nan_to_num(lowest[played.members], nan=np.inf)))
+    # Whoever keeps its own model falls until it begins to use the joint one: below 0, where it walks away anyhow.
+    return Standing(played, least, lowest, highest, _several_peaks(np.maximum(curves, 0.0) if game.keep_own else curves))
+
+
+def _walk_away(game: WeakestLink, played: Play, grid: Floats, curves: Floats, up: bool) -> Floats:
+    """How far up or down from its peak the common epsilon may go before each owner walks away [N]: the grid, then bisection."""
+    members, peaks = played.members, played.peaks
+    losing = ~(curves > 0) & ((grid[:, None] > peaks) if up else (grid[:, None] < peaks))
+    first = np.argmax(losing, axis=0) if up else GRID - 1 - np.argmax(losing[::-1], axis=0)
+    inside, outside = peaks.copy(), np.where(losing.any(axis=0), grid[first], np.nan)
+    for _ in range(50):
+        middle = np.sqrt(inside * np.nan_to_num(outside, nan=1.0))
+        gains = game.payoff(middle, members) > 0
+        inside, outside = np.where(gains, middle, inside), np.where(gains, outside, middle)
+    ends = np.where(losing.any(axis=0), inside, game.budget_range[int(up)])
+    return np.where(game.payoff(peaks, members) > 0, ends, np.nan)
+
+
+def _several_peaks(curves: Floats) -> Members:
+    """Whether a curve [GRID, N] rises again after it fell."""
+    size = 1 + np.abs(curves).max(axis=0)
+    fallen = np.maximum.accumulate(-np.diff(curves, axis=0) > TOLERANCE * size, axis=0)
+    return np.asarray((fallen[:-1] & (np.diff(curves, axis=0)[1:] > TOLERANCE * size)).any(axis=0))
+
+
+def stable_play(game: WeakestLink) -> Play | None:
+    """An equilibrium with members: nobody leaves, nobody lowers the common epsilon, nobody outside gains by joining; None: none was found.
+
+    Up to eight owners every coalition is looked at, and the one with the largest total payoff is taken. With more it is the best end of
+    walks from everyone, from whom it were best to ask, and from the first by peaks: whoever loses leaves, the worst first, then whoever
+    gains joins; so with more than eight owners a better one may exist.
+    """
+    if game.owners <= EXACT_UP_TO:
+        coalitions = [np.array(each) for each in itertools.product((True, False), repeat=game.owners) if sum(each) > 1]
+        found = [each for each in (play(game, members) for members in coalitions) if each.stable]
+    else:
+        seen = set[bytes]()
+        found = [end for end in (_walk(game, start, seen) for start in starts(game)) if end is not None]
+    return max(found, key=lambda each: float(each.payoff[each.members].sum()), default=None)
+
+
+def starts(game: WeakestLink) -> list[Members]:
+    """Coalitions worth a look: everyone, the one to ask, and the owners with the highest peaks."""
+    order = np.argsort(-game.peaks(game.everyone), kind="stable")
+    sizes = np.unique(np.geomspace(2, game.owners, 10).astype(int))
+    chosen = [*(prefix(order, size) for size in sizes[::-1]), game.whom_to_ask()[0]]
+    return [members for members in chosen if members.sum() > 1]
+
+
+def _walk(game: WeakestLink, members: Members, seen: set[bytes]) -> Play | None:
+    """Whoever loses leaves, the worst first; then whoever gains joins, the best first; until nobody moves, or for ever: None, as where
+    an earlier walk went on from."""
+    members = members.copy()
+    while members.sum() > 1 and members.tobytes() not in seen:
+        seen.add(members.tobytes())
+        here = play(game, members.copy())
+        if here.stable:
+            return here
+        leaving, coming = np.flatnonzero(members & ~(here.payoff > 0)), np.flatnonzero(~members & (here.payoff > 0))
+        moving = leaving if leaving.size else coming
+        share = 0 if game.owners <= ONE_BY_ONE else moving.size // 8
+        first = moving[np.argsort(-np.abs(here.payoff[moving]), kind="stable")[: 1 + share]]
+        members[first] = ~members[first]
+    return None
+
+
+def _least_of_others(x: Floats) -> Floats:
+    """The smallest along the last axis of all entries but each one; alone: infinity."""
+    if x.shape[-1] < 2:
+        return np.full_like(x, np.inf)
+    two = np.partition(x, 1, axis=-1)[..., :2]
+    return np.where(x == two[..., :1], two[..., 1:], two[..., :1])

@@ -1,0 +1,172 @@
+"""An algorithm is four pure functions on a state; the loop around them is written once."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from parley.errors import SettingError, VoidRound
+from parley.learning.algorithms.step import step_size
+from parley.learning.outcome.posterior import Posterior
+from parley.losses import Objective
+from parley.network.exchange import Exchange
+from parley.protocol.aggregation import Aggregation
+from parley.protocol.queries import Answer, GradientQuery, Query
+from parley.protocol.schedule import Schedule
+from parley.protocol.setup import Setup
+from parley.validate import LARGEST, Floats
+
+Progress = Callable[[int, int], None]  # how much of the work is done, of how much; mostly rounds
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Where a run stands before round `round`: theta[round] [..., P], and what else the algorithm remembers, by name."""
+
+    round: int
+    theta: Floats
+    memory: Mapping[str, Floats] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Who asks: the learner of the agreement with this hash, by its schedule."""
+
+    terms_hash: str
+    learner: str
+    schedule: Schedule
+
+    @classmethod
+    def of(cls, setup: Setup) -> "Asker":
+        return cls(setup.hash, setup.terms.learning.learner, setup.schedule)
+
+
+@dataclass(frozen=True)
+class Algorithm(ABC):
+    """A rule that asks `horizon` rounds of queries and updates a state."""
+
+    objective: Objective
+    horizon: int
+    radius: float | None  # the box |theta| <= radius
+
+    memory_name: ClassVar[str | None] = None  # the name of what it remembers beside theta: files once had one nameless array
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        """The algorithm of these terms, its settings fixed from public knowledge."""
+        return cls(setup.objective, setup.terms.learning.horizon, setup.limits.radius)
+
+    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
+        """The state before the first round, at the parameter `origin` [P] (or [*worlds, P]); `worlds` are the axes of a study's
+        replicates."""
+        theta = np.broadcast_to(origin, (*worlds, origin.shape[-1]))
+        return State(1, theta, {} if self.memory_name is None else {self.memory_name: theta})
+
+    @abstractmethod
+    def query(self, state: State, asker: Asker) -> Query:
+        """What round `state.round` asks of those whose turn it is."""
+
+    @abstractmethod
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        """The state after the owners' combined answer; `answers` are the single ones, where the aggregation shows them."""
+
+    def model(self, state: State) -> Floats:
+        """The model [..., P] if the run ended here; usually theta itself."""
+        return state.theta
+
+    def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
+        """Whom round `state.round` asks what, by name. Here: the same of everybody whose turn it is."""
+        return dict.fromkeys(asker.schedule.at(state.round), self.query(state, asker))
+
+    def asked(self, state: State) -> Sequence[Floats]:
+        """The parameters [..., P] at which round `state.round` asks. Here: one, for everybody."""
+        return [state.theta]
+
+    def apart(self, state: State) -> float | None:
+        """How far from the model owners' own points lie at most, where they have some; usually not."""
+        return None
+
+    def late(self, state: State) -> Mapping[str, int]:
+        """How many answers of each owner came too late to be used, by name; where rounds wait, none."""
+        return {}
+
+    def released(self, state: State, setup: Setup) -> dict[str, Any] | None:
+        """What else a run has released that a later forecast can use; usually nothing."""
+        return None
+
+    def posterior(self, state: State) -> Posterior | None:
+        """How sure the first replicate's model is, where that follows from what was released; usually it does not."""
+        return None
+
+    def without_noise(self) -> Self:
+        """The algorithm that it would be if answers carried no noise; most do not mind it."""
+        return self
+
+    def project(self, theta: Floats) -> Floats:
+        """The nearest parameter in the box."""
+        return theta if self.radius is None else np.clip(theta, -self.radius, self.radius)
+
+
+@dataclass(frozen=True)
+class Descent(Algorithm):
+    """An algorithm that walks downhill. Shared by all: asking for gradients, the learner's own g1, the box."""
+
+    step: float
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        return cls(setup.objective, setup.terms.learning.horizon, setup.terms.model.radius, step_size(setup))
+
+    def query(self, state: State, asker: Asker) -> Query:
+        return GradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
+
+    def answer(self, gradient: Callable[[Floats], Floats], theta: Floats) -> Floats:
+        """What an owner whose records' mean gradient is this function answers at theta, but for the noise: for forecasts."""
+        return gradient(theta)
+
+    @property
+    def each(self) -> bool:
+        """Whether `update` looks at single answers, not at their mean alone."""
+        return False
+
+    def reply(self, name: str, gradient: Callable[[Floats], Floats], state: State) -> Floats:
+        """What the owner of this name answers to its question of round `state.round`, but for the noise."""
+        return self.answer(gradient, state.theta)
+
+    def projected_step(self, state: State, gradient: Floats, length: float) -> Floats:
+        """One projected step: proj(theta - length (dg1 + gradient))."""
+        return self.project(state.theta - length * (self.objective.penalty_gradient(state.theta) + gradient))
+
+
+def run(
+    algorithm: Algorithm,
+    exchange: Exchange,
+    aggregation: Aggregation,
+    asker: Asker,
+    start: State,
+    after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
+) -> State:
+    """All T rounds: ask, combine, update. In process, over a network: the loop cannot tell.
+
+    A round that is void brings no step: the next one asks at the same parameter. If none of them can bring one, the run ends.
+    """
+    state = start
+    while state.round <= algorithm.horizon:
+        try:
+            answers = exchange.ask(algorithm.questions(state, asker))
+        except VoidRound:
+            if algorithm.horizon == 1:
+                raise
+            state = replace(state, round=state.round + 1)
+            after_round(state, ())
+            continue
+        with np.errstate(over="ignore", invalid="ignore"):
+            state = algorithm.update(state, aggregation.combine(answers), answers)
+        if not all(np.abs(point).max() <= LARGEST for point in algorithm.asked(state)):
+            raise SettingError(
+                f"learning.step: the run diverged in round {state.round - 1}; choose a smaller step, or set model.radius"
+            )
+        after_round(state, answers)
+    return state

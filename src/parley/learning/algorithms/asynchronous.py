@@ -1,0 +1,229 @@
+"""Descent that waits for nobody: every owner answers when it can, and each answer is used as it comes.
+
+Formal guarantee: what is computed here is made of released answers, of their order of arrival and of the terms. So whatever an owner is
+asked at, its `answers` answers are adaptively composed releases, each debited before it left (docs/guarantee.md has the proof, and what
+it does not cover: how long an owner takes).
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Self
+
+import numpy as np
+
+from parley.errors import ExchangeError, SettingError
+from parley.learning.algorithms.algorithm import Algorithm, Asker, State, run
+from parley.learning.algorithms.federated import mean
+from parley.learning.algorithms.iterates import Average, averaged
+from parley.learning.algorithms.step import step_size
+from parley.network.exchange import Exchange
+from parley.network.exchange.arrivals import Arrivals, VirtualClock, read_speeds, require_speeds
+from parley.protocol.aggregation import Aggregation
+from parley.protocol.queries import Answer, GradientQuery, Query
+from parley.protocol.schedule import Schedule
+from parley.protocol.setup import Setup
+from parley.terms import Terms
+from parley.terms.arrivals import answers_of
+from parley.validate import LARGEST, Floats
+
+POINT, STEP, TALLY, AVERAGE = "point", "step", "tally", "average"
+EXCESS = 2.0  # how many times the public sample's curvature an owner's cost is taken to bend by
+HEARD, USED, SINCE = range(3)  # of an owner's line in the tally: answers heard, answers used, the version that it was asked at
+
+
+@dataclass(frozen=True, eq=False)
+class AsynchronousDescent(Algorithm):
+    """theta = proj(sum_l p_l y_l), y_l = z_l - step (dg1(z_l) + owner l's latest answer) + F (theta - z_l), z_l where it was asked.
+
+    p_l = n_l over the records of those that have answered: who never did counts for nothing, who fell silent for what it said last.
+    A version is a theta; an answer that was asked for more than `staleness` versions ago is dropped, and paid for all the same. The owner
+    is then asked at the newest theta, until its answers are used up.
+
+    F = 1 - step M follows the model: an old answer is taken to be where it would lead from theta if the owner's cost bent by M. M is
+    `EXCESS` times what the public sample shows, and at most 1/step; without a sample it is 1/step, and F is nothing (`follow` None).
+
+    Where this rests without noise all z_l are theta, so sum n_l (dg1 + f_l')(theta) = 0: the joint optimum, however often anybody
+    answers and whatever M is. That it comes to rest is proved without F, for steps up to 2/L and any delays: a step towards an owner's
+    optimum drives no two points apart, so the largest distance of any y_l from where it should rest never grows, and by strong convexity
+    it shrinks whenever all were heard (Mishchenko, Iutzeler, Malick and Amini 2018). With F it is measured and not proved, for owners that
+    bend by less than 2 M; it saves many answers of the slowest, who else holds the model back in every direction that bends little.
+    """
+
+    step: float
+    staleness: int
+    names: tuple[str, ...]
+    records: tuple[int, ...]
+    answers: tuple[int, ...]
+    average: Average = "last"
+    follow: Floats | None = None  # F [width, width], for each class alike
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        terms, names = setup.terms, setup.schedule.names
+        answers = tuple(answers_of(terms, name) for name in names)
+        records, average = tuple(terms.train_rows(name) for name in names), terms.learning.average or "last"
+        step = step_size(setup)
+        what = (step, terms.learning.staleness or 0, names, records, answers, average, _follow(setup, step))
+        return cls(setup.objective, sum(answers), terms.model.radius, *what)
+
+    def heard_only(self, names: Collection[str]) -> Self:
+        """The same run where only these owners ever answer: who never does counts for nothing, but the average waits for its answers."""
+        kept = [place for place, name in enumerate(self.names) if name in names]
+        records, answers = (tuple(each[place] for place in kept) for each in (self.records, self.answers))
+        return replace(self, names=tuple(self.names[place] for place in kept), records=records, answers=answers)
+
+    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
+        theta = super().start(origin, worlds).theta
+        memory = {f"{what} of {name}": theta for what in (POINT, STEP) for name in self.names}
+        memory |= {TALLY: np.zeros((len(self.names), 3))}
+        return State(1, theta, memory if self.average == "last" else {**memory, AVERAGE: theta})
+
+    def query(self, state: State, asker: Asker) -> Query:
+        raise NotImplementedError("every owner has a question of its own")
+
+    def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
+        """What each owner that has answers left is asked, or still at work on: its own round, at its own point."""
+        asked = {name: self.question(state, asker, name) for name in self.names}
+        return {name: query for name, query in asked.items() if query is not None}
+
+    def question(self, state: State, asker: Asker, name: str) -> Query | None:
+        """The next question of one owner; None: its answers are used up."""
+        place = self._place(name)
+        number = int(state.memory[TALLY][place, HEARD]) + 1
+        if number > self.answers[place]:
+            return None
+        return GradientQuery.ask(asker.terms_hash, asker.learner, number, state.memory[f"{POINT} of {name}"])
+
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        """The state after one answer: a new version, or, if it came too late, the same one; and where its owner is asked next."""
+        (answer,) = answers
+        place, memory = self._place(answer.owner), dict(state.memory)
+        tally, theta = state.memory[TALLY].copy(), state.theta
+        version = tally[:, USED].sum()
+        tally[place, HEARD] += 1
+        if version - tally[place, SINCE] <= self.staleness:
+            tally[place, USED] += 1
+            memory |= self.heard(state, answer)
+            theta = self.project(self.moved(replace(state, memory={**memory, TALLY: tally})))
+            version += 1
+            if self.average != "last":
+                memory[AVERAGE] = averaged(state.memory[AVERAGE], theta, int(version), self.horizon, self.average)
+        tally[place, SINCE] = version
+        memory |= {TALLY: tally, f"{POINT} of {answer.owner}": theta}
+        return State(state.round + 1, theta, memory)
+
+    def heard(self, state: State, answer: Answer) -> dict[str, Floats]:
+        """What is kept of an answer: where it leads from the point z that it was asked at, less F z."""
+        point = state.memory[f"{POINT} of {answer.owner}"]
+        slope = self.objective.penalty_gradient(point) + answer.value
+        return {f"{STEP} of {answer.owner}": np.asarray(point - self.step * slope - self._followed(point))}
+
+    def moved(self, state: State) -> Floats:
+        """The next theta: where the owners' latest answers lead, on average over the records of those that answered."""
+        used = state.memory[TALLY][:, USED]
+        heard = [place for place in range(len(self.names)) if used[place]]
+        steps = mean([(self.records[place], state.memory[f"{STEP} of {self.names[place]}"]) for place in heard])
+        return np.asarray(steps + self._followed(state.theta))
+
+    def _followed(self, theta: Floats) -> Floats | float:
+        """F theta [..., P]."""
+        if self.follow is None:
+            return 0.0
+        return np.asarray((theta.reshape(*theta.shape[:-1], -1, len(self.follow)) @ self.follow).reshape(theta.shape))
+
+    def model(self, state: State) -> Floats:
+        return state.memory.get(AVERAGE, state.theta)
+
+    def late(self, state: State) -> Mapping[str, int]:
+        tally = state.memory[TALLY]
+        return {name: int(heard - used) for name, (heard, used, _) in zip(self.names, tally, strict=True)}
+
+    def used(self, state: State) -> int:
+        """How many answers the model is made of."""
+        return int(state.memory[TALLY][:, USED].sum())
+
+    def _place(self, name: str) -> int:
+        return self.names.index(name)
+
+
+def _follow(setup: Setup, step: float) -> Floats | None:
+    """F by the public sample; None without one, or where the cost has corners. A ridge as large as chance in a small sample keeps M from
+    vanishing in a direction that only the owners' rows have."""
+    if setup.public is None or not setup.terms.model.smooth:
+        return None
+    bend, (size, directions) = setup.objective.largest_bend, np.linalg.eigh(setup.public.statistics[0])
+    ridge = float(size.sum()) / len(setup.public)
+    curvature = EXCESS * (bend * (np.maximum(size, 0.0) + ridge) + setup.objective.regularisation)
+    return np.asarray((directions * np.maximum(1 - step * curvature, 0.0)) @ directions.T)
+
+
+def usual_speeds(schedule: Schedule) -> dict[str, Fraction]:
+    """Answers in a unit of time where nobody says otherwise: each owner's own number of them, so that all give their last at once."""
+    return {name: Fraction(len(schedule.rounds_of(name))) for name in schedule.names}
+
+
+def check_speeds(terms: Terms, speeds: Mapping[str, float] | None) -> None:
+    """Refuse speeds beside terms that wait for everybody, and those that no owner has."""
+    if speeds is not None and not terms.asynchronous:
+        raise SettingError("speeds: expected only beside learning.staleness: by these terms every round waits for everybody")
+    require_speeds([part.name for part in terms.owners], speeds or {})
+
+
+def clocked(exchange: Exchange, schedule: Schedule, speeds: Mapping[str, float] | None = None) -> VirtualClock:
+    """The same owners on a virtual clock."""
+    return VirtualClock(exchange, read_speeds(schedule.names, usual_speeds(schedule), speeds))
+
+
+def run_by_terms(
+    algorithm: Algorithm,
+    exchange: Exchange,
+    aggregation: Aggregation,
+    asker: Asker,
+    start: State,
+    after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
+) -> State:
+    """All rounds as the terms have them: everybody is waited for, or nobody is."""
+    if not isinstance(algorithm, AsynchronousDescent):
+        return run(algorithm, exchange, aggregation, asker, start, after_round)
+    if not isinstance(exchange, Arrivals):
+        raise SettingError(
+            "learning.staleness: here rounds wait for everybody; parley train and parley learner run take answers as they come"
+        )
+    return run_asynchronously(algorithm, exchange, asker, start, after_round)
+
+
+def run_asynchronously(
+    algorithm: AsynchronousDescent,
+    exchange: Arrivals,
+    asker: Asker,
+    start: State,
+    after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,
+) -> State:
+    """Every owner's answers, each used as it comes. On a virtual clock, over a network: the loop cannot tell.
+
+    `after_round` sees the state after each answer, before the next question leaves: whoever keeps it goes on by asking the same questions.
+    An answer to anything but an owner's open question, such as one that is delivered again, changes nothing.
+    """
+    state, questions = start, dict(algorithm.questions(start, asker))
+    for name, query in questions.items():
+        exchange.send(name, query)
+    while questions and (answer := exchange.receive()) is not None:
+        name = answer.owner
+        if name not in questions or answer.query != questions[name].id:
+            continue
+        before = algorithm.used(state)
+        with np.errstate(over="ignore", invalid="ignore"):
+            state = algorithm.update(state, answer.value, [answer])
+        if not np.abs(state.theta).max() <= LARGEST:
+            raise SettingError(
+                f"learning.step: the run diverged at answer {state.round - 1}; choose a smaller step, or set model.radius"
+            )
+        after_round(state, [answer] if algorithm.used(state) > before else [])
+        del questions[name]
+        if (following := algorithm.question(state, asker, name)) is not None:
+            questions[name] = following
+            exchange.send(name, following)
+    if not algorithm.used(state):
+        raise ExchangeError("no answer came in time: nobody answers, or learning.staleness is too small; there is no model")
+    return state

@@ -1,0 +1,47 @@
+"""The algorithms that terms can name."""
+
+from parley.learning.algorithms.algorithm import Algorithm
+from parley.learning.algorithms.asynchronous import AsynchronousDescent
+from parley.learning.algorithms.averaged_subgradient import AveragedSubgradient
+from parley.learning.algorithms.federated_averaging import FederatedAveraging
+from parley.learning.algorithms.fedinfer import FedInfer
+from parley.learning.algorithms.fedlin import FedLin
+from parley.learning.algorithms.fednova import FedNova
+from parley.learning.algorithms.fedprox import FedProx
+from parley.learning.algorithms.fedsplit import FedSplit
+from parley.learning.algorithms.gossip import Gossip
+from parley.learning.algorithms.gradient_descent import GradientDescent
+from parley.learning.algorithms.objective_perturbation import ObjectivePerturbation
+from parley.learning.algorithms.private_sgd import PrivateSGD
+from parley.learning.algorithms.scaffold import Scaffold
+from parley.learning.algorithms.sufficient_statistics import SufficientStatistics
+from parley.protocol.setup import Setup
+from parley.tasks.column_statistics.algorithm import Scales
+from parley.tasks.dynamics.algorithm import Identification
+from parley.tasks.ratings.algorithm import ItemFactors
+
+ALGORITHMS: dict[str, type[Algorithm]] = {
+    "averaged-subgradient": AveragedSubgradient,
+    "gradient-descent": GradientDescent,
+    "federated-averaging": FederatedAveraging,
+    "fedprox": FedProx,
+    "fednova": FedNova,
+    "scaffold": Scaffold,
+    "fedlin": FedLin,
+    "fedsplit": FedSplit,
+    "gossip": Gossip,
+    "sufficient-statistics": SufficientStatistics,
+    "fedinfer": FedInfer,
+    "private-sgd": PrivateSGD,
+    "objective-perturbation": ObjectivePerturbation,
+    "scales": Scales,
+    "identification": Identification,
+    "item-factors": ItemFactors,
+}
+
+
+def make_algorithm(setup: Setup) -> Algorithm:
+    """The algorithm of these terms, its settings fixed from public knowledge."""
+    if setup.terms.asynchronous:
+        return AsynchronousDescent.make(setup)
+    return ALGORITHMS[setup.terms.learning.algorithm].make(setup)

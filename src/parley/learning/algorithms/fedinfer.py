@@ -1,0 +1,81 @@
+"""Federated inference (Z chapter 7): second moments released in one round or, by strides, in several; then a posterior over models.
+
+Where everybody answers every round, the moments are the mean of the rounds' combined answers. Else the learner keeps the sum of what each
+owner released and weighs the owners' means, never their answers: an owner that answers rarely has its full weight and more noise, one that
+drops out keeps what it gave. (Z's Algorithm 2 divides a sum by K, and between full observations replaces a share of everybody's moments by
+one owner's; means of each owner need neither.)
+
+Formal guarantee: every answer is debited by the owner, whose noise is calibrated for all it may give by the schedule; what happens here is
+post-processing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from parley.learning.algorithms.algorithm import State
+from parley.learning.algorithms.sufficient_statistics import SufficientStatistics
+from parley.protocol.aggregation import aggregation_of
+from parley.protocol.queries import Answer
+from parley.protocol.setup import Setup
+from parley.validate import Floats
+
+
+@dataclass(frozen=True)
+class FedInfer(SufficientStatistics):
+    """The model of the mean of all answers, by owner where `names` tells owners apart: `weights` are n_l times the owner's trust."""
+
+    names: tuple[str, ...] = ()
+    weights: tuple[float, ...] = ()
+    sizes: tuple[float, ...] = ()  # n_l
+    variances: tuple[float, ...] = ()  # of one number of one answer
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        one, terms = super().make(setup), setup.terms
+        trusts = [owner.trust for owner in terms.owners]
+        if setup.schedule.everybody and terms.learning.straggler != "skip" and not any(trusts):
+            return one
+        noise, names = aggregation_of(terms).noise(setup), setup.schedule.names
+        weights = tuple(n * (1.0 if trust is None else trust) for n, trust in zip(noise.records.tolist(), trusts, strict=True))
+        return replace(
+            one, names=names, weights=weights, sizes=tuple(noise.records.tolist()), variances=tuple(noise.variances.tolist())
+        )
+
+    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
+        begin = super().start(origin, worlds)
+        memory = {**begin.memory, "answers": np.zeros(max(1, len(self.names)))}
+        if self.names:
+            memory["sums"] = np.zeros((*worlds, len(self.names), begin.memory["moments"].shape[-1]))
+        return replace(begin, memory=memory)
+
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        counts = state.memory["answers"].copy()
+        if not self.names:
+            counts += 1
+            mean = state.memory["moments"]
+            return self._at(state, {"moments": mean + (combined - mean) / counts[0], "answers": counts})
+        sums, place = state.memory["sums"].copy(), {name: k for k, name in enumerate(self.names)}
+        for answer in answers:
+            sums[..., place[answer.owner], :] += answer.value
+            counts[place[answer.owner]] += 1
+        shares = self._shares(counts) / np.maximum(counts, 1)
+        return self._at(state, {"moments": np.einsum("k,...kd->...d", shares, sums), "answers": counts, "sums": sums})
+
+    def certainty(self, state: State) -> tuple[float, float]:
+        counts = state.memory["answers"]
+        if not self.names:
+            return self.deviation / max(1.0, float(counts[0])) ** 0.5, self.records
+        shares, sizes = self._shares(counts), np.array(self.sizes)
+        variance = float(np.sum(shares**2 * np.array(self.variances) / np.maximum(counts, 1)))
+        return variance**0.5, 1 / float(np.sum(shares**2 / sizes))
+
+    def without_noise(self) -> Self:
+        return replace(super().without_noise(), variances=(0.0,) * len(self.variances))
+
+    def _shares(self, counts: Floats) -> Floats:
+        """How much each owner's mean counts: those who answered, by their weights [K]."""
+        weights = np.array(self.weights) * (counts > 0)
+        return np.asarray(weights / weights.sum())

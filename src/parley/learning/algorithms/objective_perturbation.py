@@ -1,0 +1,36 @@
+"""Objective perturbation (Chaudhuri, Monteleoni and Sarwate 2011): one owner minimises its cost with a random slope added to it, once.
+
+One answer, one debit of the whole training budget; what is left to the learner is post-processing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from parley.errors import TermsError
+from parley.learning.algorithms.algorithm import Algorithm, Asker, State
+from parley.losses.perturbed import PerturbedCost
+from parley.protocol.queries import Answer, MinimumQuery
+from parley.protocol.queries.minimum import MinimumQuestion
+from parley.protocol.setup import Setup
+from parley.validate import Floats
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbation(Algorithm):
+    """theta = proj(B phi/X) of the released phi (`objectives.perturbed`)."""
+
+    cost: PerturbedCost
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        question = setup.part(setup.terms.owners[0].name).training.question
+        if not isinstance(question, MinimumQuestion):
+            raise TermsError("learning.algorithm: expected terms that ask for a perturbed minimum")
+        return cls(setup.objective, setup.terms.learning.horizon, setup.limits.radius, question.cost)
+
+    def query(self, state: State, asker: Asker) -> MinimumQuery:
+        return MinimumQuery.ask(asker.terms_hash, asker.learner, state.round)
+
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        return State(state.round + 1, self.project(self.cost.parameter(combined)))

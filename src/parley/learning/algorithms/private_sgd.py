@@ -1,0 +1,69 @@
+"""Private gradient descent (A; Abadi et al. 2016): batches of clipped records, with plain, momentum or Adam steps at the learner.
+
+Whatever the learner makes of the answers is post-processing: an optimiser costs no privacy, and what it remembers is made of answers alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from parley.learning.algorithms.algorithm import Algorithm, Asker, State
+from parley.learning.algorithms.step import step_size
+from parley.protocol.queries import Answer, MinibatchQuery, Query
+from parley.protocol.setup import Setup
+from parley.validate import Floats
+
+MOMENTUM = 0.9
+FIRST, SECOND, TINY = 0.9, 0.999, 1e-8  # Adam's usual constants (Kingma and Ba 2015)
+MEMORY = {"plain": (), "momentum": ("velocity",), "adam": ("first", "second")}
+
+
+@dataclass(frozen=True)
+class PrivateSGD(Algorithm):
+    """theta[k+1] = proj(theta[k] - step d[k]), k = 1..T; the model is theta[T+1].
+
+    d is g, the penalty's gradient and the answer (times the number of parts where a batch is split, so that it is a mean for every
+    class); for momentum v <- 0.9 v + g; for Adam the first moment over the root of the second, both corrected for their start.
+    """
+
+    step: float
+    optimiser: str
+    parts: int = 1
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        learning = setup.terms.learning
+        optimiser, step, parts = learning.optimiser or "plain", step_size(setup), setup.objective.parts(setup.preparation)
+        if optimiser == "momentum" and learning.step == "auto":
+            step *= 1 - MOMENTUM  # so much longer is the way that one gradient goes in the end
+        return cls(setup.objective, learning.horizon, setup.limits.radius, step, optimiser, parts)
+
+    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
+        begin = super().start(origin, worlds)
+        memory: dict[str, Floats] = {name: np.zeros_like(begin.theta) for name in MEMORY[self.optimiser]}
+        if self.optimiser == "adam":
+            memory["steps"] = np.zeros(1)  # rounds that are void bring none
+        return State(1, begin.theta, memory)
+
+    def query(self, state: State, asker: Asker) -> Query:
+        return MinibatchQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
+
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        gradient = self.objective.penalty_gradient(state.theta) + self.parts * combined
+        memory, direction = self._direction(state, gradient)
+        return State(state.round + 1, self.project(state.theta - self.step * direction), memory)
+
+    def _direction(self, state: State, gradient: Floats) -> tuple[dict[str, Floats], Floats]:
+        """What is remembered from here on, and where the step goes."""
+        if self.optimiser == "plain":
+            return {}, gradient
+        if self.optimiser == "momentum":
+            velocity = MOMENTUM * state.memory["velocity"] + gradient
+            return {"velocity": velocity}, velocity
+        steps = state.memory["steps"] + 1
+        first = FIRST * state.memory["first"] + (1 - FIRST) * gradient
+        second = SECOND * state.memory["second"] + (1 - SECOND) * gradient**2
+        mean, square = first / (1 - FIRST ** steps[0]), second / (1 - SECOND ** steps[0])
+        return {"first": first, "second": second, "steps": steps}, mean / (np.sqrt(square) + TINY)

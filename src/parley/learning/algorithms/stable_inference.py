@@ -1,0 +1,111 @@
+"""Federated inference from answers with stable noise: by its own rule, since that noise has no mean square.
+
+For studies: no sampler of that law is safe to release with, so terms cannot name it (`mechanisms.stable`). What is inferred here is what an
+honest owner's answers would say. Each owner's moments are located by the law (`mechanisms.stable_location`), never averaged; owners are
+weighed by their records; the model is solved from that as `fedinfer` solves it; and a coefficient's error, a known sum of the answers'
+errors, is the sum of a stable and a normal number: of single answers exactly stable, of several answers of an owner as good as normal.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from parley.errors import SettingError
+from parley.losses.inference import Solved, solve
+from parley.losses.moments import unpack_moments
+from parley.privacy.mechanisms.stable import check_alpha
+from parley.privacy.mechanisms.stable_location import located, reach
+from parley.validate import Floats, positive
+
+
+@dataclass(frozen=True, eq=False)
+class StableAnswers:
+    """What one owner released: its mean z z', packed for L1, m times [m, d], each with fresh noise of this scale."""
+
+    values: Floats
+    scale: float
+    records: int
+
+
+@dataclass(frozen=True, eq=False)
+class StableModel:
+    """A model theta [q, p], in the units of prepared columns, and how its errors are spread: a stable number of scale `scales` [q, p] and a
+    normal one of deviation `deviations` [q, p], added."""
+
+    theta: Floats
+    alpha: float
+    scales: Floats
+    deviations: Floats
+    repaired: bool  # the moments drowned in noise and were lifted
+
+    def intervals(self, level: float = 0.9) -> Floats:
+        """(low, high) of every coefficient [q, p, 2], the population's, at this probability."""
+        if not 0 < level < 1:
+            raise SettingError(f"level = {level}: expected a probability between 0 and 1")
+        laws = zip(self.scales.ravel(), self.deviations.ravel(), strict=True)
+        half = np.array([reach(level, self.alpha, float(scale), float(deviation)) for scale, deviation in laws]).reshape(
+            self.theta.shape
+        )
+        return np.stack([self.theta - half, self.theta + half], axis=-1)
+
+
+def infer_stable(
+    answers: Sequence[StableAnswers], alpha: float, width: int, outcomes: int = 1, regularisation: float = 0.0
+) -> StableModel:
+    """The model of these owners' answers, and its law.
+
+    `width`: how many features, `outcomes`: how many numbers of y. Owners that answered once are heard by the law of one answer, those that
+    answered more often by the posterior of all of theirs.
+    """
+    alpha = check_alpha(alpha)
+    if alpha == 2:
+        raise SettingError(
+            "alpha = 2: that is Gaussian noise, which has a mean square; train with mechanism = 'gaussian' and fedinfer"
+        )
+    rows = float(sum(owner.records for owner in answers))
+    size = answers[0].values.shape[-1]
+    packed, stable, normal = np.zeros(size), np.zeros(size), np.zeros(size)  # the sum of |weight scale|^alpha, and variances
+    for owner in answers:
+        share, scale = owner.records / rows, positive(owner.scale, "scale")
+        if len(owner.values) == 1:
+            packed += share * owner.values[0]
+            stable += (share * scale) ** alpha
+        else:
+            mean, variance = located(owner.values, alpha, scale)
+            packed += share * mean
+            normal += share**2 * variance
+    moments = unpack_moments(packed, width, "l1", outcomes)
+    typical = reach(0.6827, alpha, float(np.median(stable)) ** (1 / alpha), float(np.median(normal)) ** 0.5)
+    solved = solve(moments, width, typical, "l1", regularisation)
+    scales, deviations = [], []
+    for place, theta in enumerate(solved.theta):
+        moved, other = _errors(moments, solved, theta, place, rows)
+        scales.append((np.abs(moved) ** alpha @ stable) ** (1 / alpha))
+        deviations.append(np.sqrt(moved**2 @ normal + np.diag(other)))
+    return StableModel(solved.theta, alpha, np.array(scales), np.array(deviations), bool(solved.drowned))
+
+
+def _errors(moments: Floats, solved: Solved, theta: Floats, place: int, records: float) -> tuple[Floats, Floats]:
+    """(how a coefficient moves with the error of each packed number [p, d], its covariance from all else [p, p]).
+
+    theta - theta* = G (e_b - E theta* + mean of x residual) as in `objectives.inference`; the draw of the records and what a lift may have
+    drawn towards 0 count as there.
+    """
+    width, size = len(theta), len(moments)
+    inverse = 1 / solved.bend
+    G, A = (solved.vectors * inverse) @ solved.vectors.T, (solved.vectors * solved.values) @ solved.vectors.T
+    i, j = np.triu_indices(size)
+    slope, left = np.zeros((width, len(i))), float(solved.kept) ** 0.5
+    for k, (row, column) in enumerate(zip(i.tolist(), j.tolist(), strict=True)):
+        if column < width:
+            slope[row, k] -= left * theta[column]
+            slope[column, k] -= left * theta[row] * (row != column)
+        elif row < width and column == width + place:
+            slope[row, k] = 1.0
+    b, c = moments[:width, width + place], moments[width + place, width + place]
+    spread = max(0.0, float(c - 2 * b @ theta + theta @ A @ theta))
+    heard = np.maximum(solved.values, 0.0) * inverse
+    drowned = float(solved.lift) ** 2 * float(theta @ theta) / max(float(heard @ heard), 1e-9)
+    sure = (solved.vectors * np.maximum(solved.values + solved.lift, 0.0)) @ solved.vectors.T
+    return G @ slope, G @ (spread / records * sure + drowned * np.eye(width)) @ G

@@ -1,0 +1,98 @@
+"""Least squares from one release of the second moments: a single round, after which nothing is left to ask.
+
+Repeating a noisy release of the same statistics under a total budget is never better than one release at the full budget, so there is
+one round (Z's FedInfer for squared loss, released once; `fedinfer` is the same release, and may be asked by strides). Z solves the noisy
+system as it is; its matrix may be close to singular or indefinite. Here every eigenvalue is first lifted by what is needed to stand clear
+of the noise (AdaSSP's ridge: Wang 2018), which is post-processing of the release.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from parley.learning.algorithms.algorithm import Algorithm, Asker, State
+from parley.learning.outcome.posterior import Posterior
+from parley.losses.inference import covariances, solve
+from parley.losses.moments import moments_length, unpack_moments
+from parley.privacy.mechanisms import Norm
+from parley.protocol.aggregation import aggregation_of
+from parley.protocol.queries import Answer, StatisticsQuery
+from parley.protocol.setup import Setup
+from parley.validate import Floats
+
+
+@dataclass(frozen=True)
+class SufficientStatistics(Algorithm):
+    """(2 A + (r + 2 lift) I) theta = 2 b from the released A = mean x x', b = mean x y; lift = max(0, noise norm - least eigenvalue).
+
+    `deviation` is that of one number of the owners' combined answer, made of `records` rows. Where there are several classes, b and theta
+    have one row for each of the `outcomes`. The state remembers the released moments.
+    """
+
+    norm: Norm
+    deviation: float
+    outcomes: int
+    records: float
+
+    memory_name: ClassVar[str | None] = "moments"
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        noise = aggregation_of(setup.terms).noise(setup)
+        return cls(
+            setup.objective,
+            setup.terms.learning.horizon,
+            setup.terms.model.radius,
+            setup.norm,
+            noise.all_together**0.5,
+            setup.preparation.outcomes,
+            float(noise.records.sum()),
+        )
+
+    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
+        size, length = origin.shape[-1], moments_length(origin.shape[-1] // self.outcomes, self.outcomes)
+        return State(1, np.broadcast_to(origin, (*worlds, size)), {"moments": np.zeros((*worlds, length))})
+
+    def query(self, state: State, asker: Asker) -> StatisticsQuery:
+        return StatisticsQuery.ask(asker.terms_hash, asker.learner, state.round)
+
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        return self._at(state, {"moments": combined})
+
+    def certainty(self, state: State) -> tuple[float, float]:
+        """(deviation of one number of the moments, records they are made of)."""
+        return self.deviation, self.records
+
+    def without_noise(self) -> Self:
+        return replace(self, deviation=0.0)  # nothing to stand clear of
+
+    def posterior(self, state: State) -> Posterior:
+        """The law of the first replicate's model, given what was released."""
+        width, (deviation, records) = self._width(state), self.certainty(state)
+        moments = self._matrix(state)
+        solved = solve(moments, width, deviation, self.norm, self.objective.regularisation)
+        covariance, spread = covariances(moments, solved, deviation, self.norm, records)
+        theta = self.model(state).reshape(-1, self.outcomes, width)[0]
+        return Posterior(theta, covariance, np.sqrt(spread), records, bool(solved.drowned))
+
+    def released(self, state: State, setup: Setup) -> dict[str, Any]:
+        """The released moments of the first replicate, for a forecast: matrix, number of records, deviation of the noise."""
+        deviation, records = self.certainty(state)
+        return {"matrix": self._matrix(state).tolist(), "records": round(records), "deviation": deviation}
+
+    def _at(self, state: State, memory: dict[str, Floats]) -> State:
+        """The state after a round whose answers made these moments."""
+        width, after = self._width(state), State(state.round + 1, state.theta, memory)
+        moments = unpack_moments(memory["moments"], width, self.norm, self.outcomes)
+        theta = solve(moments, width, self.certainty(after)[0], self.norm, self.objective.regularisation).theta
+        return replace(after, theta=self.project(theta.reshape(state.theta.shape)))
+
+    def _width(self, state: State) -> int:
+        return int(state.theta.shape[-1]) // self.outcomes
+
+    def _matrix(self, state: State) -> Floats:
+        """The moments of the first replicate."""
+        moments = state.memory["moments"]
+        return unpack_moments(moments.reshape(-1, moments.shape[-1])[0], self._width(state), self.norm, self.outcomes)

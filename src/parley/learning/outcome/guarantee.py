@@ -1,0 +1,56 @@
+"""What a run was, and what was promised, in words."""
+
+from parley.learning.outcome.result import Result
+from parley.numerals import number
+
+INSIDE = "Computed from private rows without safe noise: keep it inside."  # wherever that is so; in JSON: "inside": true
+SIMULATION = (
+    "Simulation, not a release: the noise is seeded and fast, not safe against floating-point attacks, and the quality figures "
+    f"come from the private tables themselves. Terms that were tuned by looking at them carry what was seen. {INSIDE}"
+)
+RELEASE = "Release: the noise is safe, every answer was debited in the owners' ledgers, and nothing else left their tables."
+BY_THEIR_WORD = (
+    "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger, at the cost that the terms "
+    "say, and no answer was larger than the agreed bound and noise can make it. What an owner computed it from, and with which noise, "
+    "only its own people can see."
+)
+SHARED_BY_WORD = (
+    "Release, as far as a learner can see: by each owner's own word every answer was debited in its ledger before its shares left, and "
+    "the three hosts opened the same sums, none larger than the agreed bounds and the noise can make it. Nobody saw a single owner's "
+    "answer unless two hosts acted together."
+)
+SHARED_HERE = (
+    "Release: every answer was debited in the owners' ledgers, and one noise for all was drawn by the protocol of three hosts - all three "
+    "in this process, so nothing keeps whoever runs it from looking."
+)
+
+
+def kind_of_run(result: Result) -> str:
+    """Whether it was a simulation, a release, or a release by the word of owners elsewhere."""
+    shared = result.terms.shared
+    if result.by_word:
+        return SHARED_BY_WORD if shared else BY_THEIR_WORD
+    if result.released:
+        return SHARED_HERE if shared else RELEASE
+    return SIMULATION
+
+
+def guarantee(result: Result) -> str:
+    """What was promised."""
+    privacy, shared = result.terms.privacy, result.terms.shared
+    people = "one person (one record)" if privacy.person is None else f"one person (at most {privacy.records_per_person} record(s))"
+    subject = "Guarantee: each owner's answers together are" if result.released else "A release by these terms is"
+    if result.by_word:
+        subject = "What the terms promise, and each owner's own software keeps: each owner's answers together are"
+    whose = f"ε = {number(result.terms.common_epsilon, side='above')}, the smallest of all owners'," if shared else "the owner's ε"
+    text = (
+        f"{subject} ε-differentially private with {whose} and δ = {privacy.delta:g}; two tables are neighbours if they "
+        f"differ in {people}, {result.adjacency}."
+    )
+    if shared:
+        hosts = ", ".join(host.name for host in result.terms.hosts)
+        text += f" It holds unless two of the hosts {hosts} act together."
+    if privacy.shared_records > 1:
+        epsilon = number(result.shared_record_epsilon, side="above")
+        text += f" A record that {privacy.shared_records} owners hold is covered by ε = {epsilon} over all of them."
+    return text

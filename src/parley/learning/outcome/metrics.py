@@ -1,0 +1,76 @@
+"""How good a model is at its task, on held-out rows. Relative fitness alone does not say (a poor optimum is fit for nothing)."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from parley.data import Design, Preparation
+from parley.losses import Objective
+from parley.validate import Floats
+
+ALERT_RATE = 0.01  # share of records that an analyst can look at
+
+Metrics = dict[str, float | None]
+
+
+def task_metrics(objective: Objective, preparation: Preparation, held_out: Design, theta: Floats) -> Metrics:
+    """The task's own metrics of each parameter [R, P] on the held-out rows, averaged over the replicates.
+
+    A number: `r2`, `mean_absolute_error`. Two classes: `average_precision`, `auc`, `recall_at_1_percent` (found among the 1 % of rows with
+    the highest scores), `accuracy`. Several classes: `accuracy`, `balanced_accuracy` (the mean of the classes' recalls), `log_loss`, `auc`
+    (each class against the rest, averaged). None where the rows do not define one (a single class, constant targets).
+    """
+    names, evaluate = _TASKS[preparation.model.task]
+    if not len(held_out):
+        return dict.fromkeys(names)
+    rows = [evaluate(held_out.y, objective.scores(held_out.X, t)) for t in theta.reshape(-1, theta.shape[-1])]
+    means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+    if "mean_absolute_error" in means:
+        means["mean_absolute_error"] *= preparation.target_scale  # in the target's own units
+    return {name: means.get(name) for name in names}
+
+
+def _number(y: Floats, score: Floats) -> dict[str, float]:
+    error, spread = y - score, y - y.mean()
+    metrics = {"mean_absolute_error": float(np.abs(error).mean())}
+    if spread.any():
+        metrics["r2"] = 1 - float(error @ error) / float(spread @ spread)
+    return metrics
+
+
+def _two_classes(y: Floats, score: Floats) -> dict[str, float]:
+    from sklearn.metrics import average_precision_score, roc_auc_score  # a library that numbers need not wait for
+
+    positive = y > 0
+    metrics = {"accuracy": float(np.mean((score > 0) == positive))}
+    if positive.any() and not positive.all():
+        alerts = np.argpartition(-score, max(1, round(ALERT_RATE * len(y))) - 1)[: max(1, round(ALERT_RATE * len(y)))]
+        metrics["recall_at_1_percent"] = float(positive[alerts].sum() / positive.sum())
+        metrics["auc"] = float(roc_auc_score(positive, score))
+        metrics["average_precision"] = float(average_precision_score(positive, score))
+    return metrics
+
+
+def _classes(y: Floats, scores: Floats) -> dict[str, float]:
+    """Of scores [n, classes]."""
+    from sklearn.metrics import roc_auc_score
+
+    places, present = y.astype(int), np.unique(y.astype(int))
+    right = scores.argmax(axis=1) == places
+    above = scores - scores.max(axis=1, keepdims=True)
+    log_p = above - np.log(np.exp(above).sum(axis=1, keepdims=True))
+    metrics = {
+        "accuracy": float(right.mean()),
+        "balanced_accuracy": float(np.mean([right[places == c].mean() for c in present])),
+        "log_loss": -float(log_p[np.arange(len(y)), places].mean()),
+    }
+    if len(present) > 1:
+        metrics["auc"] = float(np.mean([roc_auc_score(places == c, log_p[:, c]) for c in present]))
+    return metrics
+
+
+_TASKS: dict[str, tuple[tuple[str, ...], Callable[[Floats, Floats], dict[str, float]]]] = {
+    "number": (("r2", "mean_absolute_error"), _number),
+    "two classes": (("average_precision", "auc", "recall_at_1_percent", "accuracy"), _two_classes),
+    "classes": (("accuracy", "balanced_accuracy", "log_loss", "auc"), _classes),
+}

@@ -1,0 +1,278 @@
+"""The trained model: predicts from raw columns, follows scikit-learn's conventions, is saved as readable JSON."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
+
+from parley.data import Preparation, read_table
+from parley.data.two_classes import class_names
+from parley.errors import ModelError
+from parley.learning.outcome.posterior import CoefficientInterval, Posterior
+from parley.losses import make
+from parley.terms import Model
+from parley.validate import Floats
+
+FORMAT = "parley-model-1"
+# Keys of the terms whose outcome the saved numbers are.
+KEPT_OUT = {"public", "public_sha256", "preparation", "preparation_sha256", "components", "whitening"}
+_ARRAYS = ("low", "high", "centre", "scale", "rotation", "component_low", "component_high", "basis")
+
+
+class JointModel(BaseEstimator):  # type: ignore[misc]
+    """What regressors and classifiers share. Fitted names: `coef_`, `intercept_`, `theta_`, `preparation_`, `terms_hash_`.
+
+    `coef_` belongs to the prepared features and target (scaled, rotated), `theta_` is `coef_` with the constant behind it.
+    """
+
+    posterior_: Posterior | None = None  # how sure the model is, where that is known
+
+    def _take(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Self:
+        self.preparation_, self.theta_, self.terms_hash_, self.released_ = preparation, np.array(theta), terms_hash, released
+        self._take_coefficients(preparation.width - preparation.model.has_intercept)
+        self.n_features_in_ = len(preparation.features)
+        return self
+
+    def _take_coefficients(self, split: int) -> None:
+        """`coef_` and `intercept_` from theta, whose first `split` numbers belong to features."""
+        self.coef_, self.intercept_ = self.theta_[:split], float(self.theta_[split:].sum())
+
+    def _require_theta(self) -> None:
+        if not hasattr(self, "theta_"):
+            raise NotFittedError(f"this {type(self).__name__} is not trained yet")
+
+    def _scores(self, X: Any) -> Floats:
+        """What the objective says of the rows: a margin [n], or one for each class [n, classes]."""
+        self._require_theta()
+        return make(self.preparation_.model).scores(self._rows(X), self.theta_)
+
+    def _rows(self, X: Any) -> Floats:
+        if isinstance(X, pd.DataFrame):
+            return self.preparation_.matrix(read_table(X), "table")
+        return self._positional_rows(X)
+
+    def _positional_rows(self, X: Any) -> Floats:
+        with discreet():
+            finite: Any = "allow-nan" if any(e.fills for e in self.preparation_.encodings) else True
+            raw = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=finite)
+        return self.preparation_.transform(raw)
+
+    def intervals(self, level: float = 0.9) -> tuple[CoefficientInterval, ...] | None:
+        """Where the population's coefficients lie with this probability, in the columns' own units; None where nothing says so."""
+        return None if self.posterior_ is None else self.posterior_.intervals(self.preparation_, level)
+
+    def _deviations(self, X: Any) -> Floats:
+        """Of the scores [n, q], or an error where there is no posterior."""
+        if self.posterior_ is None:
+            raise ModelError("return_std: this model has no posterior; expected one trained with algorithm = 'fedinfer'")
+        return self.posterior_.deviations(self._rows(X))
+
+    def save(self, path: str | Path) -> None:
+        """Write the model as JSON: numbers and names, nothing executable."""
+        self._require_theta()
+        p = self.preparation_
+        content = {
+            "format": FORMAT,
+            "kind": p.model.kind,
+            "terms_hash": self.terms_hash_,
+            "released": self.released_,
+            "classes": self.classes_.tolist() if isinstance(self, JointClassifier) else None,
+            "theta": self.theta_.tolist(),
+            "model": p.model.model_dump(mode="json", exclude_none=True, exclude=KEPT_OUT),
+            "features": list(p.features),
+            "categories": {k: list(v) for k, v in p.categories.items()},
+            "columns": list(p.labels),
+            "fills": dict(p.fills),
+            "target_words": p.target_words,
+            "target_bounds": [_number(v) for v in p.target_bounds],
+            "target_centre": p.target_centre,
+            "target_scale": p.target_scale,
+            **{name: _rows(getattr(p, name)) for name in _ARRAYS},
+        }
+        if self.posterior_ is not None:
+            content["posterior"] = self.posterior_.to_json()
+        Path(path).write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+class JointRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
+    """A linear model of a number."""
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predicted targets [n] for a table with the feature columns, or an array in their order.
+
+        `return_std`: also the deviation of each prediction [n], over noise and the draw of records, where the model has a posterior.
+        """
+        said = self._scores(X) * self.preparation_.target_scale + self.preparation_.target_centre
+        return (said, self._deviations(X)[:, 0] * self.preparation_.target_scale) if return_std else said
+
+
+class JointClassifier(ClassifierMixin, JointModel):  # type: ignore[misc]
+    """A linear model of a class."""
+
+    classes_: NDArray[Any]
+
+    def _take(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Self:
+        if not hasattr(self, "classes_"):
+            self.classes_ = np.array(class_names(preparation.model, preparation.categories) or (0, 1))
+        return super()._take(preparation, theta, terms_hash, released)
+
+    def decision_function(self, X: Any) -> Floats:
+        """The margin [n]: above zero for the second class."""
+        return self._scores(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predicted classes [n]."""
+        margin = self._scores(X)
+        return np.asarray(self.classes_[(margin > 0).astype(int)])
+
+
+class JointLogisticClassifier(JointClassifier):
+    """A linear model of a class with probabilities."""
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities [n, 2] of the two classes."""
+        p = expit(self._scores(X))
+        return np.column_stack([1 - p, p])
+
+
+class JointSoftmaxClassifier(JointClassifier):
+    """A linear model of several classes; `coef_` [classes, features], `intercept_` [classes]."""
+
+    def _take(self, preparation: Preparation, theta: Floats, terms_hash: str, released: bool) -> Self:
+        if not hasattr(self, "classes_"):
+            self.classes_ = np.array(preparation.classes)
+        return super()._take(preparation, theta, terms_hash, released)
+
+    def _take_coefficients(self, split: int) -> None:
+        matrix = self.theta_.reshape(len(self.classes_), -1)
+        self.coef_, self.intercept_ = matrix[:, :split], matrix[:, split:].sum(axis=1)
+
+    def decision_function(self, X: Any) -> Floats:
+        """The scores [n, classes]: the largest is that of the predicted class; for two classes that of the second less the first [n]."""
+        scores = self._scores(X)
+        return scores if scores.shape[1] > 2 else np.asarray(scores[:, 1] - scores[:, 0])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predicted classes [n]."""
+        best = self._scores(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities [n, classes]."""
+        return np.asarray(softmax(self._scores(X), axis=1))
+
+
+class JointLeastSquaresClassifier(JointSoftmaxClassifier):
+    """A least-squares score for each class; the largest is that of the predicted class."""
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predicted classes [n]; `return_std`: also the deviation of the winning score [n], where the model has a posterior."""
+        best = self._scores(X).argmax(axis=1)
+        said = np.asarray(self.classes_[best])
+        return (said, self._deviations(X)[np.arange(len(best)), best]) if return_std else said
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Scores as probabilities [n, classes]: brought into [0, 1] and scaled to add up to 1."""
+        p = np.clip(self._scores(X), 0.0, 1.0)
+        total = p.sum(axis=1, keepdims=True)
+        return np.asarray(np.where(total > 0, p / np.maximum(total, np.finfo(np.float64).tiny), 1 / p.shape[1]))
+
+
+class JointOneVsAllClassifier(JointSoftmaxClassifier):
+    """One linear model for each class against all others."""
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Each class's own probability, scaled so that all add up to 1 [n, classes]."""
+        p = expit(self._scores(X))
+        return np.asarray(p / np.maximum(p.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
+
+
+BY_TASK: dict[str, type[JointModel]] = {
+    "number": JointRegressor,
+    "two classes": JointClassifier,
+    "classes": JointSoftmaxClassifier,
+}
+BY_KIND: dict[str, type[JointModel]] = {  # kinds that say more than their task asks
+    "logistic-regression": JointLogisticClassifier,
+    "one-vs-all": JointOneVsAllClassifier,
+    "least-squares-classes": JointLeastSquaresClassifier,
+}
+
+
+def make_model(
+    preparation: Preparation, theta: Floats, terms_hash: str, released: bool, posterior: Posterior | None = None
+) -> JointModel:
+    """The fitted model of one parameter [p]; `released`: made of safe, debited answers only; `posterior`: how sure it is."""
+    kind = BY_KIND.get(preparation.model.kind, BY_TASK[preparation.model.task])
+    model = kind()._take(preparation, theta, terms_hash, released)
+    model.posterior_ = posterior
+    return model
+
+
+def load_model(path: str | Path) -> JointModel:
+    """Read a model that `save` wrote."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise ModelError(f"{path}: its format is not {FORMAT!r}")
+        low, high = content["target_bounds"]
+        content = {"basis": None, **content}  # earlier files have none
+        arrays = {name: None if content[name] is None else _array(content[name]) for name in _ARRAYS}
+        preparation = Preparation(
+            model=Model.model_validate(content["model"]),
+            features=tuple(content["features"]),
+            categories={k: tuple(v) for k, v in content["categories"].items()},
+            target_bounds=(float(low), float(high)),
+            target_centre=float(content["target_centre"]),
+            target_scale=float(content["target_scale"]),
+            fills={k: float(v) for k, v in content.get("fills", {}).items()},  # earlier files have none
+            **arrays,  # type: ignore[arg-type]
+        )
+        theta = _array(content["theta"])
+        expected = make(preparation.model).parameters(preparation)
+        if theta.shape != (expected,):
+            raise ModelError(f"{path}: theta has {theta.size} numbers, expected {expected}")
+        sure = content.get("posterior")  # most have none
+        posterior = None if sure is None else Posterior.from_json(sure, theta, preparation.outcomes)
+        model = make_model(preparation, theta, str(content["terms_hash"]), bool(content["released"]), posterior)
+        if isinstance(model, JointClassifier):
+            model.classes_ = np.array(content["classes"])
+        return model
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelError(f"{path}: not a model saved by Parley ({type(error).__name__})") from None
+
+
+@contextmanager
+def discreet() -> Iterator[None]:
+    """scikit-learn quotes a cell that is no number; nobody should read it in a log."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert string to float" in str(error):
+            raise ValueError("could not convert string to float: expected a number in every cell") from None
+        raise
+
+
+def _number(value: float) -> float | str:
+    return float(value) if np.isfinite(value) else str(float(value))  # JSON has no infinity; "inf" reads back as one
+
+
+def _rows(array: Floats | None) -> Any:
+    if array is None:
+        return None
+    return [_number(v) for v in array] if array.ndim == 1 else [_rows(row) for row in array]
+
+
+def _array(values: Any) -> Floats:
+    return np.array(values, dtype=object).astype(np.float64)

@@ -1,0 +1,71 @@
+"""A table with a model's predictions beside it: numbers in the target's own units, names of classes, probabilities."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from parley.data import read_table
+from parley.data.table import Table, require_columns
+from parley.errors import DataError, SettingError
+from parley.learning.outcome.model import JointClassifier, JointModel, JointRegressor
+
+FORMATS = (".csv", ".parquet")
+
+
+def predictions(model: JointModel, rows: Table) -> pd.DataFrame:
+    """The table as it is, and behind its columns `predicted_TARGET`, for a classifier with probabilities also `probability_CLASS`, for a
+    regression that has a posterior `std_TARGET`: the deviation of the prediction.
+
+    The rows need the features' columns; the target's may be missing. What is predicted of a row depends on that row and the model alone.
+    """
+    frame, target = read_table(rows), model.preparation_.model.target
+    if isinstance(rows, str | Path):
+        require_columns(frame, model.preparation_.features, str(rows))
+    found: dict[str, Any] = {f"predicted_{target}": model.predict(frame)}
+    if model.posterior_ is not None and isinstance(model, JointRegressor):
+        found[f"std_{target}"] = model.predict(frame, return_std=True)[1]
+    if isinstance(model, JointClassifier) and hasattr(model, "predict_proba"):
+        chances = model.predict_proba(frame)
+        found |= {f"probability_{name}": chances[:, place] for place, name in enumerate(model.classes_)}
+    for column in found:
+        if column in frame.columns:
+            raise DataError(f"column {column!r} is in the table already, and predictions would go there: rename it")
+    return pd.concat([frame, pd.DataFrame(found)], axis=1)
+
+
+def require_table_name(path: Path, *read: Path) -> None:
+    """Refuse a file name whose ending is no format for tables, and one of the files that are read."""
+    if path.suffix.lower() not in FORMATS:
+        raise SettingError(f"{path}: expected a file name that ends in one of {', '.join(FORMATS)}")
+    if path.exists() and any(each.exists() and path.samefile(each) for each in read):
+        raise SettingError(f"{path}: is read here too; give the predictions a file of their own")
+
+
+def write_table(frame: pd.DataFrame, path: Path) -> None:
+    """Write a table; the file's ending says the format."""
+    require_table_name(path)
+    if path.suffix.lower() == ".csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_parquet(path, index=False)
+
+
+def summary(model: JointModel, frame: pd.DataFrame) -> dict[str, Any]:
+    """What was predicted, all rows together. Computed from the rows without noise: it is as private as they are."""
+    target = model.preparation_.model.target
+    predicted = frame[f"predicted_{target}"].to_numpy()
+    content: dict[str, Any] = {
+        "rows": len(frame),
+        "target": target,
+        "kind": model.preparation_.model.kind,
+        "released": model.released_,
+        "terms_hash": model.terms_hash_,
+    }
+    if isinstance(model, JointClassifier):
+        counts = Counter(str(each) for each in predicted)
+        return content | {"classes": {str(name): counts[str(name)] for name in model.classes_}}
+    ends = [float(value) for value in (np.min(predicted), np.max(predicted))] if len(frame) else [None, None]
+    return content | {"mean": float(np.mean(predicted)) if len(frame) else None, "least": ends[0], "largest": ends[1]}

@@ -1,0 +1,118 @@
+"""Minimisers of a table's mean loss, each pulled towards a centre of its own: many at once.
+
+The minimiser of f(theta) + 1/2 sum_j s_j (theta_j - c_j)^2 for every row of a batch of centres c and strengths s [B, P]. Squared losses
+have it in closed form; other losses of a margin by Newton's method for the whole batch, which costs a few matrix products a step.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from parley.data import Design, Summable
+from parley.losses import Objective
+from parley.losses.margin import MarginObjective
+from parley.losses.newton import projected_newton
+from parley.validate import Floats
+
+PRECISION = 1e-5  # of the decrease that the last step brings, relative to the cost: what it leaves is of the order of its square
+ENTRIES = 2**21  # numbers that a block of squares of rows, or of second derivatives, may have
+
+
+def pulled(objective: Objective, rows: Summable, centres: Floats, strengths: Floats, starts: Floats | None = None) -> Floats:
+    """The minimisers [B, P], searched from `starts` [B, P], or from the centres."""
+    if not isinstance(objective, MarginObjective):
+        return _one_by_one(objective, rows, centres, strengths, starts)
+    if objective.quadratic:
+        solved = [_closed(objective, rows, centres[part], strengths[part]) for part in _parts(centres)]
+    else:
+        begin = centres if starts is None else starts
+        solved = [_newton(objective, rows, centres[part], strengths[part], begin[part]) for part in _parts(centres)]
+    return np.concatenate(solved)
+
+
+def _parts(centres: Floats) -> list[slice]:
+    """Parts of the batch whose second derivatives can be held at once."""
+    some = max(1, ENTRIES // centres.shape[1] ** 2)
+    return [slice(first, first + some) for first in range(0, len(centres), some)]
+
+
+def _closed(objective: MarginObjective, rows: Summable, centres: Floats, strengths: Floats) -> Floats:
+    curve = objective.hessian(rows, centres[0]) + strengths[:, :, None] * np.eye(centres.shape[1])
+    return np.asarray(centres - np.linalg.solve(curve, objective.mean_gradient(rows, centres)[:, :, None])[:, :, 0])
+
+
+def _newton(objective: MarginObjective, rows: Summable, centres: Floats, strengths: Floats, starts: Floats) -> Floats:
+    """Newton's method, steps halved until the cost falls; who has arrived is left out of the next step."""
+
+    def cost(theta: Floats, at: NDArray[np.int64]) -> Floats:
+        return np.asarray(objective.cost(rows, theta) + 0.5 * np.sum(strengths[at] * (theta - centres[at]) ** 2, axis=-1))
+
+    theta, at = starts.copy(), np.arange(len(centres), dtype=np.int64)
+    value, eye = cost(theta, at), np.eye(centres.shape[1])
+    for _ in range(100):
+        here = theta[at]
+        slope = objective.mean_gradient(rows, here) + strengths[at] * (here - centres[at])
+        curve = _curves(objective, rows, here) + strengths[at][:, :, None] * eye
+        # The ridge turns flat directions into gradient steps and vanishes with the gradient: it bends the path, not the goal.
+        ridge = 1e-8 * np.linalg.norm(slope, axis=1) + 1e-14 * np.trace(curve, axis1=1, axis2=2) + 1e-300
+        step = -np.linalg.solve(curve + ridge[:, None, None] * eye, slope[:, :, None])[:, :, 0]
+        fall = -np.sum(slope * step, axis=1)
+        length = np.ones(len(at))
+        for _ in range(60):
+            there = cost(here + length[:, None] * step, at)
+            short = there > value[at] - 1e-4 * length * fall + 1e-15 * np.abs(value[at])
+            if not short.any():
+                break
+            length[short] /= 2
+        length[short] = 0.0  # rounding leaves nothing to gain
+        theta[at] = here + length[:, None] * step
+        value[at] = np.where(short, value[at], there)
+        at = at[(fall > PRECISION * (np.abs(value[at]) + 1e-300)) & ~short]
+        if not at.size:
+            break
+    return theta
+
+
+def _curves(objective: MarginObjective, rows: Summable, theta: Floats) -> Floats:
+    """Second derivatives of the mean loss at every parameter [B, P] -> [B, P, P]."""
+
+    i, j = np.triu_indices(rows.width)
+
+    def part(block: Design) -> Floats:
+        bend = objective.bend(theta @ block.X.T, block.y) * block.weight
+        some, total = max(1, ENTRIES // len(i)), np.zeros((len(theta), len(i)))
+        for first in range(0, len(block), some):
+            X = block.X[first : first + some]
+            total += bend[:, first : first + some] @ (X[:, i] * X[:, j])
+        return total
+
+    curves = np.empty((len(theta), rows.width, rows.width))
+    curves[:, i, j] = curves[:, j, i] = rows.sum(part) / len(rows)
+    return curves
+
+
+def _one_by_one(objective: Objective, rows: Summable, centres: Floats, strengths: Floats, starts: Floats | None) -> Floats:
+    """Each searched from where the last one ended, if their centres are the same."""
+    found: list[Floats] = []
+    for place, (centre, strength) in enumerate(zip(centres, strengths, strict=True)):
+        near = found[-1] if place > 0 and np.array_equal(centre, centres[place - 1]) else centre
+        found.append(_single(objective, rows, centre, strength, near if starts is None else starts[place]))
+    return np.array(found)
+
+
+def _single(objective: Objective, rows: Summable, centre: Floats, strength: Floats, start: Floats) -> Floats:
+    """One minimiser of a cost that is none of a margin, searched from `start`."""
+
+    def cost(theta: Floats) -> float:
+        return float(objective.cost(rows, theta)) + 0.5 * float(strength @ (theta - centre) ** 2)
+
+    def gradient(theta: Floats) -> Floats:
+        return objective.mean_gradient(rows, theta) + strength * (theta - centre)
+
+    curve = objective.hessian(rows, start)
+    if curve is None:  # too many parameters to write it out
+        found = minimize(
+            lambda t: (cost(t), gradient(t)), start, jac=True, method="L-BFGS-B", options={"maxiter": 500, "gtol": 1e-7}
+        )
+        return np.asarray(found.x)
+    return projected_newton(cost, gradient, lambda t: objective.hessian(rows, t) + np.diag(strength), start, np.inf)  # type: ignore[operator]

@@ -1,0 +1,188 @@
+"""What came out of a run."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parley.errors import ParleyError
+from parley.learning.outcome.metrics import Metrics
+from parley.learning.outcome.model import JointModel, make_model
+from parley.learning.outcome.personal import personal_model
+from parley.learning.outcome.posterior import CoefficientInterval, Posterior
+from parley.learning.outcome.scores import Scores
+from parley.learning.outcome.study import Quality
+from parley.owner.owner import Agreement
+from parley.privacy.accounting import shared_record_epsilon
+from parley.privacy.mechanisms.bounded import REPLACE_ONE
+from parley.protocol.setup import Setup
+from parley.terms import Terms
+from parley.validate import Floats, upper
+
+
+@dataclass(frozen=True)
+class OwnerOutcome:
+    """What one owner promised and spent."""
+
+    name: str
+    records: int
+    epsilon: float
+    epsilon_spent: float | None  # None: an owner elsewhere that could not be asked
+    clipped_share: float | None  # of its records at the final model; study only
+    answers: int  # of its answers that the model was made of
+    step_epsilon: float | None = None  # what one training answer alone costs those whom it is about; `epsilon` is for all together
+    late: int = 0  # answers that came too late to be used, and are paid for all the same (`learning.staleness`)
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A trained model and, in a study, how good it is."""
+
+    terms: Terms
+    model: JointModel
+    own_model: JointModel | None  # the learning owner's own refinement, which never leaves it
+    theta: Floats  # [replicates, p]
+    moments: dict[str, Any] | None  # the released second moments (first replicate), where the algorithm asked for them
+    quality: Quality | None  # measured from the private tables: None for a release
+    scores: Scores | None  # released by the owners, with noise: None where the terms agree on none
+    owners: tuple[OwnerOutcome, ...]
+    adjacency: str
+    shared_record_epsilon: float
+    safe_noise: bool | None  # None: owners elsewhere, whose noise nobody here sees
+    released: bool
+    seconds: float
+    by_word: bool = False  # whether the owners were elsewhere: what they spent, and that it was debited, is their own word
+    apart: float | None = None  # how far the farthest owner's own point lies from the model, where there is no centre
+    void_rounds: tuple[int, ...] = ()  # with one noise for all: rounds that brought no step, as far as this process saw them
+
+    @property
+    def terms_hash(self) -> str:
+        return self.terms.hash
+
+    @property
+    def replicates(self) -> int:
+        return len(self.theta)
+
+    @property
+    def path(self) -> Floats | None:
+        """Relative fitness after each round [T, replicates], in a study."""
+        return None if self.quality is None else self.quality.path
+
+    @property
+    def cost(self) -> float | None:
+        """The training cost, averaged over the replicates, in a study."""
+        return None if self.quality is None else self.quality.cost
+
+    @property
+    def optimal_cost(self) -> float | None:
+        """The least training cost possible, in a study."""
+        return None if self.quality is None else self.quality.optimal_cost
+
+    @property
+    def metrics(self) -> Metrics:
+        """The task's own metrics on held-out rows, in a study; empty for a release."""
+        return {} if self.quality is None else self.quality.metrics
+
+    @property
+    def optimal_metrics(self) -> Metrics:
+        """The same for the model without privacy."""
+        return {} if self.quality is None else self.quality.optimal_metrics
+
+    @property
+    def intervals(self) -> tuple[CoefficientInterval, ...] | None:
+        """Where the population's coefficients lie, at 90 %, in the columns' own units; None where the release does not say."""
+        return self.model.intervals()
+
+    @property
+    def relative_fitness(self) -> dict[str, float] | None:
+        """psi = f(model)/f(theta*) - 1 over the replicates (W eq. 13)."""
+        if self.path is None:
+            return None
+        last = self.path[-1]
+        q25, median, q75 = (float(q) for q in np.quantile(last, [0.25, 0.5, 0.75]))
+        return {"mean": float(last.mean()), "median": median, "q25": q25, "q75": q75}
+
+    @property
+    def relative_fitness_undefined(self) -> str | None:
+        """Why a study has no relative fitness, such as classes that separate; None where it has one, and for a release."""
+        return None if self.quality is None else self.quality.undefined
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley train --json` prints."""
+        return {
+            "title": self.terms.title,
+            "relative_fitness": self.relative_fitness,
+            "relative_fitness_undefined": self.relative_fitness_undefined,
+            "cost": self.cost,
+            "optimal_cost": self.optimal_cost,
+            "metrics": self.metrics,
+            "optimal_metrics": self.optimal_metrics,
+            "target_words": self.model.preparation_.target_words,
+            "scores": None if self.scores is None else self.scores.to_json(),
+            "owners": [vars(owner) for owner in self.owners],
+            "adjacency": self.adjacency,
+            "shared_record_epsilon": self.shared_record_epsilon,
+            "replicates": self.replicates,
+            "safe_noise": self.safe_noise,
+            "released": self.released,
+            "by_word": self.by_word,
+            "void_rounds": list(self.void_rounds),
+            "theta": self.theta[0].tolist(),
+            "moments": self.moments,
+            "intervals": None if self.intervals is None else [vars(each) for each in self.intervals],
+            "repaired": None if self.model.posterior_ is None else self.model.posterior_.repaired,
+            "apart": self.apart,
+            "terms_hash": self.terms_hash,
+            "seconds": self.seconds,
+        }
+
+
+def make_result(
+    setup: Setup,
+    theta: Floats,
+    *,
+    owners: Iterable[OwnerOutcome],
+    own: Agreement | None,
+    moments: dict[str, Any] | None,
+    posterior: Posterior | None,
+    quality: Quality | None,
+    scores: Scores | None,
+    safe_noise: bool | None,
+    released: bool,
+    seconds: float,
+    by_word: bool = False,
+    apart: float | None = None,
+    void_rounds: Iterable[int] = (),
+) -> Result:
+    """What came out of a run, here or between organisations, that ended with the models theta [replicates, P]."""
+    terms, first = setup.terms, theta[0]
+    refined = None if own is None else _refined(own, first)
+    return Result(
+        terms=terms,
+        model=make_model(setup.preparation, first, setup.hash, released, posterior),
+        own_model=None if refined is None else make_model(setup.preparation, refined, setup.hash, released=False),
+        theta=theta,
+        moments=moments,
+        quality=quality,
+        scores=scores,
+        owners=tuple(owners),
+        adjacency=REPLACE_ONE,
+        shared_record_epsilon=shared_record_epsilon(
+            [upper(terms.promised_epsilon(o.name)) for o in terms.owners], terms.privacy.shared_records
+        ),
+        safe_noise=safe_noise,
+        released=released,
+        seconds=seconds,
+        by_word=by_word,
+        apart=apart,
+        void_rounds=tuple(void_rounds),
+    )
+
+
+def _refined(own: Agreement, joint: Floats) -> Floats | None:
+    """The learning owner's personal model [P]; whatever is wrong with it, the joint model must not be lost for it."""
+    try:
+        return personal_model(own, joint).theta
+    except ParleyError:
+        return None

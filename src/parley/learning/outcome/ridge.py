@@ -1,0 +1,180 @@
+"""Models of few rows: pulled towards centres, as strongly as cross-validation on the rows themselves says.
+
+A model of n rows of its own, pulled towards a centre c, minimises the sum of its rows' losses + 1/2 k h |theta - c|^2, where h is how much
+one row bends the loss in a direction on average. So k is in records: the centre counts for as much as k rows would. Everything here is
+computed from private rows without noise: for an owner's own use.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.data import Design, Preparation, Summable
+from parley.learning.outcome.pulled import pulled
+from parley.losses import Objective
+from parley.validate import Floats
+
+Places = NDArray[np.int64]
+Names = NDArray[np.str_]
+
+WEIGHTS = tuple(float(k) for k in np.geomspace(0.1, 1e6, 15))  # in records
+FOLDS = 10
+MOST_ROWS = 20_000  # on which a weight is chosen: the best weight in records hardly depends on how many there are
+CHANCE = 2.0  # units of log-likelihood, in all: ways that differ by less are taken for about as good, however alike their rows' differences
+FAR = 10.0  # of z^2 in the exponent: without it, the tail e^-z keeps a tenth in ways that are plainly worse
+INTERCEPT = 0.5  # records for which the centre of a free intercept counts: rows of one class alone have a finite model too
+
+
+@dataclass(frozen=True, eq=False)
+class Centre:
+    """Where a model is pulled to: `theta` [P], with the intercept or, where that is `free`, but for it. `name` is for reports."""
+
+    name: str
+    theta: Floats
+    free: bool
+
+    def pull(self, weights: Floats, intercepts: Floats) -> Floats:
+        """How many records each parameter's centre counts for [weights, P]."""
+        own = np.repeat(weights[:, None], len(self.theta), axis=1)
+        return np.where(intercepts > 0, np.minimum(own, INTERCEPT), own) if self.free else own
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeModel:
+    """An average of models, the shares of the centres they were pulled to, and the loss of each row (of `MOST_ROWS` at most, shuffled) by
+    what the same way of averaging makes of rows among which it is not."""
+
+    theta: Floats
+    shares: dict[str, float]
+    losses: Floats
+
+    @property
+    def loss(self) -> float:
+        return float(self.losses.mean())
+
+    @property
+    def error(self) -> float:
+        """A standard error of the loss."""
+        return float(self.losses.std(ddof=1) / np.sqrt(len(self.losses))) if len(self.losses) > 1 else np.inf
+
+    def to_json(self) -> dict[str, Any]:
+        return {"shares": self.shares, "loss": self.loss, "error": self.error}
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge:
+    """All models of these rows that are pulled towards one of some centres."""
+
+    objective: Objective
+    preparation: Preparation
+    rows: Design
+
+    def average(self, centres: Sequence[Centre]) -> RidgeModel:
+        """Models of all centres and weights, averaged: each counts for what it did on rows that it was not made of.
+
+        A model that is a standard error of their difference, row by row, behind the best counts e times less (`_shares`). Picking the best
+        alone would follow chance: with few rows, or where a few rows decide, many are about as good. Rows are split by their places; no
+        seed decides. Ten folds, not five: models of fewer rows make the centre look better than it is.
+        """
+        return self.averages([centres])[0]
+
+    def averages(
+        self, sets: Sequence[Sequence[Centre]], progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> list[RidgeModel]:
+        """The average of each set of centres; together they take less time, since the models of a centre in several sets are made once."""
+        some = np.random.default_rng(0).permutation(len(self.rows))[:MOST_ROWS]
+        fold = np.arange(len(some)) % min(FOLDS, len(some))
+        unlike = {id(centre): centre for centres in sets for centre in centres}
+        ways, place = list(unlike.values()), {key: place for place, key in enumerate(unlike)}
+        final = self._models(self.rows, ways)
+        folds = int(fold.max()) + 1
+        tried, losses = np.empty((folds, *final.shape)), np.empty((*final.shape[:2], len(some)))
+        for k in range(folds):
+            progress(k, folds)
+            tried[k] = self._models(self.rows.where(some[fold != k]), ways, final)
+            losses[:, :, fold == k] = self._losses(some[fold == k], tried[k])
+        chosen = [[place[id(centre)] for centre in centres] for centres in sets]
+        return [self._averaged(one, [ways[c].name for c in one], some, fold, tried, losses, final) for one in chosen]
+
+    def _averaged(
+        self, chosen: list[int], names: list[str], some: Places, fold: Places, tried: Floats, losses: Floats, final: Floats
+    ) -> RidgeModel:
+        """The average of the chosen centres' models `final` [centres, weights, P], of which those `tried` without each fold had these
+        losses [centres, weights, n]. What the average itself would lose is judged like everything else: the shares with which it judges a
+        fold are those that the other folds give."""
+        seen = losses[chosen].reshape(-1, len(some))
+        each = np.repeat(names, len(WEIGHTS) + 1)
+        unit = 2 * float(seen.mean(axis=1).min()) if self.objective.quadratic else 1.0
+        share, own = _shares(seen, unit, each), np.empty(len(some))
+        for k, models in enumerate(tried):
+            others = _shares(seen[:, fold != k], unit, each).reshape(len(chosen), -1)
+            own[fold == k] = self._losses(some[fold == k], np.einsum("cw,cwp->p", others, models[chosen]))
+        by_centre = {name: float(share[each == name].sum()) for name in dict.fromkeys(names)}
+        theta = np.einsum("cw,cwp->p", share.reshape(len(chosen), -1), final[chosen])
+        return RidgeModel(theta, by_centre, own)
+
+    def _losses(self, places: Places, thetas: Floats) -> Floats:
+        """The losses of rows at these places by models [..., P] -> [..., n]."""
+        return self.plain.record_losses(self.rows.where(places), thetas)
+
+    def fit(self, rows: Summable, centre: Centre, weight: float) -> Floats:
+        """The model [P] of these rows that is pulled towards the centre."""
+        return np.asarray(self._pulled(rows, [centre], (weight,))[0, 0])
+
+    def _models(self, rows: Summable, centres: Sequence[Centre], near: Floats | None = None) -> Floats:
+        """A model for every centre and weight [centres, 1 + weights, P], the first of an infinite weight, searched from `near`."""
+        return self._pulled(rows, centres, (np.inf, *WEIGHTS[::-1]), near)
+
+    def _pulled(self, rows: Summable, centres: Sequence[Centre], weights: Sequence[float], near: Floats | None = None) -> Floats:
+        at = np.array([np.broadcast_to(centre.theta, (len(weights), len(centre.theta))) for centre in centres])
+        if not len(rows):
+            return at
+        intercepts = self._intercepts(at.shape[-1])
+        bound = np.array([weight if np.isfinite(weight) else 1e3 * WEIGHTS[-1] for weight in weights])
+        pull = np.array([centre.pull(bound, intercepts) for centre in centres])
+        found = at.copy()
+        free = np.array([[centre.free or np.isfinite(weight) for weight in weights] for centre in centres])
+        if free.any():
+            bend = self._rounded.largest_bend * float(np.trace(rows.statistics[0])) / rows.width
+            strengths = np.maximum(pull[free] * bend / len(rows), 1e-300)
+            found[free] = pulled(self._rounded, rows, at[free], strengths, None if near is None else near[free])
+        return found
+
+    @property
+    def plain(self) -> Objective:
+        """The loss without the terms' penalty."""
+        return replace(self.objective, regularisation=0.0)
+
+    @property
+    def _rounded(self) -> Objective:
+        return replace(self.objective, regularisation=0.0).rounded
+
+    def _intercepts(self, parameters: int) -> Floats:
+        """1 for the parameter of each constant column [P]."""
+        width = self.preparation.width
+        constant = np.zeros(width)
+        if self.preparation.model.has_intercept:
+            constant[-1] = 1.0
+        return np.tile(constant, parameters // width)
+
+
+def _shares(losses: Floats, unit: float, names: Names) -> Floats:
+    """What each way counts for, by its losses [ways, n], `unit` of which are one unit of log-likelihood: exp(-z - z^2/`FAR`), if it is z
+    standard errors behind the best. Before any loss is seen, all `names` of ways [ways] count alike: the joint model, which is tried in
+    more ways, has no advantage over none.
+
+    The standard error is that of the rows' own differences from the best way. A likelihood would take what a few rows of a heavy tail
+    say for certain. Rows of one class alone, whose differences hardly scatter, would be certain of what they have not seen: hence `CHANCE`.
+    """
+    total = np.where(np.isfinite(losses).all(axis=1), losses.sum(axis=1), np.inf)
+    many, finite = np.unique(names, return_inverse=True, return_counts=True), np.isfinite(total)
+    z = np.where(finite.any() & ~finite, np.inf, 0.0)
+    if losses.shape[1] > 1 and finite.any():
+        apart = losses[finite] - losses[total.argmin()]
+        error = apart.std(axis=1, ddof=1) * np.sqrt(losses.shape[1])
+        z[finite] = apart.sum(axis=1) / np.hypot(error, CHANCE * max(unit, 1e-300))
+    share = np.exp(-z - z**2 / FAR) / many[2][many[1]]
+    return np.asarray(share / share.sum())

@@ -1,0 +1,128 @@
+"""An owner's own verdict: the joint model, its own and its personal one, on its own held-out rows. For its eyes only."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import t as student
+
+from parley.data import Design
+from parley.errors import ModelError
+from parley.learning.outcome.metrics import Metrics, task_metrics
+from parley.learning.outcome.model import JointModel
+from parley.learning.outcome.personal import JOINT, own_model, personal_model
+from parley.owner.owner import Owner
+from parley.terms import Terms
+from parley.validate import Floats
+
+CONFIDENCE = 0.9
+FEW = 100  # held-out rows below which a verdict says how few they are
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over held-out rows, with a 90 % confidence interval for the mean over all rows of their kind (Student's t)."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Floats) -> "Estimate":
+        """
+        >>> Estimate.of(np.array([1.0, 3.0])).mean
+        2.0
+        """
+        mean, count = float(values.mean()), len(values)
+        if count < 2:
+            return cls(mean, -np.inf, np.inf)
+        reach = float(student.ppf((1 + CONFIDENCE) / 2, count - 1) * values.std(ddof=1) / np.sqrt(count))
+        return cls(mean, mean - reach, mean + reach)
+
+    def to_json(self) -> dict[str, float | None]:
+        return {name: value if np.isfinite(value) else None for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Held-out metrics and mean costs of three models on one owner's rows. Computed from private data: it carries no guarantee.
+
+    `gain` and `joint_gain` are paired: of the same rows, what the personal and the joint model save against the model alone.
+    """
+
+    owner: str
+    rows: int
+    together: Metrics
+    alone: Metrics
+    personal: Metrics
+    costs: dict[str, Estimate]  # of together, alone and personal
+    joint_gain: Estimate
+    personal_gain: Estimate
+    one_class: bool = False  # whether the owner's training rows show a single class, so that alone it can tell nothing apart
+    joint_share: float = 1.0  # of the personal model: of what was pulled towards the joint one
+    target_words: str | None = None  # which targets count as 1 and which as 0, where there are two classes
+
+    @property
+    def cost_together(self) -> float:
+        return self.costs["together"].mean
+
+    @property
+    def cost_alone(self) -> float:
+        return self.costs["alone"].mean
+
+    @property
+    def gain(self) -> float:
+        """What the joint model saves this owner on its own customers: cost alone less cost together."""
+        return self.joint_gain.mean
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley score --json` prints."""
+        costs = {f"cost_{name}": estimate.mean for name, estimate in self.costs.items()}
+        return {
+            **{name: getattr(self, name) for name in ("owner", "rows", "together", "alone", "personal")},
+            **costs,
+            "costs": self.costs_to_json(),
+            "gain": self.gain,
+            "joint_gain": self.joint_gain.to_json(),
+            "personal_gain": self.personal_gain.to_json(),
+            "joint_share": self.joint_share,
+            "target_words": self.target_words,
+        }
+
+    def row_to_json(self) -> dict[str, Any]:
+        """One of the objects under `owners` in `parley score --all --json`."""
+        gains = {"joint_gain": self.joint_gain.to_json(), "personal_gain": self.personal_gain.to_json()}
+        return {"name": self.owner, "rows": self.rows, **self.costs_to_json(), **gains}
+
+    def costs_to_json(self) -> dict[str, dict[str, float | None]]:
+        return {name: estimate.to_json() for name, estimate in self.costs.items()}
+
+
+def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
+    """Score the joint model of these terms on the rows that this owner held out, beside what it can make of its own rows without noise:
+    a model alone, and a personal one that starts from the joint model."""
+    if model.terms_hash_ != terms.hash:
+        raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
+    agreement = owner.prepare(terms)
+    held_out, objective, preparation = agreement.tables.held_out.in_memory(), agreement.setup.objective, agreement.setup.preparation
+    if not len(held_out):
+        raise ModelError("model.holdout: these terms hold no rows out, so there is nothing to score on")
+    own, personal = own_model(agreement), personal_model(agreement, model.theta_)
+    models = {"together": model.theta_, "alone": own.theta, "personal": personal.theta}
+    losses = {name: objective.record_losses(held_out, theta) * preparation.target_scale**2 for name, theta in models.items()}
+    metrics = {name: task_metrics(objective, preparation, held_out, theta) for name, theta in models.items()}
+    return Verdict(
+        owner=owner.name,
+        rows=len(held_out),
+        **metrics,
+        costs={name: Estimate.of(values) for name, values in losses.items()},
+        joint_gain=Estimate.of(losses["alone"] - losses["together"]),
+        personal_gain=Estimate.of(losses["alone"] - losses["personal"]),
+        one_class=preparation.model.classifies and _one_class(agreement.tables.train.in_memory()),
+        joint_share=personal.shares[JOINT],
+        target_words=preparation.target_words,
+    )
+
+
+def _one_class(rows: Design) -> bool:
+    return bool(np.unique(rows.y).size < 2)

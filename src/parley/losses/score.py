@@ -1,0 +1,153 @@
+"""How good a model is on held-out rows, as a few means of known sensitivity: what an owner may release of it, once.
+
+Two classes: the four cells of the confusion matrix as shares of the rows. Several classes: for each the share of rows that are told
+rightly and wrongly. A number: the mean squared residual, and mean and mean square of the target, from which R2 follows; target and
+prediction are first mapped to [-1, 1] by the target's public bounds (predictions beyond them are brought back, which never makes an error
+larger), so that one row counts for little whatever it holds.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from parley.data import Design, Preparation, Summable
+from parley.errors import TermsError
+from parley.losses.objective import Objective
+from parley.losses.score_figures import Figures, error_figures, hit_figures, two_class_figures
+from parley.privacy.mechanisms import Extent
+from parley.validate import Floats
+
+REACH = 13 / 4  # how far one row moves the sums of squared residual, target and squared target in L1
+
+
+class Scoring(ABC):
+    """What a released score is made of, for one kind of task."""
+
+    size: int  # how many numbers a score has
+
+    @abstractmethod
+    def sums(self, block: Design, scores: Floats) -> Floats:
+        """What the rows of a block add to the score [R, size], given the model's scores for them [R, n(, classes)]."""
+
+    @abstractmethod
+    def figures(self, shares: Floats, deviation: float) -> Figures:
+        """What noisy shares [..., size] say: values and standard errors."""
+
+    def sensitivity(self, records: int, slack: float, records_per_person: int = 1) -> float:
+        """How far one person can move the computed score of `records` held-out rows, in L1.
+
+        Formal guarantee: a row is in one cell, so replacing k of m rows moves at most 2 k/m of the shares. Rounding: each of the two
+        computed scores is off by at most `slack` times the sum of the absolute values, which is 1.
+        """
+        return 2 * (records_per_person / records + slack)
+
+    def extent(self, slack: float) -> Extent:
+        """Where the computed score of any rows lies: shares that add up to 1."""
+        return Extent(0.0, 1 + slack, 1 + slack, "l1")
+
+    def mean(self, objective: Objective, held_out: Summable, theta: Floats) -> Floats:
+        """The score of every parameter [..., P] on the held-out rows [..., size]."""
+        flat = np.ascontiguousarray(theta).reshape(-1, theta.shape[-1])
+        total = held_out.sum(lambda block: self.sums(block, objective.scores(block.X, flat)))
+        return np.asarray((total / len(held_out)).reshape(*theta.shape[:-1], self.size))
+
+
+class TwoClassScoring(Scoring):
+    """True and false positives, false and true negatives.
+
+    >>> rows = Design(np.array([[1.0], [1.0], [1.0], [-1.0]]), np.array([1.0, 1.0, -1.0, -1.0]), np.ones(4))
+    >>> TwoClassScoring().sums(rows, 2 * rows.X.T) / 4
+    array([[0.5 , 0.25, 0.  , 0.25]])
+    """
+
+    size = 4
+
+    def sums(self, block: Design, scores: Floats) -> Floats:
+        says, is_one = scores > 0, block.y > 0
+        hits, alarms, ones = np.count_nonzero(says & is_one, axis=1), np.count_nonzero(says, axis=1), np.count_nonzero(is_one)
+        cells = np.stack([hits, alarms - hits, ones - hits, len(block) - ones - alarms + hits], axis=-1)
+        return cells.astype(np.float64)
+
+    def figures(self, shares: Floats, deviation: float) -> Figures:
+        return two_class_figures(shares, deviation)
+
+
+@dataclass(frozen=True)
+class ClassesScoring(Scoring):
+    """The rows of each class that are told rightly, then those told wrongly.
+
+    >>> rows = Design(np.eye(3), np.array([0.0, 1.0, 1.0]), np.ones(3))
+    >>> ClassesScoring(3).sums(rows, rows.X[None])
+    array([[1., 1., 0., 0., 1., 0.]])
+    """
+
+    classes: int
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return 2 * self.classes
+
+    def sums(self, block: Design, scores: Floats) -> Floats:
+        right = scores.argmax(axis=-1) == block.y
+        member = np.arange(self.classes)[:, None] == block.y
+        hits = (right[:, None, :] & member).sum(axis=-1)
+        return np.concatenate([hits, member.sum(axis=-1) - hits], axis=-1).astype(np.float64)
+
+    def figures(self, shares: Floats, deviation: float) -> Figures:
+        return hit_figures(shares, deviation)
+
+
+@dataclass(frozen=True)
+class NumberScoring(Scoring):
+    """(residual/range)^2, u and u^2 of targets u in [-1, 1]; `low` and `high` are the target's bounds as prepared, `unit` its scale."""
+
+    low: float
+    high: float
+    unit: float
+    size = 3
+
+    def sums(self, block: Design, scores: Floats) -> Floats:
+        u = self._within(block.y)
+        residual = (self._within(scores) - u) / 2
+        squared = np.einsum("ri,ri->r", residual, residual)
+        return np.stack([squared, np.full_like(squared, u.sum()), np.full_like(squared, u @ u)], axis=-1)
+
+    def sensitivity(self, records: int, slack: float, records_per_person: int = 1) -> float:
+        """How far one person can move the computed score of `records` held-out rows, in L1.
+
+        Formal guarantee: a row adds (r, u, u^2) with r = ((p - u)/2)^2, u and p in [-1, 1]. Replace it by one with u', r'. Let |u| be the
+        larger of |u| and |u'|, and u >= 0 (else negate both: nothing changes). Both residuals lie between 0 and ((1 + u)/2)^2, so they
+        differ by at most that, and |u - u'| + |u^2 - u'^2| = (u - u')(1 + u + u') is largest at u' = -1/2, where it is (u + 1/2)^2 (for
+        u < 1/2, at u' = -u, where it is 2 u <= 1). The sum grows with u: at most 1 + 9/4 = 13/4, reached at u = 1, p = -1, u' = p' = -1/2.
+        So replacing k rows moves the means by at most 13 k/(4 m). Rounding: as for shares, of three numbers of at most 1 a row.
+        """
+        return REACH * records_per_person / records + 2 * self.size * slack
+
+    def extent(self, slack: float) -> Extent:
+        """Where the computed score of any rows lies: means of numbers from 0 (the target: -1) to 1."""
+        return Extent(np.array([0.0, -1 - slack, 0.0]), 1 + slack, self.size * (1 + slack), "l1")
+
+    def figures(self, shares: Floats, deviation: float) -> Figures:
+        return error_figures(shares, deviation, (self.high - self.low) * self.unit)
+
+    def _within(self, values: Floats) -> Floats:
+        # Clipped before, so that nothing overflows, and after, so that rounding lifts nothing above 1.
+        low, high = self.low, self.high
+        return np.clip((2 * np.clip(values, low, high) - (low + high)) / (high - low), -1.0, 1.0)
+
+
+def scoring(preparation: Preparation) -> Scoring:
+    """How models of these terms are scored; refused where a target has no public bounds."""
+    if preparation.model.task == "two classes":
+        return TwoClassScoring()
+    if preparation.model.task == "classes":
+        return ClassesScoring(len(preparation.classes))
+    low, high = preparation.target_interval
+    if not (np.isfinite(preparation.target_bounds).all() and low < high):
+        column = preparation.model.target
+        raise TermsError(
+            f"privacy.score_epsilon: expected public bounds of the target, model.bounds.{column} with low < high: without them one row "
+            "could move a score at will"
+        )
+    return NumberScoring(low, high, preparation.target_scale)

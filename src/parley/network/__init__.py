@@ -1,0 +1,1 @@
+"""Parties on different machines."""

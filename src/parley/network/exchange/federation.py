@@ -1,0 +1,285 @@
+"""All owners of an agreement over real networks: asked at once, waited for as the terms say, asked again when a line breaks.
+
+A retry carries the same query and gets the same stored answer, so no fault between learner and owner costs a second debit. Who is
+late when the deadline of a round has passed is waited for (`wait`), left out of this round if a quorum has answered (`skip`), or ends
+the run, which can be resumed (`stop`). Which owners answered is part of the run: the caller stores it before it asks the next round.
+
+Every word is held against the terms and against what the same owner said before (`scrutiny.py`); an owner that contradicts them is
+named and ends the run under any of the three rules. So does a ledger that was rolled back: where the end of its chain does not
+plainly follow from the one last seen, the owner is asked for the hash at that length.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from parley.data.pinned import hangs_on_machine
+from parley.errors import ContradictionError, ExchangeError, ParleyError, Refusal, Unavailable, UnknownTerms, VoidRound
+from parley.network.exchange.messages import LARGEST_MESSAGE, AccountStatement, AnswerReply
+from parley.network.exchange.number_messages import require_agreed, silent
+from parley.network.exchange.remote import Peer
+from parley.network.exchange.scrutiny import Scrutiny
+from parley.owner.ledger.account import Head
+from parley.protocol.queries import Answer, Query
+from parley.protocol.setup import Setup
+from parley.validate import upper
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts
+CATCH_UP = 10.0  # seconds, at the end, for owners that were late
+
+Warn = Callable[[str], None]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class PeerStatus:
+    """The last word of an owner: where it stood, and after which round; how long its last answer took, and all of them."""
+
+    statement: AccountStatement
+    round: int = 0
+    seconds: float = 0.0
+    total_seconds: float = 0.0
+    answers: int = 0
+
+    @property
+    def mean_seconds(self) -> float | None:
+        return self.total_seconds / self.answers if self.answers else None
+
+
+class Federation:
+    """An `Exchange` whose owners are elsewhere. `status` holds the last word of every owner, with the round it belongs to.
+
+    `heads` are the ends of the owners' ledgers as last seen, `answers` how many answers of each were heard, before this run. `only`: of
+    the terms' owners this one alone is asked.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        peers: Sequence[Peer],
+        deadline: float,
+        warn: Warn,
+        heads: Mapping[str, Head] | None = None,
+        answers: Mapping[str, int] | None = None,
+        only: str | None = None,
+    ) -> None:
+        terms = setup.terms
+        self._terms, self._deadline, self._warn = terms, deadline, warn
+        self._peers = {peer.name: peer for peer in peers}
+        names = [part.name for part in terms.owners]
+        if sorted(self._peers) != (sorted(names) if only is None else [only]):
+            raise ExchangeError(f"addresses: the terms name {names}, the addresses {sorted(self._peers)}")
+        gaps = terms.learning.straggler == "skip" or terms.shared  # a round may be void
+        self._scrutiny = {name: Scrutiny(setup.part(name), gaps, terms.shared) for name in names}
+        size = self._scrutiny[names[0]].size
+        if 8 * size + 1024 > LARGEST_MESSAGE:
+            raise ExchangeError(f"model: an answer of {size} numbers is longer than a message may be, {LARGEST_MESSAGE} bytes")
+        self._quorum = terms.learning.quorum or len(names)
+        self._pool = ThreadPoolExecutor(2 * len(names), thread_name_prefix="parley-owner")
+        self._warned: set[str] = set()
+        self._numbers, self._agreed = setup.numbers, set[str]()  # who resolved the same
+        self._asked: dict[str, int] = {}  # the last round that each owner was asked in
+        self._answers = Counter(answers)
+        self.heads = dict(heads or {})
+        self.status: dict[str, PeerStatus] = {}
+
+    def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
+        """The answers of this round, in the order of the terms whatever order they came in."""
+        number = next(iter(questions.values())).round
+        self._asked |= dict.fromkeys(questions, number)
+        began = time.perf_counter()
+        replies = self._gather(lambda peer: self._answer(peer, questions[peer.name], began), f"round {number}", questions)
+        for name, (seconds, reply) in replies.items():
+            before = self.status.get(name, PeerStatus(reply.statement))
+            self._answers[name] += 1
+            self._record(name, PeerStatus(reply.statement, number, seconds, before.total_seconds + seconds, before.answers + 1))
+        return [replies[part.name][1].answer for part in self._terms.owners if part.name in replies]
+
+    def fetch_statements(self) -> None:
+        """Hear where the agreement stands from all owners (or a quorum, as the terms say), before anything is asked; and whether they
+        resolved the same public numbers."""
+        statements = self._gather(self._introduced, "before the first round", self._peers)
+        for name, statement in statements.items():
+            self._record(name, PeerStatus(statement))
+
+    def spent(self, name: str) -> float | None:
+        """What an owner has spent, by its own last word."""
+        return upper(self.status[name].statement.spent) if name in self.status else None
+
+    def catch_up(self) -> list[str]:
+        """Hear once more from owners that did not answer the last round: one that was late has spent.
+
+        Who cannot be reached, or may still be at work on what it was asked, is named.
+        """
+        if not self._asked:
+            return []
+        behind = [name for name, last in self._asked.items() if name not in self.status or self.status[name].round < last]
+        calls = {name: self._pool.submit(self._statement, self._peers[name], min(self._deadline, CATCH_UP)) for name in behind}
+        unheard = []
+        for name, call in calls.items():
+            try:
+                statement = call.result()
+            except ContradictionError:
+                raise
+            except ParleyError:
+                unheard.append(name)
+                continue
+            if statement.answered < self._asked[name]:
+                unheard.append(name)
+            self._record(name, replace(self.status[name], statement=statement) if name in self.status else PeerStatus(statement))
+        return unheard
+
+    def close(self) -> None:
+        """Let go of the threads; calls under way are ended."""
+        for peer in self._peers.values():
+            peer.close()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _introduced(self, peer: Peer) -> AccountStatement:
+        """Where the agreement stands at one owner, if it resolved the same public numbers."""
+        statement = self._statement(peer, self._deadline)
+        self._require_agreed(peer)
+        return statement
+
+    def _require_agreed(self, peer: Peer) -> None:
+        """Refuse an owner that resolved other public numbers, before it is asked anything: its answers would be about other columns."""
+        if peer.name in self._agreed:
+            return
+        terms, learner = self._terms.hash, self._terms.learning.learner
+        if not require_agreed(self._numbers, peer.name, lambda first: peer.numbers(terms, learner, self._deadline, first)):
+            self._warn_silent(peer.name)
+        self._agreed.add(peer.name)
+
+    def _answer(self, peer: Peer, query: Query, began: float) -> tuple[float, AnswerReply]:
+        """One owner's answer, and when it came, if it agrees with everything that is known."""
+        rules, before, known = self._scrutiny[peer.name], self.heads.get(peer.name), self.status.get(peer.name)
+        try:
+            self._require_agreed(peer)
+            reply = peer.ask(query, *rules.expected(query), self._deadline)
+        except Unavailable:
+            raise
+        except Refusal:
+            if before is not None:  # books that were rolled back expect an earlier round, or do not know the terms
+                self._statement(peer, self._deadline)
+            raise
+        seconds, statement = time.perf_counter() - began, reply.statement
+        rules.check_value(query, reply.answer.value)
+        rules.check_head(statement.head, before, grown=known is not None and statement.answered > known.statement.answered)
+        if before is not None and statement.head is not None:
+            in_turn = known is not None and known.round == rules.round_before(query.round)
+            follows = in_turn and statement.head.entries == before.entries + 1
+            if not follows and statement.head != before:
+                self._statement(peer, self._deadline)
+        rules.check_statement(statement, query.round, self._answers[peer.name] + 1, None if known is None else known.statement)
+        return seconds, reply
+
+    def _statement(self, peer: Peer, timeout: float) -> AccountStatement:
+        """Where the agreement stands at one owner, if its ledger still holds what it held when it was last seen."""
+        rules, before, known = self._scrutiny[peer.name], self.heads.get(peer.name), self.status.get(peer.name)
+        try:
+            entries = 0 if before is None else before.entries
+            statement = peer.statement(self._terms.hash, self._terms.learning.learner, timeout, entries)
+        except UnknownTerms:
+            if before is not None:
+                raise rules.rolled_back(before, "it does not know these terms") from None
+            raise
+        rules.check_head(statement.head, before, grown=False)
+        rules.check_history(statement, before)
+        rules.check_statement(statement, 0, self._answers[peer.name], None if known is None else known.statement)
+        return statement
+
+    def _record(self, name: str, status: PeerStatus) -> None:
+        """Keep an owner's last word."""
+        self.status[name] = status
+        if status.statement.head is not None:
+            self.heads[name] = status.statement.head
+        else:
+            self._warn_once(
+                f"{name}: does not say how long its ledger is, as older versions do not: one that is rolled back goes unseen"
+            )
+
+    def _gather(self, question: Callable[[Peer], T], when: str, names: Collection[str]) -> dict[str, T]:
+        """What these owners say to `question`, as far as the terms want to wait."""
+        over, troubles = threading.Event(), dict[str, str]()
+        calls = {
+            name: self._pool.submit(self._retry, peer, question, over, troubles)
+            for name, peer in self._peers.items()
+            if name in names
+        }
+        due = time.monotonic() + self._deadline
+        try:
+            while True:
+                open_calls = [call for call in calls.values() if not call.done()]
+                if open_calls:
+                    wait(open_calls, timeout=max(0.0, due - time.monotonic()), return_when=FIRST_COMPLETED)
+                done = {name: call for name, call in calls.items() if call.done()}
+                answered = {name: call for name, call in done.items() if call.exception() is None}
+                self._require_possible(done, len(calls), when)
+                if len(done) == len(calls):
+                    break
+                if time.monotonic() >= due:
+                    late = [troubles.get(name, f"{name}: no answer yet") for name in calls if name not in done]
+                    if self._skips(len(answered), late, when):
+                        break
+                    due = time.monotonic() + self._deadline
+            for call in done.values():
+                if call.exception() is not None:
+                    self._warn_once(f"going on without an owner that refuses: {call.exception()}")
+            return {name: call.result() for name, call in answered.items()}
+        finally:
+            over.set()  # a call to a late owner may still be under way: it ends by its own deadline, and nobody listens
+
+    def _retry(self, peer: Peer, question: Callable[[Peer], T], over: threading.Event, troubles: dict[str, str]) -> T:
+        """Ask one owner again and again while that may help."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return question(peer)
+            except Unavailable as trouble:
+                troubles[peer.name] = str(trouble)
+                if over.wait(pause):
+                    raise
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _require_possible(self, done: dict[str, Future[Any]], asked: int, when: str) -> None:
+        """Stop as soon as too many owners have refused for good."""
+        failed = [error for call in done.values() if (error := call.exception()) is not None]
+        for error in failed:
+            if not isinstance(error, ParleyError):
+                raise error  # a mistake in this program, not of an owner
+            if isinstance(error, ContradictionError):
+                raise ContradictionError(f"{when}: {error}")
+            if isinstance(error, UnknownTerms):  # not a straggler: it never agreed
+                raise ExchangeError(f"{when}: {error}; every owner that the terms name has to accept them")
+        allowed = asked - self._quorum if self._terms.learning.straggler == "skip" else 0
+        if len(failed) > allowed and all(isinstance(error, VoidRound) for error in failed):
+            raise failed[0]
+        if len(failed) > allowed:
+            raise ExchangeError(f"{when}: the run cannot go on: " + "; ".join(str(error) for error in failed))
+
+    def _warn_silent(self, name: str) -> None:
+        """A word about a party that does not say its numbers, where machines may find different ones."""
+        if hangs_on_machine(self._terms.model):
+            self._warn_once(silent(name))
+
+    def _warn_once(self, sentence: str) -> None:
+        if sentence not in self._warned:
+            self._warned.add(sentence)
+            self._warn(sentence)
+
+    def _skips(self, answered: int, late: list[str], when: str) -> bool:
+        """What the terms say about owners that are late: True to go on without them, False to wait on."""
+        rule, late_owners = self._terms.learning.straggler, "; ".join(late)
+        if rule == "stop":
+            raise ExchangeError(
+                f"{when}: not all owners answered within {self._deadline:g} s, and the terms say stop: {late_owners}"
+            )
+        if rule == "skip" and answered >= self._quorum:
+            self._warn(f"{when}: going on without late owners: {late_owners}")
+            return True
+        self._warn(f"{when}: waiting for late owners: {late_owners}")
+        return False

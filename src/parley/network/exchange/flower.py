@@ -1,0 +1,146 @@
+"""Parley over a Flower federation that is there already: Flower carries the messages, the owners' daemons stay what they are.
+
+The ServerApp is the learner. The ClientApp, which Flower runs beside each owner, is a relay: it hands bytes to the daemon's Unix socket
+and hands its reply back. Code that a run's submitter sends to an owner therefore meets no data, no ledger and no noise; run as another
+user than the daemon, the most it can do is ask, and gain answers that were accepted and debited.
+
+Node settings: socket (the path of the daemon's).
+"""
+
+import threading
+import time
+
+import grpc
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
+
+from parley.errors import ExchangeError, ParleyError, Unavailable
+from parley.network.exchange import messages
+from parley.network.exchange.messages import LARGEST_MESSAGE, SERVICE, AccountStatement, AnswerReply
+from parley.network.exchange.number_messages import Piece
+from parley.protocol.queries import Query
+
+METHODS = ("Ask", "Stand", "Health")
+POLL = 0.1  # seconds between two looks for replies
+PAUSE = 2.0  # seconds before a node that failed is asked again
+RELAYED = "parley"  # the record's name
+
+client_app = ClientApp()
+
+
+@client_app.query()  # type: ignore[untyped-decorator]
+def relay(message: Message, context: Context) -> Message:
+    """Hand the message to the owner's daemon; whatever goes wrong here, only a fixed sentence travels."""
+    try:
+        asked = message.content[RELAYED]
+        method = METHODS[METHODS.index(str(asked["method"]))]
+        options = [("grpc.max_receive_message_length", LARGEST_MESSAGE)]
+        with grpc.insecure_channel(f"unix:{context.node_config['socket']}", options=options) as channel:
+            reply = channel.unary_unary(f"/{SERVICE}/{method}")(asked["content"], timeout=600)
+    except Exception:  # its text could travel to the learner
+        reply = messages.write_refusal(Unavailable("the relay did not reach the owner's daemon"))
+    return Message(RecordDict({RELAYED: ConfigRecord({"content": reply})}), reply_to=message)
+
+
+class Carrier:
+    """Brings bytes to a node and its reply back; threads share one grid."""
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid, self._lock = grid, threading.Lock()
+
+    def nodes(self) -> list[int]:
+        with self._lock:
+            return list(self._grid.get_node_ids())
+
+    def send(self, node: int, method: str, content: bytes, timeout: float) -> str:
+        """Hand a message to Flower; the number under which its reply can be fetched."""
+        record = RecordDict({RELAYED: ConfigRecord({"method": method, "content": content})})
+        message = Message(record, dst_node_id=node, message_type="query", ttl=timeout)
+        with self._lock:
+            sent = next(iter(self._grid.push_messages([message])), None)
+        if not sent:
+            raise Unavailable(f"node {node}: the federation takes no message for it")
+        return str(sent)
+
+    def fetch(self, node: int, sent: str) -> bytes | None:
+        """The reply if it is there. `Unavailable` if it is a failure, or not one of Parley's: any app may run at a node."""
+        with self._lock:
+            replies = list(self._grid.pull_messages([sent]))
+        if not replies:
+            return None
+        content = None if replies[0].has_error() else replies[0].content.get(RELAYED)
+        reply = content.get("content") if isinstance(content, ConfigRecord) else None
+        if not isinstance(reply, bytes):
+            raise Unavailable(f"node {node}: its relay failed, or it is not one of Parley's")
+        return reply
+
+    def carry(self, node: int, method: str, content: bytes, timeout: float) -> bytes:
+        until, sent = time.monotonic() + timeout, self.send(node, method, content, timeout)
+        while time.monotonic() < until:
+            reply = self.fetch(node, sent)
+            if reply is not None:
+                return reply
+            time.sleep(POLL)
+        raise Unavailable(f"node {node}: no reply within {timeout:g} s")
+
+
+class FlowerOwner:
+    """An owner behind a node of a Flower federation."""
+
+    def __init__(self, name: str, node: int, carrier: Carrier) -> None:
+        self.name, self._node, self._carrier = name, node, carrier
+
+    def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply:
+        reply = self._carrier.carry(self._node, "Ask", messages.write_query(query), timeout)
+        return messages.read_answer(reply, query, self.name, records, size)
+
+    def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement:
+        reply = self._carrier.carry(self._node, "Stand", messages.write_agreement(terms, learner, entries), timeout)
+        return messages.read_statement(reply, self.name)
+
+    def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece | None:
+        reply = self._carrier.carry(self._node, "Stand", messages.write_agreement(terms, learner, numbers=first), timeout)
+        return messages.read_numbers(reply, self.name)
+
+    def close(self) -> None:
+        """The grid belongs to Flower."""
+
+
+def find_owners(carrier: Carrier, names: list[str], deadline: float) -> list[FlowerOwner]:
+    """The owners of the terms among the federation's nodes, each by the word of its daemon.
+
+    All nodes are asked at once. One that is silent, fails or says anything else is not an owner of ours; it is asked again, after a
+    pause, until the deadline, because a daemon may come up late. Flower's node keys say which nodes there are; which of them is which
+    owner they do not.
+    """
+    found: dict[str, FlowerOwner] = {}
+    asked: dict[int, str | None] = {}  # None: it had its say
+    rests: dict[int, float] = {}  # until when a node that failed is left alone
+    until = time.monotonic() + deadline
+    while len(found) < len(names) and time.monotonic() < until:
+        for node in carrier.nodes():
+            if rests.get(node, 0.0) > time.monotonic():
+                continue
+            try:
+                if node not in asked:
+                    asked[node] = carrier.send(node, "Health", b"", deadline)
+                sent = asked[node]
+                reply = None if sent is None else carrier.fetch(node, sent)
+                if reply is None:
+                    continue
+                name = messages.read_health(reply)
+            except ParleyError:
+                asked.pop(node, None)
+                rests[node] = time.monotonic() + PAUSE
+                continue
+            asked[node] = None
+            if name in found:
+                raise ExchangeError(f"two nodes of the federation say that they are {name!r}")
+            if name in names:
+                found[name] = FlowerOwner(name, node, carrier)
+        time.sleep(POLL)
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise ExchangeError(f"no node of the federation is {', '.join(missing)}")
+    return list(found.values())

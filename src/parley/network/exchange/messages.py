@@ -1,0 +1,250 @@
+"""Queries and answers as protobuf messages, read with suspicion: sizes, shapes and names are checked before anything is made of them."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import TypeVar
+
+import numpy as np
+from google.protobuf.message import DecodeError, Message
+
+from parley.data.public_numbers import PublicNumbers
+from parley.errors import ContradictionError, Malformed, Refusal, Unavailable
+from parley.network.exchange import wire_pb2 as wire
+from parley.network.exchange.number_messages import Piece, put_numbers, read_piece
+from parley.owner.ledger.account import Account, Head
+from parley.protocol.queries import KINDS, Answer, Query
+from parley.terms import PARTY
+from parley.validate import Floats, printable
+
+SERVICE = "parley.v1.Owner"
+LARGEST_MESSAGE = 1 << 24  # bytes: two million numbers
+_LARGEST_ROUND = 1 << 31
+_MOST_FIELDS = 100  # of one question
+_LARGEST_COUNT = (1 << 63) - 1  # SQLite counts no further
+_FLOATS = np.dtype("<f8")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_BUDGET = re.compile(r"[0-9]{1,100}(/[1-9][0-9]{0,99})?")
+_REFUSALS = {kind.code: kind for kind in Refusal.__subclasses__()}
+
+M = TypeVar("M", bound=Message)
+
+
+@dataclass(frozen=True)
+class AccountStatement:
+    """Where an agreement stands at one owner, by its own word.
+
+    `head` is the end of its ledger's chain, None from an owner that does not say; `earlier_hash` the hash that the chain had at the
+    number of rows that was asked about, None if none was or the ledger is shorter.
+    """
+
+    epsilon: Fraction
+    spent: Fraction
+    answered: int
+    rounds: int
+    head: Head | None = None
+    earlier_hash: str | None = None
+
+    @property
+    def left(self) -> Fraction:
+        return self.epsilon - self.spent
+
+    @classmethod
+    def of(cls, account: Account, earlier_hash: str | None = None) -> "AccountStatement":
+        return cls(account.epsilon, account.spent, account.answered, account.rounds, account.head, earlier_hash)
+
+
+@dataclass(frozen=True)
+class AnswerReply:
+    """An owner's answer and where the agreement stood afterwards."""
+
+    answer: Answer
+    statement: AccountStatement
+
+
+def write_query(query: Query) -> bytes:
+    """The message that asks this query."""
+    message = wire.Query(id=query.id, round=query.round, kind=query.kind, counts=query.counts)
+    message.agreement.terms, message.agreement.learner = query.terms_hash, query.learner
+    for name, array in query.arrays.items():
+        _put(array, message.arrays[name])
+    return bytes(message.SerializeToString())
+
+
+def read_query(content: bytes) -> Query:
+    """The query in a message, or a refusal whose text depends on nothing but the kind of mistake."""
+    message = parsed(wire.Query, content)
+    terms_hash, learner = _agreement(message.agreement)
+    if not 1 <= len(message.id) <= 200 or not 1 <= message.round < _LARGEST_ROUND:
+        raise Malformed("query: expected 1 to 200 characters as its id and a whole number from 1 as its round")
+    if message.kind not in KINDS or len(message.arrays) + len(message.counts) > _MOST_FIELDS:
+        raise Malformed("query: expected a question of a known kind")
+    arrays = {name: _vector(numbers) for name, numbers in message.arrays.items()}
+    return KINDS[message.kind].asks.read(message.id, terms_hash, learner, message.round, arrays, dict(message.counts))
+
+
+def write_agreement(terms: str, learner: str, entries: int = 0, numbers: int = 0) -> bytes:
+    """The message that asks where an agreement stands, which hash the ledger had with this many `entries`, and for the public numbers from
+    this place on (0: not asked)."""
+    return bytes(wire.Agreement(terms=terms, learner=learner, entries=entries, numbers=numbers).SerializeToString())
+
+
+def read_agreement(content: bytes) -> tuple[str, str, int, int]:
+    """(terms hash, learner, entries, numbers) of a message, or a refusal."""
+    message = parsed(wire.Agreement, content)
+    return *_agreement(message), min(message.entries, _LARGEST_COUNT), min(message.numbers, _LARGEST_COUNT)
+
+
+def write_answer(answer: Answer, statement: AccountStatement) -> bytes:
+    """The reply that brings a stored answer."""
+    reply = wire.Reply()
+    message = reply.answer
+    message.query, message.owner, message.records = answer.query, answer.owner, answer.records
+    _put_statement(answer.owner, statement, message.statement)
+    _put(answer.value, message.value)
+    return bytes(reply.SerializeToString())
+
+
+def write_statement(owner: str, statement: AccountStatement, numbers: tuple[PublicNumbers, int] | None = None) -> bytes:
+    """The reply that says where an agreement stands; with public `numbers`, from a place on, if they were asked for."""
+    reply = wire.Reply()
+    _put_statement(owner, statement, reply.statement)
+    if numbers is not None:
+        put_numbers(*numbers, reply.statement.numbers)
+    return bytes(reply.SerializeToString())
+
+
+def write_health(owner: str, version: str) -> bytes:
+    """The reply of an owner that is there."""
+    return bytes(wire.Reply(health=wire.Health(owner=owner, version=version)).SerializeToString())
+
+
+def write_refusal(refusal: Refusal) -> bytes:
+    """The reply that refuses: a code for programs, a sentence for people."""
+    return bytes(wire.Reply(refusal=wire.Refusal(code=refusal.code, sentence=str(refusal))).SerializeToString())
+
+
+def read_answer(content: bytes, query: Query, owner: str, records: int, size: int) -> AnswerReply:
+    """The answer in a reply, if it is one to this query by this owner, of as many finite numbers as expected; or its refusal, raised.
+
+    `records` (of those that the answer is a mean over) is what the terms say: an owner's weight is not its own to choose. An answer whose
+    shares went to hosts has no numbers, `size` 0.
+    """
+    reply = _read_reply(content, owner)
+    message = reply.answer
+    if reply.WhichOneof("outcome") != "answer" or message.query != query.id or message.owner != owner:
+        raise ContradictionError(f"{owner}: sent something other than its answer to round {query.round}")
+    if message.records != records:
+        raise ContradictionError(f"{owner}: answers for {message.records} records, the terms say {records}")
+    try:
+        value = _vector(message.value) if size or message.value.data else np.empty(0)
+    except Malformed:
+        raise ContradictionError(f"{owner}: sent numbers that cannot be read") from None
+    if value.shape != (size,) or not np.isfinite(value).all():
+        raise ContradictionError(f"{owner}: expected {size} finite numbers as its answer to round {query.round}")
+    return AnswerReply(Answer(query.id, owner, records, value), _read_statement(message.statement, owner))
+
+
+def read_statement(content: bytes, owner: str) -> AccountStatement:
+    """The statement in a reply, or its refusal, raised."""
+    return _read_statement(_statement_of(content, owner), owner)
+
+
+def read_numbers(content: bytes, owner: str) -> Piece | None:
+    """The public numbers that came with a statement; None if none did."""
+    statement = _statement_of(content, owner)
+    return read_piece(statement.numbers, owner) if statement.HasField("numbers") else None
+
+
+def _statement_of(content: bytes, owner: str) -> wire.AccountStatement:
+    reply = _read_reply(content, owner)
+    if reply.WhichOneof("outcome") != "statement":
+        raise ContradictionError(f"{owner}: sent something other than where the agreement stands")
+    return reply.statement
+
+
+def read_health(content: bytes) -> str:
+    """The name of the owner that says it is there."""
+    reply = _read_reply(content, "owner")
+    if reply.WhichOneof("outcome") != "health" or not re.fullmatch(PARTY, reply.health.owner):
+        raise Unavailable("something other than an owner replied")
+    return str(reply.health.owner)
+
+
+def parsed(kind: type[M], content: bytes) -> M:
+    """The message of this kind, or a refusal."""
+    if len(content) > LARGEST_MESSAGE:
+        raise Malformed(f"message: expected at most {LARGEST_MESSAGE} bytes")
+    try:
+        message: M = kind.FromString(content)
+    except DecodeError:
+        raise Malformed("message: expected a protobuf message of parley.v1") from None
+    return message
+
+
+def _agreement(message: wire.Agreement) -> tuple[str, str]:
+    if not _HASH.fullmatch(message.terms) or not 1 <= len(message.learner) <= 200:
+        raise Malformed("agreement: expected the hash of the terms, 64 hexadecimal digits, and the name of the learner")
+    return message.terms, message.learner
+
+
+def _put(values: Floats, message: wire.Numbers) -> None:
+    """Write numbers into their place in a message: long ones are copied once, not once for each message around them."""
+    message.shape.extend(values.shape)
+    message.data = np.ascontiguousarray(values, dtype=_FLOATS).tobytes()
+
+
+def _vector(message: wire.Numbers) -> Floats:
+    """A list of numbers; the bytes were received already, so nothing is allocated on the word of `shape`."""
+    shape, data = tuple(message.shape), message.data  # each look at `data` copies it
+    if len(shape) != 1 or 8 * shape[0] != len(data) or not data:
+        raise Malformed("numbers: expected a list of float64 numbers whose length is its shape")
+    values: Floats = np.frombuffer(data, dtype=_FLOATS)
+    return values if _FLOATS.isnative else values.astype(np.float64)
+
+
+def _read_reply(content: bytes, owner: str) -> wire.Reply:
+    try:
+        reply = parsed(wire.Reply, content)
+    except Malformed:
+        raise Unavailable(f"{owner}: its reply was damaged on the way") from None
+    if reply.WhichOneof("outcome") == "refusal":
+        kind = _REFUSALS.get(reply.refusal.code, Refusal)
+        raise kind(f"{owner}: {printable(reply.refusal.sentence)}")
+    return reply
+
+
+def _put_statement(owner: str, statement: AccountStatement, message: wire.AccountStatement) -> None:
+    message.owner, message.epsilon, message.spent = owner, str(statement.epsilon), str(statement.spent)
+    message.answered, message.rounds = statement.answered, statement.rounds
+    if statement.head is not None:
+        message.entries, message.head = statement.head.entries, statement.head.hash
+    message.earlier_hash = statement.earlier_hash or ""
+
+
+def _read_statement(message: wire.AccountStatement, owner: str) -> AccountStatement:
+    try:
+        budgets = _budget(message.epsilon), _budget(message.spent)
+        head = Head(message.entries, _hash(message.head)) if message.entries else None
+        then = _hash(message.earlier_hash) if message.earlier_hash else None
+        statement = AccountStatement(*budgets, message.answered, message.rounds, head, then)
+    except ValueError:
+        statement = None
+    if message.owner != owner or statement is None:
+        raise ContradictionError(f"{owner}: where its agreement stands cannot be read")
+    return statement
+
+
+def _hash(text: str) -> str:
+    if not _HASH.fullmatch(text):
+        raise ValueError("not a hash")
+    return text
+
+
+@lru_cache(maxsize=64)
+def _budget(text: str) -> Fraction:
+    if not _BUDGET.fullmatch(text):
+        raise ValueError("not a fraction")
+    whole, _, part = text.partition("/")
+    return Fraction(int(whole), int(part or 1))

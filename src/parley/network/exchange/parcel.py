@@ -1,0 +1,92 @@
+"""What travels when one noise is shared: an owner's parcels to three hosts, and the hosts' openings to the learner.
+
+Share j of an owner's words lies at the hosts j and j - 1. Shares 0 and 1 are seeds (`sharing.ring.expand`), share 2 is words: so a parcel
+needs no marks that say which is which.
+"""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from parley.errors import Malformed
+from parley.privacy.mechanisms.random_words import Words
+from parley.privacy.mechanisms.recipe import Law
+from parley.privacy.mechanisms.shared import SharedNoise
+from parley.privacy.sharing.ring import to_bytes
+from parley.privacy.sharing.shares import Shares
+from parley.protocol.queries import Query
+
+HOSTS = 3
+SEED = 32  # bytes
+WORDS = np.dtype("<u8")
+CONTENT = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, order=True)
+class Shape:
+    """What has to be drawn: noise of this law, 2^exponent grid units in size, for so many numbers."""
+
+    law: Law
+    exponent: int
+    size: int
+
+    @property
+    def bytes(self) -> int:
+        """How long so many words are."""
+        return WORDS.itemsize * self.size
+
+
+@dataclass(frozen=True, eq=False)
+class Parcel:
+    """Two of the three shares of one owner's answer, for one host."""
+
+    terms_hash: str
+    round: int
+    content: str  # of the question, as the owner got it
+    owner: str
+    records: int
+    shape: Shape
+    shares: tuple[bytes, bytes]
+
+
+@dataclass(frozen=True, eq=False)
+class Opening:
+    """One host's part of an opened sum: its first share in full, of its second the digest (another host sends that one in full)."""
+
+    terms_hash: str
+    round: int
+    content: str
+    owners: tuple[str, ...]
+    words: Words
+    digest: bytes
+
+
+def share_length(number: int, shape: Shape) -> int:
+    """How many bytes share `number` has."""
+    return shape.bytes if number == HOSTS - 1 else SEED
+
+
+def shape_of(noise: SharedNoise) -> Shape:
+    """Of the noise that joins answers of this kind."""
+    return Shape(noise.recipe.law, noise.recipe.exponent, noise.size)
+
+
+def pack(query: Query, owner: str, noise: SharedNoise, shares: Shares) -> list[Parcel]:
+    """The parcels for hosts 0, 1 and 2: of the three shares of an owner's answer, two in each."""
+    return [
+        Parcel(query.terms_hash, query.round, query.content, owner, noise.records, shape_of(noise), _pair(shares.of_host(place)))
+        for place in range(HOSTS)
+    ]
+
+
+def _pair(parts: tuple[bytes | Words, bytes | Words]) -> tuple[bytes, bytes]:
+    first, second = (part if isinstance(part, bytes) else to_bytes(part) for part in parts)
+    return first, second
+
+
+def to_words(content: bytes, size: int) -> Words:
+    """The words in these bytes, exactly so many."""
+    if len(content) != WORDS.itemsize * size:
+        raise Malformed(f"words: expected {size} of eight bytes")
+    return np.frombuffer(content, dtype=WORDS).astype(np.uint64, copy=False)

@@ -1,0 +1,228 @@
+"""A daemon on another machine: an owner as a learner sees it, and what speaking to any of them takes."""
+
+import re
+import socket
+import ssl
+import threading
+from typing import Any, ClassVar, Protocol
+
+import grpc
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from parley.errors import CertificateError, NotOffered, Refusal, SettingError, Unavailable
+from parley.network.exchange import messages
+from parley.network.exchange.delivery import Delivery, answer_or_deliver
+from parley.network.exchange.messages import LARGEST_MESSAGE, SERVICE, AccountStatement, AnswerReply
+from parley.network.exchange.number_messages import Piece
+from parley.network.identity.certificates import fingerprint, names
+from parley.network.identity.settings import Identity
+from parley.owner.owner import Owner
+from parley.protocol.queries import Query
+from parley.validate import printable
+
+OPTIONS = (
+    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+    ("grpc.per_message_decompression", 0),  # a small message could unpack to a large one
+    ("grpc.keepalive_time_ms", 10_000),  # a machine that vanished without a word is noticed
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 20_000),  # for one attempt: under load, or far away, a handshake takes its time
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+)
+INSPECTION = 10.0  # seconds for looking at a certificate
+# What may pass by itself; asking the same question again is right and costs nothing more.
+_TRANSIENT = {
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNKNOWN,
+}
+
+
+class Peer(Protocol):
+    """An owner that can be asked: over a network, or in the learner's own process."""
+
+    @property
+    def name(self) -> str: ...
+    def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply: ...
+    def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement: ...
+    def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece | None: ...
+    def close(self) -> None: ...
+
+
+class RemoteDaemon:
+    """Speaks to one party's daemon, and to no other: its certificate must carry the party's name, whatever the address is.
+
+    Where a fingerprint is given or certificates were revoked, the certificate is looked at first, in a TLS connection of its own, and
+    gRPC is then given this very certificate as the only one to trust. Formal guarantee: nobody is asked, and nobody's answer is read,
+    but who holds the key of a certificate that the authority issued for this name, that is not among `revoked`, and whose key has this
+    `fingerprint`. (A certificate that is no authority's vouches only for itself, and TLS proves the key.)
+    """
+
+    service: ClassVar[str]  # that it offers, as gRPC names it
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        identity: Identity | None,
+        fingerprint: str | None = None,
+        revoked: frozenset[int] = frozenset(),
+    ) -> None:
+        self.name = name
+        self._address, self._identity, self._fingerprint, self._revoked = address, identity, fingerprint, revoked
+        plain = address.startswith("unix:") or identity is None
+        self._inspects = not plain and (fingerprint is not None or bool(revoked))
+        if self._inspects and not re.fullmatch(r".+:\d+", address):
+            raise SettingError(f"address of {name}: {address!r}, expected host:port")
+        self._lock, self._closed = threading.Lock(), False
+        self._channel: Any = None
+        self._methods: dict[str, tuple[Any, Any]] = {}  # each of the channel that it was made for
+        if plain:
+            self._channel = grpc.insecure_channel(address, options=OPTIONS)
+        elif identity is not None and not self._inspects:
+            self._channel = self._secure_channel(identity)
+
+    def close(self) -> None:
+        """Let go of the line; calls under way end."""
+        with self._lock:
+            self._closed = True
+            if self._channel is not None:
+                self._channel.close()
+
+    def _call(self, method: str, content: bytes, timeout: float) -> bytes:
+        channel = self._open_channel(timeout)
+        if self._methods.get(method, (None,))[0] is not channel:
+            self._methods[method] = channel, channel.unary_unary(f"/{self.service}/{method}")
+        try:
+            return bytes(self._methods[method][1](content, timeout=timeout))
+        except grpc.RpcError as error:
+            if self._inspects and error.code() is grpc.StatusCode.UNAVAILABLE:
+                self._drop(channel)  # it may come back with a renewed certificate, which is looked at anew
+            sentence = f"{self.name}: {printable(str(error.details() or error.code().name), 200)}"
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                raise NotOffered(sentence) from None
+            raise (Unavailable if error.code() in _TRANSIENT else Refusal)(sentence) from None
+        except ValueError:  # the channel was closed under the call
+            raise Unavailable(f"{self.name}: not waited for any longer") from None
+
+    def _open_channel(self, timeout: float) -> Any:
+        """The channel; where the certificate is to be looked at first, it is made when it is needed."""
+        channel = self._current()
+        if channel is None and self._identity is not None:
+            channel = self._install(self._secure_channel(self._identity, self._inspected(self._identity, min(timeout, INSPECTION))))
+        return channel
+
+    def _current(self) -> Any:
+        with self._lock:
+            if self._closed:
+                raise Unavailable(f"{self.name}: not waited for any longer")
+            return self._channel
+
+    def _install(self, made: Any) -> Any:
+        """The new channel, unless another thread was first or nobody waits any longer."""
+        with self._lock:
+            if self._channel is None and not self._closed:
+                self._channel = made
+            else:
+                made.close()
+        return self._current()
+
+    def _drop(self, channel: Any) -> None:
+        with self._lock:
+            if self._channel is channel and not self._closed:
+                self._channel = None
+                channel.close()
+
+    def _secure_channel(self, identity: Identity, trusted: bytes | None = None) -> Any:
+        named = ("grpc.ssl_target_name_override", self.name)
+        return grpc.secure_channel(self._address, channel_credentials(identity, trusted), options=(*OPTIONS, named))
+
+    def _inspected(self, identity: Identity, timeout: float) -> bytes:
+        """The owner's certificate (PEM), if it is one to trust."""
+        try:
+            shown = peer_certificate(self._address, identity, timeout)
+        except (OSError, ValueError) as error:
+            raise Unavailable(f"{self.name}: {printable(str(error), 200) or type(error).__name__}") from None
+        if self.name not in names(shown):
+            raise CertificateError(f"{self.name}: who answers at {self._address} is certified as {', '.join(names(shown))}")
+        if shown.serial_number in self._revoked:
+            raise CertificateError(f"{self.name}: the authority revoked the certificate that is shown at {self._address}")
+        if self._fingerprint is not None and fingerprint(shown) != self._fingerprint:
+            raise CertificateError(
+                f"{self.name}: the key shown at {self._address} has the fingerprint {fingerprint(shown)[:16]}…, expected "
+                f"{self._fingerprint[:16]}…; if the owner says that it changed its key, compare the new one over the phone"
+            )
+        return shown.public_bytes(serialization.Encoding.PEM)
+
+
+class RemoteOwner(RemoteDaemon):
+    """An owner's daemon."""
+
+    service = SERVICE
+
+    def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply:
+        """Its answer; a `Refusal` if it will not, `Unavailable` if asking again may help."""
+        return messages.read_answer(self._call("Ask", messages.write_query(query), timeout), query, self.name, records, size)
+
+    def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement:
+        """Where the agreement stands at this owner, and which hash its chain had with this many `entries` (0: not asked)."""
+        return messages.read_statement(self._call("Stand", messages.write_agreement(terms, learner, entries), timeout), self.name)
+
+    def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece | None:
+        """The public numbers that it resolved, from place `first` on; None if it does not say."""
+        asked = messages.write_agreement(terms, learner, numbers=first)
+        return messages.read_numbers(self._call("Stand", asked, timeout), self.name)
+
+
+class LocalOwner:
+    """The learner's own table, in its own process: the same ledger, the same noise, because what it computes travels to the others."""
+
+    def __init__(self, owner: Owner, delivery: Delivery | None = None) -> None:
+        self._owner, self._turn, self._delivery = owner, threading.Lock(), delivery
+        self.name = owner.name
+
+    def ask(self, query: Query, records: int, size: int, timeout: float) -> AnswerReply:
+        if not self._turn.acquire(timeout=timeout):
+            raise Unavailable(f"{self.name}: still at work on an earlier question")
+        try:
+            answer, account = answer_or_deliver(self._owner, query, self._delivery)
+        finally:
+            self._turn.release()
+        return AnswerReply(answer, AccountStatement.of(account))
+
+    def statement(self, terms: str, learner: str, timeout: float, entries: int = 0) -> AccountStatement:
+        ledger = self._owner.ledger
+        return AccountStatement.of(ledger.account(terms), ledger.hash_at(entries) if entries else None)
+
+    def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece | None:
+        own = self._owner.agreement(terms).setup.numbers
+        return Piece(own.names, own.shapes, own.data[first - 1 :])
+
+    def close(self) -> None:
+        """Its answers come from this process: there is no line to let go of."""
+
+
+def channel_credentials(identity: Identity, trusted: bytes | None = None) -> Any:
+    """TLS that shows the learner's certificate and trusts one certificate alone (PEM): left out, that of the consortium's authority."""
+    return grpc.ssl_channel_credentials(
+        root_certificates=identity.authority.read_bytes() if trusted is None else trusted,
+        private_key=identity.key.read_bytes(),
+        certificate_chain=identity.certificate.read_bytes(),
+    )
+
+
+def peer_certificate(address: str, identity: Identity, timeout: float) -> x509.Certificate:
+    """The certificate of the consortium's authority whose key is held by whoever listens there; gRPC does not tell."""
+    host, _, port = address.rpartition(":")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False  # an owner is known by its name in the terms, wherever it lives
+    context.load_verify_locations(identity.authority)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as gRPC does: the authority may be an intermediate one of a larger PKI
+    context.load_cert_chain(identity.certificate, identity.key)
+    context.set_alpn_protocols(["h2"])
+    with socket.create_connection((host.strip("[]"), int(port)), timeout) as line, context.wrap_socket(line) as tls:
+        return x509.load_der_x509_certificate(tls.getpeercert(binary_form=True) or b"")

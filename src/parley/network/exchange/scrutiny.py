@@ -1,0 +1,136 @@
+"""What an owner's words must agree with: the terms, the bound and noise that follow from them, and what it said before.
+
+Everything that is compared is public or was said by the owner itself. So wrong numbers of a likely size, noise that is too small, and
+books kept beside the ones shown pass: no learner can see those.
+"""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from parley.errors import ContradictionError
+from parley.network.exchange.messages import AccountStatement
+from parley.owner.ledger.account import Head
+from parley.privacy.mechanisms.extent import UNLIKELY
+from parley.protocol.queries import Query
+from parley.protocol.setup import Part
+from parley.validate import Floats
+
+TOLERANCE = Fraction(1, 10**6)  # of epsilon: other machines' libraries compute the Gaussian's cost to other last digits
+
+REMEDY = (
+    "answers that left are missing from its books. At the owner: parley owner restore, which with --assume-spent counts them as spent; "
+    "these terms are over, go on under new ones"
+)
+
+
+class Scrutiny:
+    """What one owner may say under the terms; `gaps`: whether it may miss rounds; `shared`: its numbers go to hosts, not to the learner."""
+
+    def __init__(self, part: Part, gaps: bool, shared: bool = False) -> None:
+        self.owner, self._part, self._gaps, self._shared = part.name, part, gaps or part.gaps, shared
+        self._extents = [
+            stage.question.extent.noisy(stage.series.mechanism, stage.question.size, UNLIKELY) for stage in part.stages
+        ]
+
+    @property
+    def size(self) -> int:
+        """The most numbers that an answer has."""
+        return max(stage.question.size for stage in self._part.stages)
+
+    def expected(self, query: Query) -> tuple[int, int]:
+        """(records, size) of the answer to this query."""
+        question = self._part.stage(query.round).question
+        return question.records, 0 if self._shared else question.size
+
+    def round_before(self, number: int) -> int:
+        """The round in which this owner was asked before this one; 0: none."""
+        rounds = [each for stage in self._part.stages for each in stage.rounds if each < number]
+        return rounds[-1] if rounds else 0
+
+    def check_value(self, query: Query, value: Floats) -> None:
+        """Refuse an answer that its bound and its noise cannot have made.
+
+        Formal guarantee: an owner that answers by the terms is refused with probability at most `UNLIKELY` an answer.
+        """
+        if self._shared:
+            return
+        extent = self._extents[self._part.stages.index(self._part.stage(query.round))]
+        if not extent.holds(value):
+            raise ContradictionError(
+                f"{self.owner}: its answer to round {query.round} is larger than the agreed bound and noise can make it (an honest one is, "
+                f"once in {1 / UNLIKELY:.0e}); find out what it runs, and on which table, before anything it sent is used"
+            )
+
+    def check_statement(self, statement: AccountStatement, least: int, answers: int, before: AccountStatement | None) -> None:
+        """Refuse an account that does not follow from the schedule. `least` is the round just answered (0: none was asked), `answers` how
+        many this learner has heard in all, `before` the owner's last word in this run.
+
+        An answer that was stored before leaves the account where it stood. One that the owner closed counts as spent whole, and gets no
+        further answer.
+        """
+        if (statement.epsilon, statement.rounds) != (self._part.epsilon, self._part.rounds):
+            raise ContradictionError(
+                f"{self.owner}: speaks of epsilon {float(statement.epsilon):g} and {statement.rounds} rounds, the terms of "
+                f"{float(self._part.epsilon):g} and {self._part.rounds}"
+            )
+        if statement.answered and not any(statement.answered in stage.rounds for stage in self._part.stages):
+            raise ContradictionError(f"{self.owner}: says that it answered round {statement.answered}, in which it has no turn")
+        latest = self._part.rounds if before is None or not least else max(least, before.answered)
+        if not least <= statement.answered <= latest:
+            raise ContradictionError(
+                f"{self.owner}: says that the last round it answered is {statement.answered}, after round {least} was asked: another "
+                "learner asks by these terms, or its books are not those of this run"
+            )
+        if before is not None and (statement.spent < before.spent or statement.answered < before.answered):
+            raise ContradictionError(f"{self.owner}: had spent more before: its ledger was rolled back; {REMEDY}")
+        closed = statement.spent == self._part.epsilon and (before is None or statement.answered == before.answered)
+        fewest = answers if self._gaps else statement.answered
+        if not closed and not any(
+            self._near(statement.spent, self.cost(statement.answered, k)) for k in self._counts(statement, fewest)
+        ):
+            due = float(self.cost(statement.answered, fewest))
+            raise ContradictionError(
+                f"{self.owner}: says that it has spent {float(statement.spent):g} by round {statement.answered}, where the terms make it "
+                f"{'at least ' if self._gaps else ''}{due:g}: its answers are not debited as agreed, or its ledger was rolled back"
+            )
+
+    def cost(self, answered: int, answers: int) -> Fraction:
+        """The epsilon spent by this many answers, the last to round `answered`."""
+        return self._part.cost(answered, answers) if answers > 0 else Fraction(0)
+
+    def _counts(self, statement: AccountStatement, fewest: int) -> Iterator[int]:
+        """How many answers may have cost what was spent: most often the fewest; costs never fall as answers grow, so else those around
+        the place where it lies."""
+        low, high = fewest, statement.answered
+        if low <= high:
+            yield low
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.cost(statement.answered, middle) >= statement.spent else (middle + 1, high)
+        yield from (k for k in (low - 1, low) if fewest < k <= statement.answered)
+
+    def _near(self, said: Fraction, due: Fraction) -> bool:
+        return abs(said - due) <= (0 if self._part.training.series.exact else TOLERANCE * self._part.epsilon)
+
+    def check_head(self, head: Head | None, before: Head | None, grown: bool) -> None:
+        """Refuse a ledger that is shorter than it was, has another end of the same length, or did not grow by what it says it booked."""
+        if before is None:
+            return
+        if head is None:
+            raise ContradictionError(f"{self.owner}: said how long its ledger was, and says it no longer; {REMEDY}")
+        changed = head.entries == before.entries and (grown or head.hash != before.hash)
+        if head.entries < before.entries or changed:
+            raise self.rolled_back(before, f"it has {head.entries}, ending in {head.hash[:16]}…")
+
+    def check_history(self, statement: AccountStatement, before: Head | None) -> None:
+        """Refuse a ledger whose chain, at the length it had before, does not have the hash it had there."""
+        if before is not None and statement.earlier_hash != before.hash:
+            there = "no such row" if statement.earlier_hash is None else f"{statement.earlier_hash[:16]}… there"
+            raise self.rolled_back(before, f"it has {there}")
+
+    def rolled_back(self, before: Head, now: str) -> ContradictionError:
+        """The error that says so."""
+        return ContradictionError(
+            f"{self.owner}: its ledger was rolled back: it had {before.entries} rows, ending in {before.hash[:16]}…, and now {now}; "
+            f"{REMEDY}"
+        )

@@ -1,0 +1,215 @@
+"""Channels between the hosts of one agreement over their daemons, and the thread that draws noise through them.
+
+Host 0 opens a channel under a random name; the first message of its to each of the others brings it to them. A channel has one life: any
+failure, a message out of order, or a newer channel ends it, and with it the session and all noise drawn in it.
+
+Why three hosts that run and reach each other get to a session, whatever happened before. A host's channel and its pool's attempt change
+together, under one lock, and the thread of an earlier channel can neither begin, fill nor end what belongs to a later one. So at every
+host that holds no keys either the channel is closed, or its thread is still agreeing on keys, which ends within the patience for each
+message. Host 0 says at least every second that it is there; to a channel that is closed elsewhere it cannot say so, and opens the next.
+Who ends a channel that host 0 opened, or begins afresh, tells the two others (`OVER`), so that nobody waits for it; if that is lost,
+patience ends. So patience can be long: a machine under load is waited for.
+"""
+
+import secrets
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Protocol
+
+from parley.errors import OutOfOrder, ParleyError, Unavailable
+from parley.network.hosting.drawing import Session
+from parley.network.hosting.duty import Duty
+from parley.network.hosting.pool import Pool
+from parley.network.serving.log import Log
+
+PATIENCE = 60.0  # seconds for a message of another host
+SENDING = 30.0  # seconds for one to be taken
+ARRIVAL = 10.0  # of these for a message that came before its channel
+TELLING = 5.0  # seconds for word that a channel is over
+OVER = "0" * 64  # no channel's name: the message says which channel is over, or (nothing) that its sender has begun afresh
+PAST = 64  # names of channels that were, and are not opened again
+FULL = 1 << 26  # bytes from one host that wait to be read
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds before host 0 tries again
+
+
+class Carrier(Protocol):
+    """Another host's daemon, as far as drawing goes (`exchange.remote_host.RemoteHost`)."""
+
+    def carry(self, terms: str, channel: str, number: int, payload: bytes, timeout: float) -> None: ...
+
+
+class NetworkChannel:
+    """One host's end (`sharing.channel.Channel`): messages go to the others' daemons and wait here to be read.
+
+    `attempt` is the number under which the pool knows its session.
+    """
+
+    def __init__(self, index: int, name: str, terms: str, peers: Mapping[int, Carrier], attempt: int) -> None:
+        self.index, self.name, self.attempt = index, name, attempt
+        self._terms, self._peers = terms, peers
+        self._queues = {other: SimpleQueue[bytes | None]() for other in peers}
+        self._lock = threading.Lock()
+        self._sent, self._received, self._waiting = Counter[int](), Counter[int](), Counter[int]()
+        self.closed = False
+
+    def send(self, to: int, payload: bytes) -> None:
+        """Returns when the other has it, which does not mean that it was read."""
+        if self.closed:
+            raise Unavailable("this channel is closed; start again with a new one")
+        number = self._sent[to]
+        self._sent[to] += 1
+        try:
+            self._peers[to].carry(self._terms, self.name, number, payload, SENDING)
+        except ParleyError:
+            self.close()
+            raise
+
+    def receive(self, source: int) -> bytes:
+        try:
+            payload = self._queues[source].get(timeout=PATIENCE)
+        except Empty:
+            self.close()
+            raise Unavailable(f"host {source}: no message within {PATIENCE:g} s") from None
+        if payload is None:
+            self._queues[source].put(None)
+            raise Unavailable("this channel is closed; start again with a new one")
+        with self._lock:
+            self._waiting[source] -= len(payload)
+        return payload
+
+    def put(self, source: int, number: int, payload: bytes) -> None:
+        """A message that came; out of order, or too much at once, it ends the channel."""
+        with self._lock:
+            sound = not self.closed and number == self._received[source] and self._waiting[source] + len(payload) <= FULL
+            if sound:
+                self._received[source] += 1
+                self._waiting[source] += len(payload)
+                self._queues[source].put(payload)
+        if not sound:
+            self.close()
+            raise OutOfOrder("this channel is closed; start again with a new one")
+
+    def close(self) -> None:
+        """Whoever waits here is told."""
+        with self._lock:
+            self.closed = True
+        for queue in self._queues.values():
+            queue.put(None)
+
+
+class Drawer:
+    """Keeps the noise of one agreement drawn ahead, with the other hosts, until it is closed."""
+
+    def __init__(self, duty: Duty, index: int, pool: Pool, peers: Mapping[int, Carrier], log: Log) -> None:
+        self._duty, self._index, self._pool, self._peers, self._log = duty, index, pool, peers, log
+        self._changed = threading.Condition()
+        self._channel: NetworkChannel | None = None
+        self._past: deque[str] = deque(maxlen=PAST)
+        self._over = threading.Event()
+        self._start(self._lead if index == 0 else self._arrive)
+
+    def take(self, source: int, name: str, number: int, payload: bytes) -> None:
+        """A message of another host."""
+        if name == OVER:
+            self._hear(payload)
+            return
+        if source == 0 and number == 0:
+            self._follow(name)
+        with self._changed:
+            self._changed.wait_for(lambda: self._known(name) or name in self._past or self._over.is_set(), ARRIVAL)
+            channel = self._channel if self._known(name) else None
+        if channel is None:
+            raise Unavailable("no such channel; start again with a new one")
+        channel.put(source, number, payload)
+
+    def close(self) -> None:
+        """End it."""
+        with self._changed:
+            self._over.set()
+            if self._channel is not None:
+                self._channel.close()
+            self._pool.renew()
+            self._changed.notify_all()
+
+    def _known(self, name: str) -> bool:
+        return self._channel is not None and self._channel.name == name
+
+    def _install(self, name: str) -> NetworkChannel:
+        """A new channel in the place of the one before, and a new attempt in the pool with it."""
+        with self._changed:
+            if self._over.is_set():
+                raise Unavailable("this host is stopping; start again with a new channel")
+            if self._channel is not None:
+                self._channel.close()
+                self._past.append(self._channel.name)
+            attempt = self._pool.renew()
+            self._channel = NetworkChannel(self._index, name, self._duty.terms_hash, self._peers, attempt)
+            self._changed.notify_all()
+            return self._channel
+
+    def _follow(self, name: str) -> None:
+        """Host 0 has opened a channel."""
+        with self._changed:
+            if self._index == 0 or self._known(name) or name in self._past:
+                raise OutOfOrder("a channel is opened once, by host 0")
+            channel = self._install(name)
+        self._start(partial(self._draw, channel))
+
+    def _lead(self) -> None:
+        pause = FIRST_PAUSE
+        while not self._over.is_set():
+            try:
+                drawn = self._draw(self._install(secrets.token_hex(32)))
+            except Unavailable:
+                return  # it is over
+            pause = FIRST_PAUSE if drawn else min(2 * pause, LONGEST_PAUSE)
+            self._over.wait(pause)
+
+    def _draw(self, channel: NetworkChannel) -> bool:
+        """One session, from its first message to its end; whether it began."""
+        begun = False
+        try:
+            session = Session(channel, self._duty, self._pool, channel.attempt)
+            begun = True
+            self._log("session", terms=self._duty.terms_hash)
+            if self._index == 0:
+                session.lead(self._over)
+            else:
+                session.follow(self._over)
+        except ParleyError as error:
+            if not self._over.is_set():
+                self._log.rate_limited("session-ended", terms=self._duty.terms_hash, reason=str(error))
+        except Exception as error:  # its text could quote anything
+            self._log("trouble", terms=self._duty.terms_hash, reason=type(error).__name__)
+        finally:
+            channel.close()
+            self._pool.end(channel.attempt)
+            if self._index != 0 and self._known(channel.name):  # host 0 opens the next one instead
+                self._tell(channel.name.encode())
+        return begun
+
+    def _arrive(self) -> None:
+        """Say that this host has begun afresh, unless host 0 knows already."""
+        if self._channel is None:
+            self._tell(b"")
+
+    def _tell(self, word: bytes) -> None:
+        """Say to both others what is over; who is not reached finds out for itself."""
+        if not self._over.is_set():
+            for peer in self._peers.values():
+                with suppress(ParleyError):
+                    peer.carry(self._duty.terms_hash, OVER, 0, word, TELLING)
+
+    def _hear(self, word: bytes) -> None:
+        """Another host says that a channel is over, or that it has begun afresh: then it is in none."""
+        with self._changed:
+            if self._channel is not None and word in (b"", self._channel.name.encode()):
+                self._channel.close()
+
+    @staticmethod
+    def _start(work: Callable[[], object]) -> None:
+        threading.Thread(target=work, name="parley-drawing", daemon=True).start()

@@ -1,0 +1,114 @@
+"""A host's daemon: gRPC over mutual TLS for owners, the learner and the two other hosts. It executes nothing it is sent."""
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import UTC, datetime
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from parley.errors import ParleyError
+from parley.network.exchange.host_lines import HostLines
+from parley.network.hosting.journal import Journal
+from parley.network.hosting.service import HostService
+from parley.network.identity.settings import HostSettings
+from parley.network.identity.trust import check_identity
+from parley.network.serving.acceptance import Acceptances
+from parley.network.serving.call_slots import CallSlots
+from parley.network.serving.daemon import SENDING, open_files, stop_servers
+from parley.network.serving.daemon_lock import daemon_lock
+from parley.network.serving.log import Log
+from parley.network.serving.maintenance import maintain
+from parley.network.serving.metrics import Metrics, MetricSources, Page
+from parley.network.serving.network import Network
+from parley.network.serving.reminders import identity_reminders
+from parley.network.serving.server import WORKERS, Endpoint, make_server, on_network
+
+CALLS_EACH = 16  # of the calls taken on at once, for one caller: another host may wait in several
+
+
+def serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
+    """Serve until `stop` is set; calls under way are finished first."""
+    check_identity(settings.identity, settings.name)
+    open_files()
+    with daemon_lock(settings.journal):
+        _serve(settings, stop, log)
+
+
+def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
+    identity = settings.identity
+    journal, acceptances = Journal(settings.journal), Acceptances(settings.accepted)
+    lines = HostLines(settings.peers, identity, "host.toml: peers")
+    service, slots = HostService(settings.name, journal, acceptances, lines, log), CallSlots(CALLS_EACH, SENDING)
+    network = Network(identity, settings.name, log, lambda: service.longest_message)
+    readiness = Readiness(journal, acceptances, service, network)
+    sources = MetricSources(
+        lambda: None, readiness.problems, network.time_left, network.connections.stages, lambda: _figures(service, journal)
+    )
+    metrics = Metrics(settings.name, sources)
+    log.listeners.append(metrics.on_event)
+    with ExitStack() as after:
+        after.callback(log, "stopped")
+        after.callback(journal.close)
+        after.callback(lines.close)
+        after.callback(service.close)
+        pool = ThreadPoolExecutor(WORKERS)
+        after.callback(pool.shutdown)
+        reached = {}
+        if settings.metrics is not None:
+            page = after.enter_context(Page(settings.metrics, metrics))
+            reached["metrics"] = f"{settings.metrics.rpartition(':')[0]}:{page.port}"
+        server = make_server(pool)
+        port = on_network(server, Endpoint(service, slots, lambda: not readiness.problems(), log), network, settings.listen)
+        reached["listen"] = f"{settings.listen.rpartition(':')[0]}:{port}"
+        after.enter_context(network.taking())
+        after.callback(stop_servers, [server], log)
+        server.start()
+        service.prepare()
+        gc.freeze()
+        log("serving", host=settings.name, pid=os.getpid(), **reached)
+        maintain(network, slots, identity_reminders(identity, lambda: network.credentials.certificate), stop, log)
+
+
+class Readiness:
+    """Whether this host could open something, without asking anybody."""
+
+    def __init__(self, journal: Journal, acceptances: Acceptances, service: HostService, network: Network) -> None:
+        self._journal, self._acceptances, self._service, self._network = journal, acceptances, service, network
+
+    def problems(self) -> list[str]:
+        """One sentence for each thing that is in the way."""
+        found = []
+        try:
+            begun = [self._journal.begun(terms) for terms in self._acceptances.hashes()]
+            if not all(begun):
+                found.append("terms were accepted that the journal does not know")
+            if len(begun) > len(self._service.seats):
+                found.append("accepted terms cannot be served; the log says why")
+        except (ParleyError, OSError):
+            found.append("the journal or the accepted terms cannot be read")
+        if self._network.ends <= datetime.now(UTC):
+            found.append("the certificate or its authority's has expired")
+        for seat in self._service.seats:
+            try:
+                seat.host.pool.keys()
+            except ParleyError:
+                found.append(f"the other hosts of the terms {seat.duty.terms_hash[:16]}… are not reached")
+        return found
+
+
+def _figures(service: HostService, journal: Journal) -> Iterator[Metric]:
+    """How many rounds were agreed on and are void, and how much noise is drawn ahead."""
+    rounds = GaugeMetricFamily("parley_host_rounds", "Rounds by what became of them.", labels=["terms", "kind"])
+    ahead = GaugeMetricFamily("parley_host_noise_ahead", "Noises drawn ahead (as host 0 counts them).", labels=["terms", "size"])
+    for seat in service.seats:
+        terms = seat.duty.terms_hash
+        for kind, count in journal.counts(terms).items():
+            rounds.add_metric([terms[:16], kind], count)
+        for shape, count in seat.host.pool.ready().items():
+            ahead.add_metric([terms[:16], str(shape.size)], count)
+    yield rounds
+    yield ahead

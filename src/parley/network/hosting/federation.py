@@ -1,0 +1,113 @@
+"""A run in which owners send shares to hosts and the learner sees the noisy sum alone, over real networks.
+
+Each round: the owners are asked as always, debit, and hand their parcels to the three hosts; then the hosts are asked to open. Whatever
+does not come is asked for again, which costs nothing: an owner repeats its parcels, a host its opening. A round that a host calls void
+is over: its debits stand, and the next round can be asked.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from parley.errors import ExchangeError, Unavailable, VoidRound
+from parley.network.exchange.federation import FIRST_PAUSE, LONGEST_PAUSE, Federation, Warn
+from parley.network.exchange.number_messages import require_agreed
+from parley.network.exchange.parcel import HOSTS, Opening
+from parley.network.exchange.remote import Peer
+from parley.network.exchange.remote_host import RemoteHost
+from parley.network.hosting.duty import duty_of
+from parley.network.hosting.sums import open_answer
+from parley.owner.ledger.account import Head
+from parley.protocol.queries import Answer, Query
+from parley.protocol.setup import Setup
+
+
+class SharedFederation(Federation):
+    """A `Federation` whose rounds have one answer, the owners' sum with one noise. `hosts` are in the order of the terms."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        peers: Sequence[Peer],
+        hosts: Sequence[RemoteHost],
+        deadline: float,
+        warn: Warn,
+        heads: Mapping[str, Head] | None = None,
+        answers: Mapping[str, int] | None = None,
+    ) -> None:
+        super().__init__(setup, peers, deadline, warn, heads, answers)
+        self._setup, self._duty, self._hosts = setup, duty_of(setup), list(hosts)
+        if tuple(host.name for host in self._hosts) != self._duty.hosts:
+            raise ExchangeError(
+                f"addresses: the terms name the hosts {list(self._duty.hosts)}, the addresses {[h.name for h in hosts]}"
+            )
+        self._three = ThreadPoolExecutor(HOSTS, thread_name_prefix="parley-opening")
+
+    def fetch_statements(self) -> None:
+        """Hear from all owners where the agreement stands, and from owners and hosts which public numbers they resolved."""
+        super().fetch_statements()
+        self._require_hosts()
+
+    def _require_hosts(self) -> None:
+        """Refuse a host that resolved other public numbers: it would not take the owners' parcels, for which they have paid by then."""
+        due = time.monotonic() + self._deadline
+        for host in (each for each in self._hosts if each.name not in self._agreed):
+            pause, terms = FIRST_PAUSE, self._terms
+            fetch = partial(host.numbers, terms.hash, terms.learning.learner, self._deadline)
+            while host.name not in self._agreed:
+                try:
+                    if not require_agreed(self._numbers, host.name, fetch):
+                        self._warn_silent(host.name)
+                    self._agreed.add(host.name)
+                except Unavailable as trouble:
+                    if time.monotonic() > due:
+                        raise ExchangeError(
+                            f"before the first round: no word from a host within {self._deadline:g} s: {trouble}"
+                        ) from None
+                    if pause == LONGEST_PAUSE:
+                        self._warn_once(f"before the first round: waiting for the hosts, {self._deadline:g} s at most: {trouble}")
+                    time.sleep(pause)
+                    pause = min(2 * pause, LONGEST_PAUSE)
+
+    def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
+        """The one answer of this round; `VoidRound` if it never comes."""
+        self._require_hosts()
+        query, pause, heard = next(iter(questions.values())), FIRST_PAUSE, self._answers.copy()
+        due = time.monotonic() + self._deadline
+        while True:
+            try:
+                super().ask(questions)
+                return [open_answer(self._setup, self._duty, query, self._open(query))]
+            except VoidRound as void:
+                self._warn(f"round {query.round} is void: {void}; what it cost stays spent, the run goes on with the next one")
+                raise
+            except Unavailable as trouble:
+                if time.monotonic() > due:
+                    raise ExchangeError(
+                        f"round {query.round}: the hosts did not open it within {self._deadline:g} s: {trouble}"
+                    ) from None
+                if pause == LONGEST_PAUSE:  # for seconds already
+                    self._warn_once(f"round {query.round}: waiting for the hosts, {self._deadline:g} s at most: {trouble}")
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+                self._answers = heard.copy()  # the same answers are heard again
+
+    def close(self) -> None:
+        """Let go of the threads; calls under way are ended."""
+        for host in self._hosts:
+            host.close()
+        self._three.shutdown(wait=True, cancel_futures=True)
+        super().close()
+
+    def _open(self, query: Query) -> list[Opening]:
+        """All three openings. Void at one host is void, whatever the others say; what no waiting mends comes next."""
+        size = self._duty.turn(query.round).shape.size
+        calls = [
+            self._three.submit(partial(host.open, query.terms_hash, query.round, query.content, size, self._deadline))
+            for host in self._hosts
+        ]
+        failures = [error for call in calls if (error := call.exception()) is not None]
+        if failures:
+            raise min(failures, key=lambda error: (not isinstance(error, VoidRound), isinstance(error, Unavailable)))
+        return [call.result() for call in calls]

@@ -1,0 +1,273 @@
+"""One host of an agreement: it takes parcels, agrees with the two others on what is added up, and opens that and nothing else.
+
+The danger. Every share is known to two hosts. If a learner that has one host on its side could have two sets of owners opened under one
+noise, the difference would be one owner's exact answer. Had it one set opened under two noises, it would have paid for one.
+
+The rules. For a question (terms, round) a host goes through these steps, each at most once for ever, because each is a row of its journal:
+1. proposal: the question's content, and whose parcels it holds, with a tag of each share (`proposal.tag`). Host 0 names a noise, too.
+2. record: what follows from the three proposals (`proposal.agreed`): owners, tags, the noise. With it, in one transaction, the sums.
+   It asks the two others for theirs, and never for leave: the learner has no say in it.
+3. opening: when both others have told the digest of *their* record and it is the same. From then on it repeats those bytes, and asks
+   nobody any more.
+Or void, for ever: whatever contradicts, or can never come any more. Parcels that come after the proposal are refused.
+
+Formal guarantee: let two of the three hosts keep these rules, and one of the two, A, keep its journal (the other may lose or roll back its
+own; the third host, the learner and any owners may do whatever they like). Then for each question the two hosts open at most one pair of
+(set of owners with their shares, noise), and they open each noise for at most one question.
+Proof. A's journal holds at most one record for a question and a noise in at most one record, and A opens its records alone. The other
+opens a record only after A told it the digest of A's, over a channel that nobody else speaks on: so it opens A's record, too. A record
+holds the tags of all three shares of each owner's answer: the share that the third host lacks is held by both of these hosts, whose
+tags were made with a key that only they know; so what they add up is the same. Noise is in memory alone, under the random name of a
+session that all three hosts made afresh: whoever restarts has none of it.
+
+What a crash does. Before the record: the restarted host has no parcels and no noise, and writes void at its start; the others void when
+they hear it, or because sessions differ. After the record: its sums are on its disk, and it goes on at step 3 as if nothing had been. A
+peer that does not answer is not void but `Unavailable`: the learner asks again. A host that has opened, and kept its journal, repeats its
+opening (of the latest rounds: `journal.KEPT`) and never says void, whatever its peers say by then. If all three keep the rules and their
+journals, then once one has opened all had the same record on their disks, and none of them will ever say void.
+
+What is not promised: two hosts that both lost their journals, or that act together, can open a question twice. A host can always void, and
+by lying about its record it can make another void that has recorded and not opened yet.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
+
+from parley.errors import ContentMismatch, Malformed, OutOfOrder, TooLate, Unavailable, VoidRound
+from parley.network.exchange.parcel import CONTENT, HOSTS, Opening, Parcel, share_length, to_words
+from parley.network.hosting.duty import Duty, Turn
+from parley.network.hosting.journal import Entry, Journal
+from parley.network.hosting.pool import Keys, Pool
+from parley.network.hosting.proposal import Held, Proposal, Record, agreed, record_digest, tag
+from parley.privacy.sharing.ring import Replicated, digest, expand, to_bytes
+
+PATIENCE = 10.0  # seconds for another host, or a noise
+AHEAD = 2  # rounds for which an owner's parcels are kept before anybody asks to open them
+
+T = TypeVar("T")
+
+
+class Peer(Protocol):
+    """Another host of the same agreement, as this one reaches it. Each call may raise `Unavailable`; what it says is that host's word."""
+
+    def proposal(self, terms_hash: str, number: int, content: str) -> Proposal: ...
+    def record(self, terms_hash: str, number: int) -> str: ...
+
+
+class Host:
+    """Host `name` of one agreement. `peers` are the two others, by their numbers."""
+
+    def __init__(
+        self, name: str, duty: Duty, journal: Journal, pool: Pool, peers: Mapping[int, Peer], patience: float = PATIENCE
+    ) -> None:
+        self.duty, self.index, self.pool = duty, duty.index(name), pool
+        self._journal, self._peers, self._patience = journal, peers, patience
+        self._changed = threading.Condition()  # guards what is below, and is told of new rows
+        self._parcels: dict[int, dict[str, Parcel]] = {}
+        self._turn = threading.Lock()  # one opening at a time
+        self._proposing = threading.Lock()
+        self._both = ThreadPoolExecutor(HOSTS - 1, thread_name_prefix="parley-host")
+        self.voided = journal.void_unfinished(duty.terms_hash, "a host restarted before the hosts had agreed")
+
+    def receive(self, parcel: Parcel) -> None:
+        """Keep a parcel for when its round is opened; the same one again changes nothing."""
+        turn = self.duty.turn(parcel.round)
+        self._require_fit(parcel, turn)
+        with self._changed:
+            kept = self._parcels.get(parcel.round, {}).get(parcel.owner)
+            if kept is not None:
+                if (kept.content, kept.shares) != (parcel.content, parcel.shares):
+                    raise ContentMismatch(f"{parcel.owner}: another parcel of its for round {parcel.round} is here already")
+                return
+            entry = self._entry(parcel.round)
+            if entry.proposal is not None or entry.void is not None:
+                if entry.record is not None and parcel.owner in Record.from_text(entry.record).names:
+                    return  # it was counted
+                raise TooLate(f"{parcel.owner}: round {parcel.round} is settled without it")
+            self._make_room(parcel)
+            self._parcels.setdefault(parcel.round, {})[parcel.owner] = parcel
+
+    def open(self, number: int, content: str) -> Opening:
+        """This host's part of the sum, agreed on with the others; the same for ever."""
+        self.duty.turn(number)
+        _require_content(content)
+        with self._turn:
+            entry = self._standing(number, content)
+            if entry.record is None:
+                entry = self._void_if_refused(number, lambda: self._agree(number, content))
+            if entry.record is None:
+                raise VoidRound(entry.void or "")
+            if not entry.opened:
+                record = entry.record
+                self._void_if_refused(number, lambda: self._require_same(number, record))
+                entry = _require_alive(self._journal.open(self.duty.terms_hash, number), number, content)
+            return self._opening(entry)
+
+    def proposal(self, number: int, content: str) -> Proposal:
+        """For another host: what this one holds, as it said when it first had to."""
+        turn = self.duty.turn(number)
+        _require_content(content)
+        entry = self._standing(number, content)
+        if entry.proposal is None:
+            with self._proposing:  # a noise is named once for a question
+                entry = self._standing(number, content)
+                if entry.proposal is None:
+                    entry = _require_alive(self._propose(number, content, turn), number, content)
+        return Proposal.from_text(entry.proposal or "")
+
+    def record(self, number: int) -> str:
+        """For another host: the digest of what this one recorded, as soon as it has."""
+        self.duty.turn(number)
+
+        def settled() -> bool:
+            return not self._entry(number).open
+
+        with self._changed:
+            self._changed.wait_for(settled, self._patience)
+            entry = self._entry(number)
+        if entry.void is not None:
+            raise VoidRound(entry.void)
+        if entry.record is None:
+            raise Unavailable(f"round {number}: not agreed on yet; ask the same question again")
+        return record_digest(entry.record)
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._both.shutdown(wait=False, cancel_futures=True)
+
+    def _propose(self, number: int, content: str, turn: Turn) -> Entry:
+        """Step 1, once nothing is missing that the terms want to be waited for."""
+        keys = self.pool.keys()
+        self._hold_quorum(number, content, turn)
+        noise = self.pool.name(keys.session, turn.shape, self._patience) if self.index == 0 else 0
+        with self._changed:  # no parcel comes in between
+            proposal = self._proposal(number, content, keys, noise)
+            return self._journal.propose(self.duty.terms_hash, number, proposal.to_text())
+
+    def _agree(self, number: int, content: str) -> Entry:
+        """Steps 1 and 2."""
+        turn, own = self.duty.turn(number), self.proposal(number, content)
+        others = self._ask_both(lambda peer: peer.proposal(self.duty.terms_hash, number, content))
+        record = agreed([own if i == self.index else others[i] for i in range(HOSTS)], turn.quorum)
+        noise = self.pool.take(record.session, record.noise, turn.shape, self._patience)
+        with self._changed:
+            parcels = self._parcels.get(number, {})
+            kept = [parcels[name] for name in record.names if name in parcels]
+        if len(kept) < len(record.names):
+            raise VoidRound("a host no longer holds the parcels that it had proposed")
+        total = noise
+        for parcel in kept:
+            total += _shares(parcel, self.index)
+        sums = to_bytes(total.first) + to_bytes(total.second)
+        with self._changed:
+            entry = self._journal.agree(self.duty.terms_hash, number, record.to_text(), f"{record.session}/{record.noise}", sums)
+            for past in [each for each in self._parcels if each <= number]:
+                del self._parcels[past]
+            self._changed.notify_all()
+        return entry
+
+    def _require_same(self, number: int, record: str) -> None:
+        """Step 3: both others recorded the same."""
+        told = self._ask_both(lambda peer: peer.record(self.duty.terms_hash, number))
+        if set(told.values()) != {record_digest(record)}:
+            raise VoidRound("the hosts recorded different things for this round")
+
+    def _ask_both(self, question: Callable[[Peer], T]) -> dict[int, T]:
+        calls = {index: self._both.submit(question, peer) for index, peer in self._peers.items()}
+        failures = [error for call in calls.values() if (error := call.exception()) is not None]
+        definite = [error for error in failures if isinstance(error, VoidRound | ContentMismatch)]
+        for error in definite or failures:
+            raise error
+        return {index: call.result() for index, call in calls.items()}
+
+    def _void_if_refused(self, number: int, work: Callable[[], T]) -> T:
+        """Write down what can never be mended."""
+        try:
+            return work()
+        except (VoidRound, ContentMismatch) as refusal:
+            with self._changed:
+                entry = self._journal.void(self.duty.terms_hash, number, str(refusal))
+                self._parcels.pop(number, None)
+                self._changed.notify_all()
+            raise VoidRound(entry.void or "") from None
+
+    def _proposal(self, number: int, content: str, keys: Keys, noise: int) -> Proposal:
+        parcels = sorted(self._fitting(number, content), key=lambda parcel: parcel.owner)
+        shares = self.index, (self.index + 1) % HOSTS
+        held = tuple(
+            Held(each.owner, tag(keys.first, each, shares[0], each.shares[0]), tag(keys.second, each, shares[1], each.shares[1]))
+            for each in parcels
+        )
+        return Proposal(self.duty.terms_hash, number, content, self.index, keys.session, noise, held)
+
+    def _opening(self, entry: Entry) -> Opening:
+        record = Record.from_text(entry.record or "")
+        if entry.sums is None:
+            raise OutOfOrder(f"round {record.round} was opened long ago; its sums are no longer kept")
+        half = len(entry.sums) // 2
+        size = half // 8
+        first, second = to_words(entry.sums[:half], size), to_words(entry.sums[half:], size)
+        return Opening(record.terms_hash, record.round, record.content, record.names, first, digest(second))
+
+    def _standing(self, number: int, content: str) -> Entry:
+        return _require_alive(self._entry(number), number, content)
+
+    def _entry(self, number: int) -> Entry:
+        return self._journal.entry(self.duty.terms_hash, number)
+
+    def _fitting(self, number: int, content: str) -> list[Parcel]:
+        return [parcel for parcel in self._parcels.get(number, {}).values() if parcel.content == content]
+
+    def _hold_quorum(self, number: int, content: str, turn: Turn) -> None:
+        """Say nothing for ever while parcels are missing that the terms want to be waited for."""
+        with self._changed:
+            held = len(self._fitting(number, content))
+        if held < max(1, turn.quorum):
+            raise Unavailable(
+                f"round {number}: {held} parcels are here, the terms need {max(1, turn.quorum)}; ask again when they are"
+            )
+
+    def _require_fit(self, parcel: Parcel, turn: Turn) -> None:
+        if parcel.terms_hash != self.duty.terms_hash:
+            raise Malformed("parcel: of other terms")
+        _require_content(parcel.content)
+        if parcel.owner not in turn.records:
+            raise OutOfOrder(f"parcel: the terms do not ask this owner in round {parcel.round}")
+        if parcel.records != turn.records[parcel.owner] or parcel.shape != turn.shape:
+            raise Malformed(f"parcel: expected the records, the law and the size that the terms say for round {parcel.round}")
+        lengths = tuple(share_length((self.index + k) % HOSTS, turn.shape) for k in (0, 1))
+        if tuple(map(len, parcel.shares)) != lengths:
+            raise Malformed(f"parcel: expected shares of {lengths[0]} and {lengths[1]} bytes")
+
+    def _make_room(self, parcel: Parcel) -> None:
+        """An owner's parcels for a few rounds are kept, and its oldest goes: nobody fills the memory, or pushes out somebody else's."""
+        own = sorted(number for number, kept in self._parcels.items() if parcel.owner in kept)
+        for number in own[: max(0, len(own) + 1 - AHEAD)]:
+            if self._entry(number).proposal is None:
+                del self._parcels[number][parcel.owner]
+
+
+def _shares(parcel: Parcel, index: int) -> Replicated:
+    """The two shares of host `index`, as words."""
+    size = parcel.shape.size
+    first, second = (
+        expand(content, size) if (index + k) % HOSTS < HOSTS - 1 else to_words(content, size)
+        for k, content in enumerate(parcel.shares)
+    )
+    return Replicated(first, second)
+
+
+def _require_alive(entry: Entry, number: int, content: str) -> Entry:
+    """The entry, if it is not void and about this content."""
+    if entry.void is not None:
+        raise VoidRound(entry.void)
+    if entry.proposal is not None and Proposal.from_text(entry.proposal).content != content:
+        raise ContentMismatch(f"round {number}: another question was asked in this round")
+    return entry
+
+
+def _require_content(content: str) -> None:
+    if not CONTENT.fullmatch(content):
+        raise Malformed("content: expected the hash of the question, 64 hexadecimal digits")

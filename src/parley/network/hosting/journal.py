@@ -1,0 +1,279 @@
+"""What a host wrote down about each question: in one SQLite file, added to and never changed.
+
+Formal guarantee: for a question (terms, round) there is at most one proposal, one record and one end ("opened" or "void", never both), each
+for ever, across threads, processes, crashes and restarts; a record stands in the file together with the host's two sums, or neither does;
+no noise stands in two records. What was returned is on the disk. Each row holds the hash of the one before it, so a row that was changed,
+or removed from the middle, is noticed when the file is opened. That a whole file was put back cannot be noticed here; why it does no harm
+says `host.py`.
+
+What lies here of owners' answers: two of the three shares of a sum that already carries its noise, of the latest rounds. The shares of
+single owners never do.
+"""
+
+import hashlib
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from parley.durable import create
+from parley.errors import BrokenChainError, GuaranteeError, LedgerError
+from parley.owner.ledger.account import Head
+from parley.owner.ledger.lines import Line, Place
+
+APPLICATION, VERSION = 0x50617248, 1
+START = "0" * 64
+KEPT = 1 << 26  # bytes of sums that are kept for each agreement: a learner that follows the rounds asks for the last ones only
+
+# kind       body                                    noise                     sums
+# begin      nothing; round 0: this journal is that of these terms from their first question on
+# proposal   what this host held (JSON)
+# record     what all three agreed on (JSON)         its session and number    two shares of the sum, one after the other
+# opened     nothing: the sums may leave, and are repeated for ever
+# void       why (text)
+SCHEMA = (
+    """CREATE TABLE entries (
+  seq INTEGER PRIMARY KEY, terms TEXT NOT NULL, round INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
+  noise TEXT, sums BLOB, digest BLOB, previous TEXT NOT NULL, hash TEXT NOT NULL
+)""",
+    "CREATE UNIQUE INDEX one_of_each ON entries (terms, round, kind)",
+    "CREATE UNIQUE INDEX one_use ON entries (terms, noise) WHERE noise IS NOT NULL",
+    "CREATE INDEX kept_sums ON entries (terms, round) WHERE sums IS NOT NULL",
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the journal says about one question. `sums` are gone where the rounds since filled their place."""
+
+    proposal: str | None = None
+    record: str | None = None
+    sums: bytes | None = None
+    void: str | None = None
+    opened: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Whether the hosts might still agree on something."""
+        return self.record is None and self.void is None
+
+
+class Transactions(Protocol):
+    """A database in which everything or nothing happens."""
+
+    def transaction(self) -> AbstractContextManager[sqlite3.Connection]: ...
+    def close(self) -> None: ...
+
+
+class Journal:
+    """The journal of one host; without a path it lives in memory, for studies and tests; who only reads (`writes`) keeps nobody waiting.
+
+    >>> journal = Journal()
+    >>> journal.propose("t", 1, "what I hold").proposal, journal.propose("t", 1, "something else").proposal
+    ('what I hold', 'what I hold')
+    """
+
+    def __init__(self, path: Path | None = None, writes: bool = True) -> None:
+        self.path = path
+        if path is None:
+            self._db: Transactions = _InMemory()
+        elif writes:
+            with suppress(OSError):  # there already, or SQLite will say what is wrong
+                create(path, b"")
+            self._db = Line(Place(path, "journal"), writes=True)
+        else:
+            self._db = Line(Place(path, "journal"))
+        with self._db.transaction() as db:
+            _require_journal(db, path)
+
+    def begin(self, terms: str) -> None:
+        """From now on it is written here what is asked by these terms. Repeating it changes nothing."""
+        with self._db.transaction() as db:
+            if not _begun(db, terms):
+                _append(db, terms, 0, "begin", "")
+
+    def begun(self, terms: str) -> bool:
+        """Whether this is the journal of these terms: one that is not may lack what was opened."""
+        with self._db.transaction() as db:
+            return _begun(db, terms)
+
+    def entry(self, terms: str, round: int) -> Entry:  # noqa: A002
+        """What is written about this question."""
+        with self._db.transaction() as db:
+            return _entry(db, terms, round)
+
+    def propose(self, terms: str, round: int, proposal: str) -> Entry:  # noqa: A002
+        """Write down the proposal, unless one is there, or the question is void already; what then stands there."""
+        with self._db.transaction() as db:
+            entry = _entry(db, terms, round)
+            if entry.proposal is None and entry.open:
+                _append(db, terms, round, "proposal", proposal)
+                entry = _entry(db, terms, round)
+            return entry
+
+    def agree(self, terms: str, round: int, record: str, noise: str, sums: bytes) -> Entry:  # noqa: A002
+        """Write down what was agreed on, the noise as used and the sums with it, unless a record or an end is there; what stands there.
+
+        A noise that stands in another record is refused, and nothing is written.
+        """
+        with self._db.transaction() as db:
+            entry = _entry(db, terms, round)
+            if entry.open:
+                if entry.proposal is None:
+                    raise GuaranteeError("journal: a record needs this host's own proposal before it")
+                if db.execute("SELECT 1 FROM entries WHERE terms=? AND noise=?", (terms, noise)).fetchone() is not None:
+                    raise GuaranteeError("journal: this noise was used for another question")
+                _append(db, terms, round, "record", record, noise, sums)
+                _prune(db, terms, len(sums))
+                entry = _entry(db, terms, round)
+            return entry
+
+    def void(self, terms: str, round: int, why: str) -> Entry:  # noqa: A002
+        """Write down that nothing is opened for this question any more, unless something was; what stands there."""
+        with self._db.transaction() as db:
+            entry = _entry(db, terms, round)
+            if entry.void is None and not entry.opened:
+                _append(db, terms, round, "void", why)
+                entry = _entry(db, terms, round)
+            return entry
+
+    def open(self, terms: str, round: int) -> Entry:  # noqa: A002
+        """Write down that the sums leave, unless it stands there, or the question is void; what stands there."""
+        with self._db.transaction() as db:
+            entry = _entry(db, terms, round)
+            if entry.record is None and entry.void is None:
+                raise GuaranteeError("journal: nothing is opened before it is recorded")
+            if entry.void is None and not entry.opened:
+                _append(db, terms, round, "opened", "")
+                entry = _entry(db, terms, round)
+            return entry
+
+    def void_unfinished(self, terms: str, why: str) -> list[int]:
+        """End all questions about which this host proposed something and recorded nothing; their rounds."""
+        with self._db.transaction() as db:
+            proposed = db.execute("SELECT round FROM entries WHERE terms=? AND kind='proposal' ORDER BY round", (terms,)).fetchall()
+            ended = [number for (number,) in proposed if _entry(db, terms, number).open]
+            for number in ended:
+                _append(db, terms, number, "void", why)
+            return ended
+
+    def counts(self, terms: str) -> dict[str, int]:
+        """How many rows of each kind there are."""
+        with self._db.transaction() as db:
+            return dict(db.execute("SELECT kind, COUNT(*) FROM entries WHERE terms=? GROUP BY kind", (terms,)).fetchall())
+
+    def waiting(self, terms: str) -> list[int]:
+        """The rounds about which something is written and that have no end yet."""
+        with self._db.transaction() as db:
+            found = db.execute(
+                "SELECT round FROM entries WHERE terms=? AND round>0 GROUP BY round "
+                "HAVING SUM(kind IN ('opened', 'void')) = 0 ORDER BY round",
+                (terms,),
+            ).fetchall()
+        return [number for (number,) in found]
+
+    @property
+    def entries(self) -> int:
+        """How many rows there are."""
+        with self._db.transaction() as db:
+            return int(db.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
+
+    @property
+    def head(self) -> Head:
+        """The end of its chain."""
+        with self._db.transaction() as db:
+            last = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+        return Head(0, START) if last is None else Head(*last)
+
+    def holds(self, head: Head) -> bool:
+        """Whether its chain once ended so: a file of an earlier time does not know it."""
+        with self._db.transaction() as db:
+            found = db.execute("SELECT hash FROM entries WHERE seq=?", (head.entries,)).fetchone()
+        return head.entries == 0 or (found is not None and found[0] == head.hash)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+
+class _InMemory:
+    """A database that ends with the process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._connection.execute("BEGIN")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _require_journal(db: sqlite3.Connection, path: Path | None) -> None:
+    """Make it if the file is empty; refuse one that is something else, of a later version, or whose rows do not follow from each other."""
+    application, number = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+    if not db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] and (application, number) == (0, 0):
+        for statement in SCHEMA:
+            db.execute(statement)
+        return
+    if (application, number) != (APPLICATION, VERSION):
+        raise LedgerError(f"{path}: not the journal of a host, or of a later Parley")
+    previous = START
+    rows = db.execute("SELECT terms, round, kind, body, noise, sums, digest, previous, hash FROM entries ORDER BY seq")
+    for *facts, sums, digest, before, link in rows:
+        kept = sums is None or hashlib.sha256(sums).digest() == digest
+        if before != previous or not kept or link != _link(previous, facts, digest):
+            raise BrokenChainError(f"{path}: the rows of this journal do not follow from each other; do not use it")
+        previous = link
+
+
+def _begun(db: sqlite3.Connection, terms: str) -> bool:
+    return db.execute("SELECT 1 FROM entries WHERE terms=? AND kind='begin'", (terms,)).fetchone() is not None
+
+
+def _entry(db: sqlite3.Connection, terms: str, number: int) -> Entry:
+    found = db.execute("SELECT kind, body, sums FROM entries WHERE terms=? AND round=?", (terms, number)).fetchall()
+    bodies, sums = {kind: body for kind, body, _ in found}, [sums for kind, _, sums in found if kind == "record"]
+    return Entry(bodies.get("proposal"), bodies.get("record"), sums[0] if sums else None, bodies.get("void"), "opened" in bodies)
+
+
+def _append(
+    db: sqlite3.Connection, terms: str, number: int, kind: str, body: str, noise: str | None = None, sums: bytes | None = None
+) -> None:
+    last = db.execute("SELECT hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
+    previous, digest = START if last is None else last[0], None if sums is None else hashlib.sha256(sums).digest()
+    facts = [terms, number, kind, body, noise]
+    row = (*facts, sums, digest, previous, _link(previous, facts, digest))
+    db.execute(
+        "INSERT INTO entries (terms, round, kind, body, noise, sums, digest, previous, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        row,
+    )
+
+
+def _link(previous: str, facts: list[object], digest: bytes | None) -> str:
+    content = json.dumps(["parley-journal-1", previous, *facts, None if digest is None else digest.hex()])
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _prune(db: sqlite3.Connection, terms: str, size: int) -> None:
+    """Let go of the oldest sums beyond what is kept; the last ones always stay."""
+    db.execute(
+        "UPDATE entries SET sums=NULL WHERE terms=? AND sums IS NOT NULL AND round NOT IN "
+        "(SELECT round FROM entries WHERE terms=? AND sums IS NOT NULL ORDER BY seq DESC LIMIT ?)",
+        (terms, terms, max(1, KEPT // max(1, size))),
+    )

@@ -1,0 +1,127 @@
+"""Becoming a host: its settings and journal, what terms ask of it in words, and accepting them."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parley.durable import create, make_folder
+from parley.errors import CertificateError, LedgerError, SettingError
+from parley.network.exchange.host_lines import host_key
+from parley.network.hosting.duty import duty_of
+from parley.network.hosting.journal import Journal
+from parley.network.identity.certificates import fingerprint, read_certificate
+from parley.network.identity.settings import HostSettings, load_host
+from parley.network.serving.acceptance import Acceptance, Acceptances
+from parley.network.serving.offer import learner_key
+from parley.owner.custody import Doubt, facts, key_doubts, role_doubts
+from parley.protocol.setup import resolve
+from parley.terms import Terms
+
+SETTINGS = """# Settings of a host. Paths are relative to this file.
+name = {quoted}              # as in the terms ([[hosts]]) and on the certificate
+journal = "{name}.journal"    # what was opened, for ever; keep it: two hosts that lose theirs could open a question twice
+accepted = "accepted-as-host" # terms that a person here accepted
+listen = {listen}           # for owners, the learner and the other hosts, with certificates
+# metrics = "127.0.0.1:9465"           # for your own Prometheus: /metrics, /ready, /healthy
+
+[peers]                       # where the two other hosts are
+# host-b = {{ address = "host-b.example:7444", fingerprint = "a1b0 0783 ..." }}     # the only key that it may show (parley certs show)
+# host-c = "host-c.example:7444"                                                  # whoever the authority certified under this name
+
+[identity]                    # parley certs
+authority = "ca.crt"
+certificate = "{name}.crt"
+key = "{name}.key"
+revoked = "ca.crl"            # what the authority took back: put every new list of its in this place
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class HostOffer:
+    """What a person at the host reads before accepting."""
+
+    settings: HostSettings
+    terms: Terms
+    key: str | None  # the learner's, if only this one may ask
+    promise: tuple[str, ...]
+    doubts: tuple[Doubt, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """What `parley host accept --json` prints, less whether it was accepted."""
+        return {
+            "host": self.settings.name,
+            "terms": self.terms.hash,
+            "terms_hash": self.terms.hash,
+            "title": self.terms.title,
+            "learner": self.terms.learning.learner,
+            "key": self.key,
+            "promise": list(self.promise),
+            "doubts": [vars(doubt) for doubt in self.doubts],
+            "hosts": facts(self.terms),
+        }
+
+    def accept(self) -> None:
+        """Begin these terms in the journal, and serve by them from now on. Repeating it changes nothing."""
+        journal, acceptances = Journal(self.settings.journal), Acceptances(self.settings.accepted)
+        try:
+            if self.terms.hash in acceptances.hashes() and not journal.begun(self.terms.hash):
+                raise LedgerError(f"{self.settings.journal}: these terms were accepted with another journal; put that one back")
+            with acceptances.storing(Acceptance(self.terms, self.key)):
+                journal.begin(self.terms.hash)
+        finally:
+            journal.close()
+
+
+def open_host(folder: Path, name: str, listen: str) -> HostSettings:
+    """Write the settings and make an empty journal, or neither."""
+    path = folder / "host.toml"
+    if path.exists():
+        raise SettingError(f"{path}: exists already; a host has one journal")
+    make_folder(folder)
+    create(path, SETTINGS.format(quoted=json.dumps(name), name=name, listen=json.dumps(listen)).encode())
+    try:
+        settings = load_host(path)
+        Journal(settings.journal).close()
+    except BaseException:
+        path.unlink()
+        raise
+    return settings
+
+
+def consider(terms: Terms, settings: HostSettings, certificate: Path | None = None) -> HostOffer:
+    """Look at terms that may name this host; with the learner's `certificate`, only its key may ask."""
+    terms.require_shared_sample()
+    key = None if certificate is None else learner_key(terms, settings.identity, certificate)
+    said = tuple(promise(terms, settings.name))
+    require_own_key(terms, settings)
+    place = "host.toml: peers"
+    keys = {host.name for host in terms.hosts if host_key(host, settings.peers, place) is not None} | {settings.name}
+    return HostOffer(settings, terms, key, said, (*role_doubts(terms), *key_doubts(terms, keys, "host.toml")))
+
+
+def require_own_key(terms: Terms, settings: HostSettings) -> None:
+    """Refuse terms that give this host another key than its own: nobody would talk to it."""
+    (own,) = [host for host in terms.hosts if host.name == settings.name]
+    if own.key is None:
+        return
+    found = fingerprint(read_certificate(settings.identity.certificate))
+    if found != own.key:
+        raise CertificateError(
+            f"{settings.identity.certificate}: its key is {found[:16]}…; the terms give {settings.name!r} the key {own.key[:16]}…"
+        )
+
+
+def promise(terms: Terms, name: str) -> list[str]:
+    """What accepting means for a host, in words; refused if the terms do not name it."""
+    duty = duty_of(resolve(terms))
+    index = duty.index(name)
+    shapes = " and ".join(f"{shape.law} noise for {shape.size:,} numbers" for shape in duty.ahead)
+    others = " and ".join(host for place, host in enumerate(duty.hosts) if place != index)
+    return [
+        f"You are host {index} of {len(duty.hosts)} for {len(terms.owners)} owners; the others are {others}.",
+        f"In each of {duty.rounds} rounds you add up the owners' shares, draw {shapes} with the others, and send your part of the noisy "
+        f"sum to {terms.learning.learner}: one sum a round, for ever.",
+        "You see two of three shares of every answer, which tell nothing. Whoever sees what two hosts see, sees every answer: keep your "
+        "machine, key and journal to yourself.",
+    ]

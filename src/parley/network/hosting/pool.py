@@ -1,0 +1,135 @@
+"""Noise drawn ahead, in memory alone: two of three shares of numbers that nobody knows.
+
+Formal guarantee: a noise that was taken is not here any more; one of an earlier session never is. A session ends when any of the three
+hosts restarts or a draw fails, and everything that was drawn in it is dropped. Attempts at a session are numbered, and whoever begins,
+fills or ends one says its number: a thread of an earlier attempt, however late it comes, changes nothing.
+"""
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from parley.errors import Unavailable, VoidRound
+from parley.network.exchange.parcel import Shape
+from parley.privacy.sharing.ring import Replicated
+
+QUIET = 0.2  # seconds
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What one session agreed on: its id, and the keys of tags of the shares i and i + 1 (`proposal.tag`)."""
+
+    session: str
+    first: bytes
+    second: bytes
+
+
+class Pool:
+    """The noise of one agreement at one host. Numbers count up in a session; host 0 says which one is for which question."""
+
+    def __init__(self, ahead: Mapping[Shape, int]) -> None:
+        self._ahead = ahead
+        self._changed = threading.Condition()
+        self._attempt = 0  # the last one; no other has a say here
+        self._keys: Keys | None = None
+        self._drawn: dict[int, tuple[Shape, Replicated]] = {}
+        self._named: set[int] = set()  # numbers that host 0 gave to a question
+        self._used = -QUIET  # when the last one was
+        self._taken = dict[Shape, int]()  # the last number of each shape that was used
+
+    def renew(self) -> int:
+        """Drop everything; the number of a new attempt at a session, which ends all earlier ones."""
+        with self._changed:
+            self._attempt += 1
+            self._drop()
+            return self._attempt
+
+    def begin(self, attempt: int, keys: Keys) -> None:
+        """The session of this attempt has begun; `Unavailable` if there was a later attempt meanwhile, whose session stays as it is."""
+        with self._changed:
+            if attempt != self._attempt:
+                raise Unavailable("a newer session was begun meanwhile; this one is over")
+            self._drop(keys)
+
+    def end(self, attempt: int) -> None:
+        """Drop everything of this attempt's session, if it is still the one."""
+        with self._changed:
+            if attempt == self._attempt:
+                self.renew()
+
+    def deposit(self, attempt: int, number: int, shape: Shape, noise: Replicated) -> None:
+        """Keep a noise of this attempt's session; one of another is dropped."""
+        with self._changed:
+            if attempt == self._attempt and self._keys is not None:
+                self._drawn[number] = shape, noise
+                self._changed.notify_all()
+
+    def keys(self) -> Keys:
+        """Of the session."""
+        with self._changed:
+            if self._keys is None:
+                raise Unavailable("the hosts have not found each other yet; ask the same question again")
+            return self._keys
+
+    def name(self, session: str, shape: Shape, patience: float) -> int:
+        """The number of a noise for a new question; given once."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._free(shape) or not self._holds(session), patience)
+            free = self._free(shape)
+            if not free or not self._holds(session):
+                raise Unavailable("no noise is drawn yet; ask the same question again")
+            self._named.add(free[0])
+            self._used = time.monotonic()
+            self._changed.notify_all()
+            return free[0]
+
+    def take(self, session: str, number: int, shape: Shape, patience: float) -> Replicated:
+        """The noise itself, once; `VoidRound` if it can never come any more. Earlier ones that nobody took are dropped."""
+
+        def settled() -> bool:
+            return number in self._drawn or not self._holds(session) or number <= self._taken.get(shape, 0)
+
+        with self._changed:
+            self._changed.wait_for(settled, patience)
+            if not self._holds(session):
+                raise VoidRound("a host restarted before the hosts had agreed, and the noise was dropped")
+            if not settled():
+                raise Unavailable("this noise is not drawn yet; ask the same question again")
+            if number not in self._drawn or self._drawn[number][0] != shape:
+                raise VoidRound("the noise of this round was used or dropped")
+            noise = self._drawn[number][1]
+            self._taken[shape] = number
+            self._drawn = {each: found for each, found in self._drawn.items() if found[0] != shape or each > number}
+            return noise
+
+    def wanted(self) -> Shape | None:
+        """What has to be drawn, as host 0 counts: at once where half is used up, else when nothing was used for a while (`QUIET`), so that
+        no round waits for a draw that is not for it."""
+        with self._changed:
+            quiet = time.monotonic() - self._used >= QUIET
+            missing = ((shape, most - len(self._free(shape)), most) for shape, most in self._ahead.items())
+            return next((shape for shape, lack, most in missing if 2 * lack > most or (lack > 0 and quiet)), None)
+
+    def wait_for_use(self, patience: float) -> None:
+        """Until something has to be drawn."""
+        with self._changed:
+            until = time.monotonic() + patience
+            while self.wanted() is None and (left := until - time.monotonic()) > 0:
+                self._changed.wait(min(left, QUIET))
+
+    def ready(self) -> dict[Shape, int]:
+        """How many of each shape are there."""
+        with self._changed:
+            return {shape: len(self._free(shape)) for shape in self._ahead}
+
+    def _drop(self, keys: Keys | None = None) -> None:
+        self._keys, self._drawn, self._named, self._taken = keys, {}, set(), {}
+        self._changed.notify_all()
+
+    def _holds(self, session: str) -> bool:
+        return self._keys is not None and self._keys.session == session
+
+    def _free(self, shape: Shape) -> list[int]:
+        return sorted(number for number, (found, _) in self._drawn.items() if found == shape and number not in self._named)

@@ -1,0 +1,128 @@
+"""What each host says it holds, and what follows from three such words: a pure function that all hosts compute alike.
+
+Which shares two hosts hold alike they find out by tags: SHA-256 of a share under a key that those two hosts alone know. A plain digest
+would not do: the third host holds the other two shares, so with it a guess of the owner's exact answer could be checked.
+"""
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from parley.errors import Malformed, VoidRound
+from parley.network.exchange.parcel import HOSTS, Parcel
+from parley.terms import PARTY
+
+TAG = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Held:
+    """An owner whose parcel a host holds, with the tags of both shares."""
+
+    owner: str
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What host `host` held of a question when it first had to say. `noise` is host 0's to name; the others say 0."""
+
+    terms_hash: str
+    round: int
+    content: str
+    host: int
+    session: str
+    noise: int
+    held: tuple[Held, ...]
+
+    def to_text(self) -> str:
+        """Canonical JSON."""
+        held = [[each.owner, each.first, each.second] for each in self.held]
+        return json.dumps(
+            [self.terms_hash, self.round, self.content, self.host, self.session, self.noise, held], separators=(",", ":")
+        )
+
+    @classmethod
+    def from_text(cls, text: str) -> "Proposal":
+        """The proposal in this text, or a refusal."""
+        try:
+            terms_hash, number, content, host, session, noise, held = json.loads(text)
+            proposal = cls(terms_hash, number, content, host, session, noise, tuple(Held(*each) for each in held))
+            words = [*(word for each in proposal.held for word in (each.first, each.second)), terms_hash, content, session]
+            whole = all(type(each) is int and each >= 0 for each in (number, host, noise)) and host < HOSTS
+            sound = (
+                whole
+                and all(TAG.fullmatch(word) for word in words)
+                and all(re.fullmatch(PARTY, each.owner) for each in proposal.held)
+            )
+        except (ValueError, TypeError, RecursionError):
+            sound = False
+        if not sound or proposal.to_text() != text or len({each.owner for each in proposal.held}) < len(proposal.held):
+            raise Malformed("proposal: expected one in canonical form")
+        return proposal
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is opened for a question: whose shares, by their three tags, and which noise. Everything that a sum depends on."""
+
+    terms_hash: str
+    round: int
+    content: str
+    session: str
+    noise: int
+    owners: tuple[tuple[str, str, str, str], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(owner for owner, *_ in self.owners)
+
+    def to_text(self) -> str:
+        """Canonical JSON."""
+        facts = [self.terms_hash, self.round, self.content, self.session, self.noise, [list(each) for each in self.owners]]
+        return json.dumps(facts, separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str) -> "Record":
+        """The record in this text, which this host wrote."""
+        terms_hash, number, content, session, noise, owners = json.loads(text)
+        return cls(terms_hash, number, content, session, noise, tuple((name, a, b, c) for name, a, b, c in owners))
+
+
+def record_digest(text: str) -> str:
+    """SHA-256 of a record as it is written down."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def tag(key: bytes, parcel: Parcel, number: int, share: bytes) -> str:
+    """The tag of share `number` of an owner's answer."""
+    about = json.dumps([parcel.terms_hash, parcel.round, parcel.content, parcel.owner, number]).encode()
+    return hmac.new(key, hashlib.sha256(share).digest() + about, hashlib.sha256).hexdigest()
+
+
+def agreed(proposals: Sequence[Proposal], quorum: int) -> Record:
+    """The record that follows from the proposals of hosts 0, 1 and 2: the owners that all three hold, with tags that match wherever two
+    hosts hold the same share; or `VoidRound`.
+
+    >>> a = [Proposal("0" * 64, 1, "1" * 64, i, "2" * 64, 7, (Held("bank-a", f"{i}" * 64, f"{(i + 1) % 3}" * 64),)) for i in range(3)]
+    >>> agreed(a, quorum=1).names
+    ('bank-a',)
+    """
+    first = proposals[0]
+    question = {(each.terms_hash, each.round, each.content) for each in proposals}
+    if [each.host for each in proposals] != list(range(HOSTS)) or len(question) > 1:
+        raise VoidRound("the hosts were asked to open different questions for this round")
+    if len({each.session for each in proposals}) > 1:
+        raise VoidRound("a host restarted before the hosts had agreed, and the noise was dropped")
+    held = [{each.owner: each for each in proposal.held} for proposal in proposals]
+    owners = []
+    for name in sorted(set(held[0]) & set(held[1]) & set(held[2])):
+        if all(held[j][name].first == held[j - 1][name].second for j in range(HOSTS)):
+            owners.append((name, held[0][name].first, held[1][name].first, held[2][name].first))
+    if len(owners) < max(1, quorum):
+        raise VoidRound(f"the hosts hold the same parcels of {len(owners)} owners: the terms need {max(1, quorum)}")
+    return Record(first.terms_hash, first.round, first.content, first.session, first.noise, tuple(owners))

@@ -1,0 +1,271 @@
+"""A host's service: bytes in, bytes out. It reads a message, checks who sends it, and lets the host of that agreement answer.
+
+Formal guarantee: an owner's parcel is taken from a caller whose certificate carries that owner's name, an opening is given to the learner
+of the terms alone, which hears public numbers too, and only the two other hosts of the terms hear what this one holds: where the terms or
+host.toml give a host's key, only who holds that key is that host, whatever the authority certified. Every byte that leaves is a row of the
+journal, a message of the drawing of noise, or one of a fixed set of sentences. Errors inside never travel.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from parley.data.public_numbers import PublicNumbers
+from parley.errors import ContentMismatch, ParleyError, Refusal, SettingError, Unavailable, UnknownTerms, VoidRound
+from parley.network.exchange import host_messages as messages
+from parley.network.exchange.host_lines import HostLines
+from parley.network.exchange.messages import read_agreement
+from parley.network.exchange.remote_host import RemoteHost
+from parley.network.hosting.channels import Drawer
+from parley.network.hosting.duty import Duty, duty_of
+from parley.network.hosting.host import PATIENCE, Host
+from parley.network.hosting.journal import Journal
+from parley.network.hosting.pool import Pool
+from parley.network.hosting.proposal import Proposal
+from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
+from parley.network.serving.log import Log
+from parley.network.serving.replies import Replies, caller_facts, loggable
+from parley.network.serving.server import HungUp, Work
+from parley.protocol.setup import resolve
+
+STRANGER = "nobody at this host accepted these terms for this caller"
+TROUBLE = "the host cannot answer at the moment; ask the same question again"
+LOOK = 2.0  # seconds between two looks for terms that were accepted meanwhile
+HEARD = {  # another host's refusals
+    VoidRound.code: "says that this round is void",
+    ContentMismatch.code: "says that another question was asked in this round",
+    Unavailable.code: "does not answer at the moment; ask the same question again",
+}
+AROUND = 1 << 16  # bytes of a message beside its numbers
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class OtherHost:
+    """Another host, as `Host` asks it."""
+
+    line: RemoteHost
+
+    def proposal(self, terms_hash: str, number: int, content: str) -> Proposal:
+        return Proposal.from_text(self._heard(lambda: self.line.propose(terms_hash, number, content, 2 * PATIENCE)))
+
+    def record(self, terms_hash: str, number: int) -> str:
+        return self._heard(lambda: self.line.record(terms_hash, number, 2 * PATIENCE))
+
+    def _heard(self, call: Callable[[], T]) -> T:
+        """Its answer, or its refusal in this host's own words: what another host wrote is neither journaled nor sent on."""
+        try:
+            return call()
+        except Refusal as refusal:
+            raise type(refusal)(f"{self.line.name} {HEARD.get(refusal.code, f'refuses ({refusal.code})')}") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Seat:
+    """This host under one agreement."""
+
+    acceptance: Acceptance
+    duty: Duty
+    host: Host
+    drawer: Drawer
+    keys: Mapping[int, str | None]  # that the two others must show, where it is known
+    numbers: PublicNumbers
+
+    def admits(self, caller: Caller) -> bool:
+        """Whether the caller has anything to do with these terms."""
+        terms = self.acceptance.terms
+        parties = {terms.learning.learner, *(owner.name for owner in terms.owners)}
+        return any(name in parties for name in caller.names) or self.other_host(caller) is not None
+
+    def other_host(self, caller: Caller) -> int | None:
+        """Which of the two others calls; None for somebody with such a name and another key."""
+        found = [i for i in self.keys if self.duty.hosts[i] in caller.names]
+        return found[0] if len(found) == 1 and self.keys[found[0]] in (None, caller.fingerprint) else None
+
+    def close(self) -> None:
+        self.drawer.close()
+        self.host.close()
+
+
+class HostService:
+    """What a host's daemon offers, for all terms that its people accepted."""
+
+    full_name = messages.SERVICE
+
+    def __init__(self, name: str, journal: Journal, acceptances: Acceptances, lines: HostLines, log: Log) -> None:
+        self._name, self._journal, self._acceptances, self._lines, self._log = name, journal, acceptances, lines, log
+        self._replies = Replies(log, messages.write_refusal, TROUBLE)
+        self._lock = threading.Lock()
+        self._seats: dict[str, Seat] = {}
+        self._looked = time.monotonic()
+        self.longest_message = 1 << 22  # bytes, by the terms in use; messages of a drawing are some times as long as a parcel
+
+    @property
+    def methods(self) -> dict[str, Work]:
+        return {
+            "Deliver": self.deliver,
+            "Open": self.open,
+            "Propose": self.propose,
+            "Record": self.record,
+            "Carry": self.carry,
+            "Stand": self.stand,
+        }
+
+    @property
+    def seats(self) -> list[Seat]:
+        """Of all accepted terms that are served."""
+        return list(self._seats.values())
+
+    def prepare(self) -> None:
+        """Take a seat under all accepted terms, and say which cannot be served."""
+        for terms in self._acceptances.hashes():
+            try:
+                self._seat(terms)
+            except (ParleyError, OSError) as error:
+                self._log.rate_limited("not-ready", terms=terms, reason=loggable(error))
+
+    def rejection(self, caller: Caller) -> bytes | None:
+        """None for a caller that some accepted terms know; for others the refusal: not even their message is read."""
+        self._take_new_seats()
+        if any(seat.admits(caller) for seat in self.seats):
+            return None
+        self._log.rate_limited("stranger", **caller_facts(caller))
+        return messages.write_refusal(UnknownTerms(STRANGER))
+
+    def _take_new_seats(self) -> None:
+        """Terms may be accepted while the daemon runs. Looked for seldom: whoever calls could make it look."""
+        now = time.monotonic()
+        if now - self._looked >= LOOK:
+            self._looked = now
+            try:
+                known = self._acceptances.hashes()
+            except OSError as error:
+                self._log.rate_limited("trouble", reason=type(error).__name__)
+                return
+            if len(known) > len(self._seats):
+                self.prepare()
+
+    def health(self) -> bytes:
+        """That a host is there."""
+        return messages.write_alive(self._name)
+
+    def deliver(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
+        """An owner's parcel, from that owner."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            parcel = messages.read_parcel(content)
+            seat = self._seat(parcel.terms_hash)
+            facts |= {"terms": parcel.terms_hash, "round": parcel.round, "owner": parcel.owner}
+            if parcel.owner not in caller.names:
+                raise UnknownTerms(STRANGER)
+            seat.host.receive(parcel)
+            return messages.write_done()
+
+        return self._replies.reply("parcel", caller, work)
+
+    def open(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
+        """This host's part of the sum, for the learner."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            terms, number, asked = messages.read_question(content)
+            seat = self._seat(terms)
+            facts |= {"terms": terms, "round": number}
+            if not seat.acceptance.admits(caller):
+                raise UnknownTerms(STRANGER)
+            opening = seat.host.open(number, asked)
+            facts["owners"] = len(opening.owners)
+            return messages.write_opening(opening)
+
+        return self._replies.reply("answer", caller, work)
+
+    def stand(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
+        """The public numbers that this host resolved, for the learner, which compares them with its own before it asks anything."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            terms, _, _, first = read_agreement(content)
+            seat = self._seat(terms)
+            facts |= {"terms": terms}
+            if not seat.acceptance.admits(caller):
+                raise UnknownTerms(STRANGER)
+            return messages.write_numbers(seat.numbers, max(1, first))
+
+        return self._replies.reply("standing", caller, work)
+
+    def propose(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
+        """What this host holds, for another host."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            terms, number, asked = messages.read_question(content)
+            seat = self._of_host(terms, caller)
+            facts |= {"terms": terms, "round": number}
+            return messages.write_proposal(seat.host.proposal(number, asked).to_text())
+
+        return self._replies.reply("proposal", caller, work)
+
+    def record(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
+        """The digest of what this host recorded, for another host."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            terms, number, _ = messages.read_question(content)
+            seat = self._of_host(terms, caller)
+            facts |= {"terms": terms, "round": number}
+            return messages.write_record(seat.host.record(number))
+
+        return self._replies.reply("record", caller, work)
+
+    def carry(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
+        """A message of the drawing of noise, from another host. Too many of them to log."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            terms, channel, number, payload = messages.read_frame(content)
+            seat = self._of_host(terms, caller)
+            source = seat.other_host(caller)
+            if source is None:
+                raise UnknownTerms(STRANGER)
+            seat.drawer.take(source, channel, number, payload)
+            return messages.write_done()
+
+        return self._replies.reply(None, caller, work)
+
+    def close(self) -> None:
+        """Leave all seats."""
+        for seat in self.seats:
+            seat.close()
+
+    def _of_host(self, terms: str, caller: Caller) -> Seat:
+        seat = self._seat(terms)
+        if seat.other_host(caller) is None:
+            raise UnknownTerms(STRANGER)
+        return seat
+
+    def _seat(self, terms: str) -> Seat:
+        """This host under the terms with this hash, or a refusal."""
+        acceptance = self._acceptances.get(terms)
+        if acceptance is None:
+            raise UnknownTerms(STRANGER)
+        with self._lock:
+            if terms not in self._seats:
+                self._seats[terms] = self._take_seat(acceptance)
+                self._log("ready", terms=terms)
+            seat = self._seats[terms]
+        return replace(seat, acceptance=acceptance)
+
+    def _take_seat(self, acceptance: Acceptance) -> Seat:
+        setup = resolve(acceptance.terms)
+        duty = duty_of(setup)
+        index = duty.index(self._name)
+        if not self._journal.begun(duty.terms_hash):
+            raise SettingError(f"{self._journal.path}: these terms were accepted with another journal; put that one back")
+        others = {i: host for i, host in enumerate(acceptance.terms.hosts) if i != index}
+        peers = {i: self._lines.line(host) for i, host in others.items()}
+        keys = {i: self._lines.key(host) for i, host in others.items()}
+        pool = Pool(duty.ahead)
+        host = Host(self._name, duty, self._journal, pool, {i: OtherHost(line) for i, line in peers.items()})
+        for number in host.voided:
+            self._log("void", terms=duty.terms_hash, round=number, reason="a host restarted before the hosts had agreed")
+        largest = max(shape.bytes for shape in duty.ahead)
+        self.longest_message = max(self.longest_message, 64 * largest + AROUND)
+        return Seat(acceptance, duty, host, Drawer(duty, index, pool, peers, self._log), keys, setup.numbers)

@@ -1,0 +1,105 @@
+"""Rounds in which owners and hosts are in one process: real debits, real shares, the noise of the protocol."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from parley.durable import replace_text
+from parley.errors import BrokenChainError, ContradictionError, GuaranteeError, LedgerError
+from parley.network.exchange.parcel import HOSTS, Opening, pack
+from parley.network.exchange.sums import sum_answer
+from parley.network.hosting.duty import Duty, duty_of
+from parley.network.hosting.in_process import InProcessHosts
+from parley.network.hosting.journal import Journal
+from parley.owner.ledger.account import Head
+from parley.owner.owner import Owner
+from parley.privacy.mechanisms.extent import UNLIKELY
+from parley.privacy.mechanisms.shared import SharedNoise
+from parley.privacy.sharing import opening
+from parley.protocol.queries import Answer, Query
+from parley.protocol.setup import Setup
+
+
+class HostedSum:
+    """An `Exchange` of owners that release, with three hosts beside them whose journals lie in `folder`.
+
+    Formal guarantee: as `host.Host` says, for as long as the journals are kept. Before an opening is returned it is remembered beside the
+    folder where the journals end, so that journals of an earlier time are refused: a question might get a second noise. For the same
+    reason ledgers that know answers by these terms are not taken up with journals that do not.
+    """
+
+    def __init__(self, setup: Setup, owners: Sequence[Owner], folder: Path) -> None:
+        self._setup, self._owners = setup, {owner.name: owner for owner in owners}
+        duty = duty_of(setup)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._hosts = InProcessHosts(duty, folder)
+        self._heads = folder.with_name(f"{folder.name}.heads")
+        self._require_latest()
+        journals = self._hosts.journals
+        if not all(journal.begun(setup.hash) for journal in journals):
+            if any(owner.ledger.account(setup.hash).answers for owner in owners):
+                raise LedgerError(
+                    f"{folder}: the hosts' journals by these terms are not here, but owners have answered: put the journals back, or agree "
+                    "on new terms"
+                )
+            for journal in journals:
+                journal.begin(setup.hash)
+
+    def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
+        """The one answer of the round; `VoidRound` if it cannot be finished any more."""
+        for name, query in questions.items():
+            contribution, _ = self._owners[name].contribute(query)
+            if contribution.shares is None:
+                raise GuaranteeError(f"{name}: an owner that only studies shares nothing with hosts")
+            self._hosts.receive(pack(query, name, contribution.noise, contribution.shares))
+        query = next(iter(questions.values()))
+        openings = self._hosts.open(query.round, query.content)
+        heads = {name: vars(journal.head) for name, journal in self._journals()}
+        replace_text(self._heads, json.dumps(heads))
+        return [open_answer(self._setup, self._hosts.duty, query, openings)]
+
+    def _journals(self) -> Iterator[tuple[str, Journal]]:
+        return zip(self._hosts.duty.hosts, self._hosts.journals, strict=True)
+
+    def _require_latest(self) -> None:
+        """Refuse journals that are older than what is remembered of them."""
+        if not self._heads.exists():
+            return
+        known = json.loads(self._heads.read_text(encoding="utf-8"))
+        for name, journal in self._journals():
+            if name in known and not journal.holds(Head(**known[name])):
+                raise BrokenChainError(
+                    f"{journal.path}: this journal is of an earlier time, or another one; put the latest one back"
+                )
+
+    def close(self) -> None:
+        """Let go of the journals."""
+        self._hosts.close()
+
+
+def open_answer(setup: Setup, duty: Duty, query: Query, openings: Sequence[Opening]) -> Answer:
+    """What a learner makes of the openings of hosts 0, 1 and 2, if they are about the same; else `ContradictionError`."""
+    turn = duty.turn(query.round)
+    agreed = {(each.terms_hash, each.round, each.content, each.owners) for each in openings}
+    names = openings[0].owners
+    known = len(set(names)) == len(names) >= turn.quorum and set(names) <= set(turn.records)
+    if len(openings) != HOSTS or agreed != {(query.terms_hash, query.round, query.content, names)} or not known:
+        raise ContradictionError(f"round {query.round}: the hosts opened something else than what was asked; ask their operators")
+    if any(each.words.shape != (turn.shape.size,) for each in openings):
+        raise ContradictionError(f"round {query.round}: a host opened numbers of another size; ask its operator")
+    words = opening.open_words([opening.Opening(each.words, each.digest) for each in openings])
+    noise = setup.part(names[0]).stage(query.round).series.mechanism
+    if not isinstance(noise, SharedNoise):
+        raise GuaranteeError("privacy.noise: expected 'shared'")
+    answer = sum_answer(query.id, noise, names, sum(turn.records[name] for name in names), words)
+    _require_possible(setup, answer, noise, query.round)
+    return answer
+
+
+def _require_possible(setup: Setup, answer: Answer, noise: SharedNoise, number: int) -> None:
+    """Refuse a sum that the agreed bounds and the noise cannot make, but once in 10^12 rounds."""
+    loosest = max((setup.part(name).stage(number).question.extent for name in answer.owners), key=lambda extent: extent.size)
+    if not loosest.noisy(noise.over(answer.records), answer.value.size, UNLIKELY).holds(answer.value):
+        raise ContradictionError(
+            f"round {number}: the opened sum is larger than the agreed bounds and the noise can make it: an owner shared something else"
+        )

@@ -1,0 +1,180 @@
+"""A small certificate authority for a consortium: it signs names, and revokes what it signed.
+
+The authority's folder keeps a copy of everything it ever signed, so that revoking a name revokes all its certificates. What it revoked
+is on a list that it signs (`revocation_list.py`).
+"""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from parley.durable import create, make_folder, replace_text
+from parley.errors import CertificateError
+from parley.network.identity.certificates import days_left, expiry_warning, fingerprint, issued_by, names, read_certificate
+from parley.network.identity.pem import AUTHORITY, PUBLIC, pem, read_key, require_new, write_key, write_new
+from parley.network.identity.revocation_list import list_number, read_revocations
+from parley.network.identity.signing_requests import read_request, requested_name
+
+ISSUED = "issued"  # in its folder: a copy of every certificate, named after its serial number
+SKEW = timedelta(minutes=5)  # clocks that run behind accept a fresh certificate
+LIST_DAYS = 365  # how long a revocation list is good for, if nobody says otherwise
+
+
+def make_authority(folder: Path, title: str, days: int) -> x509.Certificate:
+    """A new authority in `folder`: ca.crt and an empty list ca.crl for everybody, ca.key for nobody else."""
+    require_new(*(folder / f"{AUTHORITY}.{kind}" for kind in ("key", "crt", "crl")))
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, title)])
+    usage = x509.KeyUsage(
+        False, False, False, False, False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False
+    )
+    certificate = (
+        _dated(days)
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    write_key(folder / f"{AUTHORITY}.key", key)
+    write_new(folder / f"{AUTHORITY}.crt", pem(certificate), PUBLIC)
+    revoke(folder, None, LIST_DAYS)  # empty: who has the file from the start has only to replace it when a key is stolen
+    return certificate
+
+
+def issue(authority: Path, request: Path, days: int) -> tuple[Path, x509.Certificate]:
+    """Sign a member's request; each name is issued once, also when capitals differ, so nobody gets a second key for it.
+
+    What counts is everything that was ever signed and not revoked, wherever the certificate's file is now.
+    """
+    content = read_request(request)
+    name = requested_name(content)
+    good, revoked = _issued_and_revoked(authority)
+    held = [known for certificate in good for known in names(certificate)] + [file.stem for file in authority.glob("*.crt")]
+    if name.casefold() in (known.casefold() for known in held):
+        raise CertificateError(f"{authority}: a certificate for {name!r} exists; renew it, or revoke it if its key was lost")
+    if any(fingerprint(certificate) == fingerprint(content) for certificate in revoked):
+        raise CertificateError(f"{request}: a certificate of this key was revoked; have a request with a new key made")
+    certificate = _sign(authority, name, content.public_key(), days)
+    path = authority / f"{name}.crt"
+    write_new(path, pem(certificate), PUBLIC)
+    return path, certificate
+
+
+def renew(authority: Path, path: Path, days: int) -> x509.Certificate:
+    """A certificate for the same name and key with a later end, in the place of the old one."""
+    old = read_certificate(path)
+    if not issued_by(old, read_certificate(authority / f"{AUTHORITY}.crt")):
+        raise CertificateError(f"{path}: not a certificate of this authority; expected one that it issued")
+    if not names(old):
+        raise CertificateError(f"{path}: it names no member; an authority is not renewed but replaced (parley certs init)")
+    if any(fingerprint(certificate) == fingerprint(old) for certificate in _issued_and_revoked(authority)[1]):
+        raise CertificateError(f"{path}: it was revoked; have a request with a new key made")
+    _archive(authority, old)
+    certificate = _sign(authority, names(old)[0], old.public_key(), days)
+    replace_text(path, pem(certificate).decode(), PUBLIC)
+    return certificate
+
+
+def revoke(authority: Path, name: str | None, days: int) -> x509.CertificateRevocationList:
+    """Revoke every certificate of this name, on the list ca.crl that members hold beside ca.crt; without a name, only date it anew.
+
+    The name is free afterwards for a request with a new key. The list is good for `days`: who uses it wants a later one by then.
+    """
+    ca, path = read_certificate(authority / f"{AUTHORITY}.crt"), authority / f"{AUTHORITY}.crl"
+    before = read_revocations(path, ca) if path.exists() else None
+    entries = {} if before is None else {entry.serial_number: entry for entry in before}
+    if name is not None:
+        of_name = [c for c in _signed(authority, ca) if name.casefold() in (known.casefold() for known in names(c))]
+        if not of_name:
+            raise CertificateError(f"{authority}: no certificate for {name!r} was issued here")
+        now = datetime.now(UTC)
+        for c in of_name:
+            entry = x509.RevokedCertificateBuilder().serial_number(c.serial_number).revocation_date(now).build()
+            entries.setdefault(c.serial_number, entry)
+            _archive(authority, c)
+    made, until = _dates(days)
+    builder = x509.CertificateRevocationListBuilder().issuer_name(ca.subject).last_update(made).next_update(until)
+    for entry in entries.values():
+        builder = builder.add_revoked_certificate(entry)
+    number = x509.CRLNumber(1 if before is None else list_number(before) + 1)
+    builder = builder.add_extension(number, critical=False).add_extension(_issuer(ca), critical=False)
+    revocations = builder.sign(read_key(authority / f"{AUTHORITY}.key"), hashes.SHA256())
+    replace_text(path, revocations.public_bytes(serialization.Encoding.PEM).decode(), PUBLIC)
+    if name is not None:  # only now: the list is on the disk
+        for known in authority.glob("*.crt"):
+            if known.stem.casefold() == name.casefold():
+                known.unlink()
+    return revocations
+
+
+def _sign(authority: Path, name: str, public: object, days: int) -> x509.Certificate:
+    ca = read_certificate(authority / f"{AUTHORITY}.crt")
+    expiry_warning(authority / f"{AUTHORITY}.crt", ca)  # an authority that has ended signs nothing
+    if not isinstance(public, ec.EllipticCurvePublicKey):
+        raise CertificateError(f"{name}: its key is of another kind; expected a request made by `parley certs request`")
+    usage = x509.KeyUsage(True, False, False, False, False, False, False, False, False)
+    both_ways = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])  # an owner may learn
+    certificate = (
+        _dated(min(days, days_left(ca)))
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+        .issuer_name(ca.subject)
+        .public_key(public)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(both_ways, critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(_issuer(ca), critical=False)
+        .sign(read_key(authority / f"{AUTHORITY}.key"), hashes.SHA256())
+    )
+    _archive(authority, certificate)
+    return certificate
+
+
+def _archive(authority: Path, certificate: x509.Certificate) -> None:
+    """A copy of what was signed, so that it can be revoked even when nobody else has it any more."""
+    copy = authority / ISSUED / f"{certificate.serial_number:x}.crt"
+    if not copy.exists():
+        make_folder(copy.parent)
+        create(copy, pem(certificate), PUBLIC)
+
+
+def _signed(authority: Path, ca: x509.Certificate) -> list[x509.Certificate]:
+    """Everything that the authority signed, as far as its folder knows."""
+    files = (*authority.glob("*.crt"), *(authority / ISSUED).glob("*.crt"))
+    found = {certificate.serial_number: certificate for certificate in map(read_certificate, files)}
+    return [certificate for certificate in found.values() if issued_by(certificate, ca)]
+
+
+def _issued_and_revoked(authority: Path) -> tuple[list[x509.Certificate], list[x509.Certificate]]:
+    """What the authority signed: the certificates that are good, and those that it revoked."""
+    path, ca = authority / f"{AUTHORITY}.crl", read_certificate(authority / f"{AUTHORITY}.crt")
+    listed = {entry.serial_number for entry in read_revocations(path, ca)} if path.exists() else set[int]()
+    good, revoked = list[x509.Certificate](), list[x509.Certificate]()
+    for certificate in _signed(authority, ca):
+        (revoked if certificate.serial_number in listed else good).append(certificate)
+    return good, revoked
+
+
+def _dated(days: int) -> x509.CertificateBuilder:
+    begin, end = _dates(days)
+    dated = x509.CertificateBuilder().serial_number(x509.random_serial_number())
+    return dated.not_valid_before(begin).not_valid_after(end)
+
+
+def _dates(days: int) -> tuple[datetime, datetime]:
+    now = datetime.now(UTC)
+    end = now + timedelta(days=days)
+    return min(now, end) - SKEW, end
+
+
+def _issuer(ca: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    key = ca.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(key)

@@ -1,0 +1,232 @@
+"""An owner's neighbours on the graph: what is said to them and heard from them, place by place, however often lines break.
+
+Everybody says its words at a place and then hears those of its neighbours there, so nobody is more than one place ahead of a neighbour.
+Nothing is pushed: who was killed asks again, and hears the same.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from functools import partial
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from parley.errors import ContradictionError, ExchangeError, NotOffered, OutOfOrder, Refusal, Unavailable
+from parley.network.exchange.number_messages import Piece, require_agreed, silent
+from parley.network.exchange.peer_messages import Place, Run, require_short
+from parley.network.peering.board import Board
+from parley.network.peering.graph import Graph
+from parley.validate import Floats
+
+CALL = 15.0  # seconds for one call; a neighbour that has not said it yet replies sooner
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # seconds between two attempts
+LINGER = 5.0  # seconds that a peer stays which will not begin
+
+Shape = tuple[int, int]
+T = TypeVar("T")
+
+
+class Line(Protocol):
+    """A way to a neighbour's peer."""
+
+    @property
+    def name(self) -> str: ...
+    def hear(self, run: Run, place: Place, shape: Shape, timeout: float) -> Floats | None: ...
+    def numbers(self, run: Run, first: int, timeout: float) -> Piece: ...
+    def close(self) -> None: ...
+
+
+class Neighbourhood:
+    """This owner's peer among its neighbours. `stops`: who is late for `deadline` seconds ends the run; else is waited for."""
+
+    def __init__(
+        self,
+        owner: str,
+        graph: Graph,
+        run: Run,
+        lines: Sequence[Line],
+        board: Board,
+        deadline: float,
+        warn: Callable[[str], None],
+        stops: bool = False,
+    ) -> None:
+        self.owner, self.graph, self.board = owner, graph, board
+        self._run, self._deadline, self._warn, self._stops = run, deadline, warn, stops
+        self._lines = {line.name: line for line in lines}
+        if set(self._lines) != set(graph.neighbours(owner)):
+            raise ExchangeError(
+                f"neighbours: the terms make {graph.neighbours(owner)} those of {owner}, the lines {sorted(self._lines)}"
+            )
+        self._pool = ThreadPoolExecutor(max(1, len(self._lines)), thread_name_prefix="parley-neighbour")
+        self._over = threading.Event()
+
+    def agree(self, number: int) -> None:
+        """Refuse neighbours that resolved other public numbers, before anything is asked in round `number`; and wait until everybody on the
+        graph found its neighbours to agree. Who refuses stays for a moment: its neighbours can then see why, too.
+
+        Everybody says how far from it all have agreed: one edge further than what all of its neighbours say.
+        """
+        when, troubles = f"before round {number}", dict[str, str]()
+        try:
+            self._all({name: partial(self._compare, line, troubles) for name, line in self._lines.items()}, when, troubles)
+        except ContradictionError:
+            time.sleep(min(self._deadline, LINGER))
+            raise
+        for far in range(1, self.graph.diameter + 1):
+            self.board.agreed = far
+            self._all({name: partial(self._agreed, line, far, troubles) for name, line in self._lines.items()}, when, troubles)
+        self.agreed()
+
+    def agreed(self) -> None:
+        """Say that there is nothing left to compare."""
+        self.board.agreed = self.graph.diameter + 1
+
+    def exchange(self, place: Place, said: Floats) -> Floats:
+        """Say this [1, P]; what the neighbours and this owner said there, in the order of the terms [J, P]."""
+        self.board.say(place, said)
+        heard = self._hear(place, dict.fromkeys(self._lines, (1, said.shape[-1]))) | {self.owner: said}
+        return np.concatenate([heard[name] for name in self.graph.names if name in heard])
+
+    def spread(self, number: int, vector: Floats) -> dict[str, Floats]:
+        """Every owner's vector [P], passed on from neighbour to neighbour; this owner's is `vector`.
+
+        In step h everybody tells what it heard in the step before: the words of owners h - 1 edges away. Words that come on two ways must
+        be the same.
+        """
+        graph, known = self.graph, {self.owner: vector}
+        for step in range(1, graph.diameter + 1):
+            own = graph.at(self.owner, step - 1)
+            if own:
+                self.board.say((number, step), np.stack([known[name] for name in own]))
+            told = {name: graph.at(name, step - 1) for name in self._lines}
+            heard = self._hear((number, step), {name: (len(about), len(vector)) for name, about in told.items() if about})
+            for name, vectors in heard.items():
+                for about, words in zip(told[name], vectors, strict=True):
+                    if known.setdefault(about, words).tobytes() != words.tobytes():
+                        raise ContradictionError(
+                            f"{name} and others tell different things about {about}: one of them passes on something else than it heard"
+                        )
+        return {name: known[name] for name in graph.names}
+
+    def repeat(self, number: int, vectors: Mapping[str, Floats]) -> None:
+        """Say what `spread` said, for neighbours that still need it."""
+        for step in range(1, self.graph.diameter + 1):
+            own = [vectors[name] for name in self.graph.at(self.owner, step - 1) if name in vectors]
+            if own:
+                self.board.say((number, step), np.stack(own))
+
+    def finish(self, place: Place, told: Collection[str]) -> list[str]:
+        """Say that this peer has all it needs, and stay until its neighbours do and know (`told`); who was not heard to is named."""
+        self.board.say(place, np.empty((0, 1)))
+        calls = {name: self._pool.submit(self._finished, line, place) for name, line in self._lines.items()}
+        ended = [name for name, call in calls.items() if call.result()]
+        due = time.monotonic() + self._deadline
+        while not set(ended) <= set(told) and time.monotonic() < due:
+            time.sleep(FIRST_PAUSE)
+        return [name for name in self._lines if name not in ended]
+
+    def close(self) -> None:
+        """Let go of the lines; calls under way end."""
+        self._over.set()
+        for line in self._lines.values():
+            line.close()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _hear(self, place: Place, shapes: Mapping[str, Shape]) -> dict[str, Floats]:
+        """What these neighbours said there, however long it takes."""
+        for rows, numbers in shapes.values():
+            require_short(rows, numbers)
+        troubles: dict[str, str] = {}
+        asked = {name: partial(self._ask, self._lines[name], place, shape, troubles) for name, shape in shapes.items()}
+        return self._all(asked, f"round {place[0]}", troubles)
+
+    def _all(self, asked: Mapping[str, Callable[[], T]], when: str, troubles: Mapping[str, str]) -> dict[str, T]:
+        """What these calls return, all at once, however long it takes."""
+        calls = {name: self._pool.submit(call) for name, call in asked.items()}
+        while True:
+            done, late = wait(calls.values(), timeout=self._deadline, return_when=FIRST_EXCEPTION)
+            failed = next((error for call in done if (error := call.exception()) is not None), None)
+            if failed is not None:
+                self._over.set()
+                raise failed
+            if not late:
+                return {name: call.result() for name, call in calls.items()}
+            absent = "; ".join(troubles.get(name, f"{name}: no word yet") for name, call in calls.items() if call in late)
+            if self._stops:
+                self._over.set()
+                raise ExchangeError(
+                    f"{when}: not all neighbours spoke within {self._deadline:g} s, and the terms say stop: {absent}"
+                )
+            self._warn(f"{when}: waiting for neighbours: {absent}")
+
+    def _compare(self, line: Line, troubles: dict[str, str]) -> bool:
+        """Refuse one neighbour if it resolved other public numbers, asked until it says which."""
+
+        def compared() -> bool:
+            if not require_agreed(self._run.numbers, line.name, lambda first: line.numbers(self._run, first, CALL)):
+                self._warn(silent(line.name))
+            return True
+
+        return self._until(line, compared, troubles)
+
+    def _agreed(self, line: Line, far: int, troubles: dict[str, str]) -> bool:
+        """Wait until this neighbour says that everybody fewer than so many edges away from it has agreed."""
+        beyond = self._run.numbers.data.size + 1  # none of its numbers again
+
+        def agreed() -> bool:
+            troubles[line.name] = f"{line.name}: not everybody near it has compared public numbers yet"
+            try:
+                return line.numbers(self._run, beyond, CALL).agreed >= far
+            except NotOffered:
+                return True
+
+        return self._until(line, agreed, troubles)
+
+    def _until(self, line: Line, done: Callable[[], bool], troubles: dict[str, str]) -> bool:
+        """Ask one neighbour again and again."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                if done():
+                    return True
+            except Unavailable as trouble:
+                troubles[line.name] = str(trouble)
+            except Refusal as refusal:
+                raise ExchangeError(f"public numbers cannot be compared: {refusal}") from None
+            if self._over.wait(pause):
+                raise Unavailable(f"{line.name}: not waited for any longer")
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _ask(self, line: Line, place: Place, shape: Shape, troubles: dict[str, str]) -> Floats:
+        """One neighbour's words, asked for again and again while that may help."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                words = line.hear(self._run, place, shape, CALL)
+                if words is not None:
+                    return words
+                troubles[line.name] = f"{line.name}: has not come to it yet"
+                pause = 0.0
+            except Unavailable as trouble:
+                troubles[line.name] = str(trouble)
+                pause = min(2 * max(pause, FIRST_PAUSE), LONGEST_PAUSE)
+            except OutOfOrder as refusal:
+                raise ExchangeError(str(refusal)) from None
+            except Refusal as refusal:
+                raise ExchangeError(f"round {place[0]}: the run cannot go on: {refusal}") from None
+            if self._over.wait(pause):
+                raise Unavailable(f"{line.name}: not waited for any longer")
+
+    def _finished(self, line: Line, place: Place) -> bool:
+        """Whether this neighbour has all it needs, asked until it is gone for `deadline` seconds."""
+        alive = time.monotonic()
+        while time.monotonic() - alive < self._deadline and not self._over.is_set():
+            try:
+                if line.hear(self._run, place, (0, 1), CALL) is not None:
+                    return True
+                alive = time.monotonic()
+            except (Refusal, ContradictionError):
+                self._over.wait(4 * FIRST_PAUSE)
+        return False

@@ -1,0 +1,92 @@
+"""What a peer offers its neighbours: bytes in, bytes out.
+
+Formal guarantee: every byte that leaves is a mixture of answers that owners released, a public number, or one of a fixed set of sentences,
+and leaves only to a caller whose certificate names a neighbour of this owner on the terms' graph (with the key that the settings give for
+it, if they do). Mixtures of released answers are post-processing: they tell no more about a person than the answers' own epsilon and delta.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from parley.errors import UnknownTerms
+from parley.network.exchange import peer_messages as messages
+from parley.network.exchange.messages import read_agreement
+from parley.network.exchange.peer_messages import Place, Run
+from parley.network.peering.board import Board
+from parley.network.serving.acceptance import Caller
+from parley.network.serving.log import Log
+from parley.network.serving.replies import Replies, caller_facts
+
+STRANGER = "these terms do not make this peer and this caller neighbours"  # the same whether the terms or the caller are unknown
+TROUBLE = "the peer cannot answer at the moment; ask the same question again"
+PATIENCE = 2.0  # seconds that a question waits for what is not said yet
+
+HungUp = Callable[[], bool]
+
+
+class PeerService:
+    """What neighbours may call; `keys` are theirs, None where any key that the authority certified for the name will do."""
+
+    full_name = messages.SERVICE
+
+    def __init__(self, owner: str, run: Run, keys: Mapping[str, str | None], board: Board, end: Place, log: Log) -> None:
+        self._owner, self._run, self._keys, self._board, self._end, self._log = owner, run, keys, board, end, log
+        self._replies = Replies(log, messages.write_refusal, TROUBLE)
+        self._callers = set[str]()  # that were heard of
+        self.told = set[str]()  # neighbours that know that this peer has finished
+
+    @property
+    def methods(self) -> dict[str, Callable[[bytes, Caller, HungUp], bytes]]:
+        return {
+            "Hear": lambda content, caller, hung_up: self.hear(content, caller),
+            "Stand": lambda content, caller, hung_up: self.stand(content, caller),
+        }
+
+    def rejection(self, caller: Caller) -> bytes | None:
+        """None for a neighbour; for others the refusal: not even their message is read."""
+        name = self._neighbour(caller)
+        if name is None:
+            self._log.rate_limited("stranger", **caller_facts(caller))
+            return messages.write_refusal(UnknownTerms(STRANGER))
+        if name not in self._callers:
+            self._callers.add(name)
+            self._log("neighbour", **caller_facts(caller))
+        return None
+
+    def health(self) -> bytes:
+        """That a peer is there."""
+        return messages.write_alive(self._owner)
+
+    def hear(self, content: bytes, caller: Caller) -> bytes:
+        """What this peer said at the place in this message. Too many of them to log."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            terms, place = messages.read_question(content)
+            name = self._neighbour(caller)
+            if terms != self._run.terms_hash or name is None:
+                raise UnknownTerms(STRANGER)
+            facts |= {"terms": terms, "round": place[0]}
+            vectors = self._board.read(place, PATIENCE)
+            if vectors is None:
+                return messages.write_later()
+            if place == self._end:
+                self.told.add(name)
+            return messages.write_words(self._run, self._owner, place, vectors)
+
+        return self._replies.reply(None, caller, work)
+
+    def stand(self, content: bytes, caller: Caller) -> bytes:
+        """The public numbers that this peer resolved, which a neighbour compares with its own before anything is asked."""
+
+        def work(facts: dict[str, Any]) -> bytes:
+            terms, _, _, first = read_agreement(content)
+            if terms != self._run.terms_hash or self._neighbour(caller) is None:
+                raise UnknownTerms(STRANGER)
+            return messages.write_numbers(self._run, max(1, first), self._board.agreed)
+
+        return self._replies.reply(None, caller, work)
+
+    def _neighbour(self, caller: Caller) -> str | None:
+        """Which of them calls; None for a stranger, and for somebody with such a name and another key than was written down."""
+        found = [name for name in self._keys if name in caller.names]
+        return found[0] if len(found) == 1 and self._keys[found[0]] in (None, caller.fingerprint) else None

@@ -1,0 +1,300 @@
+"""The lines (TCP connections) to a daemon's port: whose they are, and which are too many. `front.py` takes them and carries their bytes.
+
+A line goes through four stages: *silent* (nothing came yet), *knocking* (it has begun TLS and waits to be let in), *entering* (gRPC has it,
+and no call of its came yet: TLS may still go on) and *served* (a call came, so a certificate of the authority was proven). Strangers can
+bring a line to the third stage and no further.
+
+Formal guarantee: at every look (`front.SOONEST` after one came) there stay at most `MOST` lines that are not served (fewer where the
+system allows few descriptors), `OF_ADDRESS` of one address, and `ENTERING` with gRPC (twice as many where calls came from their
+addresses before); what is too much is cut, the oldest lines of the address that has most of them first, addresses from which calls came
+last. Each stage ends in time (`HELLO`, `SILENT`). Served lines are never cut for strangers; of one certificate the `EACH` newest stay. A
+line is cut that brings more than `FREE` bytes that no message of an admitted caller accounts for, before those bytes reach gRPC, which
+bounds neither a block of headers nor the memory that it takes. A message accounts for its length, and while it is on its way for that of
+the longest question that accepted terms can ask. Whose line was cut for its bytes, certificate or address, gets no new one for a while
+(`BAN`, twice as long each time). What a line that is cut was sending is lost; nothing is answered twice or debited for it.
+"""
+
+import heapq
+import ipaddress
+import threading
+import time
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+from urllib.parse import unquote
+
+from parley.network.serving.acceptance import Caller
+from parley.network.serving.log import Log
+
+MOST = 1024  # lines that are not served
+OF_ADDRESS = 64  # of these from one address
+ENTERING = 32  # of these with gRPC: each takes a handshake's work and memory; addresses from which calls came get as many more
+ENTERING_OF_ADDRESS = 8
+TURN = 2.0  # seconds for which a line keeps its place among them while others wait
+HELLO = 10.0  # seconds in which a line begins TLS
+SILENT = 30.0  # seconds in which it is let in, and again until its first call: a machine under load takes its time
+EACH = 8  # lines of one certificate
+FREE = (1 << 18) + (1 << 16)  # bytes that no message accounts for: a window's worth of one not read yet, TLS, headers, pings
+BAN = (1.0, 10.0)  # seconds, at first and at most
+AROUND = 4096  # bytes around a message: its headers and frames
+KNOWN = 4096  # addresses from which calls came that are remembered
+
+FLOOD = "more bytes than its messages account for"
+CROWD = "too many without a call"
+
+Address = tuple[str, int]
+Holder = Caller | str  # a certificate, or the addresses of lines that brought no call yet
+
+
+class Stage(IntEnum):
+    """How far a line has come."""
+
+    SILENT = 0
+    KNOCKING = 1
+    ENTERING = 2
+    SERVED = 3
+
+
+@dataclass(eq=False)
+class Connection:
+    """One of them: from where, in which stage since when, whose, how many bytes came, and how many had at the last message."""
+
+    remote: Address
+    since: float
+    stage: Stage = Stage.SILENT
+    caller: Caller | None = None
+    received: int = 0
+    base: int = 0
+    expected: int = 0  # messages on their way
+
+    @property
+    def holder(self) -> Holder:
+        return neighbourhood(self.remote[0]) if self.caller is None else self.caller
+
+    def allowed(self, longest: int) -> int:
+        return self.base + FREE + self.expected * (longest + AROUND)
+
+
+def address(host: str, port: int) -> Address:
+    """The same for the kernel's and for gRPC's way to write it.
+
+    >>> address("::ffff:10.0.0.7", 7443)
+    ('10.0.0.7', 7443)
+    """
+    try:
+        found = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host, port
+    return str(getattr(found, "ipv4_mapped", None) or found), port
+
+
+@lru_cache(maxsize=4096)
+def neighbourhood(host: str) -> str:
+    """What counts as one address: of IPv6 the network of 64 bits, which everybody has to themselves.
+
+    >>> neighbourhood("10.0.0.7"), neighbourhood("2001:db8:1:2:3:4:5:6")
+    ('10.0.0.7', '2001:db8:1:2::/64')
+    """
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    return host if found.version == 4 else str(ipaddress.ip_network((found, 64), strict=False))
+
+
+@lru_cache(maxsize=1024)
+def grpc_address(peer: str) -> Address:
+    """An address as gRPC says it; a line without one (a socket's) has none.
+
+    >>> grpc_address("ipv4:10.0.0.7:51000"), grpc_address("ipv6:%5B::1%5D:51000"), grpc_address("unix:")
+    (('10.0.0.7', 51000), ('::1', 51000), ('', 0))
+    """
+    kind, _, place = unquote(peer).partition(":")
+    host, _, port = place.rpartition(":")
+    return address(host.strip("[]"), int(port)) if kind in ("ipv4", "ipv6") and port.isdigit() else ("", 0)
+
+
+def excess(
+    lines: Collection[Connection],
+    now: float,
+    most: int = MOST,
+    known: Collection[str] = (),
+    banned: Mapping[Holder, float] | None = None,
+) -> dict[Connection, str]:
+    """The lines to cut, and why; `known` are addresses from which calls came, `banned` says until when somebody has to wait."""
+    why: dict[Connection, str] = {}
+    served, others = defaultdict[Caller, list[Connection]](list), defaultdict[str, list[Connection]](list)
+    for line in lines:
+        if (banned or {}).get(line.holder, now) > now:
+            why[line] = "flooded before"
+        elif line.stage is Stage.SERVED and line.caller is not None:
+            served[line.caller].append(line)
+        elif now - line.since > (HELLO if line.stage is Stage.SILENT else SILENT):
+            why[line] = "no TLS" if line.stage is Stage.SILENT else "no call"
+        else:
+            others[neighbourhood(line.remote[0])].append(line)
+    for held in served.values():
+        for line in sorted(held, key=lambda line: line.since, reverse=True)[EACH:]:
+            why[line] = "too many of one certificate"
+    for group in others.values():
+        group.sort(key=lambda line: (line.stage, line.since))  # who came further, and later, stays
+        while len(group) > OF_ADDRESS:
+            why[group.pop(0)] = CROWD
+    largest = [(name in known, -len(group), name) for name, group in others.items()]
+    heapq.heapify(largest)
+    for _ in range(sum(map(len, others.values())) - most):
+        mine, _, name = heapq.heappop(largest)
+        why[others[name].pop(0)] = CROWD
+        if others[name]:
+            heapq.heappush(largest, (mine, -len(others[name]), name))
+    return why
+
+
+def let_in(lines: Collection[Connection], now: float, known: Collection[str] = ()) -> tuple[list[Connection], list[Connection]]:
+    """(the knocking lines that gRPC gets next, the entering ones that have to go for them).
+
+    Addresses from which calls came are first, then those with the fewest lines inside; the newest lines first: under a flood the oldest
+    have been given up. Who had its `TURN` goes, if somebody waits whose address has fewer lines inside, or is known where its own is not.
+    """
+    inside: list[Connection] = [line for line in lines if line.stage is Stage.ENTERING]
+    count = Counter(neighbourhood(line.remote[0]) for line in inside)
+
+    def rank(line: Connection) -> tuple[bool, int]:
+        name = neighbourhood(line.remote[0])
+        return name not in known, count[name]
+
+    entering: list[Connection] = []
+    leaving: list[Connection] = []
+    waiting = [line for line in lines if line.stage is Stage.KNOCKING]
+    for line in sorted(waiting, key=lambda line: (rank(line), -line.since)):
+        if count[neighbourhood(line.remote[0])] >= ENTERING_OF_ADDRESS:
+            continue
+        places = 2 * ENTERING if neighbourhood(line.remote[0]) in known else ENTERING
+        if len(inside) - len(leaving) + len(entering) >= places:
+            old = [each for each in inside if each not in leaving and now - each.since > TURN and rank(each) > rank(line)]
+            if not old:
+                break
+            leaving.append(max(old, key=lambda each: (rank(each), -each.since)))
+            count[neighbourhood(leaving[-1].remote[0])] -= 1
+        entering.append(line)
+        count[neighbourhood(line.remote[0])] += 1
+    return entering, leaving
+
+
+class Connections:
+    """The lines to one port of this process, as its threads see them; `front.Front` alone adds and removes some."""
+
+    def __init__(self, log: Log, longest: Callable[[], int]) -> None:
+        """`longest` is the length of the longest question that anybody may ask at the moment."""
+        self._log, self._longest, self._lock = log, longest, threading.Lock()
+        self._lines: dict[Connection, None] = {}
+        self._inside: dict[Address, Connection] = {}  # by the address under which gRPC knows them
+        self._known: OrderedDict[str, None] = OrderedDict()
+        self._banned: dict[Holder, float] = {}
+        self._ban_lengths: dict[Holder, float] = {}
+        self.on_served: Callable[[], None] = lambda: None  # a place is free
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def stages(self) -> dict[str, int]:
+        """How many lines are in each stage."""
+        with self._lock:
+            found = Counter(line.stage for line in self._lines)
+        return {stage.name.lower(): found[stage] for stage in Stage}
+
+    def origin(self, place: Address) -> Address | None:
+        """From where the line came that gRPC knows by this address; None for one that did not come by the front."""
+        with self._lock:
+            line = self._inside.get(place)
+        return None if line is None else line.remote
+
+    def assign(self, place: Address, caller: Caller) -> None:
+        """A call of this caller came on the line."""
+        with self._lock:
+            line = self._inside.get(place)
+            if line is None:
+                return
+            first = line.stage is not Stage.SERVED
+            if first:
+                line.stage, line.since = Stage.SERVED, time.monotonic()
+            line.caller = caller
+            self._known[neighbourhood(line.remote[0])] = None
+            self._known.move_to_end(neighbourhood(line.remote[0]))
+            if len(self._known) > KNOWN:
+                self._known.popitem(last=False)
+        if first:
+            self.on_served()
+
+    def message(self, place: Address, read: Callable[[], bytes]) -> bytes:
+        """A message that is read for the call of an admitted caller."""
+        with self._lock:
+            line = self._inside.get(place) or Connection(place, 0.0)
+            line.expected += 1
+        content = b""
+        try:
+            content = read()
+        finally:
+            with self._lock:
+                line.expected -= 1
+                if content:
+                    line.base = line.received  # nothing is saved up for later
+        return content
+
+    def add(self, remote: Address) -> Connection | None:
+        """A line that came; None if its address has to wait."""
+        line = Connection(remote, time.monotonic())
+        with self._lock:
+            if self._banned.get(line.holder, 0.0) > line.since:
+                return None
+            self._lines[line] = None
+        return line
+
+    def move(self, line: Connection, stage: Stage, place: Address | None = None) -> None:
+        """The line has come to this stage; gRPC knows it by this address."""
+        with self._lock:
+            line.stage, line.since = stage, time.monotonic()
+            if place is not None:
+                self._inside[place] = line
+
+    def remove(self, line: Connection, place: Address | None) -> None:
+        """The line is gone."""
+        with self._lock:
+            self._lines.pop(line, None)
+            if place is not None:
+                self._inside.pop(place, None)
+
+    def count(self, line: Connection, size: int) -> bool:
+        """So many bytes came; whether they may be passed on. If not, who sent them has to wait for new lines."""
+        with self._lock:
+            line.received += size
+            if line.received <= line.allowed(self._longest()):
+                return True
+            self._ban(line.holder, time.monotonic())
+            return False
+
+    def look(self, most: int = MOST) -> tuple[dict[Connection, str], list[Connection]]:
+        """(the lines to cut now, and why; those to let in)."""
+        now = time.monotonic()
+        with self._lock:
+            why = excess(self._lines, now, most, self._known, self._banned)
+            entering, leaving = let_in([line for line in self._lines if line not in why], now, self._known)
+        return why | dict.fromkeys(leaving, "others wait"), entering
+
+    def report(self, lines: Mapping[Connection, str]) -> None:
+        """Tell the log of lines that were cut."""
+        for line, reason in lines.items():
+            name = None if line.caller is None else ",".join(line.caller.names)
+            self._log.rate_limited("line-cut", caller=name, reason=reason, peer=line.remote[0])
+
+    def _ban(self, who: Holder, now: float) -> None:
+        """No new lines for a while; for twice as long as the last time, if that was lately."""
+        if self._banned.get(who, now) > now:
+            return
+        for other, until in list(self._banned.items()):
+            if now - until > BAN[1]:  # it has behaved since
+                del self._banned[other], self._ban_lengths[other]
+        length = min(2 * self._ban_lengths.get(who, BAN[0] / 2), BAN[1])
+        self._banned[who], self._ban_lengths[who] = now + length, length

@@ -1,0 +1,152 @@
+"""The owner's daemon: gRPC over mutual TLS for learners, a Unix socket for relays on the same machine. It executes nothing it is sent."""
+
+import gc
+import os
+import resource
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from typing import Any
+
+from parley.data.blocks import joined
+from parley.durable import file_version
+from parley.errors import SettingError, TermsError
+from parley.network.exchange.delivery import Delivery
+from parley.network.exchange.host_lines import HostLines
+from parley.network.identity.settings import OwnerSettings
+from parley.network.identity.trust import check_identity
+from parley.network.serving.acceptance import Acceptances, require_both
+from parley.network.serving.call_slots import CallSlots
+from parley.network.serving.daemon_lock import daemon_lock
+from parley.network.serving.health import Readiness
+from parley.network.serving.log import Log
+from parley.network.serving.maintenance import maintain
+from parley.network.serving.metrics import LedgerSnapshot, Metrics, MetricSources, Page
+from parley.network.serving.network import Network
+from parley.network.serving.reminders import reminders
+from parley.network.serving.server import WORKERS, Endpoint, make_server, on_network, on_socket
+from parley.network.serving.service import OwnerService
+from parley.owner.ledger import Ledger
+from parley.owner.owner import Owner
+from parley.protocol.schedule import agreed_answers
+
+CALLS_EACH = 8  # of the calls taken on at once, for one caller; beyond that it is told to come back
+SENDING = 30.0  # seconds that a caller may take to send its message
+GRACE = 10.0  # seconds for calls under way when the daemon is asked to stop
+
+Initializer = Callable[[], object] | None  # what each worker does before its first call
+
+
+def open_owner(settings: OwnerSettings, accepting: str | None = None) -> Owner:
+    """The owner with its table and its ledger, as its settings say; refused if ledger and acceptances do not belong together. An
+    acceptance that was interrupted is completed, if the ledger holds it."""
+    ledger, acceptances = Ledger(settings.ledger), Acceptances(settings.accepted)
+    acceptances.complete({account.terms_hash for _, account in ledger.accounts()})
+    require_both(ledger, acceptances, accepting)
+    return Owner(settings.name, str(settings.table), ledger=ledger)
+
+
+def open_delivery(settings: OwnerSettings) -> Delivery | None:
+    """The owner's lines to hosts, if its settings name some; nobody is called yet."""
+    identity = settings.identity
+    if not settings.hosts or identity is None:
+        return None
+    return Delivery(HostLines(settings.hosts, identity, "owner.toml: hosts"))
+
+
+def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
+    """Answer until `stop` is set; calls under way are finished first."""
+    if settings.listen is None and settings.socket is None:
+        raise SettingError("owner.toml: expected `listen`, `socket` or both: nobody could ask")
+    if settings.identity is not None:
+        check_identity(settings.identity, settings.name)
+    open_files()
+    with daemon_lock(settings.ledger), joined(settings.cluster) as begin:
+        _serve(settings, begin, stop, log)
+
+
+def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, log: Log) -> None:
+    opened = file_version(settings.table)
+    owner, acceptances = open_owner(settings), Acceptances(settings.accepted)
+    delivery = open_delivery(settings)
+    service, slots = OwnerService(owner, acceptances, log, delivery), CallSlots(CALLS_EACH, SENDING)
+    network = (
+        None if settings.identity is None else Network(settings.identity, settings.name, log, lambda: service.longest_question)
+    )
+    readiness = Readiness(owner, acceptances, settings.table, opened, lambda: None if network is None else network.ends)
+    metrics = Metrics(settings.name, _metric_sources(owner, acceptances, readiness, network))
+    log.listeners += [readiness.on_event, metrics.on_event]
+    service.prepare()
+    with ExitStack() as after:
+        after.callback(_close, owner, service, log)
+        if delivery is not None:
+            after.callback(delivery.close)
+        pool = ThreadPoolExecutor(WORKERS, initializer=begin)
+        after.callback(pool.shutdown)  # an answer that is being computed is finished and stored: its learner will ask for it again
+        endpoint = Endpoint(service, slots, lambda: not readiness.problems(), log)
+        reached, servers = {}, []
+        if settings.metrics is not None:
+            page = after.enter_context(Page(settings.metrics, metrics))
+            reached["metrics"] = f"{settings.metrics.rpartition(':')[0]}:{page.port}"
+        if settings.listen is not None and network is not None:
+            servers.append(make_server(pool))
+            port = on_network(servers[-1], endpoint, network, settings.listen)
+            reached["listen"] = f"{settings.listen.rpartition(':')[0]}:{port}"
+            after.enter_context(network.taking())
+        if settings.socket is not None:
+            servers.append(make_server(pool))
+            on_socket(servers[-1], endpoint, settings.socket)
+            reached["socket"] = str(settings.socket)
+        after.callback(stop_servers, servers, log)
+        for server in servers:
+            server.start()
+        gc.freeze()  # what was loaded stays: no answer waits while it is looked through
+        log("serving", owner=settings.name, pid=os.getpid(), **reached, **service.chain_end())
+        warnings = reminders(settings, None if network is None else lambda: network.credentials.certificate)
+        maintain(network, slots, warnings, stop, log, service.remember)
+
+
+def _metric_sources(owner: Owner, acceptances: Acceptances, readiness: Readiness, network: Network | None) -> MetricSources:
+    """What the metrics page may ask."""
+    books = owner.ledger
+    if not isinstance(books, Ledger):
+        raise SettingError(f"{owner.name}: expected an owner with a durable ledger")
+    lifetime, answers = books.lifetime, dict[str, int]()  # neither ever changes
+
+    def ledger() -> LedgerSnapshot:
+        accounts = tuple(books.account(terms) for terms in acceptances.hashes())
+        for terms in {account.terms_hash for account in accounts} - answers.keys():
+            with suppress(
+                SettingError, TermsError
+            ):  # an acceptance that is damaged: its figures in the ledger are shown all the same
+                if (acceptance := acceptances.get(terms)) is not None:
+                    answers[terms] = agreed_answers(acceptance.terms, owner.name)
+        heads = [account.head for account in accounts if account.head is not None]
+        end = max(heads, key=lambda head: head.entries, default=None)
+        return LedgerSnapshot(lifetime, books.reserved, accounts, answers, end, books.rho)
+
+    if network is None:
+        return MetricSources(ledger, readiness.problems, dict, dict)
+    return MetricSources(ledger, readiness.problems, network.time_left, network.connections.stages)
+
+
+def stop_servers(servers: list[Any], log: Log) -> None:
+    log("stopping")
+    for stopped in [server.stop(GRACE) for server in servers]:
+        stopped.wait()
+
+
+def _close(owner: Owner, service: OwnerService, log: Log) -> None:
+    service.remember()
+    end = service.chain_end()
+    if isinstance(owner.ledger, Ledger):
+        owner.ledger.close()
+    log("stopped", **end)
+
+
+def open_files() -> None:
+    """As many files and lines at once as the system allows without asking."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,0 +1,305 @@
+"""The front of a daemon: it takes TCP connections in gRPC's place, and hands on to gRPC those that have begun TLS, a few at a time.
+
+gRPC takes every connection that comes and spends descriptors, memory and threads on each before anybody has shown a certificate: a few
+thousand silent ones keep everybody out. Here a silent one costs a descriptor and a few bytes, and the oldest go when there are too many
+(`connections.py` has the rules). Bytes are carried unread between the caller and gRPC, which listens on the loopback for this front alone:
+TLS is between the two of them as before, and whoever reaches gRPC by another way is refused there.
+
+One thread does it all, served lines before strangers.
+"""
+
+import errno
+import os
+import resource
+import selectors
+import socket
+import struct
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+from parley.errors import ExchangeError
+from parley.network.serving.connections import FLOOD, MOST, Address, Connection, Connections, Stage, address
+
+BACKLOG = 4096  # connections that the kernel may hold until they are taken
+TOGETHER = 64  # taken at once, before served lines are looked at again
+CHUNK = 1 << 17  # bytes carried at once
+RECORD = 5  # bytes of the head of a TLS record
+LONGEST_RECORD = 1 << 14
+LOOK = 0.25  # seconds between two looks while lines wait
+SOONEST = 0.01  # the same when many come
+BUFFER = 1 << 17  # bytes that the kernel holds of a line, which it doubles: a line that is cut leaves no more than this
+_RESET = struct.pack("ii", 1, 0)
+_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+
+class _Line:
+    """A connection's two sockets, and what is on its way between them."""
+
+    def __init__(self, near: socket.socket, about: Connection) -> None:
+        self.near, self.about = near, about
+        self.far: socket.socket | None = None
+        self.place: Address | None = None
+        self.inward, self.outward = bytearray(), bytearray()  # to gRPC, and to the caller
+        self.ending = False  # gRPC has closed it: what it said last is still carried
+
+
+def hello(content: bytes | bytearray) -> bool | None:
+    """Whether this is a whole record with which a TLS client begins; None while it may become one.
+
+    >>> hello(b"GET / HTTP/1.1"), hello(b"\\x16\\x03\\x01\\x00"), hello(b"\\x16\\x03\\x01\\x00\\x02\\x01\\x00")
+    (False, None, True)
+    """
+    begin = bytes(content[: RECORD + 1])
+    if begin[:1] not in (b"", b"\x16") or begin[1:2] not in (b"", b"\x03") or begin[RECORD:] not in (b"", b"\x01"):
+        return False
+    if len(content) <= RECORD:
+        return None
+    length = int.from_bytes(begin[3:RECORD], "big")
+    if not 1 <= length <= LONGEST_RECORD:
+        return False
+    return True if len(content) >= RECORD + length else None
+
+
+class Front:
+    """Listens at `where` ("host:port") for a gRPC server on this machine's own `port`, from `start` to `close`."""
+
+    def __init__(self, where: str, port: int, connections: Connections) -> None:
+        self._backend, self._connections = ("127.0.0.1", port), connections
+        self._listening = _listen(where)
+        self.port = int(self._listening[0].getsockname()[1])
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._most = MOST if descriptors == resource.RLIM_INFINITY else max(8, min(MOST, descriptors // 8))
+        self._lines: dict[Connection, _Line] = {}
+        self._selector = selectors.DefaultSelector()
+        self._woken, self._waker = os.pipe()
+        for end in (self._woken, self._waker):
+            os.set_blocking(end, False)
+        self._over = threading.Event()
+        self._due, self._looked = False, 0.0  # whether there is something to look at, and when that was done last
+        self._thread = threading.Thread(target=self._run, name="parley-front", daemon=True)
+        connections.on_served = self._wake
+
+    def start(self) -> None:
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        for listening in self._listening:
+            self._selector.register(listening, selectors.EVENT_READ)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Cut all lines and listen no longer."""
+        self._over.set()
+        self._wake()
+        if self._thread.is_alive():
+            self._thread.join()
+        for listening in self._listening:
+            listening.close()
+        for line in list(self._lines.values()):
+            self._drop(line)
+        self._selector.close()
+        for end in (self._woken, self._waker):
+            os.close(end)
+
+    def _run(self) -> None:
+        pause: float | None = None
+        while not self._over.is_set():
+            events: list[tuple[Any, int]] = self._selector.select(pause)
+            for key, mask in sorted(
+                events, key=lambda event: event[0].data is None or event[0].data.about.stage is not Stage.SERVED
+            ):
+                if key.data is not None:
+                    self._carry(key.data, key.fileobj, mask)
+                elif key.fd == self._woken:
+                    os.read(self._woken, 4096)
+                    self._due = True
+                else:
+                    self._accept(key.fileobj)
+            since = time.monotonic() - self._looked
+            calm = self._due and len(self._lines) <= TOGETHER
+            if calm or since >= (SOONEST if self._due else LOOK) or len(self._lines) > 2 * self._most:
+                self._look()
+            waiting = self._due or any(about.stage is not Stage.SERVED for about in self._lines)
+            pause = SOONEST if self._due else LOOK if waiting else None
+
+    def _look(self) -> None:
+        """Cut what is too much and let in who may."""
+        self._due, self._looked = False, time.monotonic()
+        why, entering = self._connections.look(self._most)
+        for about in why:
+            if about in self._lines:
+                self._drop(self._lines[about], reset=True)
+        self._connections.report(why)
+        for about in entering:
+            if about in self._lines:
+                self._enter(self._lines[about])
+
+    def _accept(self, listening: socket.socket) -> None:
+        self._due = True
+        for _ in range(TOGETHER):
+            try:
+                near, remote = listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _EXHAUSTED:  # the oldest of those who wait make room
+                    self._most = max(8, len(self._lines) // 2)
+                return
+            about = self._connections.add(address(*remote[:2]))
+            if about is None:
+                _abort(near)
+                continue
+            near.setblocking(False)
+            with suppress(OSError):
+                near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            line = self._lines[about] = _Line(near, about)
+            self._selector.register(near, selectors.EVENT_READ, line)
+            self._carry(line, near, selectors.EVENT_READ)  # mostly its first words came with it
+
+    def _carry(self, line: _Line, end: socket.socket, mask: int) -> None:
+        """Do what can be done at this end of the line."""
+        if line.about not in self._lines:
+            return
+        try:
+            if mask & selectors.EVENT_WRITE:
+                buffer = line.outward if end is line.near else line.inward
+                del buffer[: end.send(buffer)]
+            if mask & selectors.EVENT_READ:
+                self._read(line, end)
+            if line.about in self._lines:
+                self._watch(line)
+        except (BlockingIOError, InterruptedError):
+            self._watch(line)
+        except OSError:
+            self._drop(line)
+
+    def _read(self, line: _Line, end: socket.socket) -> None:
+        content = end.recv(CHUNK)
+        if end is line.far:
+            if content:
+                _send(line.near, content, line.outward)
+            else:
+                line.ending = True
+        elif not content:
+            self._drop(line)
+        elif not self._connections.count(line.about, len(content)):
+            self._cut(line, FLOOD)
+        elif line.far is not None:
+            _send(line.far, content, line.inward)
+        else:
+            line.inward += content
+            begun = hello(line.inward)
+            if begun is False:
+                self._cut(line, "no TLS")
+            elif begun and line.about.stage is Stage.SILENT:
+                self._connections.move(line.about, Stage.KNOCKING)
+                self._due = True
+
+    def _enter(self, line: _Line) -> None:
+        """Give the line to gRPC, with what came so far."""
+        far = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            far.setblocking(False)
+            far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            far.connect_ex(self._backend)
+            line.far, line.place = far, address(*far.getsockname())
+            self._connections.move(line.about, Stage.ENTERING, line.place)
+            self._selector.register(far, selectors.EVENT_READ, line)
+            self._watch(line)
+        except OSError:
+            far.close()
+            self._drop(line)
+
+    def _watch(self, line: _Line) -> None:
+        """Read what the other end can take; what it cannot take now is written as soon as it can."""
+        if line.ending and not line.outward:
+            self._drop(line)
+            return
+        hear = len(line.inward) <= LONGEST_RECORD + RECORD if line.far is None else not line.inward
+        self._want(line, line.near, hear and not line.ending, bool(line.outward))
+        if line.far is not None:
+            self._want(line, line.far, not line.outward and not line.ending, bool(line.inward))
+
+    def _want(self, line: _Line, end: socket.socket, read: bool, write: bool) -> None:
+        wanted = read * selectors.EVENT_READ | write * selectors.EVENT_WRITE
+        known = self._selector.get_map().get(end)
+        if known is None:
+            if wanted:
+                self._selector.register(end, wanted, line)
+        elif not wanted:
+            self._selector.unregister(end)
+        elif known.events != wanted:
+            self._selector.modify(end, wanted, line)
+
+    def _cut(self, line: _Line, reason: str) -> None:
+        self._drop(line, reset=True)
+        self._connections.report({line.about: reason})
+
+    def _drop(self, line: _Line, reset: bool = False) -> None:
+        self._due = self._due or line.about.stage is not Stage.SERVED
+        self._lines.pop(line.about, None)
+        self._connections.remove(line.about, line.place)
+        for end in (line.near, line.far):
+            if end is not None:
+                with suppress(KeyError, ValueError):
+                    self._selector.unregister(end)
+                (_abort if reset else socket.socket.close)(end)
+
+    def _wake(self) -> None:
+        with suppress(OSError):  # it is awake already, or over
+            os.write(self._waker, b"!")
+
+
+def _send(end: socket.socket, content: bytes, buffer: bytearray) -> None:
+    """As much as goes at once; the rest waits in the buffer."""
+    sent = 0
+    if not buffer:
+        with suppress(BlockingIOError, InterruptedError):
+            sent = end.send(content)
+    if sent < len(content):
+        buffer += memoryview(content)[sent:]
+
+
+def _abort(end: socket.socket) -> None:
+    """End it with a reset: what came and was not read yet is thrown away unread."""
+    with suppress(OSError):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    end.close()
+
+
+def _listen(where: str) -> list[socket.socket]:
+    """Sockets that listen there: everywhere means both kinds of addresses, where the system has both."""
+    host, _, port = where.rpartition(":")
+    host = host.strip("[]")
+    found: list[socket.socket] = []
+    try:
+        if host in ("0.0.0.0", "::") and socket.has_dualstack_ipv6():  # noqa: S104 - that is what the settings say
+            return [_bound(socket.AF_INET6, ("::", int(port)), both=True)]
+        for family, _, _, _, place in dict.fromkeys(socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)):
+            chosen = found[0].getsockname()[1] if found else int(port)
+            try:
+                found.append(_bound(family, (str(place[0]), chosen)))
+            except OSError as error:
+                if not found or error.errno == errno.EADDRINUSE:
+                    raise  # one kind of addresses may be switched off
+    except (OSError, OverflowError, ValueError):
+        for listening in found:
+            listening.close()
+        raise ExchangeError(f"{where}: cannot listen there; is the address right, and does another daemon run?") from None
+    return found
+
+
+def _bound(family: int, place: tuple[str, int], both: bool = False) -> socket.socket:
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not both)
+        listening.bind(place)
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
+    except BaseException:
+        listening.close()
+        raise
+    return listening

@@ -1,0 +1,257 @@
+"""A page for the owner's own monitoring, in Prometheus' text format: budgets, answers, refusals, what ends when, readiness.
+
+It says what the ledger and the log say, and no number that was computed from a record. It reads the ledger as any reader does: no answer
+waits for it.
+"""
+
+import math
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.registry import Collector
+
+from parley.errors import ExchangeError, ParleyError
+from parley.owner.ledger.account import Account, Head
+from parley.version import __version__
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)  # seconds
+_REJECTIONS = {  # events of the log that are refusals, and the codes under which they are counted
+    "stranger": "unknown-terms",
+    "revoked": "revoked",
+    "expired": "expired",
+    "too-many-calls": "too-many-calls",
+}
+
+
+@dataclass(frozen=True)
+class LedgerSnapshot:
+    """What a ledger says at one moment: its lifetime budget and what of it is reserved, (epsilon, delta) each, its agreements, and the end
+    of its chain. `answers` is how many answers an agreement reserves, by hash; one whose terms cannot be read is not in it. Where the
+    lifetime budget is held as zCDP, `rho` is its rho and how much of it is reserved."""
+
+    lifetime: tuple[Fraction, Fraction]
+    reserved: tuple[Fraction, Fraction]
+    accounts: tuple[Account, ...]
+    answers: Mapping[str, int]
+    head: Head | None
+    rho: tuple[Fraction, Fraction] | None = None
+
+
+@dataclass(frozen=True)
+class MetricSources:
+    """What the page asks for when it is looked at. `ledger` may raise; `time_left`, in seconds, is by name of a certificate or list;
+    `lines` how many there are, by stage (`connections.Stage`)."""
+
+    ledger: Callable[[], LedgerSnapshot | None]
+    problems: Callable[[], list[str]]
+    time_left: Callable[[], dict[str, float]]
+    lines: Callable[[], Mapping[str, int]]
+    others: Callable[[], Iterable[Metric]] = tuple
+
+
+class Metrics:
+    """Counts what the log hears, and shows it beside the facts."""
+
+    def __init__(self, owner: str, sources: MetricSources) -> None:
+        self.registry = CollectorRegistry()
+        self.sources = sources
+        register: dict[str, Any] = {"registry": self.registry, "namespace": "parley"}
+        self._seconds = Histogram("answer_seconds", "How long answers took, stored ones too.", buckets=BUCKETS, **register)
+        self._answers = Counter("answers", "Questions that got an answer since the start, stored ones too.", **register)
+        self._refusals = Counter("refusals", "Questions that got a refusal, by its code.", ["code"], **register)
+        self._troubles = Counter("troubles", "Questions that could not be answered for a reason at the owner's.", **register)
+        self._handshakes = Counter("failed_handshakes", "Lines that failed TLS, by reason.", ["reason"], **register)
+        self._cut = Counter("lines_cut", "Lines that were cut, by reason.", ["reason"], **register)
+        self.registry.register(_CurrentFigures(owner, sources))
+
+    def on_event(self, event: str, facts: dict[str, Any]) -> None:
+        """What the log hears."""
+        if event == "answer":
+            self._answers.inc()
+            self._seconds.observe(facts["ms"] / 1e3)
+        elif event == "refusal":
+            self._refusals.labels(facts["code"]).inc()
+        elif event in _REJECTIONS:
+            self._refusals.labels(_REJECTIONS[event]).inc()
+        elif event == "trouble":
+            self._troubles.inc()
+        elif event == "handshake-failed":
+            self._handshakes.labels(facts["reason"]).inc()
+        elif event == "line-cut":
+            self._cut.labels(facts["reason"]).inc()
+
+
+class _CurrentFigures(Collector):
+    """What is looked up at every look at the page."""
+
+    def __init__(self, owner: str, sources: MetricSources) -> None:
+        self._owner, self._sources = owner, sources
+
+    def describe(self) -> list[Metric]:
+        """Nothing is looked up to be registered."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        yield InfoMetricFamily("parley_build", "Which Parley serves whom.", {"version": __version__, "owner": self._owner})
+        yield GaugeMetricFamily("parley_ready", "Whether the owner could answer (1).", value=not self._sources.problems())
+        yield from _line_metrics(self._sources.lines())
+        left = GaugeMetricFamily("parley_time_left_seconds", "Until it ends: a certificate, the revocation list.", labels=["of"])
+        for of, seconds in self._sources.time_left().items():
+            left.add_metric([of], seconds)
+        yield left
+        try:
+            ledger = self._sources.ledger()
+        except (ParleyError, OSError):
+            return  # parley_ready says it
+        yield from () if ledger is None else _ledger_metrics(ledger)
+        yield from self._sources.others()
+
+
+def _line_metrics(stages: Mapping[str, int]) -> Iterator[Metric]:
+    yield GaugeMetricFamily("parley_lines", "TCP connections that brought a call.", value=stages.get("served", 0))
+    words = (
+        "TCP connections of whom nobody knows yet who they are: silent, knocking (TLS begun) or entering (with gRPC, no call yet)."
+    )
+    waiting = GaugeMetricFamily("parley_lines_waiting", words, labels=["stage"])
+    for stage, count in stages.items():
+        if stage != "served":
+            waiting.add_metric([stage], count)
+    yield waiting
+
+
+def _ledger_metrics(ledger: LedgerSnapshot) -> Iterator[Metric]:
+    (epsilon, delta), (epsilon_reserved, delta_reserved) = ledger.lifetime, ledger.reserved
+    lifetime = {
+        "lifetime_epsilon": ("The most epsilon that all agreements may ever cost.", epsilon),
+        "lifetime_delta": ("The most delta that all agreements may ever cost.", delta),
+    }
+    if ledger.rho is None:
+        lifetime["lifetime_epsilon_left"] = ("The epsilon that further terms may reserve.", epsilon - epsilon_reserved)
+        lifetime["lifetime_delta_left"] = ("The delta that further terms may reserve.", delta - delta_reserved)
+    else:
+        most, used = ledger.rho
+        lifetime["lifetime_rho"] = ("The lifetime budget, held as zCDP.", most)
+        lifetime["lifetime_rho_left"] = ("The rho that further terms may reserve.", most - used)
+    for name, (words, budget) in lifetime.items():
+        yield GaugeMetricFamily(f"parley_{name}", words, value=below(budget))
+    figures: dict[str, tuple[str, Callable[[Account], float | None]]] = {
+        "epsilon_reserved": ("Epsilon promised under the agreement.", lambda account: above(account.epsilon)),
+        "epsilon_spent": ("Epsilon spent under the agreement.", lambda account: above(account.spent)),
+        "epsilon_left": ("Epsilon that the agreement may still cost.", lambda account: below(account.epsilon - account.spent)),
+        "delta_reserved": ("Delta promised under the agreement.", lambda account: above(account.delta)),
+        "delta_spent": (
+            "Delta spent under the agreement: the first answer spends all.",
+            lambda account: above(account.delta - account.delta_left),
+        ),
+        "answers_reserved": (
+            "Answers that the agreement asks of this owner.",
+            lambda account: ledger.answers.get(account.terms_hash),
+        ),
+        "answers_given": ("Answers given under the agreement.", lambda account: account.answers),
+    }
+    for name, (words, figure) in figures.items():
+        family = GaugeMetricFamily(f"parley_agreement_{name}", words, labels=["terms", "learner"])
+        for account in ledger.accounts:
+            value = figure(account)
+            if value is not None:
+                family.add_metric([account.terms_hash[:16], account.learner], value)
+        yield family
+    if ledger.head is not None:
+        yield GaugeMetricFamily("parley_ledger_entries", "Rows of the ledger: they never become fewer.", value=ledger.head.entries)
+        first = int(
+            ledger.head.hash[:12], 16
+        )  # 48 bits: a float64 holds them exactly; as a label each answer would be a new series
+        yield GaugeMetricFamily(
+            "parley_ledger_head", "The first 12 hexadecimal digits of the chain's last hash, as a number.", value=first
+        )
+
+
+def above(value: Fraction) -> float:
+    """The nearest float that is not below.
+
+    >>> Fraction(above(Fraction(1, 10))) >= Fraction(1, 10) >= Fraction(below(Fraction(1, 10)))
+    True
+    """
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def below(value: Fraction) -> float:
+    """The nearest float that is not above."""
+    near = float(value)
+    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+
+
+class Page:
+    """`/metrics` for Prometheus; `/ready` (200, or 503 with the reasons) and `/healthy` (200 while the process runs) for others."""
+
+    def __init__(self, address: str, metrics: Metrics) -> None:
+        host, _, port = address.rpartition(":")
+        try:
+            self._server = _Server((host.strip("[]"), int(port)), _handler(metrics), host.startswith("["))
+        except (OSError, OverflowError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "no such port"
+            raise ExchangeError(f"{address}: the metrics page cannot listen there ({reason}); choose another `metrics`") from None
+        self.port = int(self._server.server_address[1])
+        self._thread = threading.Thread(target=self._server.serve_forever, name="parley-metrics", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], six: bool) -> None:
+        if six:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, handler)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A reader that hung up is nobody's trouble."""
+
+
+def _handler(metrics: Metrics) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 5.0
+        server_version, sys_version = "parley", ""
+
+        def do_GET(self) -> None:
+            status, kind, content = _page(self.path.partition("?")[0], metrics)
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that http.server gives it
+            """The log is about learners."""
+
+    return Handler
+
+
+def _page(path: str, metrics: Metrics) -> tuple[int, str, bytes]:
+    """(status, content type, content) of a path."""
+    if path in ("/", "/metrics"):
+        return 200, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(metrics.registry)
+    words = "text/plain; charset=utf-8"
+    if path == "/healthy":
+        return 200, words, b"healthy\n"
+    if path == "/ready":
+        why = metrics.sources.problems()
+        return (503, words, "".join(f"{sentence}\n" for sentence in why).encode()) if why else (200, words, b"ready\n")
+    return 404, words, b"expected /metrics, /ready or /healthy\n"

@@ -1,0 +1,108 @@
+"""Terms offered to an owner: what they promise and cost, what looks wrong with them, and accepting them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from parley.errors import CertificateError, SettingError
+from parley.network.exchange.host_lines import host_key
+from parley.network.identity.certificates import fingerprint, names, read_certificate
+from parley.network.identity.settings import Identity, OwnerSettings
+from parley.network.identity.trust import require_private, trusted_certificate
+from parley.network.serving.acceptance import Acceptance, Acceptances
+from parley.network.serving.daemon import open_owner
+from parley.network.serving.reminders import ledger_warning
+from parley.owner.acceptance_summary import promise, require_books
+from parley.owner.custody import Doubt, facts, key_doubts
+from parley.owner.owner import Agreement, Owner
+from parley.owner.warnings import doubts, figures
+from parley.terms import Terms
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """What a person reads before accepting. Nothing is reserved until `accept`."""
+
+    settings: OwnerSettings
+    owner: Owner
+    agreement: Agreement
+    key: str | None  # the learner's, if only this one may ask
+    relay: bool  # whether relays on this machine may ask too
+    promise: tuple[str, ...]
+    doubts: tuple[Doubt, ...]  # raised by looking at the table: for the owner's own eyes
+    warning: str | None  # about the ledger's file
+    peer: str | None = None  # the owner's own name, if its own peer asks in the learner's place
+
+    def require_room(self) -> None:
+        """Refuse if the lifetime budget is too small for it."""
+        require_books(self.owner).require_room(self.owner.reservation(self.agreement.setup.terms))
+
+    def accept(self) -> None:
+        """Reserve the budget for ever, and let the learner ask; both or, if something fails, neither."""
+        terms = self.agreement.setup.terms
+        with Acceptances(self.settings.accepted).storing(Acceptance(terms, self.key, self.relay, self.peer)):
+            self.owner.accept(terms)
+        require_books(self.owner).remember()
+
+    def to_json(self) -> dict[str, Any]:
+        """What `parley owner accept --json` prints, less whether it was accepted."""
+        terms = self.agreement.setup.terms
+        return {
+            "owner": self.owner.name,
+            "terms": terms.hash,
+            "terms_hash": terms.hash,
+            "title": terms.title,
+            "learner": terms.learning.learner,
+            "key": self.key,
+            "relay": self.relay,
+            "peer": self.peer is not None,
+            "promise": list(self.promise),
+            "figures": figures(self.agreement),
+            "doubts": [vars(doubt) for doubt in self.doubts],
+            "hosts": facts(terms),
+        }
+
+
+def consider(
+    terms: Terms, settings: OwnerSettings, certificate: Path | None = None, relay: bool = False, peer: bool = False
+) -> Offer:
+    """Look at terms with the owner's table beside them; with the learner's `certificate`, only its key may ask; with `peer`, only the
+    owner's own."""
+    if peer:
+        certificate = _own_certificate(terms, settings, certificate)
+    own = settings.name if peer else None
+    if settings.identity is not None and settings.identity.key.exists():
+        require_private(settings.identity.key)
+    terms.require_shared_sample()
+    asker = own or terms.learning.learner
+    key = None if certificate is None else caller_key(asker, settings.identity, certificate)
+    owner = open_owner(settings, accepting=terms.hash)
+    warning = ledger_warning(settings.ledger)
+    agreement = owner.prepare(terms)
+    keys = {host.name for host in terms.hosts if host_key(host, settings.hosts, "owner.toml: hosts") is not None}
+    said, found = promise(owner, agreement, key, relay, own), [*doubts(owner, agreement), *key_doubts(terms, keys, "owner.toml")]
+    return Offer(settings, owner, agreement, key, relay, tuple(said), tuple(found), warning, own)
+
+
+def learner_key(terms: Terms, identity: Identity | None, certificate: Path) -> str:
+    """The fingerprint of the learner's key, from a certificate that must be the learner's."""
+    return caller_key(terms.learning.learner, identity, certificate)
+
+
+def caller_key(name: str, identity: Identity | None, certificate: Path) -> str:
+    """The fingerprint of the key of a certificate that must be for this name."""
+    found = read_certificate(certificate) if identity is None else trusted_certificate(certificate, identity)
+    if name not in names(found):
+        raise CertificateError(f"{certificate}: it is for {names(found)}; the terms name {name!r} as learner")
+    return fingerprint(found)
+
+
+def _own_certificate(terms: Terms, settings: OwnerSettings, certificate: Path | None) -> Path:
+    """Where the owner's own certificate lies, if its own peer can ask by these terms."""
+    if terms.learning.topology is None:
+        raise SettingError("--peer: expected terms with algorithm = 'gossip'; others have a learner")
+    if certificate is not None:
+        raise SettingError("--peer: expected without --certificate: who asks is this owner itself")
+    if settings.identity is None:
+        raise SettingError("--peer: expected `listen` and [identity] in owner.toml: a peer shows the owner's own certificate")
+    return settings.identity.certificate

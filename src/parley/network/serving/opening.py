@@ -1,0 +1,84 @@
+"""Opening the books of one table: an owner's settings, and a ledger with the budget of the table's whole life."""
+
+import json
+import tomllib
+from pathlib import Path
+
+from parley.durable import create, make_folder
+from parley.errors import SettingError
+from parley.network.identity.settings import OwnerSettings, load_owner
+from parley.owner.ledger import Ledger
+from parley.owner.ledger.contract import Rule
+
+SETTINGS = """\
+# An owner's things. Paths are relative to this file.
+name = {quoted}               # as in the terms
+table = {table}
+ledger = "{name}.ledger"      # what was promised and released: parley owner backup copies it, restore puts a copy back
+accepted = "accepted"         # the terms that a person here accepted
+listen = {listen}           # for learners with certificates; leave it out to stay off the network, [identity] is then not read
+# socket = "/run/parley/{name}.sock"   # for relays on this machine (its owner and group may ask by terms accepted with --relay)
+# metrics = "127.0.0.1:9464"           # for your own Prometheus: /metrics, /ready, /healthy
+# cluster = "tls://10.0.0.7:8786"      # your own Dask scheduler: its workers read the pieces of a table that is a folder
+
+# [hosts]                     # for terms with one noise for all: where the three hosts are that they name
+# host-a = {{ address = "host-a.example:7444", fingerprint = "a1b0 0783 ..." }}     # the only key that it may show (parley certs show)
+# host-b = "host-b.example:7444"                                                  # whoever the authority certified under this name
+# host-c = "host-c.example:7444"
+
+[identity]                    # parley certs
+authority = "ca.crt"
+certificate = "{name}.crt"
+key = "{name}.key"
+revoked = "ca.crl"            # what the authority took back: put every new list of its in this place
+
+# [peer]                      # no centre (gossip): parley peer run, beside this daemon
+# listen = "0.0.0.0:7445"     # for its neighbours
+# [peer.neighbours]
+# bank-b = "parley.bank-b.example:7445"
+"""
+
+
+def open_books(
+    folder: Path, name: str, table: Path, lifetime: float, lifetime_delta: float, listen: str, rule: Rule = "simple"
+) -> OwnerSettings:
+    """Write the settings and make the ledger, or neither."""
+    path = folder / "owner.toml"
+    if path.exists():
+        raise SettingError(f"{path}: exists already; a table has one set of books")
+    if not table.exists():
+        raise SettingError(f"{table}: no such table")
+    require_sole_books(folder, name, table)
+    make_folder(folder)
+    quoted, where, address = (json.dumps(text) for text in (name, str(table.resolve()), listen))
+    create(path, SETTINGS.format(quoted=quoted, name=name, table=where, listen=address).encode())
+    try:
+        settings = load_owner(path)
+        Ledger(settings.ledger, lifetime, lifetime_delta, rule).close()
+    except BaseException:
+        path.unlink()
+        raise
+    return settings
+
+
+def require_sole_books(folder: Path, name: str, table: Path) -> None:
+    """Refuse to open a second set of books for one table, as far as it can be seen from here: in this folder and in its neighbours.
+
+    Books elsewhere, or of a copy of the table, cannot be seen.
+    """
+    folder = folder.resolve()
+    ledger = next((known for known in folder.glob("*.ledger") if known.name != f"{name}.ledger"), None)
+    if ledger is not None:
+        raise SettingError(f"{ledger}: the folder holds other books already; every table has its own folder")
+    for known in (*folder.glob("*.toml"), *folder.parent.glob("owner.toml"), *folder.parent.glob("*/owner.toml")):
+        try:
+            content = tomllib.loads(known.read_text(encoding="utf-8"))
+            same = "ledger" in content and (known.parent / str(content["table"])).samefile(table)
+        except (OSError, ValueError, KeyError):
+            continue  # not an owner's settings, or of a table that is gone
+        if same:
+            raise SettingError(
+                f"{known}: opened the books of {table} already; a table has one lifetime budget, so go on with those. Only if they never "
+                f"accepted any terms (parley owner ledger {known}) may they be given up: move {known.parent} out of "
+                f"{known.parent.parent} and init anew"
+            )

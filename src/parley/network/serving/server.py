@@ -1,0 +1,194 @@
+"""gRPC around a daemon's service: who calls, by which line, and which calls there are."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import grpc
+from cryptography import x509
+
+from parley.errors import ExchangeError
+from parley.network.exchange.messages import LARGEST_MESSAGE
+from parley.network.identity.certificates import fingerprint, names
+from parley.network.identity.revocation import Revocations
+from parley.network.serving import health
+from parley.network.serving.acceptance import Caller
+from parley.network.serving.call_slots import CallSlots
+from parley.network.serving.connections import Connections, grpc_address
+from parley.network.serving.daemon_lock import require_free_socket
+from parley.network.serving.log import Log
+from parley.network.serving.network import Network
+
+WORKERS = 64  # calls taken on at once
+OPTIONS = (
+    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+    ("grpc.so_reuseport", 0),  # a second daemon on the same port is a mistake, not a helper
+    ("grpc.http2.min_ping_interval_without_data_ms", 5000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.keepalive_time_ms", 60_000),  # a caller that vanished in the middle of a call gives its place back
+    ("grpc.server_handshake_timeout_ms", 30_000),  # who connects and says nothing is not waited for
+    ("grpc.max_connection_idle_ms", 600_000),
+    ("grpc.max_concurrent_streams", WORKERS),
+    ("grpc.max_metadata_size", 4096),  # our callers send a few hundred bytes of headers; beyond this a call is refused
+    ("grpc.absolute_max_metadata_size", 8192),
+    ("grpc.http2.hpack_table_size.decoder", 4096),
+    ("grpc.http2.max_frame_size", 16_384),
+    (
+        "grpc.tcp_receive_buffer_size",
+        1 << 17,
+    ),  # of the kernel, which doubles it: a line that is cut leaves no more than this to read
+    ("grpc.per_message_decompression", 0),  # a small message could unpack to a large one
+    ("grpc.http2.bdp_probe", 0),  # windows of a fixed size: what is buffered of messages that nobody reads stays small
+    ("grpc.http2.lookahead_bytes", 1 << 18),
+)
+
+INSIDE = "127.0.0.1:0"  # where gRPC listens for the front alone
+
+HungUp = Callable[[], bool]  # whether the caller has hung up
+Work = Callable[[bytes, Caller, HungUp], bytes]
+
+
+class Service(Protocol):
+    """What a daemon offers: bytes in, bytes out."""
+
+    @property
+    def full_name(self) -> str:
+        """As gRPC names it."""
+        ...
+
+    @property
+    def methods(self) -> Mapping[str, Work]:
+        """By name, for callers that are not turned away."""
+        ...
+
+    def rejection(self, caller: Caller) -> bytes | None:
+        """None for a caller that may call at all; for others the refusal: not even their message is read."""
+        ...
+
+    def health(self) -> bytes:
+        """That somebody is there, for whoever asks."""
+        ...
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """What every call is led through: the service, the callers' slots, and whether it could answer."""
+
+    service: Service
+    slots: CallSlots
+    ready: Callable[[], bool]
+    log: Log
+
+
+def make_server(pool: ThreadPoolExecutor) -> Any:
+    return grpc.server(pool, options=OPTIONS)
+
+
+def on_network(server: Any, endpoint: Endpoint, network: Network, address: str) -> int:
+    """Let certified parties call, by the front of the network; the port."""
+
+    def caller(context: Any) -> Caller:
+        return authenticate(context, network.revocations, endpoint.log, network.connections)
+
+    _register(server, endpoint, caller, network.connections)
+    return network.open(address, _bind(INSIDE, lambda: server.add_secure_port(INSIDE, network.credentials.for_server())))
+
+
+def on_socket(server: Any, endpoint: Endpoint, path: Path) -> None:
+    """Let relays call that the file's permissions let in: its owner and its group."""
+    require_free_socket(path)
+    _register(server, endpoint, lambda context: Caller(relay=True), None)
+    before = os.umask(0o117)
+    try:
+        _bind(str(path), lambda: server.add_insecure_port(f"unix:{path}"))
+    finally:
+        os.umask(before)
+
+
+def _register(server: Any, endpoint: Endpoint, caller: Callable[[Any], Caller], connections: Connections | None) -> None:
+    """Register the methods: every call is led to the service, once it is known who calls."""
+    service, slots = endpoint.service, endpoint.slots
+
+    def handler(work: Callable[[bytes, Caller, Any], bytes], public: bool = False) -> Any:
+        def handle(sent: Iterator[bytes], context: Any) -> bytes:
+            who = caller(context)
+            place = grpc_address(context.peer())
+            if connections is not None:
+                connections.assign(place, who)
+            if not slots.acquire(who):
+                endpoint.log.rate_limited("too-many-calls", caller=",".join(who.names), peer=who.peer)
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls of one caller are under way")
+            try:
+                refusal = None if public else service.rejection(who)
+                if refusal is not None:
+                    return refusal
+                if connections is None or public:
+                    content = slots.message(sent, context)
+                else:
+                    content = connections.message(place, lambda: slots.message(sent, context))
+                return work(content, who, context)
+            finally:
+                slots.release(who)
+
+        # A single message is a stream of one. Read as a stream, who asks is known before the message has come, if it ever does.
+        return grpc.stream_unary_rpc_method_handler(handle)
+
+    def check(content: bytes, who: Caller, context: Any) -> bytes:
+        reply = health.check(content, endpoint.ready(), service.full_name)
+        if reply is None:
+            context.abort(grpc.StatusCode.NOT_FOUND, "no such service here")
+        return reply or b""
+
+    def led(work: Work) -> Any:
+        return handler(lambda content, who, context: work(content, who, lambda: not context.is_active()))
+
+    own = {name: led(work) for name, work in service.methods.items()}
+    own["Health"] = handler(lambda content, who, context: service.health(), public=True)
+    standard = {"Check": handler(check, public=True)}
+    server.add_generic_rpc_handlers(
+        (
+            grpc.method_handlers_generic_handler(service.full_name, own),
+            grpc.method_handlers_generic_handler(health.HEALTH, standard),
+        )
+    )
+
+
+def _bind(address: str, bind: Callable[[], int]) -> int:
+    try:
+        port = bind()
+    except RuntimeError:
+        port = 0
+    if not port:
+        raise ExchangeError(f"{address}: cannot listen there; is the address right, and does another daemon run?")
+    return port
+
+
+def authenticate(context: Any, revocations: Revocations, log: Log, connections: Connections) -> Caller:
+    """Who is at the other end of a TLS connection, by its verified certificate; nobody if that ended or was revoked, or if the line did not
+    come by the front, which bounds them."""
+    try:
+        certificate, ends, caller = _caller(context.auth_context()["x509_pem_cert"][0])
+    except (KeyError, IndexError, ValueError):
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "this certificate cannot be read")
+    origin = connections.origin(grpc_address(context.peer()))
+    if origin is None:
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "call the daemon's own port")
+    peer = "{}:{}".format(*(origin or ("", 0)))
+    if time.time() > ends:  # TLS looked when the line was opened
+        log.rate_limited("expired", caller=",".join(caller.names), peer=peer)
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "this certificate has expired")
+    if revocations.revokes(certificate):
+        log.rate_limited("revoked", caller=",".join(caller.names), serial=f"{certificate.serial_number:x}", peer=peer)
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "the authority revoked this certificate")
+    return replace(caller, peer=peer)
+
+
+@lru_cache(maxsize=64)
+def _caller(pem: bytes) -> tuple[x509.Certificate, float, Caller]:
+    certificate = x509.load_pem_x509_certificate(pem)
+    return certificate, certificate.not_valid_after_utc.timestamp(), Caller(tuple(names(certificate)), fingerprint(certificate))

@@ -1,0 +1,51 @@
+"""What an owner's books say: what was promised and spent, by whom, for what. Every epsilon and delta is an upper bound as a float, too."""
+
+from fractions import Fraction
+from typing import Any
+
+from parley.network.identity.settings import OwnerSettings
+from parley.network.serving.acceptance import Acceptances
+from parley.owner.ledger import Ledger
+from parley.owner.ledger.account import Account
+from parley.protocol.schedule import agreed_answers
+from parley.validate import upper
+
+
+def statement(settings: OwnerSettings, verify: bool = False) -> dict[str, Any]:
+    """The object that `parley owner ledger --json` prints. `verify`: with the whole chain recomputed."""
+    ledger, acceptances = Ledger(settings.ledger), Acceptances(settings.accepted)
+    if verify:
+        ledger.verify()
+    accounts = ledger.accounts()
+    lifetime, reserved, rho, head = ledger.lifetime, ledger.reserved, ledger.rho, ledger.head
+    ledger.close()
+    return {
+        "owner": settings.name,
+        "lifetime": {"epsilon": float(lifetime[0]), "delta": float(lifetime[1])},
+        "reserved": {"epsilon": upper(reserved[0]), "delta": upper(reserved[1])},
+        "rule": "simple" if rho is None else "zcdp",
+        "rho": None if rho is None else {"lifetime": float(rho[0]), "reserved": upper(rho[1])},
+        "epsilon_spent": upper(sum((account.spent for _, account in accounts), Fraction(0))),
+        "agreements": [_agreement(time, account, acceptances, settings.name) for time, account in accounts],
+        "rows": head.entries,
+        "head": head.hash,
+    }
+
+
+def _agreement(time: str, account: Account, acceptances: Acceptances, owner: str) -> dict[str, Any]:
+    acceptance = acceptances.get(account.terms_hash)
+    return {
+        "terms": account.terms_hash,
+        "terms_hash": account.terms_hash,
+        "title": None if acceptance is None else acceptance.terms.title,
+        "learner": account.learner,
+        "key": None if acceptance is None else acceptance.fingerprint,
+        "accepted": time,
+        "epsilon": upper(account.epsilon),
+        "epsilon_spent": upper(account.spent),
+        "delta": upper(account.delta),
+        "answers": account.answers,
+        "agreed_answers": account.rounds if acceptance is None else agreed_answers(acceptance.terms, owner),
+        "rounds": account.rounds,
+        "closed": account.closed,
+    }

@@ -1,0 +1,1 @@
+"""An owner: what it answers, its ledger, and what accepting means."""

@@ -1,0 +1,223 @@
+"""What accepting terms means, in words: who may ask, what leaves, what it promises people, what it costs."""
+
+from parley.errors import SettingError, UnknownTerms
+from parley.numerals import number, percent
+from parley.owner.custody import words
+from parley.owner.ledger import Ledger
+from parley.owner.ledger.account import Reservation
+from parley.owner.owner import Agreement, Owner
+from parley.owner.warnings import sentences
+from parley.privacy.accounting.meaning import WIDER, approximate_posterior, posterior_bounds
+from parley.tasks.column_statistics.cell_table import CellPreparation
+from parley.terms import Terms
+from parley.terms.topology import edges
+from parley.validate import printable
+
+
+def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: bool = False, peer: str | None = None) -> list[str]:
+    """What a person reads before accepting. `key` is the learner's fingerprint, `relay` whether relays on this machine may ask, `peer` the
+    owner's own name if its own peer asks in the learner's place."""
+    terms = agreement.setup.terms
+    reservation = owner.reservation(terms)
+    model, learner = terms.model, printable(peer or terms.learning.learner)
+    if terms.privacy.delta > 0:
+        low, high, failure = approximate_posterior(float(reservation.epsilon), terms.privacy.delta, 0.5)
+        unless = f", except with probability {number(failure, side='above')} ({WIDER})"
+    else:
+        (low, high), unless = posterior_bounds(float(reservation.epsilon), 0.5), ""
+    callers = f"certificate of {learner!r}" + (f" with the key {key[:16]}…" if key else ", any key that the authority signed")
+    rated = (str(model.user), str(model.item)) if terms.learning.facts.factorizes else ()
+    aimed = () if terms.learning.facts.identifies else (*rated, model.target)
+    columns = ", ".join(printable(column) for column in (*agreement.setup.preparation.features, *aimed))
+    known = accepted(owner, terms)
+    return [
+        f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
+        f"{'Learner' if peer is None else 'No centre, but its own peer'}: {learner}. Who may ask: the {callers}"
+        f"{'; relays on this machine' if relay else ''}.",
+        *([] if peer is None else [_neighbours(terms, peer)]),
+        *_purpose(agreement, columns),
+        *_rated(agreement),
+        *(_shared(agreement) if terms.shared else [_noisy(agreement)]),
+        *_steps(agreement),
+        *_arrivals(agreement),
+        *sentences(agreement),
+        f"What it promises every {_unit(terms)} in the table: ε = {number(reservation.epsilon, side='above')}, "
+        f"δ = {number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. "
+        f"Who believed something about a {_unit(terms)} with 50.0% ends between {percent(low, 'below')} and "
+        f"{percent(high, 'above')}{unless}."
+        + (" Somebody with m recordings is promised m times that ε." if terms.learning.facts.identifies else ""),
+        _costs(require_books(owner), reservation, known),
+    ]
+
+
+def _neighbours(terms: Terms, owner: str) -> str:
+    """Whom the owner's own peer tells what."""
+    everybody = [part.name for part in terms.owners]
+    joined = edges(terms.learning.topology or "complete", everybody)
+    near = [name for name in everybody if (owner, name) in joined or (name, owner) in joined]
+    return (
+        f"Its own peer mixes the answers with what it hears and tells the peers of {', '.join(map(printable, near))} the mixture; in the "
+        "end all owners know everybody's point."
+    )
+
+
+def _unit(terms: Terms) -> str:
+    """Whom or what the promise is about."""
+    return "recording" if terms.learning.facts.identifies else "user" if terms.learning.facts.factorizes else "person"
+
+
+def _purpose(agreement: Agreement, columns: str) -> list[str]:
+    """What the answers are for."""
+    preparation, kind = agreement.setup.preparation, agreement.setup.terms.model.kind
+    if isinstance(preparation, CellPreparation):
+        asked = ", ".join(map(printable, preparation.asked))
+        return [f"No model yet: how the columns {asked} are spread, so that one can be learned."]
+    return [f"Model: {kind} from the columns {columns}{_classes(agreement)}.", *_columns(agreement)]
+
+
+def _rated(agreement: Agreement) -> list[str]:
+    """Whom a promise about ratings is made to, and what never leaves."""
+    terms = agreement.setup.terms
+    if not terms.learning.facts.factorizes:
+        return []
+    most = f"the first {terms.privacy.records_per_person:,} ratings" if terms.privacy.person is not None else "all ratings"
+    return [
+        f"One user is whoever has one name in {printable(str(terms.model.user))!r}: {most} of a user count, and are protected together. "
+        "Users' own factors are solved here, for every answer anew, and never leave."
+    ]
+
+
+def _noisy(agreement: Agreement) -> str:
+    """What leaves where the owner adds its own noise."""
+    terms, training = agreement.setup.terms, agreement.part.training
+    scored = ""
+    if terms.privacy.score_epsilon is not None:
+        scored = (
+            f", and one score of the finished model: {agreement.part.stages[1].question.words()}, with "
+            f"laplace noise for ε = {number(terms.score_epsilon, side='above')}, which training goes without"
+        )
+    return (
+        f"What leaves: {len(training.rounds)} answers, each {training.question.words()}, with {terms.privacy.mechanism} noise{scored}. "
+        "Nothing else."
+    )
+
+
+def _shared(agreement: Agreement) -> list[str]:
+    """What leaves where hosts draw one noise for all, and who could read it."""
+    terms, training = agreement.setup.terms, agreement.part.training
+    scored = ""
+    if terms.privacy.score_epsilon is not None:
+        scored = f", and one score of the finished model: {agreement.part.stages[1].question.words()}"
+    return [
+        f"What leaves: {len(training.rounds)} answers, each {training.question.words()}{scored}. Your exact sum, without noise, leaves in "
+        "three shares, one pair to each host. Nothing else.",
+        f"Hosts: {words(terms)}. One of them alone reads nothing; any two of these parties together can read your exact sum.",
+        f"What the learner gets: the sum of all owners with one {terms.privacy.mechanism} noise, which the hosts draw and none knows"
+        + (f" (the score's is laplace noise for ε = {number(terms.score_epsilon, side='above')})." if scored else "."),
+    ]
+
+
+def _whose(owner: Owner, terms: Terms) -> str:
+    """Whose epsilon it is, where it is not the owner's own."""
+    if not terms.shared:
+        return ""
+    own = number(terms.owner(owner.name).epsilon, side="above")
+    return f": the smallest ε of all owners, for one noise has one (yours was {own}), as long as no two hosts act together"
+
+
+def _steps(agreement: Agreement) -> list[str]:
+    """Where answers are about batches, or updates as the literature counts them: what one of them costs, beside what all do."""
+    learning, part = agreement.setup.terms.learning, agreement.part
+    if not (learning.facts.samples or learning.facts.walks):
+        return []
+    privacy = agreement.setup.terms.privacy
+    step, total = number(part.step_epsilon, side="above"), number(part.epsilon, side="above")
+    at = f" at δ = {number(privacy.delta, side='above')}" if privacy.delta > 0 else ""
+    if learning.facts.walks:
+        each = f"Per update and in total: one answer alone costs ε = {step}{at}"
+        return [f"{each}; all of them, ε = {total}{at}, are what is promised and debited."]
+    answers, entered, rows = len(part.training.rounds), part.training.series.count, privacy.records_per_person
+    if learning.poisson:
+        often = f"about {answers / (learning.batches or 1):,.0f} of {answers:,} answers, and nobody else knows which"
+    else:
+        often = f"at most {entered:,} of {answers:,} answers, one an epoch"
+    people = f", a person with {rows:,} of them in up to {min(rows * entered, answers):,}" if rows > 1 else ""
+    scored = "" if privacy.score_epsilon is None else " and the score"
+    return [
+        f"Per step and in total: one answer alone costs ε = {step}{at}; a record is in {often}{people}. The total over all epochs{scored}, "
+        f"ε = {total}{at}, is what is promised and debited."
+    ]
+
+
+def _arrivals(agreement: Agreement) -> list[str]:
+    """Where nobody waits for the others: how often this owner is asked, and what is seen beside its answers."""
+    if not agreement.setup.terms.asynchronous:
+        return []
+    answers = len(agreement.part.training.rounds)
+    return [
+        f"Answers are used as they come: this owner is asked again as soon as it has answered, at most {answers:,} times, and its noise is "
+        "for exactly so many. An answer that comes too late to be used costs as much. When its answers come the learner sees, and no part "
+        "of this promise is about that."
+    ]
+
+
+def _costs(books: Ledger, reservation: Reservation, known: bool) -> str:
+    """What it costs of the lifetime budget, by the rule by which that is held."""
+    lifetime, reserved, held = books.lifetime, books.reserved, books.rho
+    budget, before = f"ε = {number(lifetime[0])}", reserved[0]
+    if held is not None:
+        budget += f", δ = {number(lifetime[1])}, held as zCDP: of ρ = {number(held[0], side='below')}"
+        before = held[1]
+    cost = reservation.epsilon if held is None else reservation.rho
+    if cost is None and not known:
+        return (
+            f"What it costs: of the lifetime budget {budget}, {number(before, side='above')} is reserved already. What these terms cost in "
+            "zCDP is not known, so this ledger cannot take them."
+        )
+    now = "nothing more" if known else number(cost or 0, side="above")
+    deltas = f" Of its δ = {number(lifetime[1])}, {number(reserved[1], side='above')} is reserved already."
+    return (
+        f"What it costs: of the lifetime budget {budget}, {number(before, side='above')} is reserved already and {now} would be now"
+        f"{' (these terms are accepted)' if known else ''}. It never comes back, whether asked for or not."
+        + (deltas if lifetime[1] > 0 and held is None else "")
+    )
+
+
+def _columns(agreement: Agreement) -> list[str]:
+    """Which targets count as 1, and what is done to cells before they count."""
+    preparation, said = agreement.setup.preparation, []
+    if preparation.target_words is not None:
+        said.append(preparation.target_words)
+    filled = [printable(e.column, 40) for e in preparation.encodings if e.fills]
+    changed = [f"{e.transform} of {printable(e.column, 40)}" for e in preparation.encodings if e.transform is not None]
+    named = [printable(e.column, 40) for e in preparation.encodings if e.names is not None and e.one_hot]
+    sentences = (
+        ("A column of 0 and 1 for each name of", named),
+        ("Missing cells are filled with public numbers and marked in", filled),
+        ("Transformed first:", changed),
+    )
+    return said + [f"{what} {', '.join(columns)}." for what, columns in sentences if columns]
+
+
+def _classes(agreement: Agreement) -> str:
+    """The classes of a model that has several, by name."""
+    if agreement.setup.terms.model.task != "classes":
+        return ""
+    names = [printable(name, 40) for name in agreement.setup.preparation.classes]
+    return f"; its classes are {', '.join(names[:12])}" + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+def accepted(owner: Owner, terms: Terms) -> bool:
+    """Whether the books hold these terms: accepting again changes only who may ask."""
+    try:
+        owner.ledger.account(terms.hash)
+    except UnknownTerms:
+        return False
+    return True
+
+
+def require_books(owner: Owner) -> Ledger:
+    """The durable ledger of an owner that serves."""
+    if not isinstance(owner.ledger, Ledger):
+        raise SettingError(f"{owner.name}: expected an owner with a durable ledger")
+    return owner.ledger

@@ -1,0 +1,11 @@
+"""The ledger: what an owner promised, what it released, and the refusal to go beyond.
+
+Check, record, then release: the debit and the noisy answer are committed in one transaction, and only the stored answer is sent.
+A crash at any moment leaves either both or neither. Asked the same question again, the owner sends the stored answer at no cost.
+"""
+
+from parley.owner.ledger.books import Ledger
+from parley.owner.ledger.contract import AnyLedger, Cost, Facts, Release
+from parley.owner.ledger.study import StudyLedger
+
+__all__ = ["AnyLedger", "Cost", "Facts", "Ledger", "Release", "StudyLedger"]

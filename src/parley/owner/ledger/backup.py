@@ -1,0 +1,145 @@
+"""Copies of a ledger: made beside a running daemon, and put back so that nothing that was lost can be spent again.
+
+A backup is a ledger of an earlier time. What was answered after it was made is lost to it; so whoever puts one back without a word
+could answer again, and spend twice. `restore` books everything that may have been answered since as spent.
+
+Formal guarantee: after `restore` no agreement that the backup holds, and none among `lost`, is answered any more, and each counts in
+full. If what was accepted after the backup is all among `lost`, or with `everything` in any case, all that was ever sent about the
+table, and all that will be, is within the lifetime budget. (`everything`: nobody knows what was accepted since, so all that the
+lifetime budget has left may have been spent, and counts as spent.)
+"""
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from parley.durable import create, sync_folder
+from parley.errors import LedgerError
+from parley.owner.ledger.account import Head, Reservation
+from parley.owner.ledger.books import Ledger, beside
+from parley.owner.ledger.chain import head
+
+
+def back_up(ledger: Ledger, to: Path) -> Head:
+    """Copy the ledger, as it is at one moment, to a file of its own that must not exist yet; verified, and its end returned.
+
+    Answers go on meanwhile. The copy has all rows, also those that a plain copy of the file would miss in the -wal file.
+    """
+    if to.exists():
+        raise LedgerError(f"{to}: exists already; a backup replaces nothing")
+    fresh = to.with_name(f".{to.name}.{os.getpid()}")
+    try:
+        copy = _copied(ledger.path, fresh)
+        end = copy.head
+        copy.close()
+        _settle(fresh)
+        try:
+            os.link(fresh, to)
+        except FileExistsError:
+            raise LedgerError(f"{to}: exists already; a backup replaces nothing") from None
+        sync_folder(to.parent)
+    except (OSError, sqlite3.Error) as error:
+        raise LedgerError(f"{to}: cannot be written ({_reason(error)}); no backup was made") from None
+    finally:
+        _remove(fresh)
+    return end
+
+
+def restore(backup: Path, ledger: Path, owner: str, lost: Sequence[Reservation], everything: bool) -> tuple[Head, Path | None]:
+    """Put a backup in the ledger's place, with all that may have been answered since it was made counted as spent.
+
+    `lost` are agreements that may have been accepted since. (The new end, where the ledger lies that was there before.) A crash leaves
+    the old ledger, none, or the new one: never one that answers what it should not. Nobody may use the ledger meanwhile.
+    """
+    _require_latest(backup, ledger)
+    ledger = ledger.resolve()
+    fresh, replaced = ledger.with_name(f".{ledger.name}.restoring"), False
+    try:
+        books = _copied(backup, fresh)
+        books.assume_spent(owner, lost, everything)
+        books.close()
+        _settle(fresh)
+        aside = _set_aside(ledger)
+        fresh.rename(ledger)
+        replaced = True
+        sync_folder(ledger.parent)
+    except (OSError, sqlite3.Error) as error:
+        raise LedgerError(f"{ledger}: cannot be replaced ({_reason(error)}); {_standing(ledger, replaced)}") from None
+    finally:
+        _remove(fresh)
+    restored = Ledger(ledger)
+    end = restored.head
+    restored.close()
+    return end, aside
+
+
+def _copied(source: Path, to: Path) -> Ledger:
+    """A copy for this account alone, on the disk, and verified from the first row on."""
+    if not source.is_file():
+        raise LedgerError(f"{source}: no such ledger")
+    _remove(to)
+    create(to, b"")
+    try:
+        with closing(sqlite3.connect(source, timeout=60)) as one, closing(sqlite3.connect(to)) as other:
+            one.backup(other)
+        _settle(to)
+    except sqlite3.Error as error:
+        raise LedgerError(f"{source}: cannot be copied ({error})") from None
+    books = Ledger(to)
+    books.verify()
+    return books
+
+
+def _settle(path: Path) -> None:
+    """Bring everything into the one file, and the file onto the disk."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode=DELETE").fetchall()
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _require_latest(backup: Path, ledger: Path) -> None:
+    """Refuse to put an older ledger in the place of a whole one that goes on from it."""
+    if not ledger.is_file() or not backup.is_file() or backup.samefile(ledger):
+        return
+    with suppress(sqlite3.Error), closing(sqlite3.connect(ledger)) as now, closing(sqlite3.connect(backup)) as then:
+        known, end = head(then), head(now)
+        row = now.execute("SELECT hash FROM entries WHERE seq=?", (known.entries,)).fetchone()
+        if row == (known.hash,) and end.entries > known.entries:
+            raise LedgerError(
+                f"{backup}: the ledger in place goes on from this backup and knows {end.entries - known.entries} rows more; nothing needs "
+                f"to be restored. If answers are missing there too, give {ledger} itself"
+            )
+
+
+def _set_aside(ledger: Path) -> Path | None:
+    """Move the ledger away, its -wal file after it: in between there is none, and without one nobody answers."""
+    aside = ledger.with_name(f"{ledger.name}.replaced-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
+    moved = [end for end in ("", "-wal", "-shm") if Path(f"{ledger}{end}").exists()]
+    for end in moved:
+        Path(f"{ledger}{end}").rename(f"{aside}{end}")
+    beside(ledger, "verified").unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        os.truncate(beside(ledger, "drawing"), 0)  # it is a lock too, and stays
+    return aside if moved else None
+
+
+def _reason(error: OSError | sqlite3.Error) -> str:
+    return str(error.strerror if isinstance(error, OSError) else error)
+
+
+def _standing(ledger: Path, replaced: bool) -> str:
+    """What lies in the ledger's place after a restore that failed."""
+    if replaced:
+        return "the restored ledger is in place, but a crash of the machine may lose it"
+    if ledger.exists():
+        return "the ledger in place is as it was"
+    return f"the ledger that was in place lies beside it as {ledger.name}.replaced-…: repeat the command"
+
+
+def _remove(path: Path) -> None:
+    for end in ("", "-wal", "-shm", "-journal", ".verified", ".drawing"):
+        Path(f"{path}{end}").unlink(missing_ok=True)

@@ -1,0 +1,359 @@
+"""The durable ledger: promises and answers in one SQLite file."""
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parley.durable import create, create_once
+from parley.errors import BrokenChainError, LedgerError
+from parley.owner.ledger import rows, schema
+from parley.owner.ledger.account import Account, Head, Reservation
+from parley.owner.ledger.chain import COLUMNS, START, append, head
+from parley.owner.ledger.contract import RULES, Budget, Cost, Facts, Release, Rule
+from parley.owner.ledger.lines import Drawing, Line, Place
+from parley.owner.ledger.verification import FULLY, PAGE, Verification, recall
+from parley.owner.ledger.zcdp import largest_rho
+from parley.validate import Floats, exact
+
+SECRET = 32  # bytes
+WAITING = (
+    64  # rows that may wait in the -wal file, or 1,000 pages, before they are brought into the file: a plain copy lacks no more
+)
+
+if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries
+    from parley.protocol.queries import Query
+
+
+class Ledger:
+    """A durable ledger in one SQLite file: one lifetime budget for one table of one owner.
+
+    Formal guarantee: over the file's whole life the reservations of all accepted terms add up to at most the lifetime budget
+    (epsilon and delta, by simple composition; under the rule "zcdp" rho, which implies them: `zcdp`), and the answers under each stay
+    within its reservation, across threads, processes, forks, crashes, retries and restarts; at most one answer ever exists for a query
+    id and for a round of an agreement; all answers under an agreement come from the table with which it was accepted. What was promised
+    and released stays in it for ever; of the answers themselves all, or for learners that keep their own state (`prune`) the latest, up
+    to `rows.KEPT` bytes for each agreement. What no file can notice is being put back together with all that lies beside it: a learner
+    that keeps the chain's end does.
+
+    `lifetime`, `lifetime_delta` (0 if left out) and `rule` ("simple" if left out) are stated in the first row of a new file and never
+    change: afterwards they must be left out or equal. A file of an earlier version is upgraded (`schema`); every opening verifies the
+    chain (`verification`).
+
+    >>> import tempfile
+    >>> ledger = Ledger(Path(tempfile.mkdtemp()) / "bank-a.ledger", lifetime=3.0)
+    >>> float(ledger.lifetime[0]), float(ledger.reserved[0])
+    (3.0, 0.0)
+    """
+
+    durable = True
+
+    def __init__(
+        self,
+        path: str | Path,
+        lifetime: float | str | Fraction | None = None,
+        lifetime_delta: float | str | None = None,
+        rule: Rule | None = None,
+    ) -> None:
+        self.path = Path(path)
+        named = self.path.name not in ("", ":memory:") and not str(self.path).startswith("file:")  # "./:memory:" is one too
+        if not named or (self.path.exists() and not self.path.is_file()):
+            raise LedgerError(f"{str(path)!r}: a ledger is a file; give its path")
+        if lifetime is None and not self.path.exists():
+            raise LedgerError(f"{self.path}: no such ledger; to make one, give its lifetime budget (epsilon)")
+        wanted = None if lifetime is None else exact(lifetime)
+        wanted_delta = None if lifetime_delta is None else _delta(lifetime_delta)
+        if rule not in (None, *RULES):
+            raise LedgerError(f"rule = {rule!r}: expected one of {', '.join(RULES)}")
+        if rule == "zcdp" and wanted is not None and not self.path.exists():
+            largest_rho(wanted, wanted_delta or Fraction(0))  # refused before a file is made
+        with contextlib.suppress(OSError):  # what cannot be made, SQLite says below; its -wal file gets the same permissions
+            create(self.path, b"")
+        place = Place(self.path)
+        self._writer, self._reader = Line(place, writes=True), Line(place)
+        self._archivist = Line(place)  # for what takes longer, so that nobody waits for it
+        self._drawing = Drawing(beside(self.path, "drawing"))
+        self._begin(wanted, wanted_delta, rule)
+        self._kept: Head | None = None
+        self._last: Account | None = None  # after the last answer given here
+        self._verified = self._recalled()
+        self.remember()
+
+    @property
+    def lifetime(self) -> Budget:
+        """(epsilon, delta): the most that all agreements together may ever cost."""
+        with self._reader.transaction() as db:
+            return rows.lifetime(db)
+
+    @property
+    def reserved(self) -> Budget:
+        """(epsilon, delta) that the accepted terms may cost together, and what counts as spent since a restore."""
+        with self._reader.transaction() as db:
+            return rows.reserved(db)
+
+    @property
+    def rho(self) -> Budget | None:
+        """(rho that the lifetime budget amounts to, rho reserved of it) where it is held as zCDP; None by simple sums."""
+        with self._reader.transaction() as db:
+            return rows.filtered(db)
+
+    @property
+    def head(self) -> Head:
+        """The end of the chain."""
+        with self._reader.connection() as db:
+            return head(db)
+
+    @cached_property
+    def secret(self) -> bytes:
+        """32 random bytes that belong to this ledger and lie in a file beside it, NAME.secret: `parley owner backup` leaves them out."""
+        path = beside(self.path, "secret")
+        found = create_once(path, os.urandom(SECRET))
+        if len(found) != SECRET:
+            raise LedgerError(f"{path}: damaged; put it back, or remove it: rounds under way with one noise for all are void then")
+        return found
+
+    def hash_at(self, entries: int) -> str | None:
+        """The hash that the chain had with this many rows; None if it never had so many, or not since the file has a version."""
+        with self._reader.transaction() as db:
+            return None if entries < (rows.upgraded(db) or 0) else _hash_at(db, entries)
+
+    def accept(self, reservation: Reservation, table: bytes | None = None) -> None:
+        """Reserve for these terms. Accepting the same terms again changes nothing; terms are never un-accepted.
+
+        `table` is the table's digest. It is kept with the terms, sealed, and terms that were accepted with another table are refused;
+        where none was kept yet, this one is.
+        """
+        with self._writer.transaction() as db:
+            rows.accept(db, self.path, reservation, table)
+
+    def require_room(self, reservation: Reservation) -> None:
+        """Raise what `accept` would raise, and change nothing."""
+        with self._reader.transaction() as db:
+            rows.room(db, self.path, reservation)
+
+    def knows_table(self, terms_hash: str) -> bool:
+        """Whether the table with which these terms were accepted is known."""
+        with self._reader.transaction() as db:
+            return rows.table(db, terms_hash) is not None
+
+    def close_terms(self, terms_hash: str, why: str) -> None:
+        """Answer nothing more under these terms; everything that they reserved counts as spent. Repeating it changes nothing."""
+        with self._writer.transaction() as db:
+            rows.close(db, terms_hash, why)
+
+    def assume_spent(self, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
+        """Close all agreements, those `lost` to the ledger too, and count the whole lifetime budget as spent if so wanted (`backup`)."""
+        with self._writer.transaction() as db:
+            rows.assume_spent(db, self.path, owner, lost, everything)
+
+    def account(self, terms_hash: str) -> Account:
+        """Where the agreement stands."""
+        with self._reader.transaction() as db:
+            return replace(rows.account(db, terms_hash), head=head(db))
+
+    def accounts(self) -> list[tuple[str, Account]]:
+        """All agreements with the time of their acceptance, oldest first."""
+        with self._reader.transaction() as db:
+            return [(time, rows.account(db, terms_hash)) for time, terms_hash in rows.accepted(db)]
+
+    def answer(
+        self, query: "Query", spent_after: Cost, event: Facts, release: Release, prune: bool = False
+    ) -> tuple[Floats, Account]:
+        """The stored answer if there is one; else check, release, and commit debit and answer together. With it, the account.
+
+        `release` computes under no lock: however long it takes, others read and write meanwhile. The noise is then drawn under the
+        drawing lock, for a question that is still unanswered, and stored in a short transaction before the lock is given up. Formal
+        guarantee: for each answer that is ever stored one draw was made among all who hold that lock, so no race chooses among several;
+        a crash between draw and commit released nothing, and nobody saw that draw. (Should a disk that cannot lock let a second one in,
+        the transaction looks once more: who comes late throws its draw away unseen, whatever it was.)
+        """
+        with self._reader.transaction() as db:
+            found = _look(db, query, spent_after, self._last)
+        if not isinstance(found, _Open):
+            return found
+        draw = release()
+        with self._drawing:
+            if self.head != found.end:  # somebody wrote meanwhile
+                with self._reader.transaction() as db:
+                    found = _look(db, query, spent_after)
+                if not isinstance(found, _Open):
+                    return found
+            value = np.ascontiguousarray(draw(), dtype="<f8")
+            with self._writer.transaction() as db:
+                if head(db) != found.end:
+                    found = _look(db, query, spent_after)
+                    if not isinstance(found, _Open):
+                        return found
+                before, after = found.before, found.after
+                end = append(
+                    db,
+                    last=found.end,
+                    kind="answer",
+                    terms=query.terms_hash,
+                    learner=query.learner,
+                    round=query.round,
+                    query=query.id,
+                    content=query.content,
+                    event=json.dumps(event, sort_keys=True),
+                    epsilon=str(after.spent - before.spent),
+                    delta=str(before.delta_left),
+                    balance=str(after.spent),
+                    shape=json.dumps(value.shape),
+                    answer=value.tobytes(),
+                )
+                if prune:
+                    rows.prune(db, query.terms_hash, after.answers, value.nbytes)
+            self._drawing.note(end)
+        if end.entries % WAITING == 0:
+            with contextlib.suppress(LedgerError):  # the answer is stored already
+                self._writer.checkpoint()
+        self._last = replace(after, head=end)
+        return value, self._last
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """Every row, oldest first, without the answers themselves; read in pages, so that nobody waits for it."""
+        last = 0
+        while True:
+            with self._archivist.transaction() as db:
+                page = db.execute(
+                    f"SELECT {', '.join(COLUMNS[:-2])} FROM entries WHERE seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
+                    (last, PAGE),
+                ).fetchall()
+            if not page:
+                return
+            for row in page:
+                yield dict(zip(COLUMNS, row, strict=False))
+            last = page[-1][0]
+
+    def verify(self) -> int:
+        """Recompute the whole chain and every balance; the number of rows, or a `BrokenChainError` that names the first bad one."""
+        whole = Verification()
+        self._follow(whole)
+        return whole.head.entries
+
+    def remember(self) -> None:
+        """Verify what was added since, and keep how far the chain is known to be sound; bring the file up to date with its -wal file.
+
+        For whoever holds a ledger for long, now and then: an older copy of the file is then noticed.
+        """
+        with self._archivist.lock:
+            self._follow(self._verified)
+            if self._verified.head == self._kept:
+                return
+            path = beside(self.path, "verified")
+            others = recall(path)  # another process may be further
+            if others is None or others.head.entries < self._verified.head.entries:
+                with contextlib.suppress(OSError):  # a memory only
+                    self._verified.remember(path)
+            if self._kept is not None:
+                with contextlib.suppress(LedgerError):  # a full disk: what waits in the -wal file counts all the same
+                    self._archivist.checkpoint()
+            self._kept = self._verified.head
+
+    def close(self) -> None:
+        """Let go of the file."""
+        for line in (self._drawing, self._writer, self._reader, self._archivist):
+            line.close()
+
+    def _begin(self, lifetime: Fraction | None, lifetime_delta: Fraction | None, rule: Rule | None) -> None:
+        """Make the ledger, or upgrade it; or refuse a file that is none, or has another budget or rule."""
+        with self._reader.transaction() as db:
+            ready = schema.version(db, self.path) not in (None, 0)
+        if not ready:
+            with self._writer.transaction() as db:
+                found = schema.version(db, self.path)
+                if found == 0:
+                    schema.move(db)
+                    Verification().follow(lambda: nullcontext(db), self.path, upgraded=head(db).entries + 1)
+                    schema.mark(db)
+                elif found is None:
+                    if lifetime is None:
+                        raise LedgerError(f"{self.path}: not a ledger; to make it one, give its lifetime budget (epsilon)")
+                    self._require_known(db)
+                    schema.make(db, rule or "simple")
+                    rows.begin(db, (lifetime, lifetime_delta or Fraction(0)), rule or "simple")
+        known = self.lifetime
+        kept: Rule = "simple" if self.rho is None else "zcdp"
+        if rule not in (None, kept):
+            raise LedgerError(f"{self.path}: its lifetime budget is held by the rule {kept!r}, and the rule never changes")
+        if lifetime not in (None, known[0]) or lifetime_delta not in (None, known[1]):
+            raise LedgerError(f"{self.path}: its lifetime budget is {rows.written(known)}, and a lifetime budget never changes")
+
+    def _recalled(self) -> Verification:
+        """The verification to go on from; a ledger that is not the remembered one, or that one at an earlier time, is refused."""
+        kept = recall(beside(self.path, "verified"))
+        begin = Verification() if kept is None or kept.head.entries <= FULLY else kept
+        if begin is not kept:
+            self._follow(begin)
+        with self._reader.transaction() as db:
+            self._require_known(db)
+        return begin
+
+    def _require_known(self, db: sqlite3.Connection) -> None:
+        """Memories are read before the ledger: it may grow meanwhile, and they with it."""
+        kept = recall(beside(self.path, "verified"))
+        for known in (None if kept is None else kept.head, self._drawing.noted()):
+            end = Head(0, START) if schema.version(db, self.path) is None else head(db)
+            if known is None or (known.entries <= end.entries and _hash_at(db, known.entries) == known.hash):
+                continue
+            raise BrokenChainError(
+                f"{self.path}: the ledger was rolled back or replaced: {known.entries} rows were there, now there are {end.entries}, and "
+                "they do not go on from those. Put the latest one back with its -wal file; if it is lost: parley owner restore"
+            )
+
+    def _follow(self, verification: Verification) -> None:
+        with self._archivist.transaction() as db:
+            upgraded = rows.upgraded(db)
+        verification.follow(self._archivist.transaction, self.path, upgraded)
+
+
+@dataclass(frozen=True)
+class _Open:
+    """A question that may be answered, by a ledger that ends here: its agreement before and after."""
+
+    end: Head
+    before: Account
+    after: Account
+
+
+def _look(db: sqlite3.Connection, query: "Query", spent_after: Cost, last: Account | None = None) -> _Open | tuple[Floats, Account]:
+    """The stored answer, or that there is none and the question may have one; else a refusal. `last`: an account that still holds if the
+    chain ends where it did."""
+    end = head(db)
+    stored = rows.stored(db, query)
+    if stored is not None:
+        return stored
+    known = last is not None and last.head == end and last.terms_hash == query.terms_hash
+    account = last if last is not None and known else rows.account(db, query.terms_hash)
+    return _Open(end, account, account.debit(query.learner, query.round, spent_after))
+
+
+def _hash_at(db: sqlite3.Connection, entries: int) -> str | None:
+    row = db.execute("SELECT hash FROM entries WHERE seq=?", (entries,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def beside(ledger: Path, what: str) -> Path:
+    """A file that belongs to a ledger, by whatever links that is named."""
+    ledger = ledger.resolve()
+    return ledger.with_name(f"{ledger.name}.{what}")
+
+
+def _delta(value: float | str) -> Fraction:
+    """A lifetime delta as people mean it."""
+    try:
+        delta = Fraction(str(value))
+    except ValueError:
+        delta = Fraction(-1)
+    if not 0 <= delta < 1:
+        raise LedgerError(f"lifetime_delta = {value}: expected a number from 0 to below 1")
+    return delta

@@ -1,0 +1,41 @@
+"""What an owner needs of a ledger, durable or for a study."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from parley.errors import ContentMismatch
+from parley.owner.ledger.account import Account, Reservation
+from parley.validate import Floats
+
+if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries
+    from parley.protocol.queries import Query
+
+Budget = tuple[Fraction, Fraction]  # epsilon, delta
+Rule = Literal["simple", "zcdp"]  # how what agreements cost is held against the lifetime budget: epsilon and delta add up, or rho
+RULES: tuple[Rule, ...] = ("simple", "zcdp")
+Release = Callable[[], Callable[[], Floats]]  # computes, and returns what then draws the noise
+Facts = dict[str, Any]
+Cost = Callable[[int], Fraction]  # what this many answers cost together
+
+
+class AnyLedger(Protocol):
+    """Promises kept: terms are accepted once, answered within what they reserve, and every answer is stored."""
+
+    @property
+    def durable(self) -> bool: ...
+    @property
+    def secret(self) -> bytes: ...
+    def accept(self, reservation: Reservation, table: bytes | None = None) -> None: ...
+    def answer(
+        self, query: "Query", spent_after: Cost, event: Facts, release: Release, prune: bool = False
+    ) -> tuple[Floats, Account]: ...
+    def account(self, terms_hash: str) -> Account: ...
+    def hash_at(self, entries: int) -> str | None: ...
+
+
+def same_question(query: "Query", content: str, value: Floats) -> Floats:
+    """The stored answer, if this is the question that it answers."""
+    if query.content != content:
+        raise ContentMismatch(f"query id {query.id!r} was already used for another question: choose a new id")
+    return value

@@ -1,0 +1,284 @@
+"""What the rows of a ledger say, and the rows that promises make: functions of the transaction under way."""
+
+import json
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parley.errors import BrokenChainError, BudgetExhausted, LedgerError, OutOfOrder, UnknownTerms
+from parley.owner.ledger.account import RHO_TOLERANCE, Account, Reservation
+from parley.owner.ledger.chain import PAD, answer_digest, append, head, seal
+from parley.owner.ledger.contract import Budget, Rule, same_question
+from parley.owner.ledger.zcdp import largest_rho
+from parley.validate import Floats
+
+if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries
+    from parley.protocol.queries import Query
+
+KEPT = 1 << 23  # bytes of answers that are kept for each agreement
+
+
+def begin(db: sqlite3.Connection, most: Budget, rule: Rule) -> None:
+    """The first row: the lifetime budget and the rule by which it is held. Neither ever changes."""
+    event = _event({"rule": rule, "rho": str(largest_rho(*most))} if rule == "zcdp" else {})
+    append(db, kind="open", event=event, epsilon=str(most[0]), delta=str(most[1]), balance="0")
+
+
+def lifetime(db: sqlite3.Connection) -> Budget:
+    """The most that all agreements together may ever cost."""
+    budget = _budget(db, "SELECT epsilon, delta FROM entries WHERE kind='open'")
+    if budget is None:
+        raise BrokenChainError("the row with the ledger's lifetime budget is missing; do not use this ledger")
+    return budget
+
+
+def reserved(db: sqlite3.Connection) -> Budget:
+    """What the accepted terms may cost together, and what counts as spent since a restore."""
+    accepted = _budget(db, "SELECT epsilon, delta FROM entries WHERE kind='accept'") or (Fraction(0), Fraction(0))
+    lost = _budget(db, "SELECT epsilon, delta FROM entries WHERE kind='restore'") or (Fraction(0), Fraction(0))
+    return accepted[0] + lost[0], accepted[1] + lost[1]
+
+
+def filtered(db: sqlite3.Connection) -> Budget | None:
+    """(rho of the lifetime budget, rho reserved of it) where that is held as zCDP; None by simple sums."""
+    opened = db.execute("SELECT event FROM entries WHERE kind='open'").fetchone()
+    most = None if opened is None else stated_rho(opened[0])
+    if most is None:
+        return None
+    rows = db.execute("SELECT event FROM entries WHERE kind='accept' UNION ALL SELECT event FROM entries WHERE kind='restore'")
+    return most, sum((stated_rho(event) or Fraction(0) for (event,) in rows.fetchall()), Fraction(0))
+
+
+def stated(event: str | None) -> dict[str, Any]:
+    """What else a row of promises states: whether rounds may be skipped, the rule of a lifetime budget, rho. (On the disk it is in the
+    column `event`, which in an answer's row holds the mechanism's event.)"""
+    return {} if event is None else dict(json.loads(event))
+
+
+def stated_rho(event: str | None) -> Fraction | None:
+    """The rho that a row of promises states; None if it states none."""
+    rho = stated(event).get("rho")
+    return None if rho is None else Fraction(rho)
+
+
+def upgraded(db: sqlite3.Connection) -> int | None:
+    """The row up to which files had no version; None in a file that always had one."""
+    row = db.execute("SELECT seq FROM entries WHERE kind='upgrade'").fetchone()
+    return None if row is None else int(row[0])
+
+
+def account(db: sqlite3.Connection, terms_hash: str) -> Account:
+    """Where an agreement stands."""
+    accepted = db.execute(
+        "SELECT learner, epsilon, delta, round, event, EXISTS(SELECT 1 FROM entries WHERE kind='close' AND terms=?1) "
+        "FROM entries WHERE kind='accept' AND terms=?1",
+        (terms_hash,),
+    ).fetchone()
+    if accepted is None:
+        raise UnknownTerms("nobody at this owner accepted these terms")
+    learner, epsilon, delta, rounds, event, closed = accepted
+    found = Account(terms_hash, learner, Fraction(epsilon), Fraction(delta), rounds, gaps=stated(event).get("gaps", False))
+    last = db.execute(
+        "SELECT balance, round FROM entries WHERE kind='answer' AND terms=? ORDER BY round DESC LIMIT 1", (terms_hash,)
+    ).fetchone()
+    if last is not None:
+        answers = last[1]
+        if found.gaps:
+            answers = db.execute("SELECT COUNT(*) FROM entries WHERE kind='answer' AND terms=?", (terms_hash,)).fetchone()[0]
+        found = replace(found, spent=Fraction(last[0]), answered=last[1], answers=answers)
+    return found.close() if closed else found
+
+
+def accepted(db: sqlite3.Connection) -> list[tuple[str, str]]:
+    """(time, terms hash) of all acceptances, oldest first."""
+    return db.execute("SELECT time, terms FROM entries WHERE kind='accept' ORDER BY seq").fetchall()
+
+
+def stored(db: sqlite3.Connection, query: "Query") -> tuple[Floats, Account] | None:
+    """The answer that this question got before, and where its agreement stands now."""
+    row = db.execute(
+        "SELECT content, shape, answer FROM entries WHERE kind='answer' AND terms=? AND query=?", (query.terms_hash, query.id)
+    ).fetchone()
+    if row is None:
+        return None
+    content, shape, blob = row
+    if blob is None:
+        raise OutOfOrder(
+            f"query id {query.id!r} was answered long ago: of many long answers the latest are kept, and none is made anew"
+        )
+    value = np.frombuffer(blob, dtype="<f8").reshape(json.loads(shape))
+    return same_question(query, content, value), replace(account(db, query.terms_hash), head=head(db))
+
+
+def prune(db: sqlite3.Connection, terms_hash: str, answers: int, size: int) -> None:
+    """After an agreement's answer number `answers`, of `size` bytes: let go of the oldest one that is still here, if those before it
+    already fill `KEPT`. Its digest and what it cost stay. The last one always stays: it alone may be asked for again by who follows
+    the rounds."""
+    if answers <= max(1, KEPT // size):
+        return
+    seq, known = db.execute(
+        "SELECT seq, pruned IS NOT NULL FROM entries WHERE kind='answer' AND answer IS NOT NULL AND terms=? ORDER BY round LIMIT 1",
+        (terms_hash,),
+    ).fetchone()
+    if not known:  # written when digests were kept of answers that had gone only
+        (answer,) = db.execute("SELECT answer FROM entries WHERE seq=?", (seq,)).fetchone()
+        db.execute("UPDATE entries SET pruned=? WHERE seq=?", (answer_digest(answer), seq))
+    db.execute("UPDATE entries SET answer=NULL WHERE seq=?", (seq,))
+
+
+def room(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction | None:
+    """What is reserved in all after accepting (epsilon, or rho where that adds up); None if these terms are accepted already."""
+    require_owner(db, path, new.owner)
+    known = db.execute(
+        "SELECT learner, epsilon, delta, round, event FROM entries WHERE kind='accept' AND terms=?", (new.terms_hash,)
+    ).fetchone()
+    if known is not None:
+        rho = stated_rho(known[4])
+        dearer = rho is not None and (new.rho is None or new.rho > rho * (1 + RHO_TOLERANCE))
+        if known[:4] != (new.learner, str(new.epsilon), str(new.delta), new.rounds) or dearer:
+            raise LedgerError(f"{path}: these terms were accepted with another learner, budget or horizon")
+        account(db, new.terms_hash).require_open()
+        return None
+    held = filtered(db)
+    return _room_for_sums(db, path, new) if held is None else _room_for_rho(db, path, new, *held)
+
+
+def _room_for_sums(db: sqlite3.Connection, path: Path, new: Reservation) -> Fraction:
+    before, most = reserved(db), lifetime(db)
+    after = before[0] + new.epsilon, before[1] + new.delta
+    if new.delta > 0 and most[1] == 0:
+        raise BudgetExhausted(
+            f"{path}: this ledger has a lifetime delta of 0, set for ever when it was made, and these terms need {float(new.delta):g}: "
+            "agree on pure noise (mechanism = 'laplace', each owner's own). A ledger for terms with a delta is made with --lifetime-delta"
+        )
+    if after[0] > most[0] or after[1] > most[1]:
+        hint = "; a ledger's delta is set when it is made (--lifetime-delta)" if after[1] > most[1] and not before[1] else ""
+        room = f"{written((most[0] - before[0], most[1] - before[1]))} of it is left" if any(before) else "all of it is left"
+        raise BudgetExhausted(
+            f"{path}: accepting these terms would reserve {written(after)} in all: the table's lifetime budget is {written(most)}, for "
+            f"ever, and {room}; agree on terms that cost no more than that{hint}"
+        )
+    return after[0]
+
+
+def _room_for_rho(db: sqlite3.Connection, path: Path, new: Reservation, most: Fraction, before: Fraction) -> Fraction:
+    if new.rho is None:
+        raise LedgerError(
+            f"{path}: its lifetime budget is held as zCDP, and what these terms cost in zCDP is not known; agree on laplace or gaussian "
+            "noise that each owner draws itself (noise = 'each-owner'), and on batches that nobody draws in secret (sampling = 'partition')"
+        )
+    after = before + new.rho
+    if not (new.rho >= 0 and after <= most):
+        raise BudgetExhausted(
+            f"accepting these terms would reserve rho = {float(after):g} in all: the table's lifetime budget is {written(lifetime(db))}, "
+            f"which held as zCDP is rho = {float(most):g}"
+        )
+    return after
+
+
+def accept(db: sqlite3.Connection, path: Path, new: Reservation, table: bytes | None) -> None:
+    """Reserve for these terms, once; with them the table's digest, sealed. Another table later is refused."""
+    after = room(db, path, new)
+    if after is None:
+        if table is not None:
+            _settle_table(db, path, new.terms_hash, table)
+        return
+    pad = secrets.token_bytes(PAD)
+    append(
+        db,
+        pad,
+        kind="accept",
+        owner=new.owner,
+        terms=new.terms_hash,
+        learner=new.learner,
+        round=new.rounds,
+        content=None if table is None else seal(table, pad),
+        event=_event(({"gaps": True} if new.gaps else {}) | ({} if filtered(db) is None else {"rho": str(new.rho)})),
+        epsilon=str(new.epsilon),
+        delta=str(new.delta),
+        balance=str(after),
+    )
+
+
+def table(db: sqlite3.Connection, terms_hash: str) -> bytes | None:
+    """The digest of the table that belongs to these terms; None if it was never told."""
+    row = db.execute("SELECT content, pad FROM entries WHERE kind='table' AND terms=?", (terms_hash,)).fetchone()
+    if row is None:
+        row = db.execute("SELECT content, pad FROM entries WHERE kind='accept' AND terms=?", (terms_hash,)).fetchone()
+    return None if row is None or row[0] is None else bytes.fromhex(seal(bytes.fromhex(row[0]), row[1]))
+
+
+def _settle_table(db: sqlite3.Connection, path: Path, terms_hash: str, digest: bytes) -> None:
+    known = table(db, terms_hash)
+    if known is None:  # accepted before ledgers knew their tables: the first one seen is believed
+        pad = secrets.token_bytes(PAD)
+        append(db, pad, kind="table", terms=terms_hash, content=seal(digest, pad), epsilon="0", delta="0", balance="0")
+    elif known != digest:
+        raise LedgerError(
+            f"{path}: the terms {terms_hash[:16]}… were accepted with another table than the one that is there now; put that one back and "
+            "restart the daemon, or agree on new terms"
+        )
+
+
+def close(db: sqlite3.Connection, terms_hash: str, why: str) -> None:
+    """End an agreement: nothing more is answered, and what it reserved counts as spent. Repeating it changes nothing."""
+    known = account(db, terms_hash)
+    if not known.closed:
+        epsilon, delta = (str(part) for part in known.left)
+        append(
+            db, kind="close", terms=terms_hash, event=_event({"why": why}), epsilon=epsilon, delta=delta, balance=str(known.epsilon)
+        )
+
+
+def assume_spent(db: sqlite3.Connection, path: Path, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
+    """Reserve for the agreements that the ledger does not know, close all, and count the rest of the lifetime budget if so wanted."""
+    known = {terms_hash for _, terms_hash in accepted(db)}
+    require_owner(db, path, owner)
+    for reservation in lost:
+        if reservation.terms_hash not in known:
+            accept(db, path, reservation, None)
+    for _, terms_hash in accepted(db):
+        close(db, terms_hash, "restore")
+    assumed, held = {"assumed": "all" if everything else "agreements"}, filtered(db)
+    if held is not None:
+        rest = held[0] - held[1] if everything else Fraction(0)
+        event = _event(assumed | {"rho": str(rest)})
+        append(db, kind="restore", event=event, epsilon="0", delta="0", balance=str(held[1] + rest))
+        return
+    most, before = lifetime(db), reserved(db)
+    epsilon, delta = (most[0] - before[0], most[1] - before[1]) if everything else (Fraction(0), Fraction(0))
+    append(db, kind="restore", event=_event(assumed), epsilon=str(epsilon), delta=str(delta), balance=str(before[0] + epsilon))
+
+
+def require_owner(db: sqlite3.Connection, path: Path, owner: str) -> None:
+    """Refuse the ledger of somebody else."""
+    holder = db.execute("SELECT owner FROM entries WHERE kind='accept' LIMIT 1").fetchone()
+    if holder is not None and holder[0] != owner:
+        raise LedgerError(f"{path}: it is the ledger of {holder[0]!r}, not of {owner!r}; every table has its own")
+
+
+def written(budget: Budget) -> str:
+    """A budget for people."""
+    epsilon, delta = (float(part) for part in budget)
+    return f"{epsilon:g}" if delta == 0 else f"({epsilon:g}, {delta:g})"
+
+
+def _event(stated: dict[str, Any]) -> str | None:
+    return json.dumps(stated) if stated else None
+
+
+def _budget(db: sqlite3.Connection, rows: str) -> Budget | None:
+    """The sum of epsilon and delta over these rows; None without any."""
+    found = db.execute(rows).fetchall()
+    if not found:
+        return None
+    try:
+        return sum((Fraction(e) for e, _ in found), Fraction(0)), sum((Fraction(d) for _, d in found), Fraction(0))
+    except ValueError:
+        raise BrokenChainError("a budget in the ledger is not a number; do not use this ledger") from None

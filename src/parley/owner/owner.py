@@ -1,0 +1,281 @@
+"""An owner answers a query, having debited its ledger first. The only place where data meet a query."""
+
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from parley.data import listed_features
+from parley.data.digest import digested_table
+from parley.data.streamed import ParquetFolder, open_table
+from parley.data.table import Table, holds
+from parley.errors import DataError, GuaranteeError, UnknownTerms
+from parley.owner.ledger import AnyLedger, StudyLedger
+from parley.owner.ledger.account import RHO_TOLERANCE, Account, Reservation
+from parley.privacy.accounting import series_rho
+from parley.privacy.mechanisms import FastNoise, Noise, SafeNoise
+from parley.privacy.mechanisms.bounded import require
+from parley.privacy.mechanisms.random_words import Words
+from parley.privacy.mechanisms.shared import SharedNoise
+from parley.privacy.sharing.shares import Shares
+from parley.protocol.queries import Answer, Query, Tables
+from parley.protocol.schedule import Schedule, make_schedule, uses
+from parley.protocol.setup import Part, Setup, Stage, resolve
+from parley.terms import Terms
+from parley.validate import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """Terms that an owner's table was prepared for: the common setup, this owner's part of it, and the prepared rows."""
+
+    setup: Setup
+    part: Part
+    tables: Tables
+
+    @property
+    def hash(self) -> str:
+        return self.setup.hash
+
+
+@dataclass(frozen=True, eq=False)
+class Contribution:
+    """An owner's exact sum in grid units, and its shares: `words` never leave the owner; a study has no shares."""
+
+    query: str
+    noise: SharedNoise
+    words: Words
+    shares: Shares | None = None
+
+
+class Owner:
+    """One organisation with its private table.
+
+    With a durable `ledger` its answers are releases: noise is exact (`SafeNoise`) and a query holds one parameter. Without one the
+    owner takes part in studies only: noise is seeded NumPy noise, replicates are an axis, and nothing it says may leave the machine.
+
+    Formal guarantee (durable ledger): everything this owner ever sends about its table, taken together, is lifetime-DP for
+    replace-one adjacency at the level of persons, and what it sends under one agreement is (eps_l, delta)-DP: every answer is a mean
+    whose sensitivity is enforced by clipping or by bounds (`queries`), with the noise of its stage (`setup.Part`), queries chosen
+    adaptively. With records shared by kappa owners the noise is that of eps_l/kappa, and the debit of eps_l covers the other copies. All
+    answers under one agreement are about one table.
+    """
+
+    def __init__(self, name: str, table: Table, ledger: AnyLedger | None = None, noise: Noise | None = None) -> None:
+        self.name = name
+        self.ledger: AnyLedger = StudyLedger() if ledger is None else ledger
+        self._digest: bytes | None = None  # of the table: studies have no use for it
+        if self.releases:
+            self.table, self._digest = digested_table(table)
+        else:
+            self.table = open_table(table)
+        self.source = None if isinstance(table, pd.DataFrame) else Path(table).resolve()
+        self.noise: Noise = noise if noise is not None else (SafeNoise() if self.releases else FastNoise())
+        if self.releases and not self.noise.safe:
+            raise GuaranteeError(f"{name}: an owner with a durable ledger releases, so its noise must be safe; leave `noise` out")
+        self._worlds: tuple[int, ...] = ()
+        self._prepared: dict[str, Agreement] = {}
+        self._accepted: set[str] = set()
+        self._encoded: tuple[str, Words] = (
+            "",
+            np.empty(0, dtype=np.uint64),
+        )  # the latest sum: asked again it need not be computed again
+
+    @property
+    def releases(self) -> bool:
+        """Whether its answers may leave: they are debited durably and carry safe noise."""
+        return self.ledger.durable
+
+    @property
+    def example(self) -> pd.DataFrame:
+        """Its columns, for terms that list none."""
+        return self.table.example() if isinstance(self.table, ParquetFolder) else self.table
+
+    def prepare(self, agreed: Terms | Setup) -> Agreement:
+        """Everything that acceptance would fix, checked against the table; nothing is reserved."""
+        terms = agreed if isinstance(agreed, Terms) else agreed.terms
+        known = self._prepared.get(terms.hash)
+        if known is None or _files_of(known.setup.terms) != _files_of(terms):
+            self._require_foreign_sample(terms)
+            setup = self.resolve(terms) if isinstance(agreed, Terms) else agreed
+            self._prepared[terms.hash] = known = Agreement(setup, setup.part(self.name), self._tables(setup))
+        return known
+
+    def resolve(self, terms: Terms) -> Setup:
+        """The setup of these terms, from its columns where the terms list none. A public sample is not read again for other budgets."""
+        for known in self._prepared.values():
+            before = known.setup.terms
+            if _columns_of(before) == _columns_of(terms):
+                return known.setup.under(terms)
+        return resolve(terms, self.example)
+
+    def accept(self, agreed: Terms | Setup) -> Agreement:
+        """Prepare the table for these terms and reserve their budget. Repeating it changes nothing; with another table it is refused."""
+        agreement = self.prepare(agreed)
+        self.ledger.accept(reservation(agreement.setup.terms, self.name, agreement.setup.schedule), self._digest)
+        self._accepted.add(agreement.hash)
+        return agreement
+
+    def reservation(self, terms: Terms) -> Reservation:
+        """What accepting these terms sets aside."""
+        return reservation(terms, self.name)
+
+    def answer(self, query: Query) -> Answer:
+        """The noisy answer, or a `Refusal` that spends nothing. All answers are kept: who asks in process may start again at round 1."""
+        return self.answer_with_account(query, prune=False)[0]
+
+    def answer_with_account(self, query: Query, prune: bool = True) -> tuple[Answer, Account]:
+        """The same, and where the agreement stands afterwards. `prune`: the learner keeps its state, of long answers the latest do.
+
+        Check and bound; then add noise, and in one ledger transaction debit and record. Only what was recorded is returned. A value that
+        is not finite, which no table can cause, would end here, before the ledger is written to.
+        """
+        agreement = self.agreement(query.terms_hash)
+        stage = agreement.part.check(query, self._worlds)
+        mechanism = stage.series.mechanism
+        if isinstance(mechanism, SharedNoise):  # what its ledger holds of it is for hosts alone
+            raise GuaranteeError(f"{self.name}: by these terms answers are shared, not released; `contribute` shares them")
+
+        def release() -> Callable[[], Floats]:
+            bounded = stage.question.bounded(query, agreement.tables, self._worlds, self._seed(stage))
+            if self.releases:  # now rather than when the ledger is being written to; a study's mechanism does the same
+                require(bounded, mechanism.norm, mechanism.sensitivity)
+            return partial(mechanism.release, bounded, self.noise)
+
+        cost = partial(agreement.part.cost, query.round)
+        value, account = self.ledger.answer(query, cost, stage.series.event.to_dict(), release, prune)
+        return Answer(query.id, self.name, stage.question.records, value), account
+
+    def contribute(self, query: Query) -> tuple[Contribution, Account]:
+        """The bounded answer as a sum, for hosts that add one noise to everybody's; and where the agreement stands afterwards.
+
+        Check and bound; then in one ledger transaction debit, and record what its shares follow from. Asked again,
+        the answer is computed again and must come out the same (`sharing.Shares`).
+        """
+        agreement = self.agreement(query.terms_hash)
+        stage = agreement.part.check(query, self._worlds)
+        noise = stage.series.mechanism
+        if not isinstance(noise, SharedNoise):
+            raise GuaranteeError(f"{self.name}: by these terms each owner draws its own noise; a sum of exact answers has none")
+        key, made = self.ledger.secret, list[Shares]()
+
+        def release() -> Callable[[], Floats]:
+            words = self._sum(query, agreement, noise)
+            if not self.releases:
+                return lambda: words.view(np.float64)  # a ledger stores words of eight bytes, whatever they mean
+
+            def draw() -> Floats:
+                made[:] = [Shares.of(words, key, query.content)]
+                return made[0].record.view(np.float64)
+
+            return draw
+
+        cost = partial(agreement.part.cost, query.round)
+        stored, account = self.ledger.answer(query, cost, stage.series.event.to_dict(), release)
+        record = stored.view(np.uint64)
+        if not self.releases:
+            return Contribution(query.id, noise, record), account
+        words = self._sum(query, agreement, noise)
+        fresh = bool(made) and np.array_equal(made[0].record, record)
+        shares = made[0] if fresh else Shares.again(record, words, key, query.content)
+        return Contribution(query.id, noise, words, shares), account
+
+    def _sum(self, query: Query, agreement: Agreement, noise: SharedNoise) -> Words:
+        """The bounded answer as a sum in grid units. A release computes it once for a question, as long as nothing else is asked."""
+        content, words = self._encoded
+        if content != query.content or not self.releases:
+            stage, key = agreement.part.stage(query.round), self.ledger.secret
+            # Computed again, the answer must be about the same rows: their draw follows from a secret and the question.
+            seed = hmac.digest(key, b"draw/" + query.content.encode(), "sha256") if key else self._seed(stage)
+            words = noise.encode(stage.question.bounded(query, agreement.tables, self._worlds, seed))
+            self._encoded = query.content, words
+        return words
+
+    def _seed(self, stage: Stage) -> bytes:
+        """Of a secret draw, for one answer."""
+        return self.noise.seed() if stage.question.draws else b""
+
+    def accepted(self, terms_hash: str) -> bool:
+        """Whether it is ready to answer under these terms."""
+        return terms_hash in self._accepted
+
+    def agreement(self, terms_hash: str) -> Agreement:
+        """The agreement with this hash, or a refusal."""
+        if not self.accepted(terms_hash):
+            raise UnknownTerms(f"{self.name}: nobody here accepted these terms")
+        return self._prepared[terms_hash]
+
+    def rehearse(self, seed: np.random.SeedSequence | int, replicates: int) -> "Owner":
+        """A copy for one study of `replicates` parallel runs: fresh study ledger, seeded noise, the table prepared once."""
+        if self.releases:
+            raise GuaranteeError(f"{self.name}: an owner with a durable ledger does not take part in studies")
+        if isinstance(self.table, ParquetFolder):
+            raise DataError(f"{self.name}: a folder of Parquet files is streamed, which is for releases; studies need one file")
+        copy = Owner(self.name, self.table, noise=self.noise if self.noise.safe else FastNoise(seed))
+        copy.source, copy._worlds = self.source, (replicates,)
+        copy._prepared = self._prepared  # the table is prepared once for all studies
+        return copy
+
+    def _tables(self, setup: Setup) -> Tables:
+        """The table prepared; rows that other terms prepared alike are not prepared again."""
+        terms = setup.terms
+        same = _prepared_by(terms, self.name)
+        for known in self._prepared.values():
+            # The same object, not one like it: a public sample may have changed under its name, and bounds come from the setup.
+            if known.setup.preparation is setup.preparation and _prepared_by(known.setup.terms, self.name) == same:
+                return known.tables
+        expected = listed_features(terms, self.example)
+        if expected is not None and expected != setup.preparation.features:
+            raise DataError(f"{self.name}: its columns differ from those of the other owners; list model.features in the terms")
+        train, held_out = setup.preparation.designs(self.table, terms, self.name)
+        return Tables(train, held_out) if self.releases else Tables(train.for_studies(), held_out.for_studies())
+
+    def _require_foreign_sample(self, terms: Terms) -> None:
+        if terms.model.public is not None and self.source is not None and holds(self.source, Path(terms.model.public)):
+            raise DataError(
+                f"{self.name}: model.public is this owner's own table, part of it or a copy; a public sample must hold nobody's "
+                "private rows"
+            )
+
+
+def _files_of(terms: Terms) -> tuple[str | None, str | None]:
+    """Where this party keeps what is public."""
+    return terms.model.public, terms.model.preparation
+
+
+def _columns_of(terms: Terms) -> tuple[object, ...]:
+    """What decides how columns are read: cells as they are for a survey, else prepared."""
+    return terms.model, terms.privacy.person, terms.learning.facts.surveys
+
+
+def _prepared_by(terms: Terms, name: str) -> tuple[object, ...]:
+    """What decides how an owner's table is prepared."""
+    return terms.model, terms.privacy.person, terms.privacy.records_per_person, terms.owner(name).records
+
+
+def reservation(terms: Terms, name: str, schedule: Schedule | None = None) -> Reservation:
+    """What an owner of this name sets aside for these terms."""
+    budget = terms.promised_epsilon(name), Fraction(str(terms.privacy.delta))
+    schedule = make_schedule(terms) if schedule is None else schedule
+    last = terms.rounds if terms.privacy.score_epsilon is not None else schedule.rounds_of(name)[-1]
+    gaps = terms.learning.straggler == "skip" or not schedule.everybody or terms.shared  # a round may be void before it is heard of
+    rho = _rho(terms, name, uses(terms.learning, schedule.rounds_of(name)))
+    return Reservation(terms.hash, name, terms.learning.learner, *budget, last, gaps, rho)
+
+
+def _rho(terms: Terms, name: str, answers: int) -> Fraction | None:
+    """What training and score cost together as zCDP (`setup.Part` has their noise), with a margin; None if the mechanism has none, or hosts
+    draw the noise: of finitely many bits, so that some of its delta is the probability that it fails, as that of names is. It knows no
+    secret draws either."""
+    privacy = terms.privacy
+    if terms.shared or terms.learning.poisson or (terms.learning.facts.surveys and privacy.delta > 0):
+        return None
+    kappa, delta = privacy.shared_records, Fraction(str(privacy.delta))
+    training = series_rho(privacy.mechanism, terms.training_epsilon(name), delta, answers, kappa)
+    score = Fraction(0) if privacy.score_epsilon is None else series_rho("laplace", terms.score_epsilon, Fraction(0), 1, kappa)
+    return None if training is None or score is None else (training + score) * (1 + 2 * RHO_TOLERANCE)

@@ -1,0 +1,366 @@
+"""What a person should see before accepting terms: the figures that bound a record, in words, and what about them looks wrong.
+
+For the owner's own eyes: doubts are raised by looking at its table, so they are shown to whoever accepts and neither logged nor sent.
+They hold shares and ratios, never a record's value. No doubt does not mean no attack: the guarantee does not rest on them.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from parley.data import Design
+from parley.data.ranges import Range, ranges
+from parley.data.table import codes, keep_per_person
+from parley.numerals import number, percent
+from parley.owner.custody import Doubt, role_doubts
+from parley.owner.owner import Agreement, Owner
+from parley.privacy.mechanisms.stability import Stability
+from parley.protocol.queries.question import limited
+from parley.protocol.setup import Setup
+from parley.tasks.column_statistics.cell_table import CellPreparation, CellTable
+from parley.tasks.ratings.user_ratings import RatingPreparation, unlisted_words
+from parley.terms import Terms
+from parley.terms.catalogue import MECHANISMS
+from parley.validate import printable
+
+NARROW = 100.0  # a table that spans this many times the agreed range was not meant by it
+CUT = 0.1  # nor was one of which this share of the rows lies beyond it
+WIDE = 1000.0  # a range that spans this many times the table
+WEIGHT = 100.0  # how often a class may count more, or less, than once
+CLIP = 1e6  # how far the clip may lie from what records measure
+MOST_EPSILON = 20.0  # beyond, an epsilon is a number and no promise
+OTHERS = 0.25  # share of rows whose name is none of the agreed
+COPIES = 0.01  # share of rows that are copies of another row
+USUAL_DELTA = 1e-6  # at which noises are compared where the terms have none
+FAMILIAR = 0.05  # share of public rows that the private table holds once
+PEOPLE = re.compile(r"(^|_)(id|ids|ssn|person|people|customer|client|patient|member|account|user|borrower|subject|name|email)(_|$)")
+
+
+def figures(agreement: Agreement) -> dict[str, Any]:
+    """What limits a record, as numbers; None where nothing does."""
+    terms, preparation, training = agreement.setup.terms, agreement.setup.preparation, agreement.part.training
+    mechanism = training.series.mechanism
+    if terms.learning.facts.surveys:
+        names_from = mechanism.threshold if isinstance(mechanism, Stability) else None
+        return {
+            "sensitivity": mechanism.sensitivity,
+            "noise_scale": mechanism.noise_scale,
+            "columns": list(_asked(agreement)),
+            "names_from": names_from if names_from is None or names_from < 1 else None,
+        }
+    bound = limited(training.question.bound)
+    return {
+        "clip": terms.privacy.clip,
+        "record_bound": bound.value,
+        "norm": bound.norm,
+        "clips": bound.clips,
+        "sensitivity": mechanism.sensitivity,
+        "noise_scale": mechanism.noise_scale,
+        "class_weight": dict(terms.model.class_weight),
+        "radius": terms.model.radius,
+        "bounds": {c: [_known(low), _known(high)] for c, (low, high) in agreed_ranges(agreement).items()},
+        "categories": {column: len(names) for column, names in preparation.categories.items()},
+        "public_sha256": public_digest(terms),
+        "preparation_sha256": terms.model.preparation_sha256,
+    }
+
+
+def sentences(agreement: Agreement) -> list[str]:
+    """The same in words."""
+    found, terms = figures(agreement), agreement.setup.terms
+    if terms.learning.facts.surveys:
+        return [_survey_words(found, terms.owner(agreement.part.name).records)]
+    by = "privacy.clip" if found["clips"] else "the ranges below"
+    clip = "none" if found["clip"] is None else number(found["clip"])
+    weights = ", ".join(f"{number(weight)} for class {name}" for name, weight in sorted(found["class_weight"].items()))
+    radius = "anything" if found["radius"] is None else f"±{number(found['radius'])}"
+    facts = terms.learning.facts
+    who, what = (
+        ("A recording" if facts.identifies else "A user" if facts.factorizes else "A person"),
+        "user" if facts.factorizes else "record",
+    )
+    said = [
+        f"What one {what} counts at most: {number(found['record_bound'])} in {found['norm'].upper()}, by {by} (clip: {clip}; weights: "
+        f"{weights or '1 for all'}; parameters: {radius}). {who} moves an answer by at most {number(found['sensitivity'])}; the "
+        f"noise has scale {number(found['noise_scale'])}.",
+        "Ranges, beyond which values are cut: " + "; ".join(_range_words(agreement)) + ".",
+    ]
+    choice = noise_choice(agreement.setup, agreement.part.name)
+    said += [] if choice is None else [choice]
+    if found["public_sha256"] is not None:
+        name = printable(Path(str(terms.model.public)).name)
+        said.append(
+            f"Public sample: {name}, SHA-256 {found['public_sha256']}. It sets ranges and scales; nobody's private rows belong in it."
+        )
+    if found["preparation_sha256"] is not None:
+        said.append(
+            f"Pinned public numbers: SHA-256 {found['preparation_sha256']}. They are what the public sample gives here, but for rounding; "
+            "everybody uses the same."
+        )
+    return said
+
+
+def _survey_words(found: dict[str, Any], records: int) -> str:
+    """What limits a record where rows are only counted."""
+    names = (
+        "Names never leave"
+        if found["names_from"] is None
+        else f"A name leaves only if more than about {number(found['names_from'] * records, 3)} rows hold it"
+    )
+    return (
+        f"What one record counts at most: once in each of {len(found['columns'])} columns. A person moves an answer by at most "
+        f"{number(found['sensitivity'])}; the noise has scale {number(found['noise_scale'])}. {names}."
+    )
+
+
+def _asked(agreement: Agreement) -> tuple[str, ...]:
+    preparation = agreement.setup.preparation
+    return preparation.asked if isinstance(preparation, CellPreparation) else ()
+
+
+def noise_choice(setup: Setup, name: str) -> str | None:
+    """Where records are clipped in another norm than the mechanism's: which mechanism needs less noise for it, and how much."""
+    terms = setup.terms
+    if terms.privacy.clip_norm is None:
+        return None
+    delta = terms.privacy.delta or USUAL_DELTA
+    deviations = {}
+    for mechanism in ("laplace", "gaussian"):
+        needs = MECHANISMS[mechanism].approximate or terms.shared
+        # Named even where it is the mechanism's own: terms drop it then, and mean the same.
+        privacy = {"mechanism": mechanism, "delta": delta if needs else 0.0, "clip_norm": terms.privacy.clip_norm}
+        training = setup.under(terms.changed(privacy=privacy)).part(name).training
+        deviations[mechanism] = training.series.mechanism.variance**0.5
+    cheaper = min(deviations, key=deviations.__getitem__)
+    figures = ", ".join(f"{number(deviation, 3)} with {mechanism} noise" for mechanism, deviation in deviations.items())
+    at = "" if terms.privacy.delta > 0 else f" (gaussian noise at δ = {USUAL_DELTA:g}, which these terms do not grant)"
+    mine = "laplace" if terms.privacy.mechanism == "geometric" else terms.privacy.mechanism
+    verdict = "these terms use the cheaper one" if mine == cheaper else f"{cheaper} noise would be cheaper"
+    return f"Clipped in {terms.privacy.clip_norm.upper()}, an answer has a standard deviation of {figures} in each number{at}: {verdict}."
+
+
+def agreed_ranges(agreement: Agreement) -> dict[str, tuple[float, float]]:
+    """The range of every feature and of the target, declared, of names, or from the public sample."""
+    preparation = agreement.setup.preparation
+    found, model = preparation.ranges, agreement.setup.terms.model
+    aimed = not model.classifies and model.trajectory is None  # at a number: its range counts, too
+    return found | {model.target: preparation.target_bounds} if aimed else found
+
+
+def public_digest(terms: Terms) -> str | None:
+    """The SHA-256 of the public sample that lies here."""
+    return None if terms.model.public is None else hashlib.sha256(Path(terms.model.public).read_bytes()).hexdigest()
+
+
+def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
+    """What looks like a mistake or an attack, with the owner's table beside it."""
+    table, terms = owner.table, agreement.setup.terms
+    if isinstance(table, pd.DataFrame) and terms.privacy.person is not None:
+        table = keep_per_person(table, terms.privacy.person, terms.privacy.records_per_person, owner.name)
+    if terms.learning.facts.surveys:
+        own = person_doubts(table, terms) if isinstance(table, pd.DataFrame) else []
+        return [*role_doubts(terms), *mixed_doubts(agreement), *own]
+    wanted = {c: r for c, r in agreed_ranges(agreement).items() if c not in agreement.setup.preparation.categories}
+    found = [
+        doubt for column, seen in ranges(table, wanted, owner.name).items() if (doubt := range_doubt(column, *wanted[column], seen))
+    ]
+    loud = budget_doubt(terms, [owner.name])
+    found += [] if loud is None else [loud]
+    found += weight_doubts(terms.model.class_weight)
+    found += class_doubts(agreement)
+    found += clip_doubts(agreement)
+    found += role_doubts(terms)
+    found += name_doubts(owner, agreement)
+    if isinstance(table, pd.DataFrame):
+        found += catalogue_doubts(table, agreement, owner.name)
+        found += person_doubts(table, terms)
+        found += familiar_doubts(agreement)
+    return found
+
+
+def range_doubt(column: str, low: float, high: float, seen: Range) -> Doubt | None:
+    """An agreed range that is far from the table's own."""
+    agreed, own = high - low, seen.high - seen.low
+    about, start = f"model.bounds.{column}", f"The range of {printable(column)!r}, {number(low)} to {number(high)}, is far "
+    if not np.isfinite(agreed):
+        return None
+    if seen.outside > CUT or own > NARROW * agreed:
+        rest = f"from your table's: {percent(seen.outside)} of its rows lie beyond it, and it spans {_times(own, agreed)} as much. "
+        return Doubt(about, start + rest + "A range that fits nobody makes people alike, or singles some out.")
+    if agreed > WIDE * own > 0:
+        rest = f"wider than your table: {_times(agreed, own)} as wide. The noise covers what nobody here has; are the units right?"
+        return Doubt(about, start + rest)
+    return None
+
+
+def budget_doubt(terms: Terms, names: Sequence[str]) -> Doubt | None:
+    """Budgets of these owners at which an epsilon promises next to nothing."""
+    loud = {name: terms.promised_epsilon(name) for name in names if not terms.promised_epsilon(name) <= MOST_EPSILON}
+    if not loud:
+        return None
+    worst = max(loud, key=loud.__getitem__)
+    others = f" (and of {len(loud) - 1} more)" if len(loud) > 1 else ""
+    epsilon = number(float(loud[worst]))
+    return Doubt(
+        f"owners.{worst}.epsilon",
+        f"An epsilon of {epsilon} promises the people of {printable(worst)}{others} next to nothing: the answers may turn even odds about "
+        f"a person into e^{epsilon} to 1. Budgets that protect lie below 10.",
+    )
+
+
+def weight_doubts(class_weight: Any) -> list[Doubt]:
+    """Classes that count far more, or far less, than once."""
+    return [
+        Doubt(
+            f"model.class_weight.{name}",
+            f"Records of class {name} count {number(weight)} times. Weights far from 1 make answers speak of one class, or of nobody.",
+        )
+        for name, weight in sorted(class_weight.items())
+        if not 1 / WEIGHT <= weight <= WEIGHT
+    ]
+
+
+def class_doubts(agreement: Agreement) -> list[Doubt]:
+    """A class that nobody in the table is of: a name may be written otherwise here."""
+    preparation, rows = agreement.setup.preparation, agreement.tables.train
+    if preparation.target_words is None or not len(rows):
+        return []
+    positive = float(rows.sum(lambda block: np.array([np.count_nonzero(block.y > 0)]))[0])
+    if 0 < positive < len(rows):
+        return []
+    said = f"Every record of your table counts as {int(positive > 0)}. {preparation.target_words} Is the name written so in your table?"
+    return [Doubt("model.positive", said)]
+
+
+def name_doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
+    """Columns in which many rows hold none of the agreed names: they may be written otherwise here."""
+    frame, preparation, found = owner.table, agreement.setup.preparation, []
+    if not isinstance(frame, pd.DataFrame) or not len(frame):
+        return []
+    for column in (c for c in preparation.features if c in preparation.categories):
+        listed = preparation.categories[column]
+        others = float((codes(frame, column, listed, owner.name, gaps=True) == len(listed)).mean())
+        if others > OTHERS:
+            rows = f"{percent(others)} of the rows of {printable(owner.name)}"
+            said = f"{rows} hold none of the names that are told apart in {printable(column)!r}"
+            found.append(
+                Doubt(f"model.categories.{column}", f"{said}. Are they written so there: capitals, spaces, another language?")
+            )
+    return found
+
+
+def mixed_doubts(agreement: Agreement) -> list[Doubt]:
+    """Columns of numbers with text among them: their scales can be asked, and learning refuses them afterwards."""
+    table, found = agreement.tables.train, []
+    if not isinstance(table, CellTable) or not len(table):
+        return []
+    counts = np.zeros((len(table.columns), 2))
+    for part in table.parts():
+        counts += [[(np.isnan(cells.values) & ~cells.missing).sum(), np.isfinite(cells.values).sum()] for cells in part]
+    for column, (text, numbers) in zip(table.columns, counts / len(table), strict=True):
+        if 0 < text <= numbers:
+            said = (
+                f"{percent(text)} of your rows hold text among the numbers of {printable(column)!r}, which learning refuses later"
+            )
+            found.append(Doubt(f"model.categories.{column}", f"{said}: empty those cells, or have the names listed in the terms."))
+    return found
+
+
+def clip_doubts(agreement: Agreement) -> list[Doubt]:
+    """A clip far from what records measure."""
+    clip, usual = agreement.setup.terms.privacy.clip, usual_size(agreement)
+    if clip is None or not usual > 0 or usual / CLIP <= clip <= usual * CLIP:
+        return []
+    if clip < usual:
+        said = (
+            f"is {_times(usual, clip)} smaller than what a record measures. Nearly every record is cut to one size, and an answer counts "
+            "records rather than averages them."
+        )
+    else:
+        said = f"is {_times(clip, usual)} larger than what a record measures. It limits nobody; are the units right?"
+    return [Doubt("privacy.clip", f"The clip, {number(clip)}, {said}")]
+
+
+def usual_size(agreement: Agreement) -> float:
+    """What a record measures on average where training starts; NaN without records."""
+    design, question = agreement.tables.train, agreement.part.training.question
+    start = agreement.setup.objective.start(agreement.setup.preparation)
+    total = design.sum(lambda block: np.array([question.record_sizes(block, start).sum()])) if len(design) else np.array([np.nan])
+    return float(total[0] / max(len(design), 1))
+
+
+def person_doubts(frame: pd.DataFrame, terms: Terms) -> list[Doubt]:
+    """Rows that look like several of one person, where the terms take every row for a person of its own."""
+    if terms.privacy.person is not None or terms.learning.facts.factorizes:  # of ratings, the column of users tells people apart
+        return []
+    about, found = "privacy.person", []
+    promise = (
+        "The terms protect single rows. If a person may have several, privacy.person must name the column that tells people apart."
+    )
+    used = {*(terms.model.features or ()), terms.model.target}
+    try:
+        for column in frame.columns:
+            repeated = frame[column].duplicated().mean() if column not in used and PEOPLE.search(str(column).lower()) else 0.0
+            if repeated > 0:
+                rows = f"{percent(repeated)} of the rows repeat a value of the column {printable(str(column))!r}, which sounds like people."
+                found.append(Doubt(about, f"{rows} {promise}"))
+        copies = float(frame.duplicated().mean()) if len(frame) else 0.0
+    except TypeError:  # cells that cannot be compared
+        return found
+    if copies > COPIES and not found:
+        found.append(Doubt(about, f"{percent(copies)} of the rows are copies of an earlier row. {promise}"))
+    return found
+
+
+def catalogue_doubts(frame: pd.DataFrame, agreement: Agreement, name: str) -> list[Doubt]:
+    """A public list of items that holds few, or none, of those that were rated here."""
+    preparation = agreement.setup.preparation
+    if not isinstance(preparation, RatingPreparation):
+        return []
+    words = unlisted_words(preparation.unlisted(frame, name), agreement.setup.terms.model)
+    return [] if words is None else [Doubt("model.items", f"In your table, {words}")]
+
+
+def familiar_doubts(agreement: Agreement) -> list[Doubt]:
+    """A public sample made of the owner's own rows: it is read without noise."""
+    if agreement.setup.public is None:
+        return []
+    tables = agreement.tables.train.in_memory(), agreement.tables.held_out.in_memory()
+    own, counts = np.unique(np.concatenate([_rows(table) for table in tables]), return_counts=True)
+    share = float(np.isin(_rows(agreement.setup.public), own[counts == 1]).mean())  # rows that many share say nothing
+    if not share > FAMILIAR:
+        return []
+    said = f"{percent(share)} of the public sample's rows are in your table, once each. A public sample must hold nobody's private rows."
+    return [Doubt("model.public", said)]
+
+
+def _rows(design: Design) -> NDArray[Any]:
+    """Every row as one thing to compare."""
+    cells = np.ascontiguousarray(np.column_stack([design.X, design.y]) + 0.0)
+    return cells.view(np.dtype((np.void, cells.itemsize * cells.shape[1]))).ravel()
+
+
+def _range_words(agreement: Agreement) -> list[str]:
+    """The range of every feature and of the target."""
+    names = agreement.setup.preparation.categories
+    said = []
+    for column, (low, high) in agreed_ranges(agreement).items():
+        limits = f"{number(low)} to {number(high)}" if np.isfinite([low, high]).all() else "none"
+        said.append(f"{printable(column)} {limits}" + (f" ({len(names[column])} names and others)" if column in names else ""))
+    return said
+
+
+def _times(large: float, small: float) -> str:
+    """How many times `small` goes into `large`, in words."""
+    ratio = large / small if small > 0 else np.inf
+    return "beyond measure" if not np.isfinite(ratio) else f"{ratio:.2g} times" if ratio > 1e6 else f"{number(ratio, 3)} times"
+
+
+def _known(value: float) -> float | None:
+    return value if np.isfinite(value) else None

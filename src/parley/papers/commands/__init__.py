@@ -1,0 +1,1 @@
+"""`parley reproduce`: one file a document."""

@@ -1,0 +1,1 @@
+"""Noise of a known law, what it costs, and numbers in shares."""

@@ -1,0 +1,174 @@
+"""What releases about records drawn in secret cost: Poisson sampling, replace-one adjacency."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parley.errors import SettingError
+from parley.privacy.accounting.loss import delta_at, epsilon_at, from_curve
+from parley.privacy.accounting.pairs import Curve, Pair, stable_law
+from parley.privacy.accounting.renyi import renyi_epsilon
+from parley.privacy.mechanisms import Event
+from parley.privacy.mechanisms.gaussian import gaussian_ratio
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+STEP = math.log1p(1e-4)  # multipliers are powers of 1.0001: machines that differ in last digits agree on one
+MARGIN = 1e-12  # relative: more than the roundings of a logarithm
+RISE = 1e-4  # relative: what the last of answers that have one bound costs more than none of them
+HALF = Fraction(1, 2)
+
+FINE, COARSE = 20.0, 3.0  # parts of a loss's deviation that a grid resolves: within 0.03 % of the limit, and 1 %
+FAR = 1e4  # deviations of all losses together that it may have in such parts
+LEAST_STEP, LARGEST_STEP, MOST_POINTS = (
+    1e-5,
+    0.1,
+    1e5,
+)  # of a grid: below, deltas are not computed exactly enough; beyond, it takes long
+MOST_ROUNDS = 10**7
+LEAST_POWER = -100_000  # a ratio of 4.5e-5: no epsilon that is allowed needs so little noise
+
+
+def base_epsilon(epsilon: Fraction, rate: float, share: Fraction = HALF) -> Fraction:
+    """The most that a pure release may cost the records it is about so that, drawn at this rate, it costs `epsilon`. A record that is
+    drawn or not costs at most `share` of that, as its value lies midway (1/2, and what a grid adds).
+
+    Formal guarantee: let f, g, h be the densities without the record, with it and with its replacement, and s = share b. Then g <= e^s f
+    and h >= e^-s f, so ((1 - q) f + q g)/((1 - q) f + q h) <= ((1 - q) + q e^s)/((1 - q) + q e^-s), which is e^eps at
+    s = eps/2 + asinh(sinh(eps/2) (1 - q)/q). Without a word on f but that all three are within b of each other the ratio is at most
+    1 + q (e^b - 1), and e^b. All hold, so the largest b does. A smaller rate costs less: it draws among the drawn. Rounded down.
+
+    >>> float(base_epsilon(Fraction(1, 10), 0.1)) > 0.95
+    True
+    """
+    small = float(epsilon)
+    if rate == 1 or small > 600:
+        return epsilon
+    midway = small / 2 + math.asinh(math.sinh(small / 2) * (1 - rate) / rate)
+    plain = 0.0 if small > 30 else math.log1p(math.expm1(small) / rate)
+    return max(epsilon, max(Fraction(midway) / share, Fraction(plain)) * (1 - Fraction(MARGIN)))
+
+
+def sampled_epsilon(event: Event, delta: float, count: int) -> float:
+    """An upper bound on eps of so many such Gaussian releases at delta: by Renyi divergences, or by the loss distribution of as many as the
+    next power of two. It rises with the count, by more than machines differ in last digits: a ledger goes on where another stopped."""
+    by_renyi = renyi_epsilon([_times(event, count)], delta) * (1 + MARGIN)
+    doublings = (count - 1).bit_length()
+    return min(by_renyi, _doubled(_times(event, 1), delta, doublings) * (1 + RISE * count / (1 << doublings)))
+
+
+@lru_cache(maxsize=1024)
+def _doubled(event: Event, delta: float, doublings: int) -> float:
+    """eps of 2^doublings releases by their loss distribution, and at least that of half of them; infinite where no grid reaches it."""
+    fewer = 0.0 if doublings == 0 else _doubled(event, delta, doublings - 1)
+    count = 1 << doublings
+    try:
+        return max(
+            fewer * (1 + RISE),
+            epsilon_at(_composed(event, count, delta, _step(event, count, delta, FINE)), delta, count) * (1 + MARGIN),
+        )
+    except SettingError:
+        return math.inf
+
+
+@lru_cache(maxsize=1024)
+def sampled_ratio(epsilon: float, delta: float, count: int, rate: float) -> float:
+    """The least power of 1.0001 as sigma/sensitivity with which `count` Gaussian releases at this rate are (epsilon, delta)-DP.
+
+    Formal guarantee: what is returned suffices by the closed form without sampling, by Renyi divergences or by a loss distribution on some
+    grid; each is an upper bound. A coarse grid says where to look, a fine one decides. Work is bounded: grids have limited sizes, and where
+    none is fine enough (many rounds, tiny losses) Renyi divergences decide.
+    """
+    if not 1e-9 <= epsilon <= 1e6:
+        raise SettingError(f"epsilon = {epsilon:g}: expected a number from 1e-9 to 1e6")
+
+    def event(power: int) -> Event:
+        return Event("gaussian", math.exp(power * STEP), "l2", None, rate)
+
+    def by_renyi(power: int) -> float:
+        return _log_ratio(renyi_epsilon([_times(event(power), count)], delta) * (1 + MARGIN), epsilon)
+
+    def by_losses(power: int) -> float:
+        try:
+            return _log_ratio(float(delta_at(_composed(event(power), count, delta, step), epsilon * (1 - MARGIN), count)), delta)
+        except SettingError:
+            return math.inf
+
+    plain = math.ceil((math.log(gaussian_ratio(epsilon, delta)) + 0.5 * math.log(count)) / STEP + 1e-3)  # enough without sampling
+    power = _least(by_renyi, plain, 1_000)
+    near = plain + math.ceil(math.log(rate) / STEP)  # about enough for many rounds, where losses are nearly normal
+    for parts, stride in ((COARSE, 1_000), (FINE, 100)):
+        try:
+            step = _step(event(near if power == plain else power), count, delta, parts)
+        except SettingError:
+            break
+        power = next((p for p in (near + 300, near + 3_000) if power == plain and by_losses(p) <= 0), power)
+        power = _least(by_losses, power, stride)
+    return math.exp(power * STEP)
+
+
+def _log_ratio(value: float, allowed: float) -> float:
+    return math.log(max(value, 1e-300) / allowed)
+
+
+def _least(excess: Callable[[int], float], enough: int, stride: int) -> int:
+    """The least whole number whose excess is not above 0, up to one that is enough, where the excess falls; by secants."""
+    high, above = enough, excess(enough)
+    if not above <= 0:
+        return enough  # by another rule
+    low, below = high - stride, excess(high - stride)
+    while below <= 0:
+        stride *= 2
+        if low - stride < LEAST_POWER:
+            return low
+        high, above, low, below = low, below, low - stride, excess(low - stride)
+    kept = 0  # which end stayed last; one that stays twice counts half, so that it moves too
+    while high - low > 1:
+        share = above / (above - below) if above < 0 and math.isfinite(below) else 0.5
+        middle = min(max(high - round((high - low) * share), low + 1), high - 1)
+        value = excess(middle)
+        if value <= 0:
+            high, above, below, kept = middle, value, below / (2 if kept < 0 else 1), -1
+        else:
+            low, below, above, kept = middle, value, above / (2 if kept > 0 else 1), 1
+    return high
+
+
+def _times(event: Event, count: int) -> Event:
+    return Event(event.mechanism, event.multiplier, event.norm, None, event.sampling, count)
+
+
+def _pair(event: Event) -> Pair:
+    return Pair(stable_law(2.0), 2**-0.5 / event.multiplier, event.sampling)  # scale = sigma/sqrt(2)
+
+
+def _largest(curve: Curve, top: float, count: int, delta: float) -> float:
+    """The loss beyond which all of them together have a probability that hardly counts; it is counted as an infinite loss."""
+    losses = min(top, 60.0) * np.geomspace(1e-4, 1, 300)
+    rare = curve(losses) * count <= 1e-5 * delta
+    return float(losses[int(np.argmax(rare))]) if rare.any() else float(losses[-1])
+
+
+def _step(event: Event, count: int, delta: float, parts: float) -> float:
+    """The step of a grid that resolves so many parts of the deviation of one release's loss."""
+    pair = _pair(event)
+    z = np.linspace(-pair.law.reach, pair.law.reach, 4_001)
+    weight, loss = np.exp(pair.law.log_pdf(z)), pair.loss(z)
+    deviation = math.sqrt(float(np.sum(weight * loss**2) / np.sum(weight)))  # without the record: nearly the same
+    parts = min(parts, FAR / math.sqrt(count))
+    step = max(min(deviation / parts, LARGEST_STEP), _largest(*pair.curve(), count, delta) / MOST_POINTS, LEAST_STEP)
+    if not step <= deviation or count > MOST_ROUNDS:
+        raise SettingError("pld: these releases are too many or too small for a grid; use rdp")
+    return step
+
+
+def _composed(event: Event, count: int, delta: float, step: float) -> "PrivacyLossDistribution":
+    """The loss distribution of so many releases, pessimistic on a grid of this step."""
+    curve, top = _pair(event).curve()
+    wide = 0.5 * step * min(FINE * math.sqrt(count), FAR)  # so much room makes the library's bounds of the sum's tails tight
+    return from_curve(curve, max(_largest(curve, top, count, delta), wide), step).self_compose(count)

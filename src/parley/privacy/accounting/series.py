@@ -1,0 +1,235 @@
+"""The noise of one agreement and what each of its answers costs: fixed when the terms are accepted.
+
+Each mechanism that terms can name has its series here: how it is calibrated for all releases together, and what the first k cost.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import ClassVar
+
+from parley.errors import SettingError
+from parley.privacy.accounting.budget import per_round
+from parley.privacy.accounting.compose import gaussian_epsilon
+from parley.privacy.accounting.sampled import base_epsilon, sampled_epsilon, sampled_ratio
+from parley.privacy.mechanisms import Event, Gaussian, GridGeometric, Laplace, Mechanism, Norm
+from parley.privacy.mechanisms.bounded import audible
+from parley.privacy.mechanisms.gaussian import gaussian_ratio
+from parley.privacy.mechanisms.recipe import Law
+from parley.validate import whole
+
+
+@dataclass(frozen=True)
+class Series(ABC):
+    """`count` releases by one mechanism, together (epsilon, delta)-DP.
+
+    Formal guarantee: after k answers the owner has spent at most `spent_after(k)` at `delta`, for any k, queries chosen adaptively. With
+    records shared by kappa owners each release is calibrated to (epsilon/kappa, delta/kappa), and what is spent covers all copies. With a
+    `rate` below 1 each release is about records that the owner drew at that rate in secret, independently (Poisson); then the mechanism's
+    sensitivity is at least twice what one record, drawn or not, moves the value before it is rounded to a mechanism's grid. The grid moves
+    two values apart by its `rounding` w, whole or half the way: noise calibrated for S makes half the way cost (S/2 + w)/(S + w) of b.
+    """
+
+    mechanism: Mechanism
+    epsilon: Fraction
+    delta: Fraction
+    count: int
+    shared_records: int = 1
+    rate: float = 1.0
+
+    norm: ClassVar[Norm]
+    law: ClassVar[Law]  # of the whole numbers that three hosts draw in its place
+    exact: ClassVar[bool] = False  # whether what answers cost is a fraction, the same on every machine
+
+    @classmethod
+    @abstractmethod
+    def calibrated(
+        cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0, coordinates: int | None = None
+    ) -> Mechanism:
+        """The least noise with which `count` releases of values of this sensitivity are (epsilon, delta)-DP; `coordinates` they have, for
+        the grid beside a rate. Left out, nothing is assumed of it."""
+
+    @classmethod
+    @abstractmethod
+    def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
+        """The largest sensitivity for which noise of scale 1 makes `count` releases (epsilon, delta)-DP. Of it, roundings included, a
+        record that is drawn or not moves half."""
+
+    @classmethod
+    def rho(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction | None:
+        """What the `count` releases that `calibrated` makes noise for cost together as zCDP, at most; None if that is not known.
+
+        For a mechanism whose delta is the probability that it fails there is none: rho-zCDP has no place for that.
+        """
+        return None
+
+    @property
+    def event(self) -> Event:
+        """One release as the ledger stores it."""
+        return self.mechanism.event if self.rate == 1 else replace(self.mechanism.event, sampling=self.rate)
+
+    @abstractmethod
+    def partly_spent(self, answers: int) -> Fraction:
+        """The epsilon spent by this many answers, from 1 to `count` - 1."""
+
+    def spent_after(self, answers: int) -> Fraction:
+        """The epsilon spent by this many answers; beyond `count`, more than was agreed on.
+
+        >>> series = make_series("laplace", Fraction(1), Fraction(0), 10, sensitivity=1.0)
+        >>> series.spent_after(3), series.spent_after(10)
+        (Fraction(3, 10), Fraction(1, 1))
+        """
+        whole(answers, "answers", least=0)
+        if 0 < answers < self.count:
+            return self.partly_spent(answers)
+        return self.epsilon * answers / self.count  # nothing; the calibrated end; beyond it whatever the ledger will refuse
+
+
+class PureSeries(Series):
+    """Laplace noise: pure costs add up, exactly."""
+
+    norm = Laplace.norm
+    law = "laplace"
+    exact = True
+    kind: ClassVar[type[Laplace] | type[GridGeometric]] = Laplace
+
+    @classmethod
+    def calibrated(
+        cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0, coordinates: int | None = None
+    ) -> Mechanism:
+        """With a rate: the share of a release's cost that half the way costs depends on the grid, the grid on the noise; tried in turn,
+        from half of it on. The share 1 always holds."""
+        once, share = per_round(epsilon, count), Fraction(1, 2)
+        for _ in range(8 if rate < 1 and coordinates is not None else 0):
+            mechanism = cls.kind.calibrate(base_epsilon(once, rate, share), sensitivity)
+            grid = Fraction(mechanism.rounding(coordinates or 1)) * (1 + Fraction(1, 2**50))
+            needed = (Fraction(sensitivity) / 2 + grid) / (Fraction(sensitivity) + grid)
+            if needed <= share:
+                return mechanism
+            share = needed
+        return cls.kind.calibrate(base_epsilon(once, rate, Fraction(1)), sensitivity)
+
+    @classmethod
+    def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
+        return base_epsilon(per_round(epsilon, count), rate)
+
+    @classmethod
+    def rho(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
+        """An eps-DP release is eps^2/2-zCDP (Bun and Steinke 2016, Proposition 3.3)."""
+        return count * per_round(epsilon, count) ** 2 / 2
+
+    def partly_spent(self, answers: int) -> Fraction:
+        return per_round(self.epsilon, self.count) * answers
+
+
+class GeometricSeries(PureSeries):
+    """Two-sided geometric noise on a grid: pure, too. What hosts draw for the sum of all is its law already."""
+
+    kind = GridGeometric
+
+
+class GaussianSeries(Series):
+    """Gaussian noise: k releases are one Gaussian release of sqrt(k) times the sensitivity.
+
+    Formal guarantee: this is the privacy-loss distribution of the sequence in closed form; the sequence is fixed in advance.
+    """
+
+    norm = Gaussian.norm
+    law = "gaussian"
+
+    @classmethod
+    def calibrated(
+        cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0, coordinates: int | None = None
+    ) -> Gaussian:
+        if rate == 1:
+            return Gaussian.calibrate(epsilon, float(delta), sensitivity, count=count)
+        return Gaussian(audible(sampled_ratio(float(epsilon), float(delta), count, rate) * sensitivity), sensitivity)
+
+    @classmethod
+    def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
+        if rate < 1:
+            return 1 / (Fraction(sampled_ratio(float(epsilon), float(delta), count, rate)) * (1 + Fraction(1, 2**50)))
+        return 1 / (Fraction(gaussian_ratio(float(epsilon), float(delta)) * count**0.5) * (1 + Fraction(1, 2**50)))
+
+    @classmethod
+    def rho(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
+        """sensitivity^2/(2 sigma^2) for each release, rounded up. The noise is sigma = ratio sqrt(count) sensitivity, and exact: all of
+        delta is slack of the conversion, so nothing of it is lost when agreements are added up as rho."""
+        return Fraction((1 + 1e-9) / (2 * gaussian_ratio(float(epsilon), float(delta)) ** 2))
+
+    def partly_spent(self, answers: int) -> Fraction:
+        copies = self.shared_records  # each copy of a shared record costs as much, at its share of delta
+        if self.rate < 1:
+            once = sampled_epsilon(self.event, float(self.delta / copies), answers)
+        else:
+            once = gaussian_epsilon(self.mechanism.event.multiplier / answers**0.5, float(self.delta / copies))
+        return min(copies * Fraction(once), self.epsilon)
+
+
+SERIES: dict[str, type[Series]] = {"laplace": PureSeries, "gaussian": GaussianSeries, "geometric": GeometricSeries}
+
+
+def make_series(
+    mechanism: str,
+    epsilon: Fraction,
+    delta: Fraction,
+    count: int,
+    sensitivity: float,
+    shared_records: int = 1,
+    rate: float = 1.0,
+    coordinates: int | None = None,
+) -> Series:
+    """Calibrate the noise of all releases; with records shared by kappa owners, to (epsilon/kappa, delta/kappa)."""
+    share, kind = Fraction(1, whole(shared_records, "shared_records")), SERIES[mechanism]
+    noise = kind.calibrated(epsilon * share, delta * share, count, sensitivity, rate, coordinates)
+    return kind(noise, epsilon, delta, count, shared_records, rate)
+
+
+def in_pieces(
+    mechanism: str,
+    epsilon: Fraction,
+    delta: Fraction,
+    count: int,
+    sensitivity: float,
+    shared_records: int,
+    coordinates: int,
+    pieces: int,
+) -> Series:
+    """The same where each release is made in parts, of which a person moves up to `pieces`, by `sensitivity` in all.
+
+    Formal guarantee: parts that a person moves by S_1, S_2, ... with sum at most S cost it, for pure noise, (S_i + w)/(b (1 + w/S')) each,
+    w being what the sampler's grid moves two values (`rounding`) and S' what the noise of scale b is calibrated for: together at most S'/b,
+    the cost of one release, if S' >= S + (pieces - 1) w. For Gaussian noise w = 0, and the squares of the S_i add up to at most S^2.
+    """
+    wanted = sensitivity
+    for _ in range(8):
+        series = make_series(mechanism, epsilon, delta, count, wanted, shared_records)
+        needed = sensitivity + (pieces - 1) * series.mechanism.rounding(coordinates) * (1 + 1e-12)
+        if pieces == 1 or needed <= wanted:
+            return series
+        wanted = sensitivity + 2 * (needed - sensitivity)
+    instead = "laplace noise" if mechanism == "geometric" else "fewer epochs or coordinates"
+    raise SettingError(
+        f"noise: a person's rows in {pieces:,} batches pay for its grid in each, which is too much; use a smaller records_per_person, or "
+        + instead
+    )
+
+
+def series_rho(mechanism: str, epsilon: Fraction, delta: Fraction, count: int, shared_records: int = 1) -> Fraction | None:
+    """What the series of `make_series` costs as zCDP, by the terms alone; None if that is not known.
+
+    Formal guarantee: all its releases together, queries chosen adaptively, are rho-zCDP for replace-one adjacency at the level of persons
+    (whose rows count in the sensitivity); with records shared by kappa owners this covers all copies, whose rho add up. Nothing is
+    gained by rounds that ask a random sample: those count like all others.
+
+    >>> series_rho("laplace", Fraction(1), Fraction(0), 10)
+    Fraction(1, 20)
+    """
+    share, kind = Fraction(1, whole(shared_records, "shared_records")), SERIES[mechanism]
+    rho = kind.rho(epsilon * share, delta * share, count)
+    return None if rho is None else rho / share
+
+
+def mechanism_norm(mechanism: str) -> Norm:
+    """The norm in which the mechanism needs a value bounded."""
+    return SERIES[mechanism].norm

@@ -1,0 +1,134 @@
+"""How large one noise for all has to be: calibrated for the owner and the record that move the sum most."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from parley.errors import TermsError
+from parley.privacy.accounting.series import SERIES
+from parley.privacy.mechanisms import Norm
+from parley.privacy.mechanisms.recipe import DISTANCE, LEAST, MOST, Recipe, make_recipe, recipe_scale
+from parley.privacy.mechanisms.shared import ROOM, SharedNoise
+
+FINE = 256  # rounding to the grid takes at most this part of what the noise covers
+SLACK = Fraction(1, 2**50)  # more than the roundings of units and factor
+
+
+@dataclass(frozen=True)
+class Span:
+    """One owner's answers: means over `records`, of this sensitivity, at most `extent` in the same norm and `largest` in a coordinate.
+
+    `roundings`: how often a person's move pays for what rounding does to an answer. That is the number of answers over which it may be
+    spread (`pieces`); two where records are drawn in secret, since half the move is rounded like all of it.
+    """
+
+    records: int
+    sensitivity: float
+    extent: float
+    largest: float
+    roundings: int = 1
+
+    @property
+    def reach(self) -> Fraction:
+        """How far one person moves the owner's sum before it is rounded to the grid: the product with the factor is rounded in both tables,
+        by a relative 2^-53, in every answer that moves."""
+        return self.records * (Fraction(self.sensitivity) + self.roundings * Fraction(self.extent) / 2**52) * (1 + SLACK)
+
+
+@dataclass(frozen=True)
+class Spans:
+    """What all owners' answers have in common: how far one person moves a sum at most, and how large a coordinate of everybody's sum is."""
+
+    reach: Fraction
+    largest: float
+
+    @classmethod
+    def of(cls, spans: Iterable[Span]) -> "Spans":
+        found = list(spans)
+        return cls(max(span.reach for span in found), sum(span.records * span.largest for span in found))
+
+
+@dataclass(frozen=True)
+class SharedLaw:
+    """The law of one noise for all answers of a stage, and its unit: the same for every owner."""
+
+    recipe: Recipe
+    units: float
+    moved: float
+    size: int
+    norm: Norm
+    delta: Fraction  # at which it was calibrated
+
+    @property
+    def sum_variance(self) -> float:
+        """Of the noise in one coordinate of the sum."""
+        return self.recipe.variance / self.units**2
+
+    def over(self, records: int, sensitivity: float) -> SharedNoise:
+        """The noise as an owner sees it whose answers are means over `records`."""
+        return SharedNoise(self.recipe, self.units, self.moved, self.size, records, sensitivity, self.norm)
+
+
+def shared_law(
+    mechanism: str,
+    epsilon: Fraction,
+    delta: Fraction,
+    count: int,
+    size: int,
+    spans: Spans,
+    copies: int = 1,
+    rate: float = 1.0,
+    pieces: int = 1,
+) -> SharedLaw:
+    """The least noise with which `count` openings of the owners' sum are (epsilon, delta)-DP for every person.
+
+    Formal guarantee: an owner's encoded answers differ, for two neighbouring tables, by at most units reach + r in the mechanism's norm,
+    where r = size (L1) or sqrt(size) (L2): each coordinate of either answer is rounded by at most half a unit. A person's records with
+    `copies` owners move the sum by at most copies times that, whoever is in it: `moved`. The law's scale covers it. Where a release is made
+    in parts of which a person moves up to `pieces` (by `reach` in all), r is counted that often. Where owners draw records at a `rate`, r
+    is counted twice: a record that is drawn or not moves the sum by at most half of `moved`. The total variation of
+    finitely many random bits is not in here: the caller takes it off delta first (`bits_delta`).
+
+    >>> law = shared_law("laplace", Fraction(1), Fraction(0), 1, 2, Spans.of([Span(100, 0.02, 1.0, 1.0)]))
+    >>> 2.0 < law.recipe.scale / law.units < 2.02
+    True
+    """
+    kind = SERIES[mechanism]
+    rounding = Fraction(size) if kind.norm == "l1" else Fraction(math.sqrt(size)) * (1 + SLACK)
+    rounding *= pieces if rate == 1 else 2
+    covers = kind.covered(epsilon, delta, count, *([] if rate == 1 else [rate]))  # units of sensitivity by one unit of scale
+
+    def scale(exponent: int) -> Fraction:
+        return Fraction(recipe_scale(kind.law, exponent))
+
+    enough = (n for n in range(LEAST, MOST) if scale(n) * covers >= copies * rounding * (FINE + 1))
+    exponent = next(enough, MOST)
+    recipe = make_recipe(kind.law, exponent)
+    units = float(max((scale(exponent) * covers / copies - rounding) / spans.reach * (1 - SLACK), Fraction(0)))
+    if not (0 < units < math.inf and spans.largest * units + recipe.reach < ROOM):
+        raise TermsError(
+            "privacy.noise: the sum of these answers and its noise do not fit 64 bits; use fewer rounds, fewer numbers or a larger epsilon"
+        )
+    moved = float(copies * (Fraction(units) * spans.reach + rounding) * (1 + SLACK))
+    return SharedLaw(recipe, units, moved, size, kind.norm, delta)
+
+
+def bits_delta(epsilon: Fraction, numbers: int) -> Fraction:
+    """What finitely many random bits cost when so many numbers are drawn: (1 + e^epsilon) times their total variation, rounded up.
+
+    If M is within t of M' in total variation and M' is (epsilon, d)-DP, then M is (epsilon, d + (1 + e^epsilon) t)-DP.
+    """
+    if epsilon > 600:
+        return Fraction(1)
+    return Fraction((1 + math.exp(float(epsilon))) * DISTANCE) * numbers * (1 + Fraction(1, 10**9))
+
+
+def most_epsilon(delta: Fraction, numbers: int) -> Fraction:
+    """The largest epsilon at which the bits of so many numbers cost at most half of delta; 0 if there is none.
+
+    >>> bits_delta(most_epsilon(Fraction(1, 10**6), 1000), 1000) <= Fraction(1, 2 * 10**6)
+    True
+    """
+    ratio = float(delta / 2) / (DISTANCE * numbers) * (1 - 1e-6)
+    return Fraction(math.log(ratio - 1)) if ratio > 2 else Fraction(0)

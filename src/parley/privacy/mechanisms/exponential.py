@@ -1,0 +1,52 @@
+"""The exponential mechanism: choosing among candidates by a score, privately (McSherry and Talwar 2007)."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from parley.errors import SettingError
+from parley.privacy.mechanisms.bounded import Event, rounded_up
+from parley.privacy.mechanisms.noise import Noise
+from parley.validate import Floats, finite, positive
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """Candidate i is chosen with probability proportional to exp(score_i/scale).
+
+    Formal guarantee: 2 sensitivity/scale-DP, pure, if one person changes no score by more than `sensitivity`.
+    """
+
+    name: ClassVar[str] = "exponential"
+
+    scale: float
+    sensitivity: float
+
+    @classmethod
+    def calibrate(cls, epsilon: Fraction, sensitivity: float) -> "Exponential":
+        """The sharpest choice that costs `epsilon`."""
+        return cls(scale=rounded_up(2 * Fraction(positive(sensitivity, "sensitivity")) / epsilon), sensitivity=sensitivity)
+
+    def choose(self, scores: ArrayLike, noise: Noise) -> int:
+        """The place of the chosen candidate."""
+        values = finite(scores, "scores")
+        if values.ndim != 1 or not len(values):
+            raise SettingError("scores: expected one number for each of at least one candidate")
+        return noise.choose(values, self.scale)
+
+    def probabilities(self, scores: ArrayLike) -> Floats:
+        """The law of `choose`.
+
+        >>> Exponential(scale=1.0, sensitivity=0.5).probabilities([0.0, 0.0])
+        array([0.5, 0.5])
+        """
+        weight = np.exp((finite(scores, "scores") - np.max(scores)) / self.scale)
+        return np.asarray(weight / weight.sum())
+
+    @property
+    def event(self) -> Event:
+        """The fact that the ledger stores; accountants interpret it."""
+        return Event("pure", self.scale / (2 * self.sensitivity), "l1")

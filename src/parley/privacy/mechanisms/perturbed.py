@@ -1,0 +1,70 @@
+"""The noise of a perturbed minimum: a random slope inside of what was minimised, and Laplace noise outside for what rounding did."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+from parley.errors import SettingError
+from parley.privacy.mechanisms.bounded import Bounded, Event, Norm
+from parley.privacy.mechanisms.laplace import Laplace
+from parley.privacy.mechanisms.noise import Noise
+from parley.validate import Floats, positive
+
+SHARE = Fraction(1, 100)  # of epsilon that hides rounding; the slope has the rest
+
+
+@dataclass(frozen=True)
+class Perturbed:
+    """Releases computed minima that are near exact ones.
+
+    Formal guarantee: let t be the exact minimum, a random vector whose law is (1 - SHARE) epsilon-DP, and v the computed one, at most
+    `away` from t in L1 whatever was drawn. Laplace noise that is SHARE epsilon-DP for an L1 sensitivity of 2 away makes v's release
+    epsilon-DP: its law given t is within exp(SHARE epsilon/2) of the law of t (rounded to floats, which `away` includes) with the same
+    noise; that one is post-processing of t; and on the other table it is the same way back. On its grid the sampler moves two values apart
+    by w = `rounding`, once on each way, while it makes room for w once; so noise is calibrated for a little more than 2 away.
+    """
+
+    name: ClassVar[str] = "perturbed"
+    norm: ClassVar[Norm] = "l1"
+
+    epsilon: Fraction
+    outside: Laplace
+    variance: float  # of the slope's share in one number of the mean gradient: a model's error grows with it
+
+    @classmethod
+    def calibrate(cls, epsilon: Fraction, away: float, numbers: int, variance: float) -> "Perturbed":
+        """The least noise for minima that are at most `away` from exact ones in L1."""
+        room = 1 - numbers * 2.0**-44 / float(SHARE * epsilon)  # w is at most numbers 2^-45 scales
+        if not room > 0.5:
+            raise SettingError("epsilon: too small for objective perturbation; its noise could not be told from infinite")
+        return cls(epsilon, Laplace.calibrate(SHARE * epsilon, 2 * positive(away, "distance") / room), variance)
+
+    def release(self, bounded: Bounded, noise: Noise) -> Floats:
+        """The value with noise."""
+        return self.outside.release(bounded, noise)
+
+    @property
+    def sensitivity(self) -> float:
+        """Twice how far a computed minimum may be from the exact one."""
+        return self.outside.sensitivity
+
+    @property
+    def noise_scale(self) -> float:
+        return self.outside.scale
+
+    def rounding(self, coordinates: int) -> float:
+        return self.outside.rounding(coordinates)
+
+    def tail(self, probability: float, coordinates: int) -> float:
+        """Of the noise outside."""
+        return self.outside.tail(probability, coordinates)
+
+    def norm_tail(self, probability: float, coordinates: int) -> float:
+        """Of the noise outside."""
+        return self.outside.norm_tail(probability, coordinates)
+
+    @cached_property
+    def event(self) -> Event:
+        """The fact that the ledger stores: a pure release of all of epsilon."""
+        return Event("pure", float(1 / self.epsilon), self.norm)

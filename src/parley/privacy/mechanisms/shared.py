@@ -1,0 +1,118 @@
+"""One noise for the sum of all owners' answers, drawn once for all of them, on a grid of whole numbers (SCIENCE 4; Chase et al. 2017).
+
+Each owner encodes its bounded answer, as a sum over its records, in whole grid units modulo 2^64. The sum of these plus one number of the
+recipe's law is what a learner gets to see, and nothing else. An owner that drops out changes how many records there are, not the noise.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.special import gammainccinv
+
+from parley.errors import GuaranteeError
+from parley.privacy.mechanisms.bounded import Bounded, Event, Norm, require
+from parley.privacy.mechanisms.noise import Noise
+from parley.privacy.mechanisms.random_words import Integers, Words
+from parley.privacy.mechanisms.recipe import SIGMA, SMOOTHERS, Recipe
+from parley.validate import Floats
+
+ROOM = 2**62  # sums and noise stay below: nothing wraps around
+
+
+@dataclass(frozen=True)
+class SharedNoise:
+    """The noise of everybody's sum, as one owner of `records` rows sees it: its answer is a mean of L1 or L2 sensitivity `sensitivity`.
+
+    Formal guarantee: let `moved` grid units bound how far one person moves the encoded sum - over all owners that hold it - in `norm`,
+    rounding included. Then the sum with a number of the recipe's law in each coordinate is as private as the law's claim: for Laplace
+    moved/scale-DP, for the Gaussian a post-processing of normal noise of `scale` on values of L2 sensitivity `moved`, in both cases but for
+    a total variation of `recipe.distance` in each coordinate. Who draws the number must not be who sees the sum (`sharing`).
+    """
+
+    recipe: Recipe
+    units: float  # grid units in one unit of the sum
+    moved: float
+    size: int
+    records: int
+    sensitivity: float
+    norm: Norm
+
+    @property
+    def noise_scale(self) -> float:
+        """The law's own scale, as it appears in a mean over `records`."""
+        return self.recipe.scale / self.factor
+
+    @property
+    def factor(self) -> float:
+        """Grid units in one unit of a mean over `records`."""
+        return self.records * self.units
+
+    @property
+    def sum_variance(self) -> float:
+        """Of the noise in one coordinate of the sum."""
+        return self.recipe.variance / self.units**2
+
+    @property
+    def variance(self) -> float:
+        """Of the noise in one coordinate of a mean over `records`."""
+        return self.recipe.variance / self.factor**2
+
+    @property
+    def event(self) -> Event:
+        """The fact that the ledger stores; accountants interpret it."""
+        return self._event
+
+    @cached_property
+    def _event(self) -> Event:
+        return Event(self.recipe.law, self.recipe.scale / self.moved, self.norm)
+
+    def over(self, records: int) -> "SharedNoise":
+        """The same noise in a mean over so many records."""
+        return replace(self, records=records)
+
+    def encode(self, bounded: Bounded) -> Words:
+        """The answer as a sum over the records, in whole grid units modulo 2^64 [..., size]."""
+        value = require(bounded, self.norm, self.sensitivity).value
+        return np.rint(value * self.factor).astype(np.int64).view(np.uint64)
+
+    def decode(self, words: Words) -> Floats:
+        """The mean over `records` of a sum of encoded answers, with or without noise."""
+        return np.asarray(words.view(np.int64) / self.factor)
+
+    def release(self, bounded: Bounded, noise: Noise) -> Floats:
+        """Refused: an owner alone has no noise here."""
+        raise GuaranteeError(
+            "noise: these terms draw one noise for the sum of all answers; a single answer is shared, not released"
+        )
+
+    def rounding(self, coordinates: int) -> float:
+        """0: `moved` has it already."""
+        return 0.0
+
+    def tail(self, probability: float, coordinates: int) -> float:
+        """How far the noise goes in the worst of so many coordinates, but for this probability.
+
+        Formal guarantee: a discrete Laplace number is in size at most an exponential one plus 1; the other law is sub-Gaussian, its
+        discrete part with variance at most 100 N^2, each uniform one with (N/2)^2 (Hoeffding).
+        """
+        if self.recipe.law == "laplace":
+            return (self.recipe.scale * math.log(coordinates / probability) + 1) / self.factor
+        return self._proxy * math.sqrt(2 * math.log(2 * coordinates / probability)) / self.factor
+
+    def norm_tail(self, probability: float, coordinates: int) -> float:
+        """How much the noise of so many coordinates measures in `norm`, but for this probability (L2: Hsu, Kakade and Zhang 2012)."""
+        if self.recipe.law == "laplace":
+            return (self.recipe.scale * float(gammainccinv(coordinates, probability)) + coordinates) / self.factor
+        t = -math.log(probability)
+        return self._proxy * math.sqrt(coordinates + 2 * math.sqrt(coordinates * t) + 2 * t) / self.factor
+
+    @property
+    def _proxy(self) -> float:
+        return float(self.recipe.step) * math.sqrt(SIGMA**2 + SMOOTHERS / 4)
+
+
+def added(words: Words, noise: Integers) -> Words:
+    """A sum of encoded answers with noise, modulo 2^64."""
+    return words + noise.view(np.uint64)

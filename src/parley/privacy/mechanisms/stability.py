@@ -1,0 +1,140 @@
+"""Counts of names that nobody listed: noisy ones leave with their name, and only those above a threshold that one person cannot reach.
+
+Formal guarantee. Let D and D' be neighbouring tables: the same size n, k rows of one person replaced. In each of C columns a name is a
+*candidate* if more than f rows hold it. What is released is a function of (1) the counts on fixed places and of the names that are
+candidates in both tables, with independent noise of the base mechanism, and (2) the names that are candidates in one table only, with noisy
+counts of at least the threshold t.
+- (1) differs by at most the sensitivity that the noise was calibrated for, so it is (eps, delta_1)-DP: where a name's count stands in the
+  drawn vector plays no role, the vector has one length for all tables (n/(f + 1) places a column always suffice) and its noise is
+  independent and alike in every place.
+- (2): replacing k rows takes the names of at most k of them a column below f, and each of these had at most f + k rows. So one of them
+  leaves with probability at most p = C k P(noise >= t - f - k); likewise for D'.
+- Let M~ be the mechanism that withholds them. P(M(D) in A) <= P(M~(D) in A) + p <= e^eps P(M~(D') in A) + delta_1 + p
+  <= e^eps (P(M(D') in A) + p) + delta_1 + p: in all (eps, delta_1 + (1 + e^eps) p)-DP. The threshold makes (1 + e^eps) p at most `delta_2`.
+  Other releases under the same agreement are part of (1), adaptively chosen or not, as long as names are released once.
+- t is larger than the exact law of the samplers needs by a billionth: more than their grids and roundings move a count or a tail.
+
+Because of the floor f there are few candidates, however many names a column holds; it is small beside the noise.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from parley.data.name_codes import NUMBERS, encode
+from parley.privacy.mechanisms.bounded import Bounded, Event, Norm, require
+from parley.privacy.mechanisms.mechanism import Mechanism
+from parley.privacy.mechanisms.noise import Noise
+from parley.validate import Floats
+
+MOST_CANDIDATES = 512  # in a column
+MOST_NAMES = 64  # of a column that an answer has room for: those with the largest noisy counts
+PLACE = 1 + NUMBERS  # numbers that a released name takes: its share of the rows, and its letters
+MARGIN = 1e-9
+HOPELESS = 1e-290  # a probability so small that no threshold is computed for it: then no name leaves
+
+
+@dataclass(frozen=True, eq=False)
+class NamedCounts(Bounded):
+    """Shares of the rows on fixed places [..., columns x width], and for each column whose names are asked how many rows hold each."""
+
+    named: tuple[Mapping[str, int] | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stability:
+    """A base mechanism that adds noise to the candidates' shares too, and lets those out that reach `threshold`."""
+
+    base: Mechanism
+    records: int
+    columns: int
+    width: int  # numbers of an answer for each column
+    places: int  # for candidates of each column
+    floor: int  # rows that a candidate's name exceeds
+    threshold: float  # as a share of the rows
+
+    @classmethod
+    def calibrate(
+        cls, base: Mechanism, epsilon: Fraction, delta: Fraction, records: int, per_person: int, columns: int, width: int
+    ) -> "Stability":
+        """The least threshold with which names that one person brings or takes away cost no more than `delta`, at `epsilon`."""
+        floor = min(records, max(records // MOST_CANDIDATES, per_person))
+        places = records // (floor + 1)
+        allowed = float(delta) * math.exp(-min(float(epsilon), 1e3)) / 2 / (columns * per_person)  # 1 + e^eps <= 2 e^eps
+        if not places or not allowed > HOPELESS or not epsilon < 600:
+            return cls(base, records, columns, width, 0, records, math.inf)
+        drawn = columns * (width + places)
+        reach = max(0.0, base.tail(2 * allowed * drawn, drawn))  # P(|Y| > reach) <= 2 allowed, and the law is symmetric
+        return cls(base, records, columns, width, places, floor, ((floor + per_person) / records + reach) * (1 + MARGIN))
+
+    @property
+    def drawn(self) -> int:
+        """How many numbers carry noise."""
+        return self.columns * (self.width + self.places)
+
+    @property
+    def norm(self) -> Norm:
+        return self.base.norm
+
+    @property
+    def sensitivity(self) -> float:
+        return self.base.sensitivity
+
+    @property
+    def noise_scale(self) -> float:
+        return self.base.noise_scale
+
+    @property
+    def variance(self) -> float:
+        return self.base.variance
+
+    @property
+    def event(self) -> Event:
+        return self.base.event
+
+    def rounding(self, coordinates: int) -> float:
+        return self.base.rounding(max(coordinates, self.drawn))
+
+    def tail(self, probability: float, coordinates: int) -> float:
+        return self.base.tail(probability, max(coordinates, self.drawn))
+
+    def norm_tail(self, probability: float, coordinates: int) -> float:
+        return self.base.norm_tail(probability, max(coordinates, self.drawn))
+
+    def release(self, bounded: Bounded, noise: Noise) -> Floats:
+        """The shares on fixed places with noise; where names are asked, those that passed stand in a column's places instead."""
+        checked = require(bounded, self.norm, self.sensitivity)
+        named = checked.named if isinstance(checked, NamedCounts) else ()
+        candidates = [self._candidates(counts) for counts in named]
+        value = np.zeros((*checked.value.shape[:-1], self.drawn))
+        fixed = checked.value.shape[-1]
+        value[..., :fixed] = checked.value
+        starts = [fixed + column * self.places for column in range(self.columns)]
+        for start, found in zip(starts, candidates, strict=False):
+            value[..., start : start + len(found)] = [count / self.records for count in found.values()]
+        noisy = self.base.release(Bounded(value, checked.sensitivity, checked.norm), noise)
+        answer = np.ascontiguousarray(noisy[..., :fixed])
+        for column, found in enumerate(candidates):
+            if named[column] is None:
+                continue
+            for world in np.ndindex(answer.shape[:-1]):
+                shares = noisy[world][starts[column] : starts[column] + len(found)]
+                answer[world][column * self.width + 2 : (column + 1) * self.width] = self._passed(list(found), shares)
+        return answer
+
+    def _candidates(self, counts: Mapping[str, int] | None) -> dict[str, int]:
+        return {name: count for name, count in sorted((counts or {}).items()) if count > self.floor}
+
+    def _passed(self, names: list[str], shares: Floats) -> Floats:
+        """The names that reach the threshold, in the order of the alphabet, and zeros: as long whatever they are."""
+        found = np.zeros(self.width - 2)
+        above = np.flatnonzero(shares >= self.threshold)
+        largest = above[np.argsort(-shares[above], kind="stable")][:MOST_NAMES]
+        for place, which in enumerate(sorted(largest.tolist())):
+            code = encode(names[which])
+            if code is not None:
+                found[place * PLACE : (place + 1) * PLACE] = [shares[which], *code]
+        return found

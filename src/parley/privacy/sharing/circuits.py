@@ -1,0 +1,176 @@
+"""Circuits on shared bits, 64 lanes a word: exclusive or is free, a round of ANDs costs one message, a bit a gate and lane.
+
+A wire is a row of words (a plane: one bit of each of 64 lanes a word). A `Builder` writes a circuit down once; `evaluate` runs it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.privacy.mechanisms.random_words import Words
+from parley.privacy.sharing.channel import HOSTS
+from parley.privacy.sharing.party import Party
+from parley.privacy.sharing.ring import Replicated
+
+WORD = 64  # lanes of a word
+Wire = int
+Rows = NDArray[np.intp]
+
+_ONES = np.uint64(2**WORD - 1)
+
+
+@dataclass(frozen=True)
+class Output:
+    """The exclusive or of some wires, and of 1 if flipped."""
+
+    wires: tuple[Wire, ...]
+    flip: bool = False
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Wires `start`, ... = exclusive or of the rows of `terms` [arity, wires]; those from `flipped` on are negated."""
+
+    start: int
+    terms: Rows
+    flipped: int
+
+
+@dataclass(frozen=True)
+class _Round:
+    """Wires `start`, ... = left AND right, then the exclusive ors that they make possible."""
+
+    start: int
+    left: Rows
+    right: Rows
+    sums: tuple[_Sums, ...]
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """Rounds of gates between `inputs` planes and the outputs."""
+
+    inputs: int
+    wires: int
+    rounds: tuple[_Round, ...]
+    outputs: Rows  # the terms of the first output, then those of the second, ...
+    starts: Rows
+    flipped: Rows
+
+    @property
+    def gates(self) -> int:
+        """ANDs: bits that each host sends a lane."""
+        return sum(r.left.size for r in self.rounds)
+
+
+class Builder:
+    """A circuit while it is written. Equal gates are made once."""
+
+    def __init__(self, inputs: int) -> None:
+        self._inputs = inputs
+        self._gates: list[tuple[str, tuple[Wire, ...], bool]] = [("input", (), False)] * inputs
+        self._depths = [0] * inputs
+        self._known: dict[tuple[str, tuple[Wire, ...], bool], Wire] = {}
+
+    def conjunction(self, a: Wire, b: Wire) -> Wire:
+        """a AND b, one round after the later of them."""
+        return self._add("and", (min(a, b), max(a, b)), False, 1 + max(self._depths[a], self._depths[b]))
+
+    def parity(self, *terms: Wire, flip: bool = False) -> Wire:
+        """The exclusive or of the terms, and of 1 if `flip`."""
+        depth = max(self._depths[t] for t in terms)
+        flat: set[Wire] = set()
+        for t in terms:
+            kind, inner, flipped = self._gates[t]
+            nested = kind == "parity" and self._depths[t] == depth  # those of one round are made at once: none is a term of another
+            flat ^= set(inner) if nested else {t}
+            flip ^= nested and flipped
+        return self._add("parity", tuple(sorted(flat)), flip, depth)
+
+    def _add(self, kind: str, terms: tuple[Wire, ...], flip: bool, depth: int) -> Wire:
+        gate = (kind, terms, flip)
+        if gate not in self._known:
+            self._known[gate] = len(self._gates)
+            self._gates.append(gate)
+            self._depths.append(depth)
+        return self._known[gate]
+
+    def build(self, outputs: Sequence[Output]) -> Circuit:
+        """The circuit, its wires numbered in the order in which they become known."""
+        place = {wire: wire for wire in range(self._inputs)}
+        rounds = []
+        made = range(self._inputs, len(self._gates))
+        for depth in range(1 + max(self._depths, default=0)):
+            now = [w for w in made if self._depths[w] == depth]
+            ands = [w for w in now if self._gates[w][0] == "and"]
+            start = len(place)
+            place.update({w: start + k for k, w in enumerate(ands)})
+            left, right = (_rows(place[self._gates[w][1][side]] for w in ands) for side in (0, 1))
+            parities = [w for w in now if self._gates[w][0] == "parity"]
+            sums = []
+            for arity in sorted({len(self._gates[w][1]) for w in parities}):
+                group = sorted((w for w in parities if len(self._gates[w][1]) == arity), key=lambda w: self._gates[w][2])
+                terms = np.array([[place[t] for t in self._gates[w][1]] for w in group], dtype=np.intp).T
+                sums.append(_Sums(len(place), terms, sum(not self._gates[w][2] for w in group)))
+                place.update({w: len(place) + k for k, w in enumerate(group)})
+            rounds.append(_Round(start, left, right, tuple(sums)))
+        out = [[place[w] for w in o.wires] or [len(place)] for o in outputs]  # the last row is 0
+        return Circuit(
+            inputs=self._inputs,
+            wires=len(place),
+            rounds=tuple(rounds),
+            outputs=_rows(t for group in out for t in group),
+            starts=_rows(accumulate((len(group) for group in out[:-1]), initial=0)),
+            flipped=_rows(k for k, o in enumerate(outputs) if o.flip),
+        )
+
+
+def _rows(numbers: Iterable[int]) -> Rows:
+    return np.fromiter(numbers, dtype=np.intp)
+
+
+def evaluate(party: Party, circuit: Circuit, inputs: Replicated) -> Replicated:
+    """Shares of the outputs' planes [outputs, words] from shares of the inputs' [inputs, words].
+
+    Formal guarantee: a gate's message, x_i y_i + x_i y_{i+1} + x_{i+1} y_i plus a part of zero, is uniform to the host that
+    receives it: the part of zero holds a word of the key that this host lacks.
+    """
+    first, second = party.scratch(2, circuit.wires + 1, inputs.first.shape[1])
+    first[: circuit.inputs], second[: circuit.inputs] = inputs.first, inputs.second
+    first[-1] = second[-1] = 0
+    for step in circuit.rounds:
+        _conjunctions(party, step, first, second)
+        for sums in step.sums:
+            for k, share in enumerate((first, second)):
+                made = share[sums.terms[0]]
+                for terms in sums.terms[1:]:
+                    made ^= share[terms]
+                if (party.index + k) % HOSTS == 0:
+                    made[sums.flipped :] ^= _ONES
+                share[sums.start : sums.start + len(made)] = made
+    return Replicated(*(_gather(circuit, share, (party.index + k) % HOSTS == 0) for k, share in enumerate((first, second))))
+
+
+def _conjunctions(party: Party, step: _Round, first: Words, second: Words) -> None:
+    if not step.left.size:
+        return
+    made = slice(step.start, step.start + step.left.size)
+    x, y = first[step.left], first[step.right]
+    part = second[step.right]
+    part ^= y
+    part &= x
+    y &= second[step.left]
+    part ^= y
+    part ^= party.zero_bits(*part.shape)
+    whole = party.complete(part)
+    first[made], second[made] = whole.first, whole.second
+
+
+def _gather(circuit: Circuit, share: Words, flips: bool) -> Words:
+    planes = np.bitwise_xor.reduceat(share[circuit.outputs], circuit.starts, axis=0)
+    if flips:
+        planes[circuit.flipped] ^= _ONES
+    return planes

@@ -1,0 +1,117 @@
+"""One host's side of every protocol: its two keys, what comes out of them without a word, and the one message that completes a share.
+
+Key j is known to hosts j and j - 1, like share j. Host i therefore has keys i and i + 1, and never sees key i + 2.
+"""
+
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from parley.errors import ExchangeError, SettingError
+from parley.privacy.mechanisms.random_words import Words
+from parley.privacy.sharing.channel import HOSTS, Channel
+from parley.privacy.sharing.ring import KEY, Keystream, Replicated
+
+_SHARES, _ZEROS, _MASKS = 1, 2, 3  # what a stream is for
+
+T = TypeVar("T")
+
+
+class Party:
+    """A host with its keys: `keys` = (key i, in common with the host before; key i + 1, in common with the next).
+
+    All three call the same methods with the same shapes in the same order; one thread each. After any failure the hosts may stand at
+    different places of their streams, so the party refuses to go on.
+
+    Formal guarantee: no word of a stream is used twice; every message that a host receives from `complete` or `deal` has been masked by
+    words of the key that it does not know.
+    """
+
+    def __init__(self, channel: Channel, keys: tuple[bytes, bytes]) -> None:
+        if channel.index not in range(HOSTS):
+            raise SettingError(f"host {channel.index}: there are hosts 0, 1 and 2")
+        self.index = channel.index
+        self.before, self.next = (self.index + 2) % HOSTS, (self.index + 1) % HOSTS
+        self._channel = channel
+        self._streams = {(j, purpose): Keystream(keys[j], purpose) for j in (0, 1) for purpose in (_SHARES, _ZEROS, _MASKS)}
+        self._step = 0
+        self._broken = False
+        self._scratch = np.empty(0, dtype=np.uint64)
+
+    def random(self, *shape: int) -> Replicated:
+        """Shares of uniform words that nobody knows; nothing is sent. Host i lacks share i + 2, the stream of the key that it lacks."""
+        return self._guarded(lambda: Replicated(self._words(0, _SHARES, shape), self._words(1, _SHARES, shape)))
+
+    def zero_bits(self, *shape: int) -> Words:
+        """This host's part of words whose exclusive or over the three hosts is 0; to a host, either other part is uniform."""
+        return self._guarded(lambda: self._words(0, _ZEROS, shape) ^ self._words(1, _ZEROS, shape))
+
+    def zero_words(self, *shape: int) -> Words:
+        """This host's part of words whose sum over the three hosts is 0."""
+        return self._guarded(lambda: self._words(0, _ZEROS, shape) - self._words(1, _ZEROS, shape))
+
+    def complete(self, part: Words) -> Replicated:
+        """Parts, one a host, become replicated shares: part i is share i and goes to host i - 1. The part must be masked by zeros."""
+        return self._guarded(lambda: Replicated(part, self._pass(self.before, part, self.next, part.shape)))
+
+    def deal(self, secret: Words, held: tuple[int, ...], received: tuple[int, ...]) -> tuple[Words, Words]:
+        """Split `secret`, known to this host only, additively between the two others; returns this host's parts of what they split.
+
+        The first part belongs to the next host's secret (shape `held`), the second to that of the host before (shape `received`).
+        The mask comes from key i, known to host i - 1, which keeps it as its part and is sent nothing. Host i + 1 is sent the
+        difference, and does not know key i.
+        """
+
+        def act() -> tuple[Words, Words]:
+            sent = secret - self._words(0, _MASKS, secret.shape)
+            mask = self._words(1, _MASKS, held)
+            return mask, self._pass(self.next, sent, self.before, received)
+
+        return self._guarded(act)
+
+    def scratch(self, *shape: int) -> Words:
+        """Room to work in, overwritten by whoever asks next: fresh memory for each draw would cost a third of its time."""
+        size = int(np.prod(shape))
+        if self._scratch.size < size:
+            self._scratch = np.empty(size, dtype=np.uint64)
+        return self._scratch[:size].reshape(shape)
+
+    def give_up(self) -> None:
+        """A protocol was left half-way: these keys are not used again."""
+        self._broken = True
+
+    def _words(self, which: int, purpose: int, shape: tuple[int, ...]) -> Words:
+        return self._streams[which, purpose].words(*shape)
+
+    def _pass(self, to: int, words: Words, source: int, shape: tuple[int, ...]) -> Words:
+        """Send words one way, receive as many as are due from the other. The number of the step tells when hosts are out of step."""
+        self._step += 1
+        label = self._step.to_bytes(8, "little")
+        self._channel.send(to, b"".join((label, np.ascontiguousarray(words, dtype="<u8").data)))
+        payload = self._channel.receive(source)
+        due = 8 + 8 * int(np.prod(shape))
+        if len(payload) != due or payload[:8] != label:
+            raise ExchangeError(
+                f"host {source}: at step {self._step} it sent another message than the one of {due} bytes due; start again"
+            )
+        return np.frombuffer(payload, dtype="<u8", offset=8).reshape(shape)
+
+    def _guarded(self, act: Callable[[], T]) -> T:
+        if self._broken:
+            raise ExchangeError(f"host {self.index}: a protocol was broken off, its keys are spent; agree on fresh keys")
+        self._broken = True
+        result = act()
+        self._broken = False
+        return result
+
+
+def agree_keys(channel: Channel) -> Party:
+    """Fresh keys for a run: host i makes key i and sends it to host i - 1, over a channel that nobody else reads."""
+    key = os.urandom(KEY)
+    channel.send((channel.index + 2) % HOSTS, key)
+    other = channel.receive((channel.index + 1) % HOSTS)
+    if len(other) != KEY:
+        raise ExchangeError(f"host {(channel.index + 1) % HOSTS}: sent {len(other)} bytes for a key of {KEY}; start again")
+    return Party(channel, (key, other))

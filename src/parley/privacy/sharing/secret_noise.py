@@ -1,0 +1,138 @@
+"""Noise of a recipe's law, drawn by three hosts together and known to none of them.
+
+Formal guarantee: the sum of the three shares has the recipe's law, also given everything that one host sees: its two keys and what it
+receives. Each random word is the exclusive or of three streams, one of them of the key that this host lacks, and what it receives is masked
+by further words of that key. Two hosts together have all keys: they can compute the number.
+
+- A word and a threshold: a comparison in six rounds of ANDs, everybody's at once (`circuits`).
+- The ladder: c_1 >= c_2 >= ... say whether one word is below the descending thresholds. Digit j of their number T is the exclusive or of
+  c_(m 2^j), m = 1, 2, ...; with a fair sign s, (1 - 2 s) T is the sum of 2^j (digit j xor s), less (2^J - 1) s for J digits. No gate.
+- Fair bits of weights w, 2 w, 4 w, ..., L of them, are w times a uniform number below 2^L. That is u + c modulo 2^L for a u that
+  only host 0 knows and a c that only hosts 1 and 2 know: u + c less 2^L times the carry. One bit to convert, not L.
+- Bits become a sum with two messages (`circuits.weighted_sum` and the last one, which makes the shares replicated).
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from parley.privacy.mechanisms.random_words import Words
+from parley.privacy.mechanisms.recipe import Recipe
+from parley.privacy.sharing.channel import HOSTS
+from parley.privacy.sharing.circuits import WORD, Builder, Circuit, Output, evaluate
+from parley.privacy.sharing.comparisons import below, carry
+from parley.privacy.sharing.party import Party
+from parley.privacy.sharing.ring import Replicated
+from parley.privacy.sharing.weighted_sums import lanes, weigh, weighted_sum
+from parley.validate import whole
+
+BATCH = 1 << 14  # coordinates drawn at a time, for memory's sake
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A recipe as a circuit: random planes for words, sign and fair bits in; bits out, to be weighed."""
+
+    circuit: Circuit
+    plain: int  # planes of words and sign; those of the fair bits follow, once for u and once for c
+    fair: Words  # their weights
+    weights: Words  # of the circuit's outputs
+    offset: int
+
+
+def draw(party: Party, recipe: Recipe, size: int) -> Replicated:
+    """This host's two shares of `size` independent numbers of the recipe's law. The three hosts call it with the same recipe and size."""
+    whole(size, "size")
+    plan = make_plan(recipe)
+    try:
+        batches = [_batch(party, plan, min(BATCH, size - start)) for start in range(0, size, BATCH)]
+    except BaseException:
+        party.give_up()
+        raise
+    return Replicated(np.concatenate([b.first for b in batches]), np.concatenate([b.second for b in batches]))
+
+
+def _batch(party: Party, plan: Plan, size: int) -> Replicated:
+    drawn = party.random(plan.plain + plan.fair.size, -(-size // WORD))
+    bits = evaluate(party, plan.circuit, _split(party, plan, drawn))
+    part = weighted_sum(party, bits, plan.weights, size)
+    fair = Replicated(drawn.first[plan.plain :], drawn.second[plan.plain :])
+    if party.index == 0:
+        part += weigh(lanes(fair.first ^ fair.second, size), plan.fair)  # u
+        part += np.uint64(plan.offset % 2**WORD)
+    elif party.index == 1:
+        part += weigh(lanes(fair.second, size), plan.fair)  # c
+    return party.complete(part + party.zero_words(size))
+
+
+def _split(party: Party, plan: Plan, drawn: Replicated) -> Replicated:
+    """The fair bits twice: u has their shares 0 and 1, c has share 2."""
+
+    def inputs(planes: Words, share: int) -> Words:
+        fair = planes[plan.plain :]
+        return np.concatenate([planes, np.zeros_like(fair)] if share != 2 else [planes[: plan.plain], np.zeros_like(fair), fair])
+
+    return Replicated(inputs(drawn.first, party.index), inputs(drawn.second, (party.index + 1) % HOSTS))
+
+
+@lru_cache(maxsize=16)
+def make_plan(recipe: Recipe) -> Plan:
+    """The circuit of a recipe, public."""
+    singles = [(t, w) for t, w in recipe.singles if 0 < t < 1 << WORD]
+    chains = doubling_chains(recipe.fair)
+    words, fair = len(singles) + bool(recipe.ladder), sum(length for _, length in chains)
+    sign = words * WORD
+    plain = sign + bool(recipe.ladder)
+    builder = Builder(plain + 2 * fair)
+    weighed = [(below(builder, range(k * WORD, (k + 1) * WORD), t), w) for k, (t, w) in enumerate(singles)]
+    if recipe.ladder:
+        weighed += _signed_ladder(builder, recipe, range(sign - WORD, sign), sign)
+    u = plain
+    for weight, length in chains:
+        wrapped = carry(builder, range(u, u + length), range(u + fair, u + fair + length))
+        weighed.append((wrapped, -weight << length))
+        u += length
+    return Plan(
+        circuit=builder.build([output for output, _ in weighed]),
+        plain=plain,
+        fair=_ring([weight << i for weight, length in chains for i in range(length - 1, -1, -1)]),
+        weights=_ring([weight for _, weight in weighed]),
+        offset=recipe.offset + sum(w for t, w in recipe.singles if t >= 1 << WORD),
+    )
+
+
+def _signed_ladder(builder: Builder, recipe: Recipe, word: range, sign: int) -> list[tuple[Output, int]]:
+    rungs = [below(builder, word, t) for t in sorted(recipe.ladder, reverse=True)]
+    digits = len(rungs).bit_length()
+    made = [(Output((sign,)), -recipe.step * (2**digits - 1))]
+    for j in range(digits):
+        chosen = rungs[2**j - 1 :: 2**j]
+        output = Output((sign, *(w for rung in chosen for w in rung.wires)), sum(rung.flip for rung in chosen) % 2 == 1)
+        made.append((output, recipe.step << j))
+    return made
+
+
+def doubling_chains(weights: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Weights as chains w, 2 w, 4 w, ...: (w, how many).
+
+    >>> doubling_chains((1, 2, 4, 1, 2, 3))
+    [(1, 3), (1, 2), (3, 1)]
+    """
+    left = Counter(weights)
+    chains = []
+    for weight in sorted(left, key=abs):
+        while left[weight]:
+            length = 0
+            while weight and left[weight << length]:
+                left[weight << length] -= 1
+                length += 1
+            if not length:
+                break
+            chains.append((weight, length))
+    return chains
+
+
+def _ring(weights: list[int]) -> Words:
+    return np.array([w % 2**WORD for w in weights], dtype=np.uint64)

@@ -1,0 +1,62 @@
+"""An owner's answer in three shares, any two of which say nothing: two seeds, and what the words they stand for leave of it.
+
+What an owner writes down is a nonce and a tag of the third share. The three shares together are the exact answer; from the nonce, the
+question and a key the seeds follow, and from seeds and table the third share can be computed again. The key lies beside the ledger and
+is in no backup of it, so whoever reads a backup has no share at all, and cannot try out guesses of the answer either.
+"""
+
+import hmac
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from parley.errors import VoidRound
+from parley.privacy.mechanisms.random_words import Words
+from parley.privacy.sharing.ring import third_share, to_bytes
+
+NONCE = 32  # bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """x = expand(seed 0) + expand(seed 1) + third, modulo 2^64; `record` is what is written down.
+
+    Formal guarantee: a seed is HMAC-SHA-256 of a fresh nonce and of the question, under the owner's key, and stands for this one vector.
+    So the two shares that one host gets - of seed 0, seed 1 and third - tell nothing of x to anybody who cannot tell HMAC-SHA-256 and
+    AES-256 in counter mode from random functions.
+    """
+
+    seeds: tuple[bytes, bytes]
+    third: Words
+    record: Words
+
+    @classmethod
+    def of(cls, words: Words, key: bytes, content: str) -> "Shares":
+        """Fresh shares of the answer to the question with this content."""
+        return cls._split(words, key, content, os.urandom(NONCE))
+
+    @classmethod
+    def again(cls, record: Words, words: Words, key: bytes, content: str) -> "Shares":
+        """The shares that were recorded, of words that were computed again; `VoidRound` if they did not come out as they were."""
+        shares = cls._split(words, key, content, to_bytes(record)[:NONCE])
+        if not hmac.compare_digest(to_bytes(shares.record), to_bytes(record)):
+            raise VoidRound(
+                "the answer did not come out as it was when it was first shared, to the last digit: another machine or another version "
+                "of a library computed it, or the ledger's secret is another one; this round is void, its debit stands"
+            )
+        return shares
+
+    def of_host(self, place: int) -> tuple[bytes | Words, bytes | Words]:
+        """What the host at this place gets: shares `place` and `place` + 1."""
+        parts = (*self.seeds, self.third)
+        return parts[place], parts[(place + 1) % 3]
+
+    @classmethod
+    def _split(cls, words: Words, key: bytes, content: str, nonce: bytes) -> "Shares":
+        def derived(purpose: bytes, about: bytes = b"") -> bytes:
+            return hmac.digest(key, purpose + nonce + bytes.fromhex(content) + about, "sha256")
+
+        seeds = derived(b"seed 0"), derived(b"seed 1")
+        third = third_share(words, seeds)
+        return cls(seeds, third, np.frombuffer(nonce + derived(b"tag of", to_bytes(third)), dtype="<u8"))

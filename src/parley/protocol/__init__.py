@@ -1,0 +1,1 @@
+"""What is asked, when, and how answers become one."""

@@ -1,0 +1,33 @@
+"""How the owners' answers become one, where their noise is drawn, and how much of it the one carries."""
+
+from parley.protocol.aggregation.distributed import DistributedNoise
+from parley.protocol.aggregation.mean import EachOwner, EachOwnerNoise, Members, weighted_mean
+from parley.protocol.aggregation.noise_groups import NoiseGroup, noise_groups
+from parley.protocol.aggregation.shared import OneNoise, Shared
+from parley.terms import Terms
+
+__all__ = [
+    "AGGREGATIONS",
+    "Aggregation",
+    "CoalitionNoise",
+    "DistributedNoise",
+    "EachOwner",
+    "EachOwnerNoise",
+    "Members",
+    "NoiseGroup",
+    "OneNoise",
+    "Shared",
+    "aggregation_of",
+    "noise_groups",
+    "weighted_mean",
+]
+
+Aggregation = EachOwner | Shared
+CoalitionNoise = EachOwnerNoise | OneNoise
+
+AGGREGATIONS: dict[str, Aggregation] = {"each-owner": EachOwner(), "shared": Shared()}
+
+
+def aggregation_of(terms: Terms) -> Aggregation:
+    """The one that the terms name in `privacy.noise`."""
+    return AGGREGATIONS[terms.privacy.noise]

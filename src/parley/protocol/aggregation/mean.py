@@ -1,0 +1,124 @@
+"""The plain mean, weighted by the owners' public sizes (W eq. 4), and what noise it carries for any coalition of owners."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.protocol.queries import Answer
+from parley.protocol.setup import Setup
+from parley.validate import Floats
+
+Members = NDArray[np.bool_]  # which owners a coalition has [N]; many coalitions [..., N]
+
+
+class NoiseOfCoalitions(ABC):
+    """What all kinds of noise say of coalitions of owners."""
+
+    records: Floats  # n_l [N]
+
+    @abstractmethod
+    def variance(self, members: Members) -> Floats:
+        """v_S of coalitions [..., N]."""
+
+    @property
+    def all_together(self) -> float:
+        """v of everybody."""
+        return float(self.variance(np.ones(len(self.records), dtype=bool)))
+
+    def size(self, members: Members) -> Floats:
+        """n_S of coalitions [..., N]."""
+        return np.asarray(members @ self.records)
+
+
+@dataclass(frozen=True, eq=False)
+class EachOwnerNoise(NoiseOfCoalitions):
+    """The noise of a coalition's weighted mean where each owner draws its own: v_S = sum_{l in S} (n_l/n_S)^2 var_l.
+
+    This is the one place that knows how owners' noise adds up. A variance is that of one coordinate; a coalition of nobody has none: 0.
+    """
+
+    records: Floats
+    variances: Floats  # var_l of each owner's answers [..., N]
+
+    def variance(self, members: Members) -> Floats:
+        """v_S of coalitions [..., N].
+
+        >>> noise = EachOwnerNoise(np.array([1.0, 3.0]), np.array([16.0, 4.0]))
+        >>> noise.variance(np.array([[False, False], [True, False], [False, True], [True, True]])).tolist()
+        [0.0, 16.0, 4.0, 3.25]
+        """
+        weight = members * self.records / or_one(self.size(members))[..., None]
+        return np.asarray(np.vecdot(weight**2, self.variances))
+
+    def shares(self, size: Floats) -> Floats:
+        """What each owner's own noise adds to v in a coalition of `size` records [..., N]: (n_l/n_S)^2 var_l."""
+        return np.asarray((self.records / size) ** 2 * self.variances)
+
+    def prefixes(self, order: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """(n, v) of the coalitions of the first 1, 2, ..., N owners of orders [..., N], each [..., N], in O(N)."""
+        size = np.cumsum(self.records[order], axis=-1)
+        return size, np.cumsum((self.records**2 * self.variances)[order], axis=-1) / size**2
+
+    def quietest_first(self) -> NDArray[np.int64]:
+        """The owners by n_l var_l: **the coalition of least cost is a prefix of this order** for any cost c/n + K v, c and K >= 0.
+
+        That cost is at most f where sum n^2 var <= (f n^2 - c n)/K, a parabola in n. The least f is that whose parabola touches the points
+        (sum n, sum n^2 var) of all coalitions from below, and it is strictly convex, so it touches at a corner of their lower convex
+        hull; the slopes there are the n_l var_l, ascending, and the corners are the prefixes.
+        """
+        return np.argsort(self.records * self.variances, kind="stable")
+
+    def without_each(self, members: Members) -> tuple[Floats, Floats]:
+        """(n, v) of the coalitions S less l, one for every owner l, each [..., N], in O(N) and without differences of large sums."""
+        size = sums_of_others(members * self.records)
+        return size, sums_of_others(members * self.records**2 * self.variances) / or_one(size) ** 2
+
+    def with_each(self, members: Members, own: Floats) -> tuple[Floats, Floats]:
+        """(n, v) of the coalitions S and l, one for every owner l, whose own answers have variance own_l [..., N] there."""
+        others, variance = self.without_each(members)
+        size = others + self.records
+        return size, variance * (others / size) ** 2 + own * (self.records / size) ** 2
+
+
+class EachOwner:
+    """Every owner adds its own noise, and the answers, which anybody may see, are averaged."""
+
+    def combine(self, answers: Sequence[Answer]) -> Floats:
+        """What the learner makes of a round's answers."""
+        return weighted_mean(answers)
+
+    def noise(self, setup: Setup, names: Collection[str] | None = None, stage: int = 0) -> EachOwnerNoise:
+        """What noise the combined answer of these owners carries in a stage: of training, or of the score; left out: of all owners."""
+        stages = [setup.part(name).stages[stage] for name in (setup.schedule.names if names is None else names)]
+        records = np.array([float(each.question.records) for each in stages])
+        return EachOwnerNoise(records, np.array([each.series.mechanism.variance for each in stages]))
+
+
+def weighted_mean(answers: Sequence[Answer]) -> Floats:
+    """sum_l (n_l/n) answer_l.
+
+    >>> a, b = Answer("q", "a", 1, np.array([4.0])), Answer("q", "b", 3, np.array([0.0]))
+    >>> weighted_mean([a, b])
+    array([1.])
+    """
+    total = sum(answer.records for answer in answers)
+    combined = np.zeros_like(answers[0].value)
+    for answer in answers:
+        combined += (answer.records / total) * answer.value
+    return combined
+
+
+def or_one(size: Floats) -> Floats:
+    """A size to divide by: nobody's sums are 0 anyway."""
+    return np.where(size > 0, size, 1.0)
+
+
+def sums_of_others(x: Floats) -> Floats:
+    """The sum along the last axis of all entries but each one: those before it and those after it."""
+    nothing = np.zeros((*x.shape[:-1], 1))
+    before = np.cumsum(np.concatenate([nothing, x[..., :-1]], axis=-1), axis=-1)
+    after = np.cumsum(np.concatenate([nothing, x[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    return np.asarray(before + after)

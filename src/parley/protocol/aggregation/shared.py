@@ -1,0 +1,87 @@
+"""One noise for the sum of everybody's answers, and what it means for coalitions: the strictest member decides how much there is."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.errors import GuaranteeError
+from parley.protocol.aggregation.mean import Members, NoiseOfCoalitions, or_one, sums_of_others
+from parley.protocol.queries import Answer
+from parley.protocol.setup import Setup
+from parley.validate import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class OneNoise(NoiseOfCoalitions):
+    """The noise of a coalition's mean where one is drawn for all: v_S = max_{l in S} demand_l / n_S^2.
+
+    `demands`: the variance that the noise of a sum must have for each owner's own epsilon. A coalition of nobody has none: 0.
+    """
+
+    records: Floats  # n_l [N]
+    demands: Floats  # [..., N]
+
+    @property
+    def variances(self) -> Floats:
+        """What each owner's answers would carry if it were alone [..., N]."""
+        return self.demands / self.records**2
+
+    def variance(self, members: Members) -> Floats:
+        """v_S of coalitions [..., N].
+
+        >>> noise = OneNoise(np.array([1.0, 3.0]), np.array([16.0, 32.0]))
+        >>> noise.variance(np.array([[False, False], [True, False], [True, True]])).tolist()
+        [0.0, 16.0, 2.0]
+        """
+        return np.asarray(np.max(members * self.demands, axis=-1) / or_one(self.size(members)) ** 2)
+
+    def prefixes(self, order: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """(n, v) of the coalitions of the first 1, 2, ..., N owners of orders [..., N], each [..., N], in O(N)."""
+        size = np.cumsum(self.records[order], axis=-1)
+        return size, np.maximum.accumulate(self.demands[order], axis=-1) / size**2
+
+    def quietest_first(self) -> NDArray[np.int64]:
+        """The owners by what they demand: **the coalition of least cost is a prefix of this order** for any cost c/n + K v, c and K >= 0.
+
+        Whoever demands no more than the strictest member adds records and no noise, so that the cost falls: it belongs in.
+        """
+        return np.argsort(self.demands, kind="stable")
+
+    def without_each(self, members: Members) -> tuple[Floats, Floats]:
+        """(n, v) of the coalitions S less l, one for every owner l, each [..., N], in O(N)."""
+        size = sums_of_others(members * self.records)
+        return size, _largest_of_others(members * self.demands) / or_one(size) ** 2
+
+    def with_each(self, members: Members, own: Floats) -> tuple[Floats, Floats]:
+        """(n, v) of the coalitions S and l, one for every owner l, who alone would have variance own_l [..., N]."""
+        size = sums_of_others(members * self.records) + self.records
+        demand = np.maximum(_largest_of_others(members * self.demands), own * self.records**2)
+        return size, demand / size**2
+
+
+class Shared:
+    """Owners share their sums with three hosts, who draw one noise; nobody sees a single owner's answer."""
+
+    def combine(self, answers: Sequence[Answer]) -> Floats:
+        """What the learner makes of a round: the one answer there is."""
+        if len(answers) != 1:
+            raise GuaranteeError("privacy.noise: with shared noise a round has one answer, the sum of all")
+        return answers[0].value
+
+    def noise(self, setup: Setup, names: Collection[str] | None = None, stage: int = 0) -> OneNoise:
+        """What noise the sum of these owners' answers carries in a stage; left out: of all owners."""
+        parts = [setup.part(name) for name in (setup.schedule.names if names is None else names)]
+        records = np.array([float(part.stages[stage].question.records) for part in parts])
+        own = [Fraction(str(setup.terms.owner(part.name).epsilon)) for part in parts]
+        return OneNoise(records, np.array([setup.law(stage, epsilon).sum_variance for epsilon in own]))
+
+
+def _largest_of_others(x: Floats) -> Floats:
+    """The largest along the last axis of all entries but each one, all at least 0: those before it and those after it."""
+    nothing = np.zeros((*x.shape[:-1], 1))
+    before = np.maximum.accumulate(np.concatenate([nothing, x[..., :-1]], axis=-1), axis=-1)
+    after = np.maximum.accumulate(np.concatenate([nothing, x[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    return np.maximum(before, after)

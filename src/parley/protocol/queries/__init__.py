@@ -1,0 +1,46 @@
+"""What can be asked: one file a kind of question, with everything that follows from it."""
+
+from parley.protocol.queries.gradient import GradientQuery, GradientQuestion
+from parley.protocol.queries.minibatch import MinibatchQuery, MinibatchQuestion
+from parley.protocol.queries.minimum import MinimumQuery, MinimumQuestion
+from parley.protocol.queries.query import Answer, Query
+from parley.protocol.queries.question import Context, Question, Tables
+from parley.protocol.queries.score import ScoreQuery, ScoreQuestion
+from parley.protocol.queries.statistics import StatisticsQuery, StatisticsQuestion
+from parley.protocol.queries.update import CorrectedQuery, CorrectedQuestion, UpdateQuery, UpdateQuestion
+
+__all__ = [
+    "KINDS",
+    "Answer",
+    "Context",
+    "CorrectedQuery",
+    "CorrectedQuestion",
+    "GradientQuery",
+    "GradientQuestion",
+    "MinibatchQuery",
+    "MinibatchQuestion",
+    "MinimumQuery",
+    "MinimumQuestion",
+    "Query",
+    "Question",
+    "ScoreQuery",
+    "ScoreQuestion",
+    "StatisticsQuery",
+    "StatisticsQuestion",
+    "Tables",
+    "UpdateQuery",
+    "UpdateQuestion",
+]
+
+KINDS: dict[str, type[Question]] = {
+    question.asks.kind: question
+    for question in (
+        GradientQuestion,
+        MinibatchQuestion,
+        UpdateQuestion,
+        CorrectedQuestion,
+        StatisticsQuestion,
+        MinimumQuestion,
+        ScoreQuestion,
+    )
+}

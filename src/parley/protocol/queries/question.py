@@ -1,0 +1,188 @@
+"""A kind of question, resolved for one owner: everything that follows from the terms and public knowledge before anybody asks."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from parley.data import Design, Preparation, Summable
+from parley.data.design import summation_slack
+from parley.errors import Malformed, OutsideBox, TermsError
+from parley.losses import Limits, Objective, RecordBound
+from parley.losses.local_update import LocalUpdate, local_update
+from parley.privacy.accounting import mechanism_norm
+from parley.privacy.mechanisms import Bounded, Extent, Mechanism, Norm
+from parley.protocol.queries.query import Query, check_parameter
+from parley.terms import Terms
+from parley.validate import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What every party computes alike: the terms, how columns become features, and what is minimised."""
+
+    terms: Terms
+    preparation: Preparation
+    public: Design | None  # the terms' public sample, prepared
+    objective: Objective
+
+    @cached_property
+    def parameters(self) -> int:
+        """P: how many numbers a model has."""
+        return self.objective.parameters(self.preparation)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """What the terms allow one record and every parameter."""
+        model = self.terms.model
+        return Limits(self.terms.privacy.clip, model.largest_weight, model.radius)
+
+    @property
+    def norm(self) -> Norm:
+        """In which the terms' mechanism needs values bounded."""
+        return mechanism_norm(self.terms.privacy.mechanism)
+
+    @cached_property
+    def record_bound(self) -> RecordBound:
+        """On one record's gradient, or a `TermsError` if nothing limits it."""
+        return limited(self.objective.record_bound(self.preparation, self.limits, self.norm))
+
+    @cached_property
+    def walk(self) -> LocalUpdate:
+        """The local walks of owners without steps of their own, or a `TermsError` if nothing limits what one record does to them."""
+        return local_update(self.terms, self.objective, self.preparation, self.limits, self.norm)
+
+    def walk_of(self, owner: str) -> LocalUpdate:
+        """One owner's local walks."""
+        if not self.terms.uneven:
+            return self.walk
+        return local_update(self.terms, self.objective, self.preparation, self.limits, self.norm, owner)
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """One owner's rows as prepared: those that are learned from, and those kept for scoring."""
+
+    train: Summable
+    held_out: Summable
+
+
+@dataclass(frozen=True, eq=False)
+class Question(ABC):
+    """The rules of one kind of query for one owner. An answer is a mean over `records` rows, `size` numbers.
+
+    Formal guarantee: `bounded` returns values whose L1 or L2 sensitivity (`norm`) is at most `sensitivity` for every table of the agreed
+    size, computed as they are, and that lie within `extent`.
+    """
+
+    asks: ClassVar[type[Query]]
+
+    parameters: int
+    records: int
+    size: int
+    norm: Norm
+    sensitivity: float
+    extent: Extent
+    bound: RecordBound | None  # on one record's share; None: a row counts for at most one
+
+    @property
+    def disjoint(self) -> int:
+        """M: the answers to rounds 1 to M, M + 1 to 2 M, ... are about disjoint rows; 1: every answer is about all."""
+        return 1
+
+    @property
+    def batched(self) -> bool:
+        """Whether an answer is about some of the rows only."""
+        return self.disjoint > 1 or self.rate < 1
+
+    @property
+    def rate(self) -> float:
+        """With which probability a row enters an answer, drawn in secret; 1: no draw hides anybody."""
+        return 1.0
+
+    @property
+    def draws(self) -> bool:
+        """Whether `bounded` needs a secret seed."""
+        return self.rate < 1
+
+    @property
+    def own_noise(self) -> Mechanism | None:
+        """The noise that covers all of the training budget, where a question brings its own; None: the terms' mechanism does."""
+        return None
+
+    @property
+    def public_numbers(self) -> dict[str, float]:
+        """What parties must have resolved alike for this owner's answers to mean what the learner thinks."""
+        return {} if self.bound is None else {"bound": self.bound.value}
+
+    @classmethod
+    @abstractmethod
+    def resolve(cls, context: Context, owner: str) -> Self:
+        """The rules that the terms and public knowledge fix for this owner; a `TermsError` if they limit nothing."""
+
+    @abstractmethod
+    def exact(self, query: Any, tables: Tables) -> Floats:
+        """The answer [..., size] to a checked query, without noise."""
+
+    def words(self) -> str:
+        """One answer as a person reads it who is asked to accept: 'each ...'."""
+        return f"a mean over {self.records:,} records as vectors of {self.size} numbers"
+
+    def scaled_share(self, tables: Tables, theta: Floats) -> float:
+        """The share of records that the bound scales down, at a parameter [P]. Private: for studies and pilots."""
+        bound = self.bound
+        if bound is None or not bound.clips:
+            return 0.0
+        large = tables.train.sum(lambda block: np.array([np.count_nonzero(self.record_sizes(block, theta) > bound.value)]))
+        return float(large[0] / len(tables.train))
+
+    def record_sizes(self, design: Design, theta: Floats) -> Floats:
+        """How much each record's share measures before it is bounded [n], at a parameter [P]. Private too."""
+        return np.ones(len(design))
+
+    def check(self, query: Query, worlds: tuple[int, ...]) -> None:
+        """Refuse a query of another kind, or a parameter out of place, before any record is touched. `worlds`: a study's replicates."""
+        if type(query) is not self.asks:
+            raise Malformed(f"query: expected the kind that the agreed algorithm asks in this round, {self.asks.kind}")
+
+    def bounded(self, query: Query, tables: Tables, worlds: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
+        """The exact answer to a checked query, with its sensitivity; the same for all replicates where the query has none of its own.
+
+        `seed`: 32 secret bytes from which draws follow, where there are any.
+        """
+        value, shape = self.exact(query, tables), (*worlds, self.size)
+        return Bounded(value if value.shape == shape else np.broadcast_to(value, shape).copy(), self.sensitivity, self.norm)
+
+    def rehearsed(
+        self, query: Query, tables: Tables, worlds: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
+    ) -> Bounded:
+        """An answer as owners may give it, computed from a pilot's rows in the place of theirs; `quiet`: without noise inside of it."""
+        return self.bounded(query, tables, worlds)
+
+
+def check_in_box(theta: Any, shape: tuple[int, ...], radius: float | None) -> None:
+    """Refuse a parameter that is none, or lies outside the agreed box."""
+    if not check_parameter(theta, shape) <= (float("inf") if radius is None else radius):
+        raise OutsideBox(f"theta: expected every coordinate within the agreed box, at most {radius:g} in size")
+
+
+def rows_and_slack(context: Context, owner: str) -> tuple[int, float]:
+    """How many rows an owner's training answers are means over, and the relative rounding error of such a mean."""
+    rows = context.terms.train_rows(owner)
+    return rows, summation_slack(rows, context.preparation.width)
+
+
+def limited(bound: RecordBound | None) -> RecordBound:
+    """The bound, if there is one and something to learn within it."""
+    if bound is None:
+        raise TermsError(
+            "privacy.clip: expected a number, or bounds of every feature and the target (declared, or from a public sample): "
+            "without either nothing limits what one record can do"
+        )
+    if not bound.value > 0:
+        raise TermsError(
+            "model.bounds: no feature can differ from 0 within its bounds, declared or the public sample's: nothing to learn"
+        )
+    return bound

@@ -1,0 +1,55 @@
+"""How good the finished model is on held-out rows: asked once, after the last round, where the terms set a part of epsilon aside."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from parley.data.design import summation_slack
+from parley.losses import Objective
+from parley.losses.score import Scoring, scoring
+from parley.protocol.queries.query import Query, check_parameter
+from parley.protocol.queries.question import Context, Question, Tables
+from parley.validate import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreQuery(Query):
+    """How good the model theta [..., P] is; "..." are replicates."""
+
+    kind: ClassVar[str] = "score"
+    theta: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreQuestion(Question):
+    """A row counts for little whatever theta is: an average of iterates may leave the box by a rounding, so there is none here."""
+
+    asks = ScoreQuery
+
+    objective: Objective
+    scoring: Scoring
+
+    @classmethod
+    def resolve(cls, context: Context, owner: str) -> Self:
+        rule, k, rows = scoring(context.preparation), context.terms.privacy.records_per_person, context.terms.held_out_rows(owner)
+        slack = summation_slack(rows, context.preparation.width)
+        return cls(
+            parameters=context.parameters,
+            records=rows,
+            size=rule.size,
+            norm="l1",
+            sensitivity=rule.sensitivity(rows, slack, k),
+            extent=rule.extent(slack),
+            bound=None,
+            objective=context.objective,
+            scoring=rule,
+        )
+
+    def check(self, query: Query, worlds: tuple[int, ...]) -> None:
+        super().check(query, worlds)
+        check_parameter(query.arrays["theta"], (*worlds, self.parameters))
+
+    def exact(self, query: ScoreQuery, tables: Tables) -> Floats:
+        return self.scoring.mean(self.objective, tables.held_out, query.theta)
+
+    def words(self) -> str:
+        return f"{self.size} means over {self.records:,} held-out records"

@@ -1,0 +1,1 @@
+"""Wings: whatever owners do together beside training a model of a table."""

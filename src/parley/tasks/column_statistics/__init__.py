@@ -1,0 +1,1 @@
+"""How columns are spread, where nobody has a public sample."""

@@ -1,0 +1,55 @@
+"""Two rounds that learn nothing but how columns are spread: powers of two first, then finer where rows were found, and names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from parley.learning.algorithms.algorithm import Algorithm, Asker, State
+from parley.protocol.queries import Answer
+from parley.protocol.setup import Setup
+from parley.tasks.column_statistics.question import WIDTH, ScalesQuery
+from parley.tasks.column_statistics.release import ColumnScale, Survey
+from parley.validate import Floats
+
+
+@dataclass(frozen=True)
+class Scales(Algorithm):
+    """The state remembers the combined answers, and every owner's own of the last round: names cannot be averaged."""
+
+    survey: Survey
+    names: tuple[str, ...]
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        return cls(setup.objective, setup.terms.learning.horizon, None, Survey.of(setup), setup.schedule.names)
+
+    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
+        size = len(self.survey.columns) * WIDTH
+        nothing = np.zeros((*worlds, size))
+        memory = {"first": nothing, "second": nothing, "own": np.zeros((*worlds, len(self.names), size))}
+        return State(1, np.zeros((*worlds, 1)), memory)
+
+    def query(self, state: State, asker: Asker) -> ScalesQuery:
+        survey = self.survey
+        grid = survey.first_grid() if state.round == 1 else survey.second_grid(_one(state.memory["first"]))
+        return ScalesQuery.ask(asker.terms_hash, asker.learner, state.round, grid.ravel())
+
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        if state.round == 1:
+            return replace(state, round=2, memory={**state.memory, "first": combined})
+        own, place = state.memory["own"].copy(), {name: k for k, name in enumerate(self.names)}
+        for answer in answers:
+            if answer.owner in place:  # the sum of several owners has no names
+                own[..., place[answer.owner], :] = answer.value
+        return replace(state, round=state.round + 1, memory={**state.memory, "second": combined, "own": own})
+
+    def columns(self, state: State) -> tuple[ColumnScale, ...]:
+        """What came out, column by column."""
+        return self.survey.read(*(_one(state.memory[name], axes) for name, axes in (("first", 1), ("second", 1), ("own", 2))))
+
+
+def _one(array: Floats, axes: int = 1) -> Floats:
+    """The one run of a study, or the release."""
+    return array.reshape(array.shape[array.ndim - axes :])

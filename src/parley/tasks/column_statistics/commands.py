@@ -1,0 +1,109 @@
+"""`parley scales`: bounds, categories, centres and scales from the private tables, with noise, debited: for who has no public sample."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parley.durable import require_folder
+from parley.numerals import number
+from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
+from parley.tasks.asking_options import (
+    Addresses,
+    Agreement,
+    AsJson,
+    Deadline,
+    Ledgers,
+    Lifetime,
+    LifetimeDelta,
+    Resume,
+    Seed,
+    elsewhere,
+    only_agreement,
+    require_one_way,
+)
+from parley.tasks.column_statistics.agreement import scales_agreement
+from parley.terms import load_terms, write_terms
+from parley.validate import printable
+
+if TYPE_CHECKING:
+    from parley.tasks.column_statistics.run import ScalesResult
+
+
+def scales_command(
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="Terms with privacy.scale_epsilon and no public sample.")],
+    write: Annotated[
+        Path | None,
+        typer.Option(metavar="READY", help="Write the terms to learn by: with what was released, and the rest of the budgets."),
+    ] = None,
+    agreement: Agreement = None,
+    ledgers: Ledgers = None,
+    lifetime: Lifetime = None,
+    lifetime_delta: LifetimeDelta = None,
+    owners: Addresses = None,
+    resume: Resume = False,
+    deadline: Deadline = 60.0,
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask the owners how their columns are spread, with noise, debited: for terms without a public sample.
+
+    It costs each owner privacy.scale_epsilon of its epsilon. Two rounds count rows on coarse grids; bounds, centres and scales follow from
+    the noisy counts, and names that many rows hold come out where the terms have a delta. READY has them, and the rest of the budgets.
+
+    Example:  parley scales terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --write ready.toml
+    """
+    from parley.learning.after_scales import require_learnable
+    from parley.learning.deployed import prepare_run
+    from parley.learning.owners import open_owners
+    from parley.tasks.column_statistics.report import release_note
+    from parley.tasks.column_statistics.run import accepting_scales, ask_scales, require_learnable_here, scales_result
+
+    terms = load_terms(terms_file)
+    asked = scales_agreement(terms)
+    for file in (write, agreement):
+        require_folder(file)
+    require_one_way(ledgers, owners, seed)
+    if owners is not None or agreement is not None:
+        require_learnable(terms)
+    if only_agreement(asked, agreement):
+        return
+    if owners is not None:
+        kept = terms_file.with_suffix(".scales.checkpoint")
+        heard = elsewhere(lambda: prepare_run(asked, kept), asked, owners, resume, deadline)
+        result, unheard = scales_result(terms, heard), list(heard.unheard)
+    else:
+        parties = open_owners(asked) if ledgers is None else accepting_scales(terms, ledgers, lifetime, lifetime_delta)
+        if ledgers is None:
+            require_learnable_here(terms, parties)
+        with progress_bar("asking") as progress:
+            result, unheard = ask_scales(terms, parties, seed, progress), []
+    if write is not None:
+        write_terms(result.ready.terms, write, release_note(result))
+    if as_json:
+        print_json(result.to_json() | {"unheard": unheard}, inside=not result.released)
+    else:
+        show(result, write)
+
+
+def show(result: "ScalesResult", write: Path | None) -> None:
+    """What came out, as tables."""
+    from parley.tasks.column_statistics.report import column_rows, noise_words, summary
+
+    console.print(summary(result), style="italic")
+    console.print()
+    console.print(terminal_table(column_rows(result.columns), result.asked.title))
+    console.print(noise_words(result), style="dim")
+    for note in result.ready.notes:
+        errors_console.print(note, style="yellow", markup=False, soft_wrap=True)
+    left = ", ".join(f"{owner.name} {number(owner.epsilon, side='below')}" for owner in result.ready.terms.owners)
+    console.print(
+        f"\nLeft of ε: {left}; of δ: {number(result.ready.terms.privacy.delta, side='below')}.", style="dim", soft_wrap=True
+    )
+    if write is not None and not result.ready.waits:
+        console.print(f"{write}  the terms to learn by: parley forecast {shlex.quote(str(write))}", soft_wrap=True)
+    elif write is not None:
+        waiting = ", ".join(printable(column) for column in result.ready.waits)
+        said = f"{write}  waits for you: declare model.bounds, or model.categories, of {waiting} in it before anything is learned"
+        console.print(said, style="yellow", markup=False, soft_wrap=True)

@@ -1,0 +1,132 @@
+"""How the columns' values are spread: shares of the rows on a grid that the query declares. Asked before anything bounds a column.
+
+In the first round the grid has nothing but powers of two, so that it fits whatever double a cell holds; in the second it is as fine as the
+first one's answer lets it be. Names that nobody listed leave only above a threshold (`mechanisms.stability`), in the last round.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from parley.data.name_codes import encode
+from parley.errors import GuaranteeError, Malformed
+from parley.privacy.mechanisms import Bounded, Extent
+from parley.privacy.mechanisms.stability import MOST_NAMES, PLACE, NamedCounts
+from parley.protocol.queries.query import Query, check_parameter
+from parley.protocol.queries.question import Context, Question, Tables
+from parley.tasks.column_statistics.cell_table import CellColumn, CellPreparation, CellTable
+from parley.validate import Floats
+
+MAGNITUDES, EQUAL, NAMES = 0.0, 1.0, 2.0  # kinds of grids: signed powers of two; equal bins within an interval; names
+SMALLEST_POWER, LARGEST_POWER = -144, 142
+_POWERS = np.ldexp(1.0, np.arange(SMALLEST_POWER, LARGEST_POWER + 1))
+EDGES = np.concatenate([-_POWERS[::-1], _POWERS])  # of the first kind: bin i is from EDGES[i - 1] up to, not including, EDGES[i]
+BINS = 64  # of the second kind, and one below and one above them
+WIDTH = 2 + max(len(EDGES) + 1, BINS + 2, MOST_NAMES * PLACE)  # numbers of a column: missing cells, text, bins or names
+
+
+@dataclass(frozen=True, eq=False)
+class ScalesQuery(Query):
+    """For every asked column three numbers of `grid` [3 C]: the kind of its grid, and the ends of an interval where it has equal bins."""
+
+    kind: ClassVar[str] = "scales"
+    grid: Floats
+
+    @property
+    def grids(self) -> Floats:
+        """The same column by column [C, 3]."""
+        return self.grid.reshape(-1, 3)
+
+
+@dataclass(frozen=True, eq=False)
+class ScalesQuestion(Question):
+    """Every row counts once in each column: as missing, as text, in one bin, or by its name.
+
+    Formal guarantee: whatever grid is asked, replacing k of n rows moves the k old ones out of a place and the k new ones into one, in each
+    of C columns: by at most 2 k C/n in L1 and k sqrt(2 C)/n in L2. Counts are exact; only the places that change are divided to other
+    floats, each off by at most 2^-53, which the last factor covers. Names that are candidates in one of the tables only are `stability`'s.
+    """
+
+    asks = ScalesQuery
+
+    columns: int
+    per_person: int
+    names_in: int | None  # the round in which names may be asked
+
+    @classmethod
+    def resolve(cls, context: Context, owner: str) -> Self:
+        terms, preparation = context.terms, context.preparation
+        if not isinstance(preparation, CellPreparation):
+            raise GuaranteeError("scales: expected cells as they are")
+        k, C, n = terms.privacy.records_per_person, len(preparation.asked), terms.train_rows(owner)
+        named, norm = not terms.shared and terms.privacy.delta > 0, context.norm
+        moved = (2 * k * C if norm == "l1" else k * (2 * C) ** 0.5) / n
+        letters = C * (MOST_NAMES * PLACE) if named else 0
+        return cls(
+            parameters=1,
+            records=n,
+            size=C * WIDTH,
+            norm=norm,
+            sensitivity=moved * (1 + (n + 8) * 2.0**-52),
+            extent=Extent(0.0, 1.0, float(C + letters) if norm == "l1" else (C + letters) ** 0.5, norm),
+            bound=None,
+            columns=C,
+            per_person=k,
+            names_in=terms.learning.horizon if named else None,
+        )
+
+    def check(self, query: Query, worlds: tuple[int, ...]) -> None:
+        super().check(query, worlds)
+        grid = query.arrays["grid"]
+        check_parameter(grid, (3 * self.columns,), "grid")
+        for kind, low, high in grid.reshape(-1, 3).tolist():
+            if kind not in (MAGNITUDES, EQUAL, NAMES) or (kind == EQUAL and not low < high):
+                raise Malformed("grid: expected for each column one of the known kinds, and low < high where there are equal bins")
+            if kind == NAMES and query.round != self.names_in:
+                raise Malformed("grid: expected names to be asked in the last round only, and by terms with a delta for them")
+
+    def exact(self, query: ScalesQuery, tables: Tables) -> Floats:
+        return self._counted(query, tables)[0] / self.records
+
+    def bounded(self, query: Query, tables: Tables, worlds: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
+        """The shares, and how many rows hold each name where names are asked."""
+        if not isinstance(query, ScalesQuery):
+            raise Malformed("query: expected one for scales")
+        counts, named = self._counted(query, tables)
+        shares = np.broadcast_to(counts / self.records, (*worlds, self.size)).copy()
+        return NamedCounts(shares, self.sensitivity, self.norm, named)
+
+    def _counted(self, query: ScalesQuery, tables: Tables) -> tuple[Floats, tuple[Counter[str] | None, ...]]:
+        """Rows on the fixed places of all columns [size], and by name."""
+        if not isinstance(tables.train, CellTable):
+            raise GuaranteeError("scales: expected cells as they are")
+        counts = np.zeros((self.columns, WIDTH))
+        names = tuple(Counter[str]() if kind == NAMES else None for kind in query.grids[:, 0])
+        for part in tables.train.parts():
+            for row, cells, found, grid in zip(counts, part, names, query.grids, strict=True):
+                if found is None:
+                    row += placed(cells, *grid)
+                else:
+                    row[0] += np.count_nonzero(cells.missing)
+                    held = np.bincount(cells.place[cells.place >= 0], minlength=len(cells.names))
+                    found.update(
+                        {name: int(n) for name, n in zip(cells.names, held, strict=True) if n and encode(name) is not None}
+                    )
+        return counts.ravel(), names
+
+    def words(self) -> str:
+        what = "the shares of rows in bins of values" + (", and names that many rows hold" if self.names_in is not None else "")
+        return f"{what}, for {self.columns} columns of {self.records:,} records"
+
+
+def placed(cells: CellColumn, kind: float, low: float, high: float) -> Floats:
+    """How many rows lie where [WIDTH]: missing, text, then the bins of a grid of numbers."""
+    edges = EDGES if kind == MAGNITUDES else np.linspace(low, high, BINS + 1)
+    numbers = cells.values[~np.isnan(cells.values)]
+    row = np.zeros(WIDTH)
+    row[0] = np.count_nonzero(cells.missing)
+    row[1] = len(cells.values) - len(numbers) - row[0]
+    row[2 : len(edges) + 3] = np.bincount(np.searchsorted(edges, numbers, side="right"), minlength=len(edges) + 1)
+    return row

@@ -1,0 +1,215 @@
+"""What owners released of their columns' scales, and what terms make of it. All of it is post-processing: it costs nothing more.
+
+A figure is only read where counts stand clear of the noise. Where none does, the column is said to be unclear, and nothing is made up.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.data.name_codes import decode
+from parley.errors import GuaranteeError
+from parley.privacy.mechanisms.stability import MOST_NAMES, PLACE
+from parley.protocol.aggregation import aggregation_of
+from parley.protocol.setup import Setup
+from parley.tasks.column_statistics.cell_table import CellPreparation
+from parley.tasks.column_statistics.question import BINS, EDGES, EQUAL, MAGNITUDES, NAMES, WIDTH, ScalesQuestion
+from parley.terms import Model
+from parley.validate import Floats
+
+CERTAIN = 0.05  # how likely it is at most that noise alone makes a bin that is read
+TAIL = 0.01  # share of the rows that may lie beyond each bound
+WINDOWS = (1, 2, 4, 8)  # bins that are looked at together
+MERGED = (1, 2, 4, 8)  # bins that are read as one where they are few rows each
+MOST = 0.8  # of the rows
+NOTHING = len(EDGES) // 2  # the bin around 0 of the powers of two
+
+
+@dataclass(frozen=True)
+class ColumnScale:
+    """How one column is spread: `shares` of the rows in bins between `edges`, or of `names`; `unclear`: nothing stands clear of noise."""
+
+    column: str
+    kind: Literal["numbers", "names", "unclear"]
+    missing: float  # share of its cells, with noise
+    low: float | None = None
+    high: float | None = None
+    edges: tuple[float, ...] = ()
+    shares: tuple[float, ...] = ()
+    powers: tuple[tuple[float, float], ...] = ()  # (middle, share) of the occupied bins between powers of two
+    names: tuple[tuple[str, float], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "names": dict(self.names)}
+
+
+@dataclass(frozen=True)
+class Survey:
+    """How a survey's answers are read, from what is public: the columns asked, and the noise of the combined answer."""
+
+    columns: tuple[str, ...]
+    model: Model
+    named: bool  # whether owners may release names
+    deviation: float  # of the noise in one combined share
+    gaussian: bool
+    weights: tuple[float, ...]  # of the owners' answers
+
+    @classmethod
+    def of(cls, setup: Setup) -> "Survey":
+        preparation, noise = setup.preparation, aggregation_of(setup.terms).noise(setup)
+        question = next(iter(setup.parts.values())).training.question
+        if not isinstance(preparation, CellPreparation) or not isinstance(question, ScalesQuestion):
+            raise GuaranteeError("scales: expected terms that ask for them")
+        weights = tuple((noise.records / noise.records.sum()).tolist())
+        named, gaussian = question.names_in is not None, setup.terms.privacy.mechanism == "gaussian"
+        return cls(preparation.asked, setup.terms.model, named, noise.all_together**0.5, gaussian, weights)
+
+    def clear(self, bins: int) -> float:
+        """What noise alone reaches in none of so many bins of each column, with near certainty."""
+        odds = bins * len(self.columns) / CERTAIN
+        return self.deviation * (math.sqrt(2 * math.log(odds)) if self.gaussian else math.log(odds) / math.sqrt(2))
+
+    def first_grid(self) -> Floats:
+        """Powers of two, or equal bins within bounds that the terms have already."""
+        bounds = self.model.bounds
+        return np.array([(EQUAL, *bounds[column]) if column in bounds else (MAGNITUDES, 0.0, 0.0) for column in self.columns])
+
+    def second_grid(self, first: Floats) -> Floats:
+        """As fine as the first answer [C x WIDTH] lets it be."""
+        rows = zip(self.columns, first.reshape(-1, WIDTH), self.first_grid(), strict=True)
+        return np.array([self._finer(column, row, tuple(grid)) for column, row, grid in rows])
+
+    def _finer(self, column: str, row: Floats, grid: tuple[float, float, float]) -> tuple[float, float, float]:
+        if self._names(column, row, grid[0]):
+            return (NAMES, 0.0, 0.0) if self.named else grid
+        if grid[0] == EQUAL:
+            return grid
+        found = self._occupied(row[2 : len(EDGES) + 3])
+        if not found.size:
+            return grid
+        ends = np.concatenate([[2 * EDGES[0]], EDGES, [2 * EDGES[-1]]])
+        low = 0.0 if found[0] == NOTHING else float(ends[found[0]])
+        high = 0.0 if found[-1] == NOTHING else float(ends[found[-1] + 1])
+        return (EQUAL, low, high) if low < high else (EQUAL, 0.0, 1.0)
+
+    def _occupied(self, bins: Floats) -> NDArray[np.int64]:
+        """The places of bins that hold rows, from bins, pairs, fours and eights of them in a row that stand clear of the noise."""
+        held = np.zeros(len(bins), dtype=bool)
+        for length in WINDOWS:
+            sums = np.concatenate(
+                [[0.0], np.cumsum(np.where(held, 0.0, bins))]
+            )  # what is known to hold rows proves nothing of others
+            clear = math.sqrt(length) * self.clear(len(WINDOWS) * len(bins))
+            for start in np.flatnonzero(sums[length:] - sums[:-length] >= clear):
+                inside = np.arange(start, start + length)
+                held[inside[bins[inside] >= self.deviation]] = True  # ends that hold nothing do not belong to it
+        return np.flatnonzero(held)
+
+    def _names(self, column: str, row: Floats, kind: float) -> bool:
+        """Whether a column is one of names: the classes of a target, or text more than numbers."""
+        if column == self.model.target and self.model.task == "classes":
+            return True
+        bins = row[2 : (len(EDGES) if kind == MAGNITUDES else BINS + 1) + 3]
+        least = self.clear(len(bins))
+        return bool(row[1] >= least and row[1] > bins[bins >= least].sum())
+
+    def read(self, first: Floats, second: Floats, own: Floats) -> tuple[ColumnScale, ...]:
+        """What the combined answers [C x WIDTH] of both rounds, and each owner's own of the second [N, C x WIDTH], say."""
+        grids = np.stack([self.first_grid(), self.second_grid(first)], axis=1)
+        answers = np.stack([first.reshape(-1, WIDTH), second.reshape(-1, WIDTH)], axis=1)
+        singles = own.reshape(len(own), -1, WIDTH).swapaxes(0, 1)
+        return tuple(self._column(*known) for known in zip(self.columns, answers, grids, singles, strict=True))
+
+    def _column(self, column: str, answers: Floats, grids: Floats, own: Floats) -> ColumnScale:
+        (first, second), grid = answers, grids[1]
+        missing = float(min(max(answers[:, 0].mean(), 0.0), 1.0))
+        if self._names(column, first, grids[0][0]):
+            return ColumnScale(column, "names", missing, names=self._released(own) if grid[0] == NAMES else ())
+        bins, (low, high) = second[2 : BINS + 4], grid[1:]
+        if grid[0] != EQUAL or not bins.sum() > 3 * self.deviation * math.sqrt(len(bins)):
+            return ColumnScale(column, "unclear", missing)
+        edges = np.linspace(low, high, BINS + 1)
+        if column not in self.model.bounds:
+            low, high = self._ends(bins, edges)
+        edges, shares = self._readable(bins, edges)
+        if not shares.any():
+            return ColumnScale(column, "unclear", missing)
+        powers = self._powers(first[2 : len(EDGES) + 3]) if grids[0][0] == MAGNITUDES else ()
+        spread = tuple(edges.tolist()), tuple(shares.tolist()), powers
+        return ColumnScale(column, "numbers", missing, float(low), float(high), *spread)
+
+    def _powers(self, bins: Floats) -> tuple[tuple[float, float], ...]:
+        """Where values are by their magnitude: for columns of which a logarithm will be taken."""
+        middles = np.append(EDGES, 2 * EDGES[-1]) * np.where(np.arange(len(bins)) > NOTHING, 0.75, 1.5)
+        middles[NOTHING] = 0.0
+        return tuple((float(middles[place]), float(bins[place])) for place in self._occupied(bins) if bins[place] > 0)
+
+    def _readable(self, bins: Floats, edges: Floats) -> tuple[Floats, Floats]:
+        """Bins between `edges`, and one beyond each end, as fine as they may be for most of the rows to lie in some that can be read."""
+        below, inner, above = bins[0], bins[1:-1], bins[-1]
+        for merged in MERGED:
+            sums = np.array([below, *inner.reshape(-1, merged).sum(axis=1), above])
+            noise = self.deviation * np.array([1.0, *[math.sqrt(merged)] * (len(sums) - 2), 1.0])
+            shares = np.where(sums >= 2 * noise, sums, 0.0)
+            if shares.sum() >= MOST * bins.sum():
+                break
+        return edges[::merged], shares
+
+    def _ends(self, bins: Floats, edges: Floats) -> tuple[float, float]:
+        """Bounds beyond which a hundredth of the rows lies, or as many as the noise hides, and a bin more; three digits, outwards.
+
+        A bin that stands clear of the noise by itself lies within them: many rows of one value (a 1 among zeros) are not a tail.
+        """
+        width, total = edges[1] - edges[0], bins.sum()
+
+        def beyond(ordered: Floats) -> int:
+            """The first bin, from outside, up to which more lies than may."""
+            allowed = np.maximum(TAIL * total, 3 * self.deviation * np.sqrt(np.arange(1, len(ordered) + 1)))
+            return int(np.argmax(np.append(np.cumsum(ordered) > allowed, True)))
+
+        left, right = min(beyond(bins), BINS), min(beyond(bins[::-1]), BINS)
+        low = max(edges[0], edges[max(left - 1, 0)] - width)
+        high = min(edges[-1], edges[BINS - max(right - 1, 0)] + width)
+        seen = np.flatnonzero(bins[1:-1] >= self.clear(BINS))
+        if seen.size:
+            low, high = min(low, edges[seen[0]]), max(high, edges[seen[-1] + 1])
+        return (outward(low, -1), outward(high, 1)) if low < high else (float(edges[0]), float(edges[-1]))
+
+    def _released(self, own: Floats) -> tuple[tuple[str, float], ...]:
+        """Every name that an owner released, with its share of all rows as far as it was."""
+        found: dict[str, float] = {}
+        for weight, row in zip(self.weights, own, strict=True):
+            for place in row[2 : 2 + MOST_NAMES * PLACE].reshape(-1, PLACE):
+                name = decode(place[1:])
+                if name is not None:
+                    found[name] = found.get(name, 0.0) + weight * float(place[0])
+        return tuple(sorted(found.items()))
+
+
+def outward(value: float, side: int, digits: int = 3) -> float:
+    """A number of so many digits, not above (`side` -1) or not below (1) the value.
+
+    >>> outward(1234.5, 1), outward(-0.012345, -1), outward(0.0, 1)
+    (1240.0, -0.0124, 0.0)
+    """
+    if value == 0:
+        return 0.0
+    exponent = math.floor(math.log10(abs(value))) - digits + 1
+    unit = 10.0 ** abs(exponent)
+    scaled = value / unit if exponent > 0 else value * unit
+    whole = math.ceil(scaled) if side > 0 else math.floor(scaled)
+    return float(whole * unit if exponent > 0 else whole / unit)
+
+
+def centre_and_scale(
+    points: Sequence[float] | Floats, shares: Sequence[float] | Floats, within: float = 0.0
+) -> tuple[float, float]:
+    """Mean and standard deviation of points that so many rows hold, each spread evenly over a length of `within`; four digits."""
+    x, weight = np.asarray(points, dtype=float), np.asarray(shares, dtype=float)
+    mean = float(weight @ x / weight.sum())
+    spread = math.sqrt(float(weight @ (x - mean) ** 2 / weight.sum()) + within**2 / 12)
+    return float(f"{mean:.4g}"), float(f"{spread:.4g}")

@@ -1,0 +1,108 @@
+"""Asking owners for the scales of their columns, on this machine or elsewhere: what came out, and the terms that follow."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from parley.errors import LedgerError
+from parley.learning.after_scales import require_learnable, require_learnable_tables
+from parley.learning.asking import Asked, ask_here
+from parley.learning.owners import accepting_owners, open_owners, require_ledgers
+from parley.learning.train import Progress
+from parley.owner.owner import Owner
+from parley.privacy.accounting.budget import exact
+from parley.privacy.mechanisms.stability import Stability
+from parley.tasks.column_statistics.agreement import scales_agreement
+from parley.tasks.column_statistics.algorithm import Scales
+from parley.tasks.column_statistics.question import BINS
+from parley.tasks.column_statistics.ready import Ready, make_ready
+from parley.tasks.column_statistics.release import ColumnScale
+from parley.terms import Terms
+
+
+@dataclass(frozen=True, eq=False)
+class ScalesResult:
+    """What owners released about their columns, the terms that follow, and what it cost them."""
+
+    asked: Terms
+    columns: tuple[ColumnScale, ...]
+    bin_from: float  # share of all rows from which on a bin stands clear of the noise
+    name_from: Mapping[str, float]  # share of an owner's own rows from which on a name is likelier released than not
+    ready: Ready
+    spent: Mapping[str, float | None]  # by the owners' ledgers; None: one elsewhere that could not be asked
+    released: bool
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley scales --json` prints."""
+        return {
+            "title": self.asked.title,
+            "columns": [column.to_json() for column in self.columns],
+            "bin_from": self.bin_from,
+            "name_from": dict(self.name_from),
+            "notes": list(self.ready.notes),
+            "waits": list(self.ready.waits),
+            "epsilon": self.asked.owners[0].epsilon,
+            "delta": self.asked.privacy.delta,
+            "spent": dict(self.spent),
+            "left": {owner.name: owner.epsilon for owner in self.ready.terms.owners},
+            "left_delta": self.ready.terms.privacy.delta,
+            "released": self.released,
+            "terms_hash": self.asked.hash,
+            "ready_hash": self.ready.terms.hash,
+            "seconds": self.seconds,
+        }
+
+
+def accepting_scales(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
+    """The owners with durable ledgers that accepted the agreement about scales; a ledger that is made has room for all of `terms`."""
+    require_room(terms, folder, lifetime, lifetime_delta, "scales")
+    require_ledgers(scales_agreement(terms), folder, lifetime, lifetime_delta)
+    require_learnable_here(terms, open_owners(terms))
+    return accepting_owners(scales_agreement(terms), folder, lifetime, lifetime_delta)
+
+
+def require_learnable_here(terms: Terms, owners: Sequence[Owner]) -> None:
+    """Refuse scales that would be paid for in vain, by what is public and by what the tables on this machine are."""
+    require_learnable(terms, owners[0].example if terms.model.features is None else None)
+    require_learnable_tables(terms, owners)
+
+
+def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None, first: str) -> None:
+    """Refuse to make ledgers without room for what is asked first and for learning."""
+    missing = [part.name for part in terms.owners if not (folder / f"{part.name}.ledger").exists()]
+    epsilon, delta = max([terms.promised_epsilon(name) for name in missing], default=Fraction(0)), terms.privacy.delta
+    if missing and (lifetime is None or exact(lifetime) < epsilon or (lifetime_delta or 0.0) < delta):
+        more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
+        short = (
+            "; the noise of these terms has a δ, and --lifetime-delta falls short of it" if (lifetime_delta or 0.0) < delta else ""
+        )
+        raise LedgerError(
+            f"{folder / missing[0]}.ledger: no such ledger; --lifetime {float(epsilon):g}{more}, or more, makes it: so much do {first} and "
+            f"learning take together{short}. No ledger was made: its budget is for ever"
+        )
+
+
+def ask_scales(
+    terms: Terms, owners: Sequence[Owner], seed: int | None = None, progress: Progress = lambda done, total: None
+) -> ScalesResult:
+    """Ask owners on this machine for the scales of these terms, which set `privacy.scale_epsilon` aside.
+
+    Owners with durable ledgers release: each must have accepted `scales_agreement(terms)`. Owners without take part in a study.
+    """
+    asked = scales_agreement(terms)
+    return scales_result(terms, ask_here(asked, owners, lambda setup: (Scales.make(setup), np.zeros(1)), 1, seed, progress))
+
+
+def scales_result(terms: Terms, asked: Asked) -> ScalesResult:
+    """What two rounds by `scales_agreement(terms)` came to."""
+    setup, algorithm = asked.setup, Scales.make(asked.setup)
+    columns, clear = algorithm.columns(asked.final), algorithm.survey.clear(BINS)
+    noises = {part.name: part.training.series.mechanism for part in setup.parts.values()}
+    names = {name: noise.threshold for name, noise in noises.items() if isinstance(noise, Stability)}
+    ready = make_ready(terms, setup.preparation.features, columns, algorithm.survey.named)
+    return ScalesResult(setup.terms, columns, clear, names, ready, asked.spent, asked.released, asked.seconds)

@@ -1,0 +1,41 @@
+"""Which plant is it, and how late do its inputs arrive? Identification from samples, and feedback that minds the delay.
+
+Names are looked up when they are first used: terms and tables need the layout of a regression, and no library of signals for it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from parley.tasks.dynamics.control import (
+        Controller,
+        DelayedQuadratic,
+        PredictiveFeedback,
+        closed_loop,
+        linear_quadratic,
+        pole_placement,
+    )
+    from parley.tasks.dynamics.decomposition import DMD, DMDc
+    from parley.tasks.dynamics.delayed_dmd import DelayedDMD
+    from parley.tasks.dynamics.plant import Plant
+
+__all__ = [
+    "DMD",
+    "Controller",
+    "DMDc",
+    "DelayedDMD",
+    "DelayedQuadratic",
+    "Plant",
+    "PredictiveFeedback",
+    "closed_loop",
+    "linear_quadratic",
+    "pole_placement",
+]
+
+_HOME = {"DMD": "decomposition", "DMDc": "decomposition", "DelayedDMD": "delayed_dmd", "Plant": "plant"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME.get(name, 'control')}"), name)

@@ -1,0 +1,240 @@
+"""`parley identify`: which plant is it, and how late do its inputs arrive?"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parley.durable import require_folder
+from parley.errors import DataError, SettingError
+from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
+from parley.tasks.asking_options import (
+    Addresses,
+    AsJson,
+    Deadline,
+    Ledgers,
+    Lifetime,
+    LifetimeDelta,
+    Resume,
+    Seed,
+    elsewhere,
+    require_one_way,
+)
+from parley.terms import Terms, load_terms
+from parley.validate import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def identify_command(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="TABLE",
+            help="Samples in the order of time (.csv or .parquet), or terms by which several owners identify one plant.",
+        ),
+    ],
+    inputs: Annotated[str | None, typer.Option(help="The columns that drive the plant, with commas between them.")] = None,
+    states: Annotated[str | None, typer.Option(help="The columns that are its state, with commas between them.")] = None,
+    period: Annotated[float | None, typer.Option(help="Time between two samples.")] = None,
+    max_delay: Annotated[int | None, typer.Option(help="The longest delay looked for, in whole periods.")] = None,
+    trajectory: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Which recording a row belongs to; left out: all are one.")
+    ] = None,
+    each: Annotated[bool, typer.Option("--each", help="Every input has a delay of its own.")] = False,
+    rank: Annotated[int | None, typer.Option(help="Keep this many modes of the state; left out: all of it.")] = None,
+    method: Annotated[
+        str, typer.Option(help="instruments: unbiased by noise in the measurements; least-squares: the plain regression.")
+    ] = "instruments",
+    ledgers: Ledgers = None,
+    lifetime: Lifetime = None,
+    lifetime_delta: LifetimeDelta = None,
+    owners: Addresses = None,
+    resume: Resume = False,
+    deadline: Deadline = 60.0,
+    seed: Seed = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="With terms: write what was released as JSON.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw what was measured, what the plant does, and the delay.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the matrices and the delay of x' = A x + B u(t - r) from samples of its states and inputs.
+
+    A row holds the state at a moment and the inputs that are held from that moment on. The delay need not be a whole number of periods;
+    its standard error comes from the residuals. With terms (.toml) several owners identify one plant: each answers once with the second
+    moments of its trajectories, noisy and debited, and the standard error counts that noise, too.
+
+    Example:  parley identify drive.csv --inputs u1,u2 --states x1,x2 --period 2 --max-delay 3 --plot drive.png
+    """
+    import numpy as np
+
+    from parley.learning.outcome.guarantee import INSIDE
+    from parley.tasks.dynamics import DelayedDMD
+
+    for file in (plot, save):
+        require_folder(file)
+    if source.suffix.lower() == ".toml":
+        if each or any(given is not None for given in (inputs, states, period, max_delay, trajectory, rank, plot)):
+            raise SettingError("--inputs, --states, --plot and the like belong to a table; terms say all that themselves")
+        _together(load_terms(source), source, ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, save, as_json)
+        return
+    if any(given is not None for given in (ledgers, owners, save, seed)):
+        raise SettingError("--ledgers, --owners, --seed and --save: expected terms (.toml) in the place of a table")
+    if inputs is None or states is None or period is None or max_delay is None:
+        raise SettingError("--inputs, --states, --period, --max-delay: expected all four beside a table")
+    if plot is not None:
+        from parley.report import figures
+        from parley.tasks.dynamics import figures as plant_figures  # a library that takes its time
+
+        figures.require_figure_name(plot)
+    driven, moved = _listed(inputs, "--inputs"), _listed(states, "--states")
+    x, u = _recordings(source, moved, driven, trajectory)
+    with progress_bar("delays"):
+        found = DelayedDMD(max_delay, rank, "each" if each else "common", method).fit(x, u, period)
+    if plot is not None:
+        figures.save(plant_figures.identified(found, x[0], u[0], moved), plot)
+    if as_json:
+        low, high = found.delay_interval()
+        print_json(
+            {
+                "A": found.A_.tolist(),
+                "B": found.B_.tolist(),
+                "Ad": found.Ad_.tolist(),
+                "input_blocks": found.input_blocks_.tolist(),
+                "delay": np.asarray(found.delay_).tolist(),
+                "delay_std": np.asarray(found.delay_std_).tolist(),
+                "delay_interval": {"level": 0.9, "low": np.asarray(low).tolist(), "high": np.asarray(high).tolist()},
+                "period": period,
+                "samples": sum(map(len, x)),
+            },
+            inside=True,
+        )
+        return
+    side = [f"mode {i + 1}" for i in range(rank)] if rank is not None else moved
+    delays, errors = np.atleast_1d(found.delay_), np.atleast_1d(found.delay_std_)
+    _show(found.A_, found.B_, side, driven, delays, errors, period, max_delay * period, driven if each else [""])
+    console.print(INSIDE, style="dim")
+
+
+def _show(
+    A: Floats,
+    B: Floats,
+    side: list[str],
+    driven: list[str],
+    delays: Floats,
+    errors: Floats,
+    period: float,
+    most: float,
+    names: list[str],
+) -> None:
+    """Matrices, then delays."""
+    from parley.tasks.dynamics.report import delay_sentence, matrix_rows
+
+    console.print(terminal_table(matrix_rows("A", side, side, A)))
+    console.print()
+    console.print(terminal_table(matrix_rows("B", driven, side, B)))
+    console.print()
+    for name, delay, error in zip(names, delays, errors, strict=True):
+        console.print(delay_sentence(delay, error, period, most, name), soft_wrap=True)
+        if error > period / 2:
+            console.print(
+                "The samples hardly determine this delay: record more of them, or drive the plant harder.", style="yellow"
+            )
+
+
+def _together(
+    terms: Terms,
+    terms_file: Path,
+    ledgers: Path | None,
+    lifetime: float | None,
+    lifetime_delta: float | None,
+    addresses: Path | None,
+    resume: bool,
+    deadline: float,
+    seed: int | None,
+    save: Path | None,
+    as_json: bool,
+) -> None:
+    """Several owners, one plant."""
+    from parley.learning.deployed import prepare_run
+    from parley.learning.outcome.guarantee import INSIDE
+    from parley.learning.owners import accepting_owners, open_owners
+    from parley.tasks.dynamics.report import owner_rows, plant_json
+    from parley.tasks.dynamics.run import identify_together, plant_result
+
+    if not terms.learning.facts.identifies:
+        raise SettingError(f"{terms_file}: expected terms of a plant, kind = 'delayed-dynamics'; parley train runs these")
+    require_one_way(ledgers, addresses, seed)
+    if addresses is not None:
+        kept = terms_file.with_suffix(".checkpoint")
+        heard = elsewhere(lambda: prepare_run(terms, kept), terms, addresses, resume, deadline)
+        result, unheard = plant_result(heard), list(heard.unheard)
+    else:
+        parties = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
+        with progress_bar("asking") as progress:
+            result, unheard = identify_together(terms, parties, seed=seed, progress=progress), []
+    if save is not None:
+        save.write_text(json.dumps(result.releases[0].to_json(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    try:
+        found = result.identified()
+    except DataError as error:
+        raise DataError(
+            f"the noise drowned the plant ({error}); what was released is kept: more trajectories or budget are needed"
+        ) from None
+    if as_json:
+        print_json(plant_json(found, terms) | result.to_json() | {"unheard": unheard}, inside=not result.released)
+        return
+    console.print("Released, debited." if result.released else f"A simulation: nothing was released. {INSIDE}", style="italic")
+    console.print(terminal_table(owner_rows(result), terms.title or "Owners"))
+    console.print()
+    model = terms.model
+    errors, most = found.delay_std, (model.max_delay or 1) * found.plant.period
+    side, driven = list(model.states or ()), list(model.inputs or ())
+    _show(found.plant.A, found.plant.B, side, driven, found.plant.delays[:1], errors, found.plant.period, most, [""])
+    if result.releases[0].repaired:
+        console.print(
+            "Noise drowned a direction of what was measured: the true error may be far larger than stated.", style="yellow"
+        )
+    for name in unheard:
+        console.print(f"{name} was not heard of at the end: its ledger knows what it spent.", style="yellow", markup=False)
+
+
+def _listed(text: str, option: str) -> list[str]:
+    listed = [name.strip() for name in text.split(",")]
+    if not all(listed) or len(set(listed)) < len(listed):
+        raise SettingError(f"{option} {text!r}: expected names of different columns with commas between them")
+    return listed
+
+
+def _say_seams(others: "pd.DataFrame") -> None:
+    """Remark on a column that seems to tell recordings apart: what lies across a seam is no motion of the plant."""
+    for column in others.columns:
+        cells = others[column].astype(str).to_numpy()
+        stretches = 1 + int((cells[1:] != cells[:-1]).sum()) if len(cells) else 0
+        if 2 <= stretches <= len(cells) / 4 and stretches == len(set(cells)):
+            errors_console.print(
+                f"The column {column!r} looks as if it told {stretches} recordings apart, and all are taken for one: --trajectory {column}",
+                style="yellow",
+                markup=False,
+                soft_wrap=True,
+            )
+
+
+def _recordings(table: Path, states: list[str], inputs: list[str], trajectory: str | None) -> tuple[list[Floats], list[Floats]]:
+    """States and inputs of every recording, in the order in which recordings begin."""
+    import numpy as np
+
+    from parley.data.table import groups, numbers, read_table, require_columns
+
+    frame = read_table(table)
+    require_columns(frame, [*states, *inputs, *([] if trajectory is None else [trajectory])], str(table))
+    if trajectory is None:
+        _say_seams(frame.drop(columns=[*states, *inputs]))
+    x = np.column_stack([numbers(frame, column, str(table)) for column in states])
+    u = np.column_stack([numbers(frame, column, str(table)) for column in inputs])
+    which = np.zeros(len(frame), dtype=np.intp) if trajectory is None else groups(frame, trajectory, str(table), "its recording")
+    pieces = [np.flatnonzero(which == recording) for recording in range(which.max(initial=0) + 1)]
+    return [x[rows] for rows in pieces], [u[rows] for rows in pieces]

@@ -1,0 +1,91 @@
+"""Dynamic mode decomposition with delayed inputs (DMDidc, Z chapter 9), with uncertainty, as an estimator."""
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import norm
+from sklearn.base import BaseEstimator
+
+from parley.errors import SettingError
+from parley.tasks.dynamics.decomposition import leading_modes
+from parley.tasks.dynamics.delay import identify
+from parley.tasks.dynamics.regression import Layout, Regression, require_enough, trajectories, triangular
+from parley.validate import Floats, positive, whole
+
+
+class DelayedDMD(BaseEstimator):  # type: ignore[misc]
+    """Find A, B and the delay r of x' = A x + B u(t - r) from samples of its states and inputs.
+
+    `max_delay` is the longest delay looked for, in whole sampling periods. `delays = "each"` gives every input a delay of its own.
+    `rank` keeps the state's leading modes only; A_ and B_ then act on the coordinates `modes_`.T @ x.
+    `method = "instruments"` is consistent with white noise on the measured states and in the plant; "least-squares" is Z's regression,
+    which noise in the measurements biases.
+
+    >>> from parley.tasks.dynamics import Plant
+    >>> rotor = Plant.of([[0, 1.1], [-1.1, 0]], [[1, -1], [-1, 2]], delay=2.5, period=2)
+    >>> inputs = np.random.default_rng(1).normal(size=(60, 2))
+    >>> found = DelayedDMD(max_delay=3).fit(rotor.simulate([0, 0], inputs)[:-1], inputs, period=2)
+    >>> round(found.delay_, 9), found.B_.round(9).tolist()
+    (2.5, [[1.0, -1.0], [-1.0, 2.0]])
+    """
+
+    def __init__(self, max_delay: int, rank: int | None = None, delays: str = "common", method: str = "instruments") -> None:
+        self.max_delay = max_delay
+        self.rank = rank
+        self.delays = delays
+        self.method = method
+
+    def fit(self, states: ArrayLike, inputs: ArrayLike, period: float) -> Self:
+        """Learn from states [samples, n] and the inputs [samples, m] held over the period after each sample, or from lists of such."""
+        if self.delays not in ("common", "each"):
+            raise SettingError(f"delays = {self.delays!r}: expected 'common' or 'each'")
+        if self.method not in ("instruments", "least-squares"):
+            raise SettingError(f"method = {self.method!r}: expected 'instruments' or 'least-squares'")
+        lags, period = whole(self.max_delay, "max_delay"), positive(period, "period")
+        pairs = trajectories(states, inputs)
+        self.modes_ = leading_modes(np.concatenate([x for x, _ in pairs]), self.rank)
+        pairs = [(x @ self.modes_, u) for x, u in pairs]
+        layout = Layout(self.modes_.shape[1], pairs[0][1].shape[1], lags)
+        if not layout.inputs:
+            raise SettingError("there is no input whose delay could be found: use DMD")
+        rows = np.concatenate([layout.rows(x, u) for x, u in pairs])
+        require_enough(layout, len(rows))
+        regression = Regression.of(layout, triangular(rows), len(rows), self.method == "instruments")
+        return self._keep(regression, period)
+
+    def _keep(self, regression: Regression, period: float) -> Self:
+        common = self.delays == "common"
+        found = identify(regression, period, common)
+        self.period_ = period
+        self.plant_ = found.plant
+        self.A_, self.B_ = found.plant.A, found.plant.B
+        self.Ad_, blocks = found.plant.sampled(regression.layout.lags)
+        m = regression.layout.inputs
+        self.input_blocks_ = blocks.reshape(len(self.A_), -1, m).transpose(1, 0, 2)  # [max_delay + 1, n, m]
+        self.regression_ = regression
+        self.covariance_ = found.covariance
+        self.delay_: float | Floats = float(found.plant.delays[0]) if common else found.plant.delays
+        self.delay_std_: float | Floats = float(found.delay_std[0]) if common else found.delay_std
+        return self
+
+    def delay_interval(self, level: float = 0.9) -> tuple[float | Floats, float | Floats]:
+        """Where the delay lies with this confidence, by the normal law, cut at 0 and `max_delay`."""
+        if not 0 < level < 1:
+            raise SettingError(f"level = {level!r}: expected a number between 0 and 1")
+        reach = norm.ppf((1 + level) / 2) * np.asarray(self.delay_std_)
+        low = np.maximum(self.delay_ - reach, 0.0)
+        high = np.minimum(self.delay_ + reach, self.max_delay * self.period_)
+        return (float(low), float(high)) if self.delays == "common" else (low, high)
+
+    def predict(self, states: ArrayLike, inputs: ArrayLike) -> Floats:
+        """One step ahead: row k is the forecast of sample max_delay + k + 1 from the samples before it."""
+        ((x, u),) = trajectories(states, inputs)
+        lags = self.max_delay
+        held = np.stack([u[lags - j : len(u) - j] for j in range(lags + 1)])  # [lags + 1, rows, m]
+        moved = x[lags:] @ self.modes_ @ self.Ad_.T + np.einsum("jnm,jrm->rn", self.input_blocks_, held)
+        return np.asarray(moved @ self.modes_.T)
+
+    def simulate(self, start: ArrayLike, inputs: ArrayLike, substeps: int = 1) -> Floats:
+        """The identified plant's states [samples * substeps + 1, n] under inputs [samples, m], exact between samples, too."""
+        return self.plant_.simulate(np.asarray(start, dtype=float) @ self.modes_, inputs, substeps) @ self.modes_.T

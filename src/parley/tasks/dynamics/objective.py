@@ -1,0 +1,23 @@
+"""One step ahead: loss = |x[k+1] - F (x[k], u[k], ..., u[k-R])|^2, of which the second moments of a trajectory say everything.
+
+A record is a trajectory, as the upper triangle of its mean of z z' (`data.trajectories`), so its loss is linear in the record. The model
+is not searched for by gradients: moments are released once, and the plant is identified from them (`learning.identification`).
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from parley.data import Preparation
+from parley.losses.otherwise import AskedOtherwise
+from parley.tasks.dynamics.trajectories import layout_of
+
+
+@dataclass(frozen=True)
+class DelayedDynamics(AskedOtherwise):
+    """theta is F, row by row."""
+
+    why: ClassVar[str] = "a plant is identified from second moments; nothing bounds other answers of trajectories"
+
+    def parameters(self, preparation: Preparation) -> int:
+        layout = layout_of(preparation.model)
+        return layout.states * len(layout.regressors)

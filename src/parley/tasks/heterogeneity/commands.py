@@ -1,0 +1,99 @@
+"""`parley differences`: how much owners differ, from one noisy answer of each, debited."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parley.durable import require_folder
+from parley.report.terminal import console, print_json, progress_bar
+from parley.tasks.asking_options import (
+    Addresses,
+    Agreement,
+    AsJson,
+    Deadline,
+    Ledgers,
+    Lifetime,
+    LifetimeDelta,
+    Resume,
+    Seed,
+    elsewhere,
+    only_agreement,
+    require_one_way,
+)
+from parley.tasks.heterogeneity.agreement import differences_agreement
+from parley.terms import load_terms, write_terms
+
+if TYPE_CHECKING:
+    from parley.tasks.heterogeneity.run import DifferencesResult
+
+
+def differences_command(
+    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="Terms with privacy.difference_epsilon and a public sample.")],
+    save: Annotated[
+        Path | None, typer.Option(metavar="JSON", help="Keep what came out, for parley forecast READY --differences JSON.")
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option(metavar="READY", help="Write the terms to learn by, with the rest of the budgets.")
+    ] = None,
+    agreement: Agreement = None,
+    ledgers: Ledgers = None,
+    lifetime: Lifetime = None,
+    lifetime_delta: LifetimeDelta = None,
+    owners: Addresses = None,
+    resume: Resume = False,
+    deadline: Deadline = 60.0,
+    seed: Seed = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask the owners how much they differ, with noise, debited: for the forecast of what joining adds to each.
+
+    It costs each owner privacy.difference_epsilon of its epsilon: one mean of clipped gradients at the public sample's best fit. What
+    these scatter beyond chance and noise is how much owners differ. READY has the rest of the budgets.
+
+    Example:  parley differences terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --save apart.json --write ready.toml
+    """
+    from parley.learning.owners import open_owners
+    from parley.tasks.heterogeneity.report import release_note
+    from parley.tasks.heterogeneity.run import accepting_differences, ask_differences, differences_result, prepare_differences
+
+    terms = load_terms(terms_file)
+    asked = differences_agreement(terms)
+    for file in (save, write, agreement):
+        require_folder(file)
+    if only_agreement(asked, agreement):
+        return
+    require_one_way(ledgers, owners, seed)
+    if owners is not None:
+        kept = terms_file.with_suffix(".differences.checkpoint")
+        heard = elsewhere(lambda: prepare_differences(asked, kept), asked, owners, resume, deadline)
+        result, unheard = differences_result(terms, heard), list(heard.unheard)
+    else:
+        parties = open_owners(asked) if ledgers is None else accepting_differences(terms, ledgers, lifetime, lifetime_delta)
+        with progress_bar("asking") as progress:
+            result, unheard = ask_differences(terms, parties, seed, progress), []
+    content = result.to_json() | {"unheard": unheard, "inside": not result.released}
+    if save is not None:
+        save.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    if write is not None:
+        write_terms(result.ready, write, release_note(result))
+    if as_json:
+        print_json(content, inside=not result.released)
+    else:
+        show(result, save, write)
+
+
+def show(result: "DifferencesResult", save: Path | None, write: Path | None) -> None:
+    """What came out, in sentences."""
+    from parley.tasks.heterogeneity.report import clip_note, left, summary
+
+    console.print(summary(result), style="italic")
+    console.print(f"\n{result.between.sentence()}", style="bold", soft_wrap=True)
+    note = clip_note(result)
+    if note is not None:
+        console.print(note, style="yellow", soft_wrap=True)
+    console.print(left(result), style="dim", soft_wrap=True)
+    if write is not None:
+        kept = "" if save is None else f" --differences {save}"
+        console.print(f"{write}  the terms to learn by: parley forecast {write}{kept}", soft_wrap=True)

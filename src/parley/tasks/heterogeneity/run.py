@@ -1,0 +1,162 @@
+"""Asking owners how much they differ, on this machine or elsewhere: one gradient of each at the public sample's best fit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from parley.errors import DataError
+from parley.learning.algorithms.algorithm import Algorithm, Asker, State
+from parley.learning.asking import Asked, ask_here
+from parley.learning.deployed import DeployedRun, prepare_run
+from parley.learning.owners import accepting_owners
+from parley.learning.start import starting_point
+from parley.learning.train import Progress
+from parley.owner.owner import Owner
+from parley.protocol.queries import Answer, GradientQuery
+from parley.protocol.setup import Setup
+from parley.tasks.column_statistics.run import require_room
+from parley.tasks.heterogeneity.agreement import differences_agreement, terms_after_differences
+from parley.tasks.heterogeneity.between_owners import BetweenOwners, OwnersAnswers
+from parley.terms import Terms
+from parley.validate import Floats
+
+MOST = 2000  # parameters whose covariance is written out
+
+
+@dataclass(frozen=True)
+class Apart(Algorithm):
+    """One round that moves nothing: the state remembers every owner's own answer."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        return cls(setup.objective, 1, setup.limits.radius, setup.schedule.names)
+
+    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
+        theta = np.broadcast_to(origin, (*worlds, origin.shape[-1]))
+        count = len(self.names)
+        return State(1, theta, {"own": np.zeros((*worlds, count, origin.shape[-1])), "heard": np.zeros((*worlds, count))})
+
+    def query(self, state: State, asker: Asker) -> GradientQuery:
+        return GradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
+
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        own, heard = state.memory["own"].copy(), state.memory["heard"].copy()
+        for answer in answers:
+            place = self.names.index(answer.owner)
+            own[..., place, :], heard[..., place] = answer.value, 1.0
+        return replace(state, round=state.round + 1, memory={"own": own, "heard": heard})
+
+
+@dataclass(frozen=True, eq=False)
+class DifferencesResult:
+    """How much owners differ, the terms that follow, and what it cost them."""
+
+    asked: Terms
+    between: BetweenOwners
+    clipped: float  # share of the public rows whose gradients the clip scales down
+    ready: Terms
+    spent: Mapping[str, float | None]  # by the owners' ledgers; None: one elsewhere that could not be asked
+    released: bool
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `parley differences --json` prints and --save keeps."""
+        return {
+            "title": self.asked.title,
+            "differences": self.between.to_json(),
+            "words": self.between.sentence(),
+            "clipped": self.clipped,
+            "epsilon": self.asked.owners[0].epsilon,
+            "delta": self.asked.privacy.delta,
+            "spent": dict(self.spent),
+            "left": {owner.name: owner.epsilon for owner in self.ready.owners},
+            "left_delta": self.ready.privacy.delta,
+            "released": self.released,
+            "terms_hash": self.asked.hash,
+            "ready_hash": self.ready.hash,
+            "seconds": self.seconds,
+        }
+
+
+def accepting_differences(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
+    """The owners with durable ledgers that accepted the agreement; a ledger that is made has room for all of `terms`."""
+    require_room(terms, folder, lifetime, lifetime_delta, "this answer")
+    return accepting_owners(differences_agreement(terms), folder, lifetime, lifetime_delta)
+
+
+def ask_differences(
+    terms: Terms, owners: Sequence[Owner], seed: int | None = None, progress: Progress = lambda done, total: None
+) -> DifferencesResult:
+    """Ask owners on this machine how much they differ, by terms that set `privacy.difference_epsilon` aside.
+
+    Owners with durable ledgers release: each must have accepted `differences_agreement(terms)`. Owners without take part in a study.
+    """
+    asked = differences_agreement(terms)
+
+    def begin(setup: Setup) -> tuple[Algorithm, Floats]:
+        return Apart.make(setup), public_scatter(setup).theta
+
+    return differences_result(terms, ask_here(asked, owners, begin, 1, seed, progress))
+
+
+def prepare_differences(asked: Terms, checkpoint: Path) -> DeployedRun:
+    """What a learner without a table fixes before it asks owners elsewhere; `asked` is `differences_agreement(terms)`."""
+    deployed = prepare_run(asked, checkpoint)
+    public_scatter(deployed.setup)  # what cannot be told is refused before anybody is asked
+    return replace(deployed, algorithm=Apart.make(deployed.setup))
+
+
+def differences_result(terms: Terms, asked: Asked) -> DifferencesResult:
+    """What one round by `differences_agreement(terms)` came to."""
+    setup, final, known = asked.setup, asked.final, public_scatter(asked.setup)
+    heard = np.flatnonzero(_one(final.memory["heard"], 1))
+    if len(heard) < 2:
+        raise DataError("differences: fewer than two owners answered; expected two or more")
+    parts = [setup.part(setup.schedule.names[place]).training for place in heard]
+    found = OwnersAnswers(
+        answers=_one(final.memory["own"], 2)[heard],
+        records=np.array([float(part.question.records) for part in parts]),
+        noise=np.array([part.series.mechanism.variance for part in parts]),
+        covariance=known.covariance,
+        peaked=setup.terms.privacy.mechanism != "gaussian",
+    )
+    ready = terms_after_differences(terms)
+    return DifferencesResult(setup.terms, found.between(), known.clipped, ready, asked.spent, asked.released, asked.seconds)
+
+
+def _one(array: Floats, axes: int) -> Floats:
+    """The one run of a study, or the release."""
+    return array.reshape(array.shape[array.ndim - axes :])
+
+
+@dataclass(frozen=True, eq=False)
+class PublicScatter:
+    """The public sample's best fit [P], the covariance [P, P] of its rows' gradients there, each scaled down as an owner's would be, and
+    the share of rows whose are."""
+
+    theta: Floats
+    covariance: Floats
+    clipped: float
+
+
+def public_scatter(setup: Setup) -> PublicScatter:
+    """What answers are judged by; `DataError` where it does not tell."""
+    if setup.public is None:
+        raise DataError("differences: expected a public sample, whose rows tell how much owners' would scatter")
+    if setup.parameters > MOST:
+        raise DataError(f"differences: the model has {setup.parameters:,} parameters; expected at most {MOST:,}")
+    theta, bound = starting_point(setup), next(iter(setup.parts.values())).training.question.bound
+    gradients, clipped = setup.objective.record_gradients(setup.public, theta), 0.0
+    if bound is not None and bound.clips:
+        sizes = setup.objective.record_norms(setup.public, theta, bound.norm)
+        gradients = gradients * np.minimum(1.0, bound.value / np.maximum(sizes, 1e-300))[:, None]
+        clipped = float(np.mean(sizes > bound.value))
+    covariance = np.atleast_2d(np.cov(gradients.T))
+    if not np.abs(covariance).max() > 0:
+        raise DataError("differences: the public rows' gradients do not scatter; expected a larger public sample")
+    return PublicScatter(theta, covariance, clipped)

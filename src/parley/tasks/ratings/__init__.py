@@ -1,0 +1,1 @@
+"""Items learned from ratings of different people."""

@@ -1,0 +1,151 @@
+"""Items' factors learned from released updates alone: every round each owner answers with the bounded mean of its users' terms, and noise.
+
+The learner sees the answers, how many users they are means over, and how large their noise is; all else follows from those. Owners whose
+noise drowns what they say count for little, by weights that are public. With one noise for all there is one answer, and one weight.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from parley.learning.algorithms.algorithm import Algorithm, Asker, State
+from parley.protocol.aggregation import EachOwnerNoise, aggregation_of
+from parley.protocol.queries import Answer
+from parley.protocol.setup import Setup
+from parley.tasks.ratings.question import ItemFactorsQuery
+from parley.tasks.ratings.terms import item_count
+from parley.tasks.ratings.user_updates import UserUpdate
+from parley.validate import Floats
+
+ITEMS_SPREAD = 0.5  # deviation expected of what an item's b differs by, ratings being from -2 to 2
+FACTORS_SPREAD = 1.0  # and of its factors
+USERS_SPREAD = 0.4  # variance expected of users' factors, times their ridge
+ERROR = 0.85  # deviation expected of what is left of a rating
+PACE = 0.5  # of a full step in the factors
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """What was learned: V = [b, Q] [items, factors + 1], and about how often each item was rated, by the same answers [items]."""
+
+    V: Floats
+    counts: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ItemFactors(Algorithm):
+    """The state remembers how often each owner's users rated each item, by its answers so far, and how many there were.
+
+    A user has x = (1, p_u), and E x^2 = m is 1 for b and the variance of users' factors for Q. Owner l's sums S_l = n_l answer are about
+    c_l m (V* - V) with variance c_l m v + s_l^2, c_l how often the item was rated, v the variance of a rating's error and s_l the deviation
+    of the owner's noise. So owners are weighted by w = 1/(1 + s_l^2/(c_l m v)), c_l the average over items (from answers), and with a
+    prior of deviation t on V the best step is (S/m - pull V)/(c + (v + s^2/(c m))/(m t^2)), S, c and s^2 the sums of w S_l, w c_l and
+    w^2 s_l^2. The prior's pull v/(m t^2) is one for all rounds, in which noise averages out, so a round has the share of it that it has
+    of what all rounds say. Users follow the items, so that factors go half of their way.
+    """
+
+    items: int
+    names: tuple[str, ...]  # of those who answer; one for all where one noise is for all
+    records: Floats  # how many users each of their answers is about
+    noise: Floats  # deviation of the noise in a number of their sums
+    turns: Floats  # in how many rounds each is asked
+    ridge: float
+    factors: int
+    centre: Floats | float = 0.0  # of the prior on V, [items, factors + 1]
+    spreads: tuple[float, float] = (ITEMS_SPREAD, FACTORS_SPREAD)  # its deviation in b, and in Q
+
+    @classmethod
+    def make(cls, setup: Setup) -> Self:
+        noise, model = aggregation_of(setup.terms).noise(setup), setup.terms.model
+        horizon, names = setup.terms.learning.horizon, tuple(setup.schedule.names)
+        if isinstance(noise, EachOwnerNoise):
+            records, variances = noise.records, noise.variances
+            turns = np.array([float(len(setup.schedule.rounds_of(name))) for name in names])
+        else:
+            names, turns = ("",), np.array([float(horizon)])
+            records, variances = np.array([noise.records.sum()]), np.array([noise.all_together])
+        deviations = records * np.sqrt(variances)
+        return cls(
+            setup.objective,
+            horizon,
+            setup.limits.radius,
+            item_count(model),
+            names,
+            records,
+            deviations,
+            turns,
+            model.penalty,
+            model.factors or 0,
+        )
+
+    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
+        theta, who = np.broadcast_to(origin, (*worlds, origin.shape[-1])), len(self.names)
+        return State(1, theta, {"counts": np.zeros((*worlds, who, self.items)), "heard": np.zeros((*worlds, who))})
+
+    def query(self, state: State, asker: Asker) -> ItemFactorsQuery:
+        return ItemFactorsQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
+
+    def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
+        worlds = state.theta.shape[:-1]
+        V = state.theta.reshape(*worlds, self.items, -1)
+        shape = (*worlds, self.items, V.shape[-1] + 1)
+        if self.names == ("",):
+            there, values = [0], [combined]
+        else:
+            there, values = [self.names.index(a.owner) for a in answers], [a.value for a in answers]
+        sums = np.stack([self.records[who] * v.reshape(shape) for who, v in zip(there, values, strict=True)], axis=-3)
+        counts, heard = state.memory["counts"].copy(), state.memory["heard"].copy()
+        heard[..., there] += 1
+        counts[..., there, :] += (sums[..., -1] / UserUpdate.count - counts[..., there, :]) / heard[..., there, None]
+        stepped = V + self._step(V, sums[..., :-1], counts[..., there, :], there)
+        theta = self.project(stepped).reshape(state.theta.shape)
+        return State(state.round + 1, theta, {"counts": counts, "heard": heard})
+
+    def learned(self, state: State) -> list[Items]:
+        """The items as they stand, for every replicate."""
+        counts = state.memory["counts"]
+        weights = self._weights(counts, list(range(len(self.names))))[..., 0]
+        rated = np.maximum(np.einsum("...l,...li->...i", weights, counts), 0.0).reshape(-1, self.items)
+        every = state.theta.reshape(len(rated), self.items, -1)
+        return [Items(V.copy(), often) for V, often in zip(every, rated, strict=True)]
+
+    def heard(self, rated: Floats) -> Floats:
+        """What share of what owners know of a factor all rounds say through their noise [owners], items being rated so often at each."""
+        counts = np.repeat(rated[:, None], self.items, axis=1)
+        return np.asarray(self._weights(counts, list(range(len(self.names))), self.turns)[:, -1])
+
+    def _step(self, V: Floats, sums: Floats, counts: Floats, there: list[int]) -> Floats:
+        weights, in_all = self._weights(counts, there), self._weights(counts, there, self.turns[there])
+        total = np.einsum("...lf,...lif->...if", weights, sums)
+        c = np.maximum(np.einsum("...lf,...li->...if", weights, counts), 1.0)
+        rated = _often(counts)[..., None]
+        share = ((weights * rated).sum(axis=-2) / (in_all * rated).sum(axis=-2))[..., None, :]
+        prior = self._signal * self._spread**2
+        loud = np.einsum("...lf,l->...f", weights**2, self.noise[there] ** 2)[..., None, :]
+        towards = total / self._signal - share * ERROR**2 / prior * (V - self.centre)
+        return np.asarray(self._pace * towards / (c + (ERROR**2 + loud / (c * self._signal)) / prior))
+
+    def _weights(self, counts: Floats, there: list[int], rounds: Floats | None = None) -> Floats:
+        """How much each owner's sums count, in b and in every factor [..., owners, factors + 1]."""
+        noise = self.noise[there] ** 2 / (1.0 if rounds is None else rounds)
+        return np.asarray(1 / (1 + noise[:, None] / (ERROR**2 * _often(counts)[..., None] * self._signal)))
+
+    @property
+    def _signal(self) -> Floats:
+        """E x^2 of what a number of an item is multiplied with: 1 for b, the variance of users' factors for Q."""
+        return np.append(1.0, np.full(self.factors, USERS_SPREAD / self.ridge))
+
+    @property
+    def _spread(self) -> Floats:
+        return np.append(self.spreads[0], np.full(self.factors, self.spreads[1]))
+
+    @property
+    def _pace(self) -> Floats:
+        return np.append(1.0, np.full(self.factors, PACE))
+
+
+def _often(counts: Floats) -> Floats:
+    """How often an item is rated on average, at each owner [..., owners]; at least once."""
+    return np.asarray(np.maximum(counts.mean(axis=-1), 1.0))

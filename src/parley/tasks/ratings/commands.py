@@ -1,0 +1,143 @@
+"""What `parley train`, `parley learner run` and `parley score` do by terms of ratings."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parley.errors import SettingError
+from parley.learning.outcome.guarantee import INSIDE
+from parley.owner.owner import Owner
+from parley.report.extras import extras
+from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
+from parley.tasks.asking_options import elsewhere
+from parley.terms import Terms
+from parley.terms.catalogue import RATING_MECHANISMS
+
+if TYPE_CHECKING:
+    from parley.tasks.ratings.run import ItemsResult
+
+
+def train_ratings(
+    terms: Terms,
+    replicates: int,
+    seed: int | None,
+    ledgers: Path | None,
+    lifetime: float | None,
+    lifetime_delta: float | None,
+    save: Path | None,
+    anyway: bool,
+    as_json: bool,
+) -> None:
+    """Learn items on this machine."""
+    from parley.learning.owners import accepting_owners, open_owners, require_ledgers
+    from parley.tasks.ratings.run import learn_items
+    from parley.tasks.ratings.worth import items_worth, require_items_worth
+
+    if ledgers is not None and (replicates != 1 or seed is not None):
+        raise SettingError("--replicates and --seed belong to simulations; leave them out, or leave out --ledgers")
+    if ledgers is not None:
+        require_ledgers(terms, ledgers, lifetime, lifetime_delta)
+    if ledgers is not None and not anyway:
+        require_items_worth(terms)
+    expected = items_worth(terms) if ledgers is None else None
+    if expected is not None and (sentence := expected.sentence()) is not None:
+        errors_console.print(f"Not worth a budget: {sentence}.", style="yellow", markup=False, soft_wrap=True)
+    with progress_bar("reading ratings") as progress:
+        owners = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
+        progress.says("learning")
+        if terms.privacy.mechanism in RATING_MECHANISMS:
+            with extras():
+                from parley.tasks.ratings.noisy_ratings import learn_from_noisy
+            result = learn_from_noisy(terms, owners, replicates, seed, progress)
+        else:
+            result = learn_items(terms, owners, replicates, seed, progress)
+    _finish(result, save, as_json, [])
+
+
+def run_ratings(
+    terms: Terms,
+    checkpoint: Path,
+    addresses: Path,
+    resume: bool,
+    deadline: float,
+    save: Path | None,
+    save_own: Path | None,
+    anyway: bool,
+    as_json: bool,
+) -> None:
+    """Learn items with owners that are elsewhere."""
+    from parley.learning.deployed import prepare_run
+    from parley.tasks.ratings.run import items_result
+    from parley.tasks.ratings.worth import require_items_worth
+
+    if save_own is not None:
+        raise SettingError("--save-own: expected none for ratings: users' factors are solved when somebody asks, and kept nowhere")
+    if not (resume or anyway):
+        require_items_worth(terms)
+    heard = elsewhere(lambda: prepare_run(terms, checkpoint), terms, addresses, resume, deadline)
+    _finish(items_result(heard), save, as_json, list(heard.unheard))
+
+
+def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path | None, as_json: bool) -> None:
+    """What the items are worth to one owner, or to all of them."""
+    from parley.learning.owners import open_owners, table_of
+    from parley.tasks.ratings.recommender import Recommender
+    from parley.tasks.ratings.report import ranking_line, worth_rows
+    from parley.tasks.ratings.run import worth_to
+
+    model = Recommender.load(model_file)
+    own = None if name is None else Owner(name, table_of(terms.owner(name), data))
+    owners = open_owners(terms) if own is None else [own]
+    found = []
+    with progress_bar("alone and together, on own ratings") as progress:
+        for place, owner in enumerate(owners):
+            progress(place, len(owners))
+            found.append(worth_to(terms, owner, model))
+    if as_json:
+        rows = [{"name": each.name, **each.to_json()} for each in found]
+        print_json({"owners": rows, "terms_hash": terms.hash}, inside=True)
+        return
+    for each in found:
+        console.print(terminal_table(worth_rows(each), each.name))
+        console.print(ranking_line(each.ranking, each.popularity), markup=False, soft_wrap=True)
+    console.print(INSIDE, style="dim")
+
+
+def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None, save: Path, as_json: bool) -> None:
+    """Joint items, made an owner's own."""
+    from parley.learning.owners import table_of
+    from parley.tasks.ratings.own_items import personal
+    from parley.tasks.ratings.recommender import Recommender
+
+    model = Recommender.load(model_file)
+    owner = Owner(name, table_of(terms.owner(name), data))
+    with progress_bar("judged by own ratings, how far to go"):
+        own, deviation = personal(terms, owner, model)
+    own.save(save)
+    if as_json:
+        print_json({"owner": name, "saved": str(save), "terms_hash": terms.hash, "deviation": deviation}, inside=True)
+        return
+    moved = f"moved by about {deviation:g}" if deviation else "left as they are: own ratings held back found nothing better"
+    console.print(f"The items were {moved}. Saved: {save}", markup=False, soft_wrap=True)
+    console.print(INSIDE, style="dim")
+
+
+def _finish(result: "ItemsResult", save: Path | None, as_json: bool, unheard: list[str]) -> None:
+    """Save and print what came out."""
+    from parley.tasks.ratings.report import RELEASED, SIMULATION, gain_line, items_rows, unit_line, unlisted_lines
+
+    if save is not None:
+        result.model.save(save)
+    if as_json:
+        print_json(result.to_json() | {"unheard": unheard}, inside=not result.released)
+        return
+    console.print(RELEASED if result.released else SIMULATION, style="italic", soft_wrap=True)
+    console.print()
+    console.print(terminal_table(items_rows(result), result.terms.title or "Owners"))
+    if (gained := gain_line(result)) is not None:
+        console.print(gained, markup=False, soft_wrap=True)
+    for line in unlisted_lines(result):
+        console.print(line, style="yellow", markup=False, soft_wrap=True)
+    console.print(unit_line(result), style="dim", markup=False, soft_wrap=True)
+    for name in unheard:
+        console.print(f"{name} was not heard of at the end: its ledger knows what it spent.", style="yellow", markup=False)
+    console.print(f"terms {result.terms.hash[:16]}…   {result.seconds:.1f} s", style="dim")

@@ -1,0 +1,220 @@
+"""Items learned from ratings that owners hide or change before anything is learned from them (P section 3), in simulations.
+
+Every owner changes its ratings once, inside; whatever is learned from changed ratings costs nothing more, so the items' factors go from
+owner to owner, in turn, pass after pass. Nothing here releases: ledgers and daemons know released updates alone (`setup.resolve` says so).
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from parley.errors import DataError, GuaranteeError, SettingError
+from parley.learning.train import Progress, in_order
+from parley.owner.owner import Owner
+from parley.privacy.mechanisms import FastNoise
+from parley.tasks.ratings.algorithm import Items
+from parley.tasks.ratings.factorization import Factorization
+from parley.tasks.ratings.joint_factorization import factorize
+from parley.tasks.ratings.ranking import popularity, ranking, root_mean_square
+from parley.tasks.ratings.rating_noise import (
+    Claim,
+    RatingMechanism,
+    Scale,
+    Thinning,
+    bounded,
+    claim,
+    hide,
+    published_noise,
+    published_scale,
+    require_memory,
+    unbounded,
+)
+from parley.tasks.ratings.recommender import Recommender
+from parley.tasks.ratings.run import ItemsResult, OwnItems, made_of, unlisted
+from parley.tasks.ratings.table import Ratings, centre
+from parley.tasks.ratings.user_ratings import HALF, RatingPreparation, UserRatings, rating_preparation
+from parley.terms import Terms
+from parley.terms.catalogue import RATING_MECHANISMS
+from parley.validate import Floats, whole
+
+MEMORY = 2e9  # bytes that unbounded DP may take
+SCALE = Scale(3.0 - HALF, 3.0 + HALF)  # every scale of ratings is moved to this one
+
+
+@dataclass(frozen=True, eq=False)
+class Party:
+    """One owner's ratings, and how they are changed. `epsilon` is what the terms name, for one rating: a person's has shares."""
+
+    name: str
+    train: UserRatings
+    held_out: UserRatings
+    epsilon: float
+
+
+def learn_from_noisy(
+    terms: Terms,
+    owners: Sequence[Owner],
+    replicates: int = 1,
+    seed: int | None = None,
+    progress: Progress = lambda done, total: None,
+) -> ItemsResult:
+    """A simulation of `replicates` runs, measured on held-out ratings."""
+    if terms.privacy.mechanism not in RATING_MECHANISMS:
+        raise SettingError("privacy.mechanism: expected one that changes ratings themselves")
+    if any(owner.releases for owner in owners):
+        raise GuaranteeError("owners: expected none with a ledger; ratings that are changed themselves are for simulations")
+    began, found = time.perf_counter(), list[tuple[Recommender, list[Floats]]]()
+    preparation, several = rating_preparation(terms.model), terms.privacy.records_per_person if terms.privacy.person else 1
+    parties = [_party(terms, preparation, owner, several) for owner in in_order(terms, owners)]
+    for replicate in range(whole(replicates, "replicates")):
+        progress(replicate, replicates)
+        found.append(_together(terms, parties, np.random.SeedSequence([seed or 0, replicate])))
+    joint = [root_mean_square(np.concatenate(errors)) for _, errors in found]
+    own = [_worth(terms, party, found[0][0], errors) for party, errors in zip(parties, found[0][1], strict=True)]
+    claims = {party.name: _claim(terms, party, several) for party in parties}
+    return ItemsResult(
+        terms,
+        found[0][0],
+        tuple(error for error in joint if error is not None),
+        tuple(own),
+        {name: said.real for name, said in claims.items()},
+        _unit(terms),
+        False,
+        time.perf_counter() - began,
+        tuple(f"{party.name}: {_sentence(terms, party, claims[party.name])}" for party in parties),
+        unlisted(terms, owners),
+    )
+
+
+def _party(terms: Terms, preparation: RatingPreparation, owner: Owner, several: int) -> Party:
+    tables = preparation.designs(owner.table, terms, owner.name)
+    if not len(tables[0].values):
+        raise DataError(f"{owner.name}: no ratings of listed items are left to learn from")
+    return Party(owner.name, *tables, terms.owner(owner.name).epsilon / several)
+
+
+def _together(terms: Terms, parties: Sequence[Party], seed: np.random.SeedSequence) -> tuple[Recommender, list[Floats]]:
+    """(the model, every owner's errors on its held-out ratings) of one run."""
+    first, *sources = seed.spawn(1 + len(parties))
+    rule, mechanism = _rule(terms), _mechanism(terms)
+    rngs = [np.random.default_rng(source) for source in sources]
+    if mechanism.endswith("published"):
+        # An owner's means are its own and stay with it: only then its noise gives any epsilon at all.
+        means = [_means(party.train) for party in parties]
+        noisy = [_published(p, own, mechanism, rule, rng) for p, own, rng in zip(parties, means, rngs, strict=True)]
+        shared, factors = np.zeros(len(means[0])), factorize(noisy, rule, first).items
+        counts = np.zeros(len(shared))
+    else:
+        changed = [_changed(p, mechanism, rng) for p, rng in zip(parties, rngs, strict=True)]
+        everything = _united(changed)
+        centred = centre(everything, SCALE.low, SCALE.high)
+        ends = np.cumsum([0, *map(len, changed)])
+        parts = [c.with_values(centred.residuals[a:b]) for c, a, b in zip(changed, ends[:-1], ends[1:], strict=True)]
+        shared, factors = centred.item_means - SCALE.middle, factorize(parts, rule, first).items
+        counts, means = (
+            np.bincount(everything.items, minlength=len(shared)).astype(np.float64),
+            [np.zeros(len(shared))] * len(parties),
+        )
+    model = made_of(terms.model, Items(np.column_stack([shared, factors]), counts), terms.hash)
+    return model, [model.errors(_less(p.train, own), _less(p.held_out, own)) for p, own in zip(parties, means, strict=True)]
+
+
+def _worth(terms: Terms, party: Party, model: Recommender, errors: Floats) -> OwnItems:
+    """What the model is worth to an owner, beside what it learns from its own ratings, as they are."""
+    own, rule = _raw(party.train), _rule(terms)
+    centred = centre(own, SCALE.low, SCALE.high)
+    factors = factorize([own.with_values(centred.residuals)], rule, 0).items
+    V = np.column_stack([centred.item_means - SCALE.middle, factors])
+    alone = made_of(terms.model, Items(V, np.zeros(len(V))))
+    usual = ranking(popularity(party.train), party.train, party.held_out)
+    kept = _means(party.train) if _mechanism(terms).endswith("published") else np.zeros(len(V))
+    less = _less(party.train, kept)
+    ours = ranking(lambda users: model.rank_scores(less, users) + kept, party.train, party.held_out)
+    return OwnItems(party.name, root_mean_square(alone.errors(party.train, party.held_out)), root_mean_square(errors), ours, usual)
+
+
+def _changed(party: Party, mechanism: RatingMechanism, rng: np.random.Generator) -> Ratings:
+    """Raw ratings as they are learned from."""
+    raw = _raw(party.train)
+    if mechanism == "hide":
+        return hide(raw, hidden_share(party.epsilon), rng)
+    noise = FastNoise(int(rng.integers(2**62)))
+    if mechanism == "bounded":
+        return bounded(raw, party.epsilon, SCALE, noise)
+    return unbounded(raw, np.arange(len(party.train)), party.epsilon, SCALE, noise, rng, memory=MEMORY)
+
+
+def _published(party: Party, means: Floats, mechanism: RatingMechanism, rule: Factorization, rng: np.random.Generator) -> Ratings:
+    """Centred ratings with the published noise."""
+    raw = _raw(party.train)
+    centred = raw.with_values(centre(raw, SCALE.low, SCALE.high).residuals)
+    users, scale = None, published_scale(party.epsilon, rule, SCALE)
+    if mechanism == "unbounded-published":
+        users = np.arange(len(party.train))
+        require_memory(len(users), party.train.item_count, scale, HALF, Thinning(), MEMORY)
+    return published_noise(centred, users, scale, rng, Thinning())
+
+
+def hidden_share(epsilon: float) -> float:
+    """P's p, by which mechanisms are compared: 1/(1 + eps). For `hide` it is the share of ratings that is dropped, and no privacy."""
+    return 1 / (1 + epsilon)
+
+
+def _raw(table: UserRatings) -> Ratings:
+    names = tuple(map(str, range(len(table)))), tuple(map(str, range(table.item_count)))
+    return Ratings(table.users.astype(np.int32), table.items, table.values + SCALE.middle, *names)
+
+
+def _means(table: UserRatings) -> Floats:
+    """How far an owner's own item means lie from the middle."""
+    return centre(_raw(table), SCALE.low, SCALE.high).item_means - SCALE.middle
+
+
+def _less(table: UserRatings, means: Floats) -> UserRatings:
+    """Ratings less what an owner keeps to itself about the items."""
+    return replace(table, values=table.values - means[table.items])
+
+
+def _united(parts: Sequence[Ratings]) -> Ratings:
+    """All ratings in one table, everybody's users apart."""
+    ends = np.cumsum([0, *(len(part.user_names) for part in parts)])
+    users = np.concatenate([part.users + start for part, start in zip(parts, ends[:-1], strict=True)]).astype(np.int32)
+    items, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("items", "values"))
+    return Ratings(users, items, values, tuple(map(str, range(int(ends[-1])))), parts[0].item_names)
+
+
+def _rule(terms: Terms) -> Factorization:
+    return Factorization(factors=terms.model.factors or 1, passes=terms.learning.horizon)
+
+
+def _mechanism(terms: Terms) -> RatingMechanism:
+    if terms.privacy.mechanism == "hide":
+        return "hide"
+    published = terms.privacy.rating_scale == "published"
+    if terms.privacy.mechanism == "bounded-ratings":
+        return "bounded-published" if published else "bounded"
+    return "unbounded-published" if published else "unbounded"
+
+
+def _claim(terms: Terms, party: Party, several: int) -> Claim:
+    """What the terms name and what they give: m ratings of a person have m times the epsilon of each."""
+    one = claim(_mechanism(terms), party.epsilon, _rule(terms), SCALE)
+    if one.named is None or one.real is None:
+        return one
+    return Claim(terms.owner(party.name).epsilon, one.real * several if one.real != one.named else terms.owner(party.name).epsilon)
+
+
+def _unit(terms: Terms) -> str:
+    """What an epsilon is about."""
+    what = {"hide": "nothing that is kept", "bounded-ratings": "the value of a rating", "unbounded-ratings": "a rating"}
+    if terms.privacy.person is None or terms.privacy.mechanism == "hide":
+        return what[terms.privacy.mechanism]
+    return "a user" if terms.privacy.mechanism == "unbounded-ratings" else "the values of a user's ratings"
+
+
+def _sentence(terms: Terms, party: Party, said: Claim) -> str:
+    if terms.privacy.mechanism == "hide":
+        return f"no ε; {hidden_share(party.epsilon):.0%} of the ratings are hidden, the others not at all"
+    return f"{said.words()}, for {_unit(terms)}"

@@ -1,0 +1,34 @@
+"""Items' V = [b, Q] of a matrix factorisation: a rating is about middle + b_i + a_u + p_u.q_i, and (a_u, p_u) never leave their owner.
+
+What owners are asked about V is not the gradient of a record's loss at parameters that all share, but what each user says once its own
+factors are solved (`objectives.user_updates`).
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from parley.data import Preparation
+from parley.losses.otherwise import AskedOtherwise
+from parley.tasks.ratings.terms import item_count
+from parley.validate import Floats
+
+START = 0.1  # deviation of the items' factors at first: at 0 nobody could tell one factor from another
+
+
+@dataclass(frozen=True)
+class ItemFactors(AskedOtherwise):
+    """theta is V, row by row: an item's b, then its factors."""
+
+    why: ClassVar[str] = "items are learned from what users say about them; nothing bounds other answers of ratings"
+
+    def parameters(self, preparation: Preparation) -> int:
+        return item_count(preparation.model) * ((preparation.model.factors or 0) + 1)
+
+    def start(self, preparation: Preparation) -> Floats:
+        """No item better than another, and factors drawn by the terms' public seed."""
+        model = preparation.model
+        V = np.zeros((item_count(model), (model.factors or 0) + 1))
+        V[:, 1:] = START * np.random.default_rng(model.seed).standard_normal(V[:, 1:].shape)
+        return V.ravel()

@@ -1,0 +1,222 @@
+"""Private ratings (P section 3): hide some, noise on each, noise on every cell. Training on what comes out of it costs nothing more.
+
+Sound by default: the noise falls on raw ratings, before any mean is taken, and is as large as the range of a rating demands. The
+published noise is smaller, and falls on centred ratings, of which one rating moves many; what it really gives is `Claim.real`.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.errors import GuaranteeError, SettingError
+from parley.privacy.accounting import exact, in_pieces
+from parley.privacy.mechanisms import Bounded, Laplace, Noise
+from parley.tasks.ratings.factorization import Factorization
+from parley.tasks.ratings.table import Ratings
+from parley.validate import Floats, positive
+
+RatingMechanism = Literal["hide", "bounded", "unbounded", "bounded-published", "unbounded-published"]
+MECHANISMS: tuple[RatingMechanism, ...] = get_args(RatingMechanism)
+BYTES = 48  # of memory that a rating takes from start to end: places, value, and their shuffled copy
+CELLS = 2**20  # of the matrix that are given noise at a time
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Ratings lie in [low, high], which is public; whatever is outside is moved to the nearer end."""
+
+    low: float = 1.0
+    high: float = 5.0
+
+    @property
+    def range(self) -> float:
+        return self.high - self.low
+
+    @property
+    def middle(self) -> float:
+        """What stands for a rating that is not there."""
+        return (self.low + self.high) / 2
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a mechanism says it gives, and what it gives; None: no epsilon at all."""
+
+    named: float | None
+    real: float | None
+
+    def words(self) -> str:
+        """In a sentence's place.
+
+        >>> Claim(1.0, 13.37).words(), Claim(None, None).words()
+        ('up to ε = 13.4, not 1', 'no ε')
+        """
+        if self.real is None:
+            return "no ε"
+        return f"ε = {self.real:.3g}" if self.real == self.named else f"up to ε = {self.real:.3g}, not {self.named:.3g}"
+
+
+@dataclass(frozen=True)
+class Thinning:
+    """What unbounded DP drops after the noise: all within `near` of the middle, and all but a share `keep` of what lies at an end.
+
+    P says that both are chosen and not how; with these its table 3 comes out to within a quarter.
+    """
+
+    near: float = 0.6
+    keep: float = 0.2
+
+    def surviving(self, noise_scale: float, half: float) -> float:
+        """The probability with which an empty cell becomes a rating: |L| > near, less what is dropped of |L| >= half."""
+        return math.exp(-self.near / noise_scale) - (1 - self.keep) * math.exp(-half / noise_scale)
+
+
+def published_scale(epsilon: float, rule: Factorization, scale: Scale) -> float:
+    """S_JL/eps as P prints it (eq. 6, with its minus): 1.197/eps for P's settings.
+
+    >>> round(published_scale(1.0, Factorization(), Scale()), 4)
+    1.197
+    """
+    largest = scale.range * rule.box - rule.penalty * rule.box
+    return rule.factors * rule.passes * rule.step * largest / positive(epsilon, "epsilon")
+
+
+def claim(mechanism: RatingMechanism, epsilon: float, rule: Factorization, scale: Scale) -> Claim:
+    """Formal guarantee: `real` bounds the epsilon for replacing the value of one rating; for the unbounded ones, for one rating that is
+    added, removed, or replaced by another anywhere.
+
+    Sound: the noise is calibrated (`bounded`, `unbounded`). Published: replacing one rating moves all residuals together by at most four
+    ranges (`data.ratings.centre` says why), and Laplace noise of scale b on a vector that moves by D in L1 costs D/b, rounding in floating
+    point not counted. This holds for one owner whose means are its own and never leave. Means that owners take together, or hand out,
+    carry no noise: then there is no epsilon at all (`reproduce.joint_factorization` says so of its figures).
+    A rating that is added or removed moves its own cell by half a range, its item's mean and through it the means of those who rated it
+    by a range each, its user's mean by two (what is left of a rating lies within a range of 0): 4.5 ranges; replaced by one of another
+    user and item it is removed and added: 9 ranges.
+    """
+    if mechanism == "hide":
+        return Claim(None, None)
+    if mechanism in ("bounded", "unbounded"):
+        return Claim(epsilon, epsilon)
+    ranges = 4.0 if mechanism == "bounded-published" else 9.0
+    return Claim(epsilon, ranges * scale.range / published_scale(epsilon, rule, scale))
+
+
+def hide(ratings: Ratings, share: float, rng: np.random.Generator) -> Ratings:
+    """Without a random share of the ratings. No epsilon: who stays is not protected."""
+    if not 0 <= share < 1:
+        raise SettingError(f"share = {share}: expected a number from 0 to below 1")
+    return ratings.pick(np.sort(rng.permutation(len(ratings))[round(share * len(ratings)) :]))
+
+
+def bounded(ratings: Ratings, epsilon: float, scale: Scale, noise: Noise) -> Ratings:
+    """Every raw rating with Laplace noise.
+
+    Formal guarantee: eps-DP for replacing the value of one rating. Values are moved into the public range first, so one of them moves the
+    vector by at most the range in L1. Which cells hold a rating is not hidden.
+    """
+    values = Bounded(np.clip(ratings.values, scale.low, scale.high), scale.range, "l1")
+    return ratings.with_values(Laplace.calibrate(exact(epsilon), scale.range).release(values, noise))
+
+
+def unbounded(
+    ratings: Ratings,
+    users: NDArray[np.int64],
+    epsilon: float,
+    scale: Scale,
+    noise: Noise,
+    rng: np.random.Generator,
+    thinning: Thinning = Thinning(),  # noqa: B008 - frozen
+    memory: float = 2e9,
+) -> Ratings:
+    """Noise on every cell of the matrix of these users, then fewer of them. Users and items are public: fixed before anybody saw ratings.
+
+    Formal guarantee: eps-DP for one rating that is added, removed, or replaced by another of these users anywhere. An empty cell holds the
+    middle of the scale, a rating is at most half the range from it: the two cells move by at most the range together, in L1. Noise comes in
+    pieces of some users each, of which such a change touches two (`in_pieces`). What is dropped afterwards depends on noisy values alone.
+    """
+    items = len(ratings.item_names)
+    height = max(CELLS // items, 1)
+    series = in_pieces("laplace", exact(epsilon), Fraction(0), 1, scale.range, 1, height * items, 2)
+    require_memory(len(users), items, series.mechanism.noise_scale, scale.range / 2, thinning, memory)
+    cell = _grid(ratings, scale)
+    row = np.full(len(ratings.user_names), -1)
+    row[users] = np.arange(len(users))
+    if (row[ratings.users] < 0).any():
+        raise SettingError("users: expected everybody who rated something")
+    order = np.argsort(row[ratings.users], kind="stable")
+    sorted_rows = row[ratings.users][order]
+    parts: list[tuple[NDArray[np.int64], Floats]] = []
+    for first in range(0, len(users), height):
+        inside = order[slice(*np.searchsorted(sorted_rows, [first, first + height]))]
+        flat = np.full(min(height, len(users) - first) * items, scale.middle)
+        flat[(row[ratings.users[inside]] - first) * items + ratings.items[inside]] = cell[inside]
+        noisy = series.mechanism.release(Bounded(flat, scale.range, "l1"), noise)
+        places, values = thin(noisy, scale, thinning, rng)
+        parts.append((places + first * items, values))
+    return _from_cells(ratings, users, parts)
+
+
+def published_noise(
+    residuals: Ratings, users: NDArray[np.int64] | None, noise_scale: float, rng: np.random.Generator, thinning: Thinning
+) -> Ratings:
+    """Centred ratings with the published noise, moved back into their range; with `users`, in every cell of theirs. For studies only."""
+    half = Scale(-2.0, 2.0)
+    if users is None:
+        return residuals.with_values(
+            np.clip(residuals.values + rng.laplace(scale=noise_scale, size=len(residuals)), half.low, half.high)
+        )
+    flat = np.full(len(users) * len(residuals.item_names), 0.0)
+    row = np.full(len(residuals.user_names), -1)
+    row[users] = np.arange(len(users))
+    flat[row[residuals.users] * len(residuals.item_names) + residuals.items] = residuals.values
+    kept = thin(flat + rng.laplace(scale=noise_scale, size=len(flat)), half, thinning, rng)
+    return _from_cells(residuals, users, [kept])
+
+
+def thin(noisy: Floats, scale: Scale, thinning: Thinning, rng: np.random.Generator) -> tuple[NDArray[np.int64], Floats]:
+    """(places, values) of what unbounded DP keeps of noisy cells, moved into the range (P section 3.2.2, steps 3 and 4)."""
+    inside = np.clip(noisy, scale.low, scale.high)
+    ends = (inside == scale.low) | (inside == scale.high)
+    kept = np.flatnonzero((np.abs(inside - scale.middle) > thinning.near) & (~ends | (rng.random(len(inside)) < thinning.keep)))
+    return kept, inside[kept]
+
+
+def expected_ratings(users: int, items: int, noise_scale: float, half: float, thinning: Thinning) -> float:
+    """How many ratings unbounded DP makes of a matrix, if all cells were empty: true ones are few beside them."""
+    return users * items * thinning.surviving(noise_scale, half)
+
+
+def require_memory(users: int, items: int, noise_scale: float, half: float, thinning: Thinning, memory: float) -> None:
+    """Refuse unbounded DP that would need more than `memory` bytes, before it starts."""
+    count = expected_ratings(users, items, noise_scale, half, thinning)
+    if not count * BYTES <= memory:
+        raise GuaranteeError(
+            f"unbounded DP would make about {count:,.0f} ratings of {users:,} x {items:,} cells, {count * BYTES / 1e9:,.3g} GB of memory; "
+            f"allowed are {memory / 1e9:,.3g} GB: allow more, use bounded DP, or release updates"
+        )
+
+
+def _grid(ratings: Ratings, scale: Scale) -> Floats:
+    """Values within the range; of cells rated twice nothing is known to be true, so they are refused."""
+    cells = ratings.users.astype(np.int64) * len(ratings.item_names) + ratings.items
+    if len(np.unique(cells)) < len(cells):
+        raise SettingError("ratings: some user rated an item twice; keep one of each")
+    return np.clip(ratings.values, scale.low, scale.high)
+
+
+def _from_cells(ratings: Ratings, users: NDArray[np.int64], parts: list[tuple[NDArray[np.int64], Floats]]) -> Ratings:
+    flat, items = np.concatenate([places for places, _ in parts]), len(ratings.item_names)
+    found = Ratings(
+        users[flat // items].astype(np.int32),
+        (flat % items).astype(np.int32),
+        np.concatenate([values for _, values in parts]),
+        ratings.user_names,
+        ratings.item_names,
+    )
+    if not len(found):
+        raise SettingError("unbounded DP: nothing is left of the matrix; drop less of it")
+    return found

@@ -1,0 +1,122 @@
+"""A recommender of learned items: predicts for an owner's own users, whose factors it solves when it is asked and keeps nowhere."""
+
+import json
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parley.durable import replace_text
+from parley.errors import ModelError, SettingError
+from parley.tasks.ratings.algorithm import Items
+from parley.tasks.ratings.table import Ratings
+from parley.tasks.ratings.user_ratings import HALF, UserRatings, by_user
+from parley.tasks.ratings.user_updates import UserUpdate
+from parley.validate import Floats, whole
+
+FORMAT, KIND = 1, "matrix-factorization"
+FEW = 20.0  # how often an item is taken to be rated at least, so that noise about the rare says little
+
+
+@dataclass(frozen=True, eq=False)
+class Recommender:
+    """The named items as they were learned, and the scale and ridges by which a user is solved. It holds nobody's ratings or factors."""
+
+    items: Items
+    item_names: tuple[str, ...]
+    low: float = 1.0
+    high: float = 5.0
+    ridge: float = 10.0
+    own_ridge: float = 1.0
+    terms_hash: str = ""
+    released: bool = False  # whether it was made of safe, debited answers alone
+
+    def scores(self, own: UserRatings, users: NDArray[np.int64] | None = None) -> Floats:
+        """What these users (left out: all) would rate [users, items], within the scale, from their own ratings here."""
+        x, V = self._solved(own), self.items.V
+        x = x if users is None else x[users]
+        return self._in_units(V[:, 0] + x[:, :1] + x[:, 1:] @ V[:, 1:].T)
+
+    def rank_scores(self, own: UserRatings, users: NDArray[np.int64] | None = None) -> Floats:
+        """By what items are ranked: expected rating + log(how often rated), for people mostly rate what many do."""
+        scores = (self.scores(own, users) - self.low) * (2 * HALF / (self.high - self.low))
+        return np.asarray(scores + np.log(self.items.counts + FEW))
+
+    def errors(self, own: UserRatings, held_out: UserRatings) -> Floats:
+        """By how much each held-out rating differs from what is expected of its user, whose other ratings are `own`."""
+        x, v = self._solved(own)[held_out.users], self.items.V[held_out.items]
+        found = np.clip(v[:, 0] + x[:, 0] + np.einsum("nf,nf->n", x[:, 1:], v[:, 1:]), -HALF, HALF)
+        return np.asarray((held_out.values - found) * ((self.high - self.low) / (2 * HALF)))
+
+    def predict(self, own: Ratings, user: str, item: str) -> float:
+        """The rating expected of this user for this item."""
+        return float(self._of(own, user, self.scores)[_place(self.item_names, item, "item")])
+
+    def recommend(self, own: Ratings, user: str, k: int = 10) -> list[str]:
+        """The k items that this user has not rated and that rank highest, best first."""
+        scores = self._of(own, user, self.rank_scores)
+        scores[own.items[own.users == own.user_names.index(user)]] = -np.inf
+        best = np.argsort(-scores, kind="stable")[: whole(k, "k")]
+        return [self.item_names[i] for i in best if np.isfinite(scores[i])]
+
+    def save(self, path: str | Path) -> None:
+        """As a JSON file: items, their factors, public settings."""
+        facts = {name: getattr(self, name) for name in ("low", "high", "ridge", "own_ridge", "terms_hash", "released")}
+        content = {"format": FORMAT, "kind": KIND, "items": list(self.item_names), **facts}
+        content |= {"V": self.items.V.tolist(), "counts": self.items.counts.tolist()}
+        replace_text(Path(path), json.dumps(content))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Recommender":
+        """What `save` wrote; of anything else a `ModelError`."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            if content["format"] != FORMAT or content["kind"] != KIND:
+                raise ValueError
+            V, counts = (np.array(content[name], dtype=np.float64) for name in ("V", "counts"))
+            names, numbers = (
+                tuple(map(str, content["items"])),
+                {n: float(content[n]) for n in ("low", "high", "ridge", "own_ridge")},
+            )
+            UserUpdate(1.0, ridge=numbers["ridge"], own_ridge=numbers["own_ridge"])
+            sound = np.isfinite(V).all() and (counts >= 0).all() and np.isfinite(counts).all()
+            if not sound or V.ndim != 2 or counts.shape != (len(V),) or len(V) != len(names):
+                raise ValueError
+            if not numbers["low"] < numbers["high"] < np.inf or not np.isfinite(numbers["low"]):
+                raise ValueError
+            said = str(content.get("terms_hash", "")), bool(content.get("released", False))  # earlier files have neither
+        except (OSError, ValueError, KeyError, TypeError, IndexError, SettingError) as error:
+            what = "expected what parley train saved by terms of ratings"
+            raise ModelError(f"{path}: cannot be read as a recommender ({type(error).__name__}); {what}") from None
+        return cls(Items(V, counts), names, **numbers, terms_hash=said[0], released=said[1])
+
+    def _solved(self, own: UserRatings) -> Floats:
+        """Everybody's (a_u, p_u), which stay here."""
+        update = UserUpdate(1.0, ridge=self.ridge, own_ridge=self.own_ridge)
+        return update.solved(own, self.items.V)[0]
+
+    def _of(self, own: Ratings, user: str, scores: "_Scores") -> Floats:
+        """One user's scores [items]."""
+        if own.item_names != self.item_names:
+            raise SettingError("ratings: expected those of the model's items, in its order; read them with items=model.item_names")
+        place = _place(own.user_names, user, "user")
+        mine = by_user(own.pick(own.users == place), np.array([place]), self.low, self.high)
+        return np.asarray(scores(mine)[0])
+
+    def _in_units(self, found: Floats) -> Floats:
+        half = (self.high - self.low) / 2
+        return np.asarray(np.clip((self.low + self.high) / 2 + found * (half / HALF), self.low, self.high))
+
+
+class _Scores(Protocol):
+    def __call__(self, own: UserRatings) -> Floats: ...
+
+
+def _place(names: tuple[str, ...], name: str, what: str) -> int:
+    if name not in names:
+        near = get_close_matches(name, names, 1) if what == "item" else []  # items are public, users are not
+        raise SettingError(f"{what}: no such {what} here" + (f"; did you mean {near[0]!r}?" if near else ""))
+    return names.index(name)

@@ -1,0 +1,79 @@
+"""Learned items in tables and sentences."""
+
+from parley.learning.outcome.guarantee import INSIDE
+from parley.numerals import number, percent
+from parley.tasks.ratings.ranking import BEST, Ranking
+from parley.tasks.ratings.run import ItemsResult, OwnItems
+from parley.tasks.ratings.user_ratings import unlisted_words
+from parley.validate import printable
+
+SIMULATION = f"A simulation: nothing was released. {INSIDE}"
+RELEASED = "Released, debited. What the items are worth each owner finds out inside: parley score MODEL TERMS --owner NAME"
+LEAST = 5e-4  # a change that is printed as 0.0%
+
+
+def items_rows(result: ItemsResult) -> list[list[str]]:
+    """Every owner: what it spent and, in a study, what it gained."""
+    own = {each.name: each for each in result.owners}
+    refined = any(each.rmse_personal is not None for each in result.owners)
+    rows = [["owner", "users", "ε spent", *(["error alone", "together"] if own else []), *(["personal"] if refined else [])]]
+    for part in result.terms.owners:
+        spent, worth = result.spent.get(part.name), own.get(part.name)
+        errors = [] if worth is None else [_error(worth.rmse_alone), _error(worth.rmse_together)]
+        errors += [_error(worth.rmse_personal)] if worth is not None and refined else []
+        rows.append([part.name, f"{part.records:,}", "none" if spent is None else number(spent, side="above"), *errors])
+    return rows
+
+
+def worth_rows(found: OwnItems) -> list[list[str]]:
+    """What a model is worth to one owner."""
+    errors = [_error(found.rmse_alone), _error(found.rmse_together), _error(found.rmse_personal)]
+    return [["", "alone", "together", "personal"], ["root mean square error", *errors]]
+
+
+def ranking_line(ours: Ranking, usual: Ranking) -> str:
+    """Rankings, beside the most popular items."""
+    return (
+        f"Of held-out favourites the best {BEST} hold {_error(ours.recall)} (recall; NDCG {_error(ours.ndcg)}), the {BEST} most popular "
+        f"{_error(usual.recall)} ({_error(usual.ndcg)})."
+    )
+
+
+def unit_line(result: ItemsResult) -> str:
+    """Whom or what the epsilons are about."""
+    if result.notes:
+        return "What is hidden: " + "; ".join(map(printable, result.notes)) + "."
+    delta, rows = result.terms.privacy.delta, result.terms.privacy.records_per_person
+    counts = f", of whom {rows:,} ratings count at most" if result.terms.privacy.person is not None else ", with all ratings"
+    words = "Each owner's answers together are" if result.released else "A release by these terms is"
+    return f"{words} ε-differentially private, δ = {delta:g}, for replacing one {result.unit}{counts}. No user's factors left their owner."
+
+
+def gain_line(result: ItemsResult) -> str | None:
+    """What becomes of errors by learning together, in a study."""
+    known = [(each.name, each.rmse_alone, each.rmse_together) for each in result.owners]
+    gains = {name: 1 - together / alone for name, alone, together in known if alone and together is not None}
+    if not gains:
+        return None
+    said = f"Learning together, the error of {', of '.join(f'{printable(name)} {_moves(gain)}' for name, gain in gains.items())}."
+    if all(gain <= 0 for gain in gains.values()):
+        return f"{said} That is worse than alone for everybody: do not release by these terms."
+    losers = [printable(name) for name, gain in gains.items() if gain <= -LEAST]
+    return f"{said} Worse than alone for {', '.join(losers)}, short of parley refine (personal)." if losers else said
+
+
+def unlisted_lines(result: ItemsResult) -> list[str]:
+    """Owners, in a study, whose ratings are mostly of items that the terms do not list."""
+    model = result.terms.model
+    return [f"{printable(name)}: {words}" for name, share in result.unlisted.items() if (words := unlisted_words(share, model))]
+
+
+def _moves(gain: float) -> str:
+    """By how much an error falls or grows."""
+    if abs(gain) < LEAST:
+        return "stays the same"
+    return f"{'falls' if gain > 0 else 'grows'} by {percent(abs(gain))}"
+
+
+def _error(value: float | None) -> str:
+    return "–" if value is None else number(value, 4)

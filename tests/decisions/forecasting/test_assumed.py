@@ -1,0 +1,100 @@
+"""A forecast that rests on released scales: what it assumes it says, and its interval covers relations of every strength."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import parley
+from parley.decisions.forecasting import forecast
+from parley.decisions.forecasting.assumed import STRENGTHS, AssumedSample
+from parley.decisions.forecasting.pilot import open_pilot
+from parley.errors import DataError
+
+ROWS = 3000
+
+
+def terms(kind="linear-regression", **model):
+    numbers = {"a": (-4.0, 4.0), "b": (80.0, 120.0)} | ({"y": (0.0, 20.0)} if kind == "linear-regression" else {})
+    given = {
+        "kind": kind,
+        "target": "y",
+        "features": ["a", "b", "c"],
+        "intercept": True,
+        "coding": "one-hot",
+        "bounds": numbers,
+        "centres": {"a": 0.0, "b": 100.0} | ({"y": 10.0} if kind == "linear-regression" else {}),
+        "scales": {"a": 1.0, "b": 10.0} | ({"y": 2.0} if kind == "linear-regression" else {}),
+        "categories": {"c": ("u", "v")},
+    }
+    return parley.Terms.from_dict(
+        {
+            "model": given | model,
+            "learning": {"horizon": 40, "algorithm": "averaged-subgradient"},
+            "privacy": {"clip": 60.0},
+            "owners": [{"name": name, "records": ROWS, "epsilon": 2.0} for name in "pq"],
+        }
+    )
+
+
+def table(strength, seed):
+    rng = np.random.default_rng(seed)
+    a, b, c = rng.normal(size=ROWS), rng.normal(100, 10, ROWS), rng.choice(["u", "v", "w"], ROWS)
+    relation = (a + (b - 100) / 10 - 1.5 * (c == "u")) / np.sqrt(2 + 0.5)
+    y = 10 + 2 * (np.sqrt(strength) * relation + np.sqrt(1 - strength) * rng.normal(size=ROWS))
+    return pd.DataFrame({"a": a, "b": b, "c": c, "y": y})
+
+
+@pytest.mark.parametrize("strength", [0.1, 0.5, 0.8])
+def test_the_interval_covers_what_training_gives_whatever_the_relation(strength):
+    agreed = terms()
+    said = forecast(agreed, seed=1, resamples=20)
+    owners = [parley.Owner(name, table(strength, seed)) for seed, name in enumerate("pq")]
+    measured = parley.train(agreed, owners, replicates=40, seed=3, whole_path=False).relative_fitness["mean"]
+    assert said.relative_fitness.low < measured < said.relative_fitness.high
+    assert said.relative_fitness.high > 3 * said.relative_fitness.low  # wide, because little is known
+
+
+def test_it_says_what_it_assumes_and_forecasts_no_metric():
+    said = forecast(terms(), resamples=5)
+    assert said.coverage == "any relation to the target"
+    assert any("nobody knows how strong the relation" in warning for warning in said.warnings)
+    assert said.metrics == {}
+
+
+def test_rows_have_the_scales_that_were_released_and_the_strength_that_was_assumed():
+    pilot = open_pilot(terms())
+    assert isinstance(pilot.source, AssumedSample)
+    X, y = pilot.design.X, pilot.design.y
+    assert np.abs(X[:, :2].mean(axis=0)).max() < 0.1
+    assert X[:, :2].std(axis=0) == pytest.approx([1, 1], abs=0.1)
+    assert set(np.unique(X[:, 2:4])) == {0.0, 1.0}
+    assert X[:, 2:4].sum(axis=1).max() == 1
+    assert (X[:, 4] == 1).all()
+    explained = []
+    for other in pilot.source.others(np.random.default_rng(0), 5):
+        X, y = other.design.X, other.design.y
+        residual = y - X @ np.linalg.lstsq(X, y, rcond=None)[0]
+        explained.append(1 - residual.var() / y.var())
+    assert explained == pytest.approx(STRENGTHS, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("kind", "model"),
+    [
+        ("logistic-regression", {}),
+        ("softmax-regression", {"categories": {"c": ("u", "v"), "y": ("x", "y", "z")}}),
+        ("linear-svm", {}),
+    ],
+)
+def test_classes_are_drawn_too(kind, model):
+    pilot = open_pilot(terms(kind, **model))
+    classes, counts = np.unique(pilot.design.y, return_counts=True)
+    assert len(classes) == (3 if kind == "softmax-regression" else 2)
+    assert counts.min() > 0.1 * counts.sum()
+
+
+def test_without_the_scale_of_a_column_there_is_no_forecast():
+    with pytest.raises(DataError, match=r"model\.scales\.a"):
+        open_pilot(terms(scales={"b": 10.0, "y": 2.0}, bounds={"y": (0.0, 20.0)}, radius=10.0))
+    with pytest.raises(DataError, match="released scales"):
+        open_pilot(terms(scales={}, centres={}, categories={"c": ("u", "v")}, coding="integer", radius=10.0))

@@ -1,0 +1,162 @@
+"""An owner's inside view."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from samples import make_terms, regression_table
+from scipy.stats import f as f_law
+from scipy.stats import norm
+from typer.testing import CliRunner
+
+import parley
+from parley.cli.app import app
+from parley.data import Design
+from parley.decisions.forecasting.inside import LEVEL, NORMAL, _above_zero, inside_view, law_test
+from parley.decisions.games.price import price_note
+from parley.errors import DataError, SettingError, UnknownTerms
+from parley.learning.outcome.verdict import Estimate
+from parley.losses import LinearRegression
+
+SETTINGS = {"learning__horizon": 30, "learning__step": 0.7, "privacy__clip": 8.0}
+
+
+def terms_for(*sizes: int, tmp_path, epsilon: float = 20.0):
+    regression_table(600, seed=9).to_csv(tmp_path / "public.csv", index=False)
+    return make_terms(*sizes, epsilon=epsilon, model__public=str(tmp_path / "public.csv"), **SETTINGS)
+
+
+def test_owners_of_the_same_law_are_said_to_differ_as_often_as_the_level_says():
+    """In 1,500 pairs of samples; a mutant that takes the public optimum for the truth says so far more often."""
+    rng, differs, naive = np.random.default_rng(0), [], []
+    for _ in range(1500):
+        X = rng.normal(size=(500, 3))
+        y = X @ [1.0, -0.5, 0.2] + rng.normal(size=500)
+        own, public = (Design(X[part], y[part], np.ones(len(y[part]))) for part in (slice(200), slice(200, None)))
+        optimum = LinearRegression().optimum([public])
+        test = law_test(LinearRegression(), public, optimum, own)
+        differs.append(test.differs)
+        naive.append(f_law.sf(test.statistic * (1 + 200 / 300), 3, 297) < LEVEL)
+    error = 3.5 * np.sqrt(LEVEL * (1 - LEVEL) / 1500)
+    assert abs(np.mean(differs) - LEVEL) < error
+    assert np.mean(naive) - LEVEL > error
+
+
+def test_a_small_owner_among_large_ones_is_told_to_join_and_nothing_is_spent(tmp_path):
+    terms = terms_for(4000, 4000, 40, tmp_path=tmp_path)
+    owner = parley.Owner("c", regression_table(40, seed=4))
+    view = inside_view(terms, owner)
+    assert view.verdict == "join"
+    assert view.personal.mean < view.alone.mean
+    assert not view.law.differs
+    assert view.gain.low < view.gain.mean < view.gain.high
+    with pytest.raises(UnknownTerms):
+        owner.ledger.account(terms.hash)
+
+
+def test_an_owner_whose_customers_run_the_other_way_is_seen_to_differ_and_is_not_promised_the_same(tmp_path):
+    terms = terms_for(4000, 4000, 400, tmp_path=tmp_path)
+    usual = inside_view(terms, parley.Owner("c", regression_table(400, seed=4)))
+    contrary = inside_view(terms, parley.Owner("c", regression_table(400, seed=4).assign(y=lambda t: -t["y"])))
+    assert contrary.law.differs
+    assert contrary.law.p_value < 1e-6
+    assert contrary.together.mean > 5 * contrary.alone.mean
+    assert contrary.gain.mean < usual.gain.mean
+    assert contrary.gain == contrary.gain_of_rows  # moments are about the public law, which these rows contradict
+    assert contrary.verdict != "join"
+    assert not usual.law.differs
+    assert usual.gain != usual.gain_of_rows
+
+
+def test_advice_takes_half_a_standard_error_and_is_about_what_joining_is_worth(tmp_path):
+    view = inside_view(terms_for(4000, 4000, 40, tmp_path=tmp_path), parley.Owner("c", regression_table(40, seed=4)))
+
+    def told(gain: float, worth: float = 0.0) -> str:
+        error = 1.0
+        estimate = Estimate(gain, gain - NORMAL * error, gain + NORMAL * error)
+        return replace(view, gain=estimate, alone=Estimate(100.0, 90.0, 110.0)).advice(worth)
+
+    assert [told(gain) for gain in (-0.6, -0.4, 0.0, 0.4, 0.6)] == ["stay", "unknown", "unknown", "unknown", "join"]
+    assert [told(gain, 0.02) for gain in (0.6, 1.9, 2.6)] == ["stay", "unknown", "join"]
+    share = view.gain.mean / view.alone.mean
+    assert view.advice(0.0) == "join"
+    assert view.advice(min(0.99, 3 * share)) == "stay"
+    priced = replace(view, price=0.5 * view.gain.mean)
+    assert priced.least == 0.5 * view.gain.mean
+    assert replace(view, price=3 * view.gain.mean).verdict == "stay"
+    with pytest.raises(SettingError, match="price"):
+        inside_view(terms_for(4000, 4000, 40, tmp_path=tmp_path), parley.Owner("c", regression_table(40, seed=4)), price=np.nan)
+    with pytest.raises(SettingError, match="worth"):
+        inside_view(terms_for(4000, 4000, 40, tmp_path=tmp_path), parley.Owner("c", regression_table(40, seed=4)), worth=1.5)
+
+
+def test_a_difference_is_averaged_over_what_it_may_be_above_zero():
+    """The mean of a normal value cut off at zero; a mutant that takes the estimate, or zero, is far off."""
+    for mean, error in ((0.0, 1.0), (-2.0, 1.0), (3.0, 0.5), (-1e3, 1.0)):
+        away = max(mean / error, -30.0)
+        expected = error * (away + np.exp(norm.logpdf(away) - norm.logcdf(away)))
+        values = _above_zero(mean, error, 999)
+        assert (values >= 0).all()
+        assert values.mean() == pytest.approx(expected, rel=0.02)
+    assert _above_zero(-1.0, 0.0).max() == 0
+    assert abs(_above_zero(-2.0, 1.0).mean() - 0.37) < 0.05
+
+
+def test_too_few_rows_and_no_public_sample_are_said(tmp_path):
+    with pytest.raises(DataError, match="too few for a view"):
+        inside_view(terms_for(4000, 5, tmp_path=tmp_path), parley.Owner("b", regression_table(5)))
+    with pytest.raises((DataError, SettingError)):
+        inside_view(make_terms(100, 100), parley.Owner("a", regression_table(100)))
+
+
+def test_the_command_prints_the_verdict_and_says_that_nothing_leaves(tmp_path):
+    terms = terms_for(4000, 4000, 40, tmp_path=tmp_path)
+    parley.terms.write_terms(terms, tmp_path / "terms.toml")
+    pd.DataFrame(regression_table(40, seed=4)).to_csv(tmp_path / "c.csv", index=False)
+    arguments = ["forecast", str(tmp_path / "terms.toml"), "--inside", str(tmp_path / "c.csv"), "--owner", "c"]
+    content = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert content["verdict"] == "join"
+    assert content["gain"]["low"] <= content["gain"]["mean"] <= content["gain"]["high"]
+    shown = " ".join(CliRunner().invoke(app, arguments).output.split())
+    sure = content["gain"]["low"] > 0
+    assert f"{'Join' if sure else 'Join, though no sure gain'}: the personal model is expected to save" in shown
+    assert "keep it inside" in shown
+    assert "expected --inside" in str(CliRunner().invoke(app, [*arguments[:2], "--worth", "0.1"]).exception)
+    assert json.loads(CliRunner().invoke(app, [*arguments, "--json", "--worth", "0.9"]).stdout)["verdict"] == "stay"
+    assert "less than the" in " ".join(CliRunner().invoke(app, [*arguments, "--worth", "0.9"]).output.split())
+    assert "expected both or neither" in str(CliRunner().invoke(app, arguments[:-2]).exception)
+
+
+def test_the_terms_own_price_decides_unless_worth_says_otherwise(tmp_path):
+    """An owner that gains is told to stay where its privacy costs it more than that; another owner's price is not its own."""
+    plain = terms_for(4000, 4000, 40, tmp_path=tmp_path)
+    pd.DataFrame(regression_table(40, seed=4)).to_csv(tmp_path / "c.csv", index=False)
+
+    def asked(priced: str, weight: float, *more: str) -> tuple[dict, str]:
+        terms = plain.changed(owners={priced: {"value": 10.0, "privacy_cost": {"kind": "linear", "weight": weight}}})
+        parley.terms.write_terms(terms, tmp_path / "terms.toml")
+        arguments = ["forecast", str(tmp_path / "terms.toml"), "--inside", str(tmp_path / "c.csv"), "--owner", "c", *more]
+        content = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+        return content, " ".join(CliRunner().invoke(app, arguments).output.split())
+
+    dear, page = asked("c", 50.0)
+    assert dear["gain"]["mean"] > 0
+    assert dear["price"] == dear["least"] == pytest.approx(20.0 * 50 / 10)
+    assert dear["verdict"] == "stay"
+    assert "less than the 100 units of test cost that its privacy costs it (privacy_cost / value)" in page
+    cheap, page = asked("c", 1e-6)
+    assert cheap["verdict"] == "join"
+    assert "more than the 2e-06 units of test cost that its privacy costs it (privacy_cost / value)" in page
+    free, _ = asked("c", 50.0, "--worth", "0")
+    assert (free["price"], free["verdict"]) == (0.0, "join")
+    terms = plain.changed(owners={"c": {"privacy_cost": {"kind": "linear", "weight": 50.0}}})
+    assert "owners.c.value: missing; its privacy_cost counts for nothing" in (price_note(terms, "c") or "")
+    parley.terms.write_terms(terms, tmp_path / "half.toml")
+    half = CliRunner().invoke(app, ["forecast", str(tmp_path / "half.toml"), "--inside", str(tmp_path / "c.csv"), "--owner", "c"])
+    assert "Note: owners.c.value: missing" in " ".join(half.output.split())
+    assert price_note(plain, "c") is None
+    assert "value = 0" in (price_note(terms.changed(owners={"c": {"value": 0.0}}), "c") or "")
+    others, _ = asked("a", 50.0)
+    assert (others["price"], others["verdict"]) == (0.0, "join")

@@ -1,0 +1,179 @@
+import numpy as np
+import pytest
+from samples import GAUSSIAN, class_table, make_terms, regression_table
+
+import parley
+from parley.decisions.games.crowd import crowd
+from parley.decisions.games.negotiate import negotiate
+from parley.errors import DataError, SettingError, TermsError
+from parley.protocol.setup import resolve
+
+PILOT = regression_table(3000, seed=9)
+PILOT["y"] += 3 * np.random.default_rng(2).standard_normal(3000)  # so hard to learn that small owners need each other
+QUIET = {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}
+
+
+def priced_terms(*sizes, value=1e5, weight=0.001, kind="linear", **overrides):
+    """Small owners with unbound clips: exact moments, and joining pays."""
+    settings = {"privacy__clip": 30.0, "learning__horizon": 20, "learning__step": 1.0, "model__radius": 50.0, **overrides}
+    terms = make_terms(*sizes, epsilon=2.0, **settings)
+    return terms.changed(everyone={"value": value, "privacy_cost": {"kind": kind, "weight": weight}})
+
+
+def test_the_object_that_programs_rely_on():
+    content = negotiate(priced_terms(300, 400, 500, **QUIET), PILOT).to_json()
+    assert {"owners", "price_of_privacy", "relative_fitness", "largest_gain"} <= set(content)
+    for owner in content["owners"]:
+        assert {"name", "epsilon", "payoff", "participates", "payment"} <= set(owner)
+        assert owner["participates"] == (owner["epsilon"] is not None)
+        assert owner["payment"] == 0
+    assert content["largest_gain"] < 1e-6
+
+
+def joint_gains(there):
+    """What the joint model saves each owner beside the plain fit of its own rows, by a forecast of one law."""
+    law, unit = there.joining, resolve(there.terms, PILOT).preparation.target_scale ** 2
+    plain = 0.5 * law.owners.curvature @ law.owners.scatter / law.owners.records
+    return unit * (plain - law.owners.together(np.zeros(len(law.bias))))
+
+
+def test_the_reported_payoff_is_the_forecasts_gain_at_the_agreed_budgets():
+    """Put the equilibrium budgets into the terms and forecast them: value x gain - cost is the payoff."""
+    terms = priced_terms(300, 400, 500, value=1e6, **QUIET)
+    result = negotiate(terms, PILOT)
+    assert all(owner.participates for owner in result.owners)
+    agreed = terms.changed(owners={owner.name: {"epsilon": owner.epsilon} for owner in result.owners})
+    there = parley.forecast(agreed, PILOT, resamples=2)
+    assert there.method == "exact-moments"
+    assert there.relative_fitness.mean == pytest.approx(result.relative_fitness, rel=1e-5)
+    for gain, owner in zip(joint_gains(there), result.owners, strict=True):
+        assert owner.gain == pytest.approx(gain, rel=1e-4)
+        assert owner.payoff == pytest.approx(1e6 * gain - 0.001 * owner.epsilon, rel=1e-4)
+
+
+def test_a_target_is_reached_by_payments():
+    terms = priced_terms(300, 400, 500, value=10.0, weight=1.0)
+    free, paid = negotiate(terms, PILOT), negotiate(terms, PILOT, target=1.0)
+    assert paid.relative_fitness <= 1.0 * (1 + 1e-9)
+    assert free.relative_fitness is None
+    assert paid.deal.spend > 0
+    assert all(owner.payment > 0 for owner in paid.owners if owner.participates)
+    assert all(owner.payoff >= -1e-9 for owner in paid.owners)
+    assert paid.posted.spend >= paid.deal.spend
+    assert paid.largest_gain < 1e-6
+
+
+def test_missing_stakes_are_named():
+    with pytest.raises(TermsError, match=r"owners\.a: value and privacy_cost missing"):
+        negotiate(make_terms(300, 400), PILOT)
+    with pytest.raises(DataError, match="public knowledge"):
+        negotiate(priced_terms(300, 400))
+    with pytest.raises(SettingError, match="takes two"):
+        negotiate(priced_terms(300), PILOT, target=1.0)
+    with pytest.raises(SettingError, match="target = nan"):
+        negotiate(priced_terms(300, 400), PILOT, target=float("nan"))
+
+
+def test_payoff_curves_peak_at_the_chosen_budgets():
+    terms = priced_terms(300, 400, 500, value=1e6, weight=10.0, **QUIET)
+    result = negotiate(terms, PILOT)
+    epsilons, curves = result.payoff_curves()
+    assert result.deal.members.all()
+    for owner in result.owners:
+        assert epsilons[np.argmax(curves[owner.name])] == pytest.approx(owner.epsilon, rel=0.05)
+        assert curves[owner.name].max() <= owner.payoff + 1e-9
+
+
+def test_a_classifier_negotiates_by_a_pilot_run():
+    terms = priced_terms(300, 400, model__kind="logistic-regression", model__regularisation=0.1, privacy__clip=4.0)
+    result = negotiate(terms, class_table(1500, seed=3), target=5.0)
+    assert any("pilot run" in warning for warning in result.warnings)
+    assert result.largest_gain < 1e-6
+    assert result.deal.members.sum() == 2
+
+
+def test_a_score_is_paid_for_by_budgets_and_never_eats_them():
+    """Every chosen budget lies above the score's part, the payoff is still the forecast's, and a score that leaves no budget is refused."""
+    more = {"model__holdout": 0.2, "model__bounds": {"y": [-9, 9]}, **QUIET}
+    terms = priced_terms(300, 400, 500, value=1e6, privacy__score_epsilon=0.3, **more)
+    result = negotiate(terms, PILOT)
+    assert all(owner.epsilon > 0.3 for owner in result.owners)
+    there = terms.changed(owners={owner.name: {"epsilon": owner.epsilon} for owner in result.owners})
+    for owner, gain in zip(result.owners, joint_gains(parley.forecast(there, PILOT, resamples=2)), strict=True):
+        assert owner.gain == pytest.approx(gain, rel=1e-5)
+    epsilons, _ = result.payoff_curves()
+    assert epsilons[0] == pytest.approx(0.31)
+    greedy = terms.changed(privacy={"score_epsilon": 9.99}, everyone={"epsilon": 20.0})
+    with pytest.raises(TermsError, match="budgets end at 10"):
+        negotiate(greedy, PILOT)
+
+
+def hosted(terms):
+    return terms.changed(privacy={"noise": "shared"}, hosts=["a", "b", "c"])
+
+
+def test_with_one_noise_the_payoff_is_the_forecasts_at_the_common_budget():
+    """Put the common budget into the terms and forecast them; the noise's law jumps by up to 0.4 % between the knots of the game's."""
+    terms = hosted(priced_terms(300, 400, 500, value=1e4, weight=5.0, **QUIET))
+    result = negotiate(terms, PILOT)
+    content = result.to_json()
+    assert all(owner.participates for owner in result.owners)
+    low, high = content["equilibria"]
+    assert low < content["common_epsilon"] == high
+    assert content["largest_gain"] < 1e-6
+    there = parley.forecast(terms.changed(everyone={"epsilon": high}), PILOT, resamples=2)
+    assert there.relative_fitness.mean == pytest.approx(result.relative_fitness, rel=0.01)
+    for gain, owner in zip(joint_gains(there), result.owners, strict=True):
+        assert owner.gain == pytest.approx(gain, rel=0.01)
+        assert owner.payoff == pytest.approx(1e4 * gain - 5 * high, rel=0.01)
+    epsilons, curves = result.payoff_curves()
+    for standing in content["standings"]:
+        assert epsilons[np.argmax(curves[standing["name"]])] == pytest.approx(standing["peak"], rel=0.05)
+
+
+def test_with_one_noise_owners_join_that_stay_out_otherwise():
+    apart = priced_terms(300, 400, 500, value=1e3, weight=4.0, **QUIET)
+    assert negotiate(apart, PILOT).relative_fitness is None
+    together = negotiate(hosted(apart), PILOT)
+    assert together.deal.members.sum() == 3
+    paid = negotiate(hosted(apart), PILOT, target=0.7 * together.relative_fitness)
+    content = paid.to_json()
+    assert content["common_epsilon"] > together.deal.epsilon[0]
+    assert content["spend"] > 0
+    assert content["relative_fitness"] <= 0.7 * together.relative_fitness * (1 + 1e-6)
+    assert content["members_gain"] == pytest.approx((paid.deal.payoff - together.deal.payoff).sum())
+    assert negotiate(hosted(apart), PILOT, target=0.7 * together.relative_fitness, balance=True).deal.spend == pytest.approx(0)
+
+
+def test_a_budget_that_delta_cannot_pay_random_bits_for_is_not_offered():
+    """At so small a delta hosts cannot draw noise for epsilon = 10: the box of budgets ends before, and terms at its end are drawable."""
+    terms = hosted(priced_terms(300, 400, 500, value=1e6, **{**QUIET, "privacy__delta": 3e-13}))
+    box = negotiate(terms, PILOT).game.budget_range
+    assert 1.0 < box[1] < 10.0
+    parley.forecast(terms.changed(everyone={"epsilon": box[1]}), PILOT, resamples=1)
+    with pytest.raises(TermsError, match="random bits"):
+        parley.forecast(terms.changed(everyone={"epsilon": box[1] * 1.01}), PILOT, resamples=1)
+
+
+def test_the_more_owners_the_more_one_noise_pays_and_the_less_each_ones_own():
+    many = crowd(priced_terms(300, 400, 500, value=1e3, weight=10.0, **QUIET), PILOT)
+    assert many.like == "b"
+    one, own = many.payoff["shared"], many.payoff["each_owner"]
+    assert (np.diff(one) > 0).all()
+    assert own[-1] < 0 < one[-1]
+    assert np.argmax(own) < len(own) - 5  # free riding: from some number on, more owners are worse for each
+    assert (np.diff(many.fitness["each_owner"]) > 0).all()
+    assert (np.diff(many.fitness["shared"]) < 0).all()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_target_that_more_rounds_would_reach_is_not_blamed_on_records(shared):
+    """Without any noise two short rounds end far from the optimum: no budget and no record helps, rounds do."""
+    noise = GAUSSIAN if shared else {}
+    few = priced_terms(40_000, 30_000, learning__horizon=2, learning__step=0.05, **noise)
+    pilot = regression_table(1500, seed=9)
+    with pytest.raises(SettingError, match="longer horizon"):
+        negotiate(hosted(few) if shared else few, pilot, target=1e-3)
+    many = priced_terms(300, 200, learning__horizon=100, learning__step=0.3, **noise)
+    with pytest.raises(SettingError, match="more records"):
+        negotiate(hosted(many) if shared else many, pilot, target=1.0)

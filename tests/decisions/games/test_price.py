@@ -1,0 +1,30 @@
+"""What joining must save to be worth its privacy cost."""
+
+import numpy as np
+import pytest
+from samples import make_terms
+
+from parley.decisions.games.price import joining_price
+
+
+def priced(kind: str, weight: float = 3.0, value: float = 2.0, **settings):
+    terms = make_terms(100, 100, 100, epsilon=2.0, **settings)
+    return terms.changed(owners={"a": {"value": value, "privacy_cost": {"kind": kind, "weight": weight}}, "b": {"epsilon": 0.5}})
+
+
+@pytest.mark.parametrize(("kind", "cost"), [("linear", 2.0), ("exponential", np.expm1(2.0)), ("posterior", np.tanh(1.0))])
+def test_it_is_the_cost_of_the_owner_s_epsilon_over_its_value(kind, cost):
+    """A mutant that takes the value alone, or another owner's epsilon, is far off."""
+    assert joining_price(priced(kind), "a") == pytest.approx(3.0 * cost / 2.0)
+
+
+def test_an_owner_that_names_no_price_has_none():
+    terms = priced("linear")
+    assert joining_price(terms, "b") is None
+    assert joining_price(terms.changed(owners={"b": {"value": 1.0}}), "b") is None
+
+
+def test_with_one_noise_for_all_the_smallest_epsilon_is_what_it_costs():
+    """Everybody spends the smallest: a mutant that takes the owner's own asks four times as much."""
+    terms = priced("linear").changed(privacy={"noise": "shared", "delta": 1e-6}, hosts=("x", "y", "z"))
+    assert joining_price(terms, "a") == pytest.approx(3.0 * 0.5 / 2.0)

@@ -1,0 +1,81 @@
+import numpy as np
+import pandas as pd
+import pytest
+from samples import class_table, make_terms, regression_table
+
+import parley
+from parley.errors import ModelError
+from parley.learning.outcome.verdict import score
+
+
+def test_the_verdict_is_about_the_owners_own_held_out_rows():
+    terms = make_terms(4000, 400, epsilon=100.0, model__holdout=0.25, learning__horizon=60, learning__step=0.7)
+    big, small = parley.Owner("a", regression_table(4000, seed=1)), parley.Owner("b", regression_table(400, seed=2))
+    model = parley.train(terms, [big, small], seed=1).model
+    verdict = score(terms, small, model)
+    held = small.prepare(terms).tables.held_out
+    assert verdict.rows == len(held) == 100
+    assert verdict.cost_together == pytest.approx(float(np.mean((held.X @ model.theta_ - held.y) ** 2)))
+    own = parley.alone(terms, small)
+    assert verdict.cost_alone == pytest.approx(float(np.mean((held.X @ own - held.y) ** 2)))
+    assert verdict.gain == pytest.approx(verdict.cost_alone - verdict.cost_together)
+    assert verdict.to_json()["together"]["r2"] > 0.5
+
+
+def test_an_owner_with_other_customers_finds_the_joint_model_worse():
+    """Owner b's target runs the other way: what is good for all is bad for it, and only its own rows tell."""
+    terms = make_terms(4000, 400, epsilon=100.0, model__holdout=0.25, learning__horizon=60, learning__step=0.7)
+    contrary = regression_table(400, seed=2).assign(y=lambda t: -t["y"])
+    owners = [parley.Owner("a", regression_table(4000, seed=1)), parley.Owner("b", contrary)]
+    model = parley.train(terms, owners, seed=1).model
+    assert score(terms, owners[1], model).gain < -0.1
+
+
+def test_the_penalty_is_not_counted_on_new_rows():
+    terms = make_terms(800, epsilon=50.0, model__kind="linear-svm", model__holdout=0.25, privacy__clip=6.0)
+    owner = parley.Owner("a", class_table(800))
+    model = parley.train(terms, [owner], seed=1).model
+    held = owner.prepare(terms).tables.held_out
+    hinge = np.maximum(0, 1 - held.y * (held.X @ model.theta_)).mean()
+    assert score(terms, owner, model).cost_together == pytest.approx(float(hinge))
+
+
+def test_other_terms_and_terms_without_held_out_rows_are_refused():
+    terms = make_terms(100, model__holdout=0.2)
+    owner = parley.Owner("a", regression_table(100))
+    model = parley.train(terms, [owner], seed=1).model
+    with pytest.raises(ModelError, match="other terms"):
+        score(make_terms(100, model__holdout=0.3), owner, model)
+    bare = make_terms(100)
+    with pytest.raises(ModelError, match="nothing to score on"):
+        score(bare, owner, parley.train(bare, [owner], seed=1).model)
+
+
+def test_an_owner_that_has_none_of_some_class_compares_and_refines_all_the_same():
+    """Its own best model has parameters for every class of the terms, whichever of them its rows show."""
+    rng = np.random.default_rng(0)
+    tables = {}
+    for name, classes in (("a", ["low", "middle", "high"]), ("b", ["low", "middle"])):
+        y = rng.integers(0, len(classes), 400)
+        X = np.clip(rng.normal(0, 0.3, (400, 3)) + 0.4 * np.eye(3)[y], -1, 1)
+        tables[name] = pd.DataFrame(X, columns=["x0", "x1", "x2"]).assign(y=np.array(classes)[y])
+    terms = make_terms(
+        400,
+        400,
+        epsilon=50.0,
+        model__kind="softmax-regression",
+        model__categories={"y": ["low", "middle", "high"]},
+        model__holdout=0.25,
+        learning__learner="b",
+        learning__horizon=40,
+        learning__step=1.0,
+    )
+    owners = [parley.Owner(name, table) for name, table in tables.items()]
+    result = parley.train(terms, owners, seed=1)
+    assert result.own_model.theta_.shape == result.model.theta_.shape == (12,)
+    verdict = score(terms, owners[1], result.model)
+    assert 0 < verdict.alone["accuracy"] <= 1
+    assert verdict.cost_alone > 0
+    held_out = owners[1].prepare(terms).tables.held_out
+    cost = owners[1].prepare(terms).setup.objective.cost
+    assert cost(held_out, result.own_model.theta_) <= cost(held_out, result.model.theta_)

@@ -1,0 +1,161 @@
+"""Every process on hardware of its own: owners, hosts, learner and peers, each with another BLAS kernel (OPENBLAS_CORETYPE).
+
+With pinned numbers all of them come to one model; without, on a public sample whose directions hang on the kernel, nothing begins.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import consortium as processes
+import hosted_consortium
+import numpy as np
+import pytest
+from hosted_consortium import HOSTS, HostedConsortium
+
+import parley
+from kernels import balanced_sample, balanced_terms, kernels, setting, several_kernels
+from parley.data.public_numbers import PublicNumbers
+from parley.network.identity.settings import load_owner
+from parley.network.serving.acceptance import Acceptance, Acceptances
+from parley.network.serving.daemon import open_owner
+from parley.protocol.setup import pin, resolve
+from parley.terms import write_terms
+
+OWNERS = "ab"
+SHARED = {"privacy__noise": "shared", "privacy__delta": 1e-6}
+GOSSIP = {"learning__algorithm": "gossip", "learning__topology": [["a", "b"]]}
+BASIS = {"components": 4, "basis": {"points": 6, "width": 1.0}}
+# Which kernel each has: the first two find different directions, if any do.
+PLACES = {"owner a": 0, "owner b": 1, "host h0": 2, "host h1": 3, "host h2": 1, "learner": 2, "peer a": 1, "peer b": 0}
+FOUND = """
+import sys, parley
+from parley.setup import resolve
+sys.stdout.buffer.write(resolve(parley.load_terms(sys.argv[1])).numbers.data.tobytes())
+"""
+
+
+class OnKernel:
+    """`parley ARGUMENTS` as a process that was started with a kernel of its own: what `multiprocessing` calls a process."""
+
+    def __init__(self, arguments, out, log, largest_file=None):
+        several = kernels()
+        whose = [Path(each).stem for each in arguments if Path(each).stem in (*OWNERS, *HOSTS)]
+        self.kernel = several[PLACES[" ".join([arguments[0], *whose])] % len(several)].name
+        with Path(out).open("ab") as told, Path(log).open("ab") as said:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "parley", *arguments], stdout=told, stderr=said, env={**os.environ, **setting(self.kernel)}
+            )
+        self.pid = self._process.pid
+
+    @property
+    def exitcode(self):
+        return self._process.poll()
+
+    def join(self, timeout):
+        self._process.wait(timeout)
+
+
+class Machines(HostedConsortium):
+    """Two owners, three hosts, a learner and two peers, by several terms."""
+
+    def __init__(self, folder):
+        super().__init__(folder, OWNERS, lifetime=20.0)
+        self.peer_ports = {name: processes.free_port() for name in OWNERS}
+        for k, name in enumerate(OWNERS):
+            balanced_sample(60, seed=k + 1).to_csv(folder / f"{name}.csv", index=False)
+            (near,) = set(OWNERS) - {name}
+            lines = (
+                f'listen = "127.0.0.1:{self.peer_ports[name]}"\n[peer.neighbours]\n{near} = "127.0.0.1:{self.peer_ports[near]}"\n'
+            )
+            file = folder / f"{name}.toml"
+            file.write_text(file.read_text() + f"\n[peer]\n{lines}")
+
+    def agree(self, file, pinned=True, peers=False, **keys):
+        """Terms that everybody accepts."""
+        hosts = {"hosts": [{"name": name} for name in HOSTS]} if "privacy__noise" in keys else {}
+        made = balanced_terms(self.folder, 60, 60, **keys, **hosts)
+        if pinned:
+            made = pin(made, self.folder / f"{file}.json")
+        write_terms(made, self.folder / file)
+        terms = parley.load_terms(self.folder / file)
+        if hosts:
+            self.accept(terms)
+            return terms
+        for name in OWNERS:
+            settings = load_owner(self.folder / f"{name}.toml")
+            owner = open_owner(settings)
+            owner.accept(terms)
+            Acceptances(settings.accepted).store(Acceptance(terms, peer=name if peers else None))
+            owner.ledger.close()
+        return terms
+
+    def gossip(self, file):
+        """What the peers print."""
+        running, told = {}, {}
+        for name in OWNERS:
+            command = ["peer", "run", str(self.folder / file), "--owner", str(self.folder / f"{name}.toml"), "--anyway", "--json"]
+            running[name] = OnKernel(command, self.folder / f"peer-{name}.out", self.folder / f"peer-{name}.log")
+        for name, process in running.items():
+            process.join(120)
+            assert process.exitcode == 0, (self.folder / f"peer-{name}.log").read_text()
+            told[name] = json.loads((self.folder / f"peer-{name}.out").read_text())
+        return told
+
+
+@pytest.fixture
+def machines(tmp_path, monkeypatch):
+    several_kernels()
+    for module in (processes, hosted_consortium):
+        monkeypatch.setattr(module, "parley_process", OnKernel)
+    made = Machines(tmp_path)
+    yield made
+    made.close()
+
+
+def found_on(kernel, terms, file):
+    """The public numbers that a process with this kernel resolves."""
+    ran = subprocess.run(
+        [sys.executable, "-c", FOUND, str(file)], env={**os.environ, **setting(kernel)}, capture_output=True, check=True
+    )
+    own = resolve(terms).numbers
+    return own.with_data(np.frombuffer(ran.stdout))
+
+
+def test_one_run_on_many_machines(machines):
+    """One noise with components and a basis, own noise with whitening, peers: pinned, everybody agrees. Unpinned, nobody begins."""
+    shared = machines.agree("shared.toml", **BASIS, **SHARED)
+    white = machines.agree("white.toml", whitening="public")
+    ring = machines.agree("ring.toml", peers=True, components=4, **GOSSIP)
+    loose = machines.agree("loose.toml", pinned=False, components=4, privacy__clip=2.5)
+    machines.start_hosts()
+    machines.start()
+    assert len({process.kernel for process in machines.daemons.values()}) == min(len(kernels()), 4)
+
+    for file in ("shared.toml", "white.toml"):
+        told = machines.learn("--anyway", file=file)
+        assert [owner["answers"] for owner in told["owners"]] == [2, 2]
+        assert np.isfinite(told["theta"]).all()
+    peers = machines.gossip("ring.toml")
+    assert peers["a"]["theta"] == pytest.approx(peers["b"]["theta"], rel=1e-9)
+    for terms in (shared, white, ring):
+        assert set(machines.spent(terms).values()) == {Fraction(1)}
+
+    before = {name: (machines.folder / f"{name}.ledger").read_bytes() for name in OWNERS}
+    learner = machines.learner("--anyway", file="loose.toml")
+    learner.join(120)
+    said = " ".join(machines.said().split())
+    if learner.exitcode == 0:  # processors whose kernels happen to agree on this sample
+        parties = {learner.kernel, *(machines.daemons[name].kernel for name in OWNERS)}
+        numbers: list[PublicNumbers] = [found_on(kernel, loose, machines.folder / "loose.toml") for kernel in parties]
+        assert all(numbers[0].difference(other) is None for other in numbers)
+        return
+    assert learner.exitcode == 2, said
+    assert "resolved other public numbers than this party did" in said
+    assert "nothing was spent" in said
+    assert "rotation[" in said or "component_" in said
+    assert set(machines.spent(loose).values()) == {Fraction(0)}
+    assert {name: (machines.folder / f"{name}.ledger").read_bytes() for name in OWNERS} == before

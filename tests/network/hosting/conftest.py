@@ -1,0 +1,20 @@
+"""Three hosts in one process."""
+
+import pytest
+from parcels_of_owners import SHAPE, make_duty
+
+from parley.network.hosting.in_process import InProcessHosts
+
+
+@pytest.fixture
+def trio():
+    made = []
+
+    def make(folder=None, quorum=3, patience=2.0, rounds=4, shape=SHAPE):
+        hosts = InProcessHosts(make_duty(quorum, rounds, shape), folder, patience)
+        made.append(hosts)
+        return hosts
+
+    yield make
+    for hosts in made:
+        hosts.close()

@@ -1,0 +1,262 @@
+"""A host's service without a network: who may call what, what is said of anything else, terms that come later, its command line."""
+
+import io
+import json
+import random
+
+import numpy as np
+import pytest
+from hosted_consortium import HostedConsortium
+from typer.testing import CliRunner
+
+import parley
+from parley.cli.app import app
+from parley.errors import BrokenChainError, ExchangeError, LedgerError, SettingError, UnknownTerms
+from parley.network.exchange import host_messages as messages
+from parley.network.exchange.host_lines import HostLines
+from parley.network.exchange.parcel import Opening, Parcel, Shape, pack
+from parley.network.exchange.remote import RemoteOwner
+from parley.network.exchange.remote_host import RemoteHost
+from parley.network.hosting import federation as waiting
+from parley.network.hosting import service as room
+from parley.network.hosting.daemon import Readiness
+from parley.network.hosting.federation import SharedFederation
+from parley.network.hosting.journal import Journal
+from parley.network.hosting.service import HostService
+from parley.network.identity.settings import load_host
+from parley.network.serving.acceptance import Acceptances, Caller
+from parley.network.serving.log import Log
+from parley.privacy.sharing.shares import Shares
+from parley.protocol.queries import GradientQuery
+from parley.protocol.setup import resolve
+
+
+@pytest.fixture
+def consortium(tmp_path):
+    return HostedConsortium(tmp_path)
+
+
+@pytest.fixture
+def made(consortium):
+    terms = consortium.write_terms(horizon=2, epsilon=5.0)
+    consortium.accept(terms)
+    settings = load_host(consortium.folder / "h1.toml")
+    journal, log = Journal(settings.journal), io.StringIO()
+    lines = HostLines(settings.peers, settings.identity, "host.toml: peers")
+    service = HostService("h1", journal, Acceptances(settings.accepted), lines, Log(log))
+    service.prepare()
+    yield service, terms
+    service.close()
+    lines.close()
+    journal.close()
+
+
+def refused(reply):
+    with pytest.raises(parley.errors.Refusal) as refusal:
+        messages.read_done(reply, "h1")
+    return type(refusal.value)
+
+
+def test_strangers_are_turned_away_unread(made):
+    service, _ = made
+    assert refused(service.rejection(Caller(("mallory",)))) is UnknownTerms
+    for known in ("learner", "a", "b", "c", "h0", "h2"):
+        assert service.rejection(Caller((known,))) is None
+
+
+@pytest.mark.parametrize("method", ["Deliver", "Open", "Propose", "Record", "Carry"])
+def test_no_bytes_get_more_than_a_refusal(made, method):
+    service, terms = made
+    rng = random.Random(method)
+    service.seats[0].host._patience = 0.001
+    question = messages.write_question(terms.hash, 1, "0" * 64)
+    for caller in (Caller(("learner",)), Caller(("a",)), Caller(("h0",)), Caller(("mallory",)), Caller()):
+        for _ in range(60):
+            content = bytearray(rng.choice([question, rng.randbytes(rng.randrange(80))]))
+            for _ in range(rng.randrange(4)):
+                if content:
+                    content[rng.randrange(len(content))] = rng.randrange(256)
+            reply = service.methods[method](bytes(content), caller, lambda: False)
+            with pytest.raises(parley.errors.Refusal):
+                messages.read_done(reply, "h1")
+    assert service.seats[0].host._journal.counts(terms.hash) == {"begin": 1}
+
+
+def test_a_parcel_that_is_too_long_is_refused_before_it_is_read(made):
+    service, _ = made
+    reply = service.deliver(bytes(messages.LARGEST_SIZE * 8 + 1), Caller(("a",)), lambda: False)
+    assert refused(reply) is parley.errors.Malformed
+
+
+def test_a_parcel_comes_from_its_owner_alone(made):
+    service, terms = made
+    query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
+    noise = resolve(terms).part("a").training.series.mechanism
+    content = messages.write_parcel(pack(query, "a", noise, Shares.of(np.zeros(3, dtype=np.uint64), bytes(32), query.content))[1])
+    assert refused(service.deliver(content, Caller(("b",)), lambda: False)) is UnknownTerms
+    messages.read_done(service.deliver(content, Caller(("a",)), lambda: False), "h1")
+
+
+def test_messages_come_back_as_they_were():
+    shape = Shape("gaussian", 9, 3)
+    parcel = Parcel("a" * 64, 7, "b" * 64, "bank", 10, shape, (bytes(32), bytes(range(24))))
+    again = messages.read_parcel(messages.write_parcel(parcel))
+    assert (again.shape, again.shares, again.owner, again.records) == (shape, parcel.shares, "bank", 10)
+    opening = Opening("a" * 64, 7, "b" * 64, ("x", "y"), np.array([1, 2**64 - 1], dtype=np.uint64), bytes(32))
+    read = messages.read_opening(messages.write_opening(opening), "h", 2)
+    assert (read.words.tolist(), read.owners) == ([1, 2**64 - 1], ("x", "y"))
+    with pytest.raises(parley.errors.ContradictionError):
+        messages.read_opening(messages.write_opening(opening), "h", 3)
+
+
+def test_terms_that_are_accepted_later_are_served(consortium, monkeypatch):
+    monkeypatch.setattr(room, "LOOK", 0.0)
+    settings = load_host(consortium.folder / "h2.toml")
+    journal = Journal(settings.journal)
+    lines = HostLines(settings.peers, settings.identity, "host.toml: peers")
+    service = HostService("h2", journal, Acceptances(settings.accepted), lines, Log(io.StringIO()))
+    assert service.rejection(Caller(("a",))) is not None
+    consortium.accept(consortium.write_terms(horizon=2, epsilon=5.0))
+    assert service.rejection(Caller(("a",))) is None
+    service.close()
+    journal.close()
+
+
+def test_a_journal_that_does_not_know_accepted_terms_is_not_served_from(consortium, tmp_path):
+    terms = consortium.write_terms(horizon=2, epsilon=5.0)
+    consortium.accept(terms)
+    settings = load_host(consortium.folder / "h2.toml")
+    other = Journal(tmp_path / "other.journal")
+    log = io.StringIO()
+    with Log(log) as written:
+        service = HostService("h2", other, Acceptances(settings.accepted), HostLines({}, settings.identity, "peers"), written)
+        service.prepare()
+        assert not service.seats
+        assert Readiness(other, Acceptances(settings.accepted), service, _Eternal()).problems()
+    assert "another journal" in log.getvalue()
+    other.close()
+
+
+class _Eternal:
+    """A network whose certificate does not end."""
+
+    @property
+    def ends(self):
+        from datetime import UTC, datetime
+
+        return datetime.max.replace(tzinfo=UTC)
+
+
+def test_the_learner_needs_the_hosts_of_the_terms(consortium):
+    terms = consortium.write_terms(horizon=2, epsilon=5.0)
+    setup = resolve(terms)
+    with pytest.raises(ExchangeError, match="the terms name"):
+        SharedFederation(setup, [], [], 1.0, print)
+
+
+def test_a_learner_says_which_host_it_waits_for(consortium, monkeypatch):
+    terms = consortium.write_terms(horizon=2, epsilon=5.0)
+    monkeypatch.setattr(waiting, "FIRST_PAUSE", waiting.LONGEST_PAUSE)
+    monkeypatch.setattr(waiting.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(waiting.Federation, "ask", lambda self, questions: [])  # the owners have delivered
+    monkeypatch.setattr(waiting.SharedFederation, "_require_hosts", lambda self: None)  # and the hosts were there before
+    said = []
+    peers = [RemoteOwner(name, "127.0.0.1:1", consortium.identity("learner")) for name in ("a", "b", "c")]
+    hosts = [RemoteHost(name, "127.0.0.1:1", consortium.identity("learner")) for name in ("h0", "h1", "h2")]
+    federation = SharedFederation(resolve(terms), peers, hosts, 0.2, said.append)
+    query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
+    with pytest.raises(ExchangeError, match="did not open"):
+        federation.ask(dict.fromkeys("abc", query))
+    federation.close()
+    (sentence,) = said
+    assert "round 1: waiting for the hosts" in sentence
+    assert "h0" in sentence
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_init_accept_and_a_second_look(consortium, tmp_path):
+    terms = consortium.write_terms(horizon=2, epsilon=5.0)
+    folder = tmp_path / "new"
+    assert run("host", "init", folder, "--name", "h0").exit_code == 0
+    assert isinstance(run("host", "init", folder, "--name", "h0").exception, SettingError)
+    for file in ("ca.crt", "ca.crl", "h0.crt", "h0.key"):
+        (folder / file).write_bytes((consortium.folder / file).read_bytes())
+    told = run(
+        "host",
+        "accept",
+        tmp_path / "terms.toml",
+        "--host",
+        folder / "host.toml",
+        "--certificate",
+        tmp_path / "learner.crt",
+        "--yes",
+    )
+    assert told.exit_code == 0, told.output
+    assert "host 0 of 3" in told.output
+    (accepted,) = (folder / "accepted-as-host").iterdir()
+    assert json.loads(accepted.read_text())["fingerprint"]
+    journal = Journal(folder / "h0.journal")
+    assert journal.begun(terms.hash)
+    journal.close()
+    for left in folder.glob("h0.journal*"):
+        left.unlink()
+    lost = run("host", "accept", tmp_path / "terms.toml", "--host", folder / "host.toml", "--yes")
+    assert isinstance(lost.exception, LedgerError)
+
+
+def test_the_journal_in_words(consortium, tmp_path):
+    terms = consortium.write_terms(horizon=5, epsilon=5.0)
+    consortium.accept(terms)
+    settings = consortium.folder / "h1.toml"
+    journal = Journal(load_host(settings).journal)
+    for number in (1, 2, 3):
+        journal.propose(terms.hash, number, "what I hold")
+    journal.agree(terms.hash, 1, "all agree", "noise 1", b"sums")
+    journal.open(terms.hash, 1)
+    journal.void(terms.hash, 2, "a host went down")
+    journal.void(terms.hash, 5, "never proposed")
+    told = run("host", "journal", settings, "--json")
+    assert told.exit_code == 0, told.output
+    (agreement,) = json.loads(told.output)["agreements"]
+    assert agreement["begun"]
+    assert agreement["rounds"] == 5
+    assert (agreement["opened"], agreement["void"], agreement["waiting"]) == (1, 2, [3])
+    page = run("host", "journal", settings).output
+    assert "1 of 5" in page
+    assert "chain unbroken" in page
+    journal._db._opened().execute("UPDATE entries SET body='something else' WHERE kind='proposal' AND round=1")
+    journal.close()
+    assert isinstance(run("host", "journal", settings).exception, BrokenChainError)
+    for left in tmp_path.glob("h1.journal*"):
+        left.unlink()
+    assert isinstance(run("host", "journal", settings).exception, LedgerError)
+    assert not list(tmp_path.glob("h1.journal*"))
+
+
+def test_terms_that_need_no_host_or_another_one_are_not_accepted(consortium, tmp_path):
+    consortium.write_terms(horizon=2, epsilon=5.0)
+    settings = (consortium.folder / "h0.toml").read_text()
+    (tmp_path / "stranger.toml").write_text(settings.replace('name = "h0"', 'name = "stranger"'))
+    assert run("host", "accept", tmp_path / "terms.toml", "--host", tmp_path / "stranger.toml", "--yes").exit_code != 0
+    super(HostedConsortium, consortium).write_terms(horizon=2)
+    assert run("host", "accept", tmp_path / "terms.toml", "--host", tmp_path / "h0.toml", "--yes").exit_code != 0
+
+
+def test_an_owner_that_does_not_know_its_hosts_debits_nothing(consortium):
+    terms = consortium.write_terms(horizon=2, epsilon=5.0)
+    consortium.accept(terms)
+    from parley.network.exchange.delivery import Delivery, answer_or_deliver
+    from parley.network.identity.settings import load_owner
+    from parley.network.serving.daemon import open_owner
+
+    owner = open_owner(load_owner(consortium.folder / "a.toml"))
+    owner.accept(terms)
+    query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
+    for delivery in (None, Delivery(HostLines({}, consortium.identity("a"), "owner.toml: hosts"))):
+        with pytest.raises(SettingError, match="hosts"):
+            answer_or_deliver(owner, query, delivery)
+    assert owner.ledger.account(terms.hash).answers == 0
+    owner.ledger.close()

@@ -1,0 +1,233 @@
+"""Lines to a daemon's port are bounded, whoever opens them and whatever they carry.
+
+PARLEY_FLOOD sets how many lines a hostile member opens (default 12), PARLEY_FLOOD_SECONDS for how long (default 2); with
+PARLEY_FLOOD_REPORT each flood prints the daemon's memory and the learner's waiting times.
+"""
+
+import os
+import sys
+import time
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from consortium import SERVER, Consortium
+from flood import KINDS, flood
+
+from parley.errors import Unavailable
+from parley.network.exchange.remote import RemoteOwner
+from parley.network.identity import certificate_authority, signing_requests
+from parley.network.serving import connections
+from parley.network.serving.acceptance import Caller
+from parley.network.serving.connections import (
+    AROUND,
+    CROWD,
+    EACH,
+    ENTERING,
+    ENTERING_OF_ADDRESS,
+    FREE,
+    HELLO,
+    KNOWN,
+    OF_ADDRESS,
+    SILENT,
+    TURN,
+    Connection,
+    Connections,
+    Stage,
+    excess,
+    let_in,
+)
+from parley.network.serving.log import Log
+
+MEMBER, OTHER = Caller(("member",), "key"), Caller(("other",), "key2")
+
+
+def line(since, host="10.0.0.7", stage=Stage.SILENT, caller=None):
+    return Connection((host, 1), since, stage, caller)
+
+
+def test_of_one_certificate_the_newest_lines_stay():
+    mine = [line(float(k), stage=Stage.SERVED, caller=MEMBER) for k in range(EACH + 3)]
+    others = [line(0.0, stage=Stage.SERVED, caller=OTHER) for _ in range(EACH)]
+    assert excess([*mine, *others], 100.0) == dict.fromkeys(mine[:3], "too many of one certificate")
+
+
+def test_of_one_address_the_newest_and_furthest_stay():
+    silent = [line(100.0 + k / 100) for k in range(OF_ADDRESS)]
+    knocking, entering = line(99.0, stage=Stage.KNOCKING), line(98.0, stage=Stage.ENTERING)
+    served = line(0.0, stage=Stage.SERVED, caller=MEMBER)
+    elsewhere = [line(100.0, "10.0.0.8") for _ in range(OF_ADDRESS)]
+    why = excess([entering, served, *silent, *elsewhere, knocking], 101.0)
+    assert why == dict.fromkeys(silent[:2], CROWD)
+
+
+def test_each_stage_ends_in_time_and_a_served_line_is_not_asked():
+    now = 1000.0
+    slow = {line(now - HELLO - 1): "no TLS"}
+    slow |= {line(now - SILENT - 1, stage=stage): "no call" for stage in (Stage.KNOCKING, Stage.ENTERING)}
+    quick = [line(now - HELLO + 1), line(now - SILENT + 1, stage=Stage.KNOCKING), line(now - SILENT + 1, stage=Stage.ENTERING)]
+    assert excess([*slow, *quick, line(0.0, stage=Stage.SERVED, caller=MEMBER)], now) == slow
+
+
+def test_of_too_many_in_all_the_crowded_addresses_lose_first_and_known_ones_last():
+    crowd = [line(1.0 + k / 100, "10.0.0.1") for k in range(6)]
+    pair = [line(1.0 + k / 100, "10.0.0.2") for k in range(2)]
+    alone, friend = line(0.5, "10.0.0.3"), [line(0.1 + k / 100, "10.0.0.4") for k in range(8)]
+    lines = [*crowd, *pair, alone, *friend]
+    assert not excess(lines, 2.0, len(lines), {"10.0.0.4"})
+    assert set(excess(lines, 2.0, len(lines) - 4, {"10.0.0.4"})) == set(crowd[:4])
+    gone = excess(lines, 2.0, 8, {"10.0.0.4"})
+    assert set(gone) == {*crowd, *pair, alone}  # nobody is left but the one from whom calls came
+    assert len(excess(lines, 2.0, 3, {"10.0.0.4"})) == len(lines) - 3
+    networks = [line(1.0 + k, f"2001:db8::{k}") for k in range(4)] + [line(1.0, "2001:db8:0:1::1")]
+    assert set(excess(networks, 2.0, 3)) == set(networks[:2])  # one network of 64 bits is one address
+
+
+def test_lines_are_let_in_few_at_a_time_the_known_first_then_who_has_fewest():
+    known = [line(50.0, "10.0.0.9", Stage.KNOCKING)]
+    many = [line(90.0 + k / 10, f"10.0.1.{k}", Stage.KNOCKING) for k in range(ENTERING + 5)]
+    entering, leaving = let_in([*many, *known], 100.0, {"10.0.0.9"})
+    assert (entering[0], len(entering), leaving) == (known[0], ENTERING, [])  # the known one leaves a place less
+    assert entering[1:] == sorted(many, key=lambda each: -each.since)[: ENTERING - 1]
+    same = [line(90.0, "10.0.0.7", Stage.KNOCKING) for _ in range(ENTERING)]
+    assert len(let_in(same, 100.0)[0]) == ENTERING_OF_ADDRESS
+
+
+def test_who_had_its_turn_goes_for_who_has_fewer_lines_inside_and_not_else():
+    inside = [line(100.0 - TURN - 1 + k / 100, f"10.0.1.{k // 4}", Stage.ENTERING) for k in range(ENTERING)]
+    stranger = line(100.0, "10.0.0.7", Stage.KNOCKING)
+    assert let_in([*inside, stranger], 100.0) == ([stranger], [inside[0]])
+    fresh = [line(100.0, each.remote[0], Stage.ENTERING) for each in inside]
+    assert let_in([*fresh, stranger], 100.0) == ([], [])  # each has its turn
+    fair = [line(90.0, f"10.0.1.{k}", Stage.ENTERING) for k in range(ENTERING)]
+    again = line(100.0, "10.0.1.0", Stage.KNOCKING)
+    assert let_in([*fair, again], 100.0) == ([], [])  # it has as many as they
+    assert let_in([*fair, again], 100.0, {"10.0.1.0"}) == ([again], [])  # there are places for whoever is known
+    full = [*fair, *(line(90.0, f"10.0.2.{k}", Stage.ENTERING) for k in range(ENTERING))]
+    assert let_in([*full, again], 100.0, {"10.0.1.0"}) == ([again], [full[1]])
+
+
+def test_who_flooded_gets_no_new_line_for_a_while_and_longer_each_time():
+    with Log(StringIO()) as log:
+        lines, now = Connections(log, lambda: 0), 100.0
+        lines._ban("10.0.0.7", now)
+        held, fresh, other = line(0.0, stage=Stage.SERVED, caller=MEMBER), line(100.0), line(100.0, "10.0.0.8")
+        assert excess([held, fresh, other], 100.5, banned=lines._banned) == {fresh: "flooded before"}
+        assert not excess([held, fresh, other], 101.5, banned=lines._banned)
+        lengths = []
+        for _ in range(6):
+            now = lines._banned["10.0.0.7"] + 0.1
+            lines._ban("10.0.0.7", now)
+            lengths.append(lines._banned["10.0.0.7"] - now)
+        assert lengths == pytest.approx([2, 4, 8, 10, 10, 10])
+        lines._ban(MEMBER, 1000.0)
+        assert set(lines._banned) == {MEMBER}
+        assert excess([held], 1000.5, banned=lines._banned) == {held: "flooded before"}
+
+
+@pytest.fixture
+def made():
+    with Log(StringIO()) as log:
+        lines = Connections(log, lambda: 1000)
+        held = lines.add(("10.0.0.7", 1))
+        lines.move(held, Stage.ENTERING, ("127.0.0.1", 2))
+        yield lines, held
+
+
+def most(held, longest=1000):
+    """The most bytes that do not have it cut."""
+    return held.allowed(longest)
+
+
+def test_a_line_may_receive_what_its_messages_account_for_and_nothing_is_saved_up(made):
+    lines, held = made
+    place = ("127.0.0.1", 2)
+    lines.assign(place, MEMBER)
+
+    def read():
+        assert most(held) == FREE + 1000 + AROUND
+        assert lines.count(held, 800)
+        return b"12345"
+
+    assert most(held) == FREE
+    assert lines.message(place, read) == b"12345"
+    assert (held.received, held.base, most(held)) == (800, 800, 800 + FREE)
+    with pytest.raises(ConnectionError):
+        lines.message(place, fail)
+    assert most(held) == 800 + FREE  # what never came accounts for nothing
+    assert lines.count(held, FREE)
+    assert not lines.count(held, 1)
+    assert lines.look()[0] == {held: "flooded before"}  # and its certificate has to wait
+
+
+def test_a_line_is_served_from_its_first_call_on_and_its_address_is_known(made, monkeypatch):
+    lines, held = made
+    woken = []
+    lines.on_served = lambda: woken.append(True)
+    assert lines.stages() == {"silent": 0, "knocking": 0, "entering": 1, "served": 0}
+    for _ in range(2):
+        lines.assign(("127.0.0.1", 2), MEMBER)
+    assert (held.stage, held.holder, woken) == (Stage.SERVED, MEMBER, [True])
+    assert lines.origin(("127.0.0.1", 2)) == ("10.0.0.7", 1)
+    assert lines.origin(("127.0.0.1", 3)) is None
+    lines.assign(("127.0.0.1", 3), MEMBER)  # not by the front: nobody's line
+    assert list(lines._known) == ["10.0.0.7"]
+    monkeypatch.setattr(connections, "KNOWN", 1)
+    other = lines.add(("10.0.0.8", 1))
+    lines.move(other, Stage.ENTERING, ("127.0.0.1", 4))
+    lines.assign(("127.0.0.1", 4), OTHER)
+    assert list(lines._known) == ["10.0.0.8"]
+    assert KNOWN > 1
+    lines.remove(other, ("127.0.0.1", 4))
+    assert (len(lines), lines.origin(("127.0.0.1", 4))) == (1, None)
+
+
+def fail():
+    raise ConnectionError
+
+
+def memory(pid):
+    """The most that a process has had so far, in MB."""
+    return int(Path(f"/proc/{pid}/status").read_text().partition("VmHWM:")[2].split()[0]) // 1024
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_member_that_floods_takes_little_memory_and_the_learner_is_answered(tmp_path, kind):
+    """32 lines of continued headers took gigabytes, and the learner waited in vain."""
+    lines, seconds = int(os.environ.get("PARLEY_FLOOD", "12")), float(os.environ.get("PARLEY_FLOOD_SECONDS", "2"))
+    bank = Consortium(tmp_path, names="a")
+    try:
+        terms = bank.write_terms(horizon=3)
+        bank.accept(terms)
+        bank.start()
+        signing_requests.make_request(tmp_path, "hostile")
+        certificate_authority.issue(tmp_path, tmp_path / "hostile.csr", 30)
+        peer, waited, failed = RemoteOwner("a", f"127.0.0.1:{bank.ports['a']}", bank.identity()), [], 0
+        peer.statement(terms.hash, "learner", 20)
+        pid = bank.daemons["a"].pid
+        before = memory(pid)
+        hostile = SERVER.Process(target=flood, args=(kind, bank.ports["a"], str(tmp_path), "hostile", lines, seconds))
+        hostile.start()
+        while hostile.exitcode is None:
+            began = time.monotonic()
+            try:
+                peer.statement(terms.hash, "learner", 20)
+            except Unavailable:
+                failed += 1
+            waited.append(time.monotonic() - began)
+            hostile.join(0.05)
+        most = memory(pid)
+        if "PARLEY_FLOOD_REPORT" in os.environ:
+            waited.sort()
+            sys.stderr.write(
+                f"\n{kind}: {lines} lines, {seconds:g} s: daemon {before} -> {most} MB; learner asked {len(waited)} times, "
+                f"{failed} in vain, median {1e3 * waited[len(waited) // 2]:.0f} ms, longest {1e3 * waited[-1]:.0f} ms\n"
+            )
+        assert peer.statement(terms.hash, "learner", 20).rounds == 3
+        peer.close()
+        assert most - before < 300
+        cut = [line for line in bank.log("a") if line["event"] == "line-cut"]
+        assert cut
+        assert all(line["peer"] == "127.0.0.1" for line in cut)
+    finally:
+        bank.close()

@@ -1,0 +1,43 @@
+"""What an owner reads before it accepts one noise for all."""
+
+import parley
+from parley.owner.acceptance_summary import promise
+from parley.owner.warnings import doubts
+
+
+def make_terms(hosts=("bank-0", "bank-1", "notary")):
+    return parley.Terms.from_dict(
+        {
+            "model": {
+                "kind": "linear-regression",
+                "target": "int_rate",
+                "features": ["fico", "dti"],
+                "radius": 30.0,
+                "bounds": {"fico": [600, 850], "dti": [0, 45], "int_rate": [5, 31]},
+            },
+            "learning": {"horizon": 5},
+            "privacy": {"clip": 40.0, "mechanism": "gaussian", "delta": 1e-6, "noise": "shared"},
+            "owners": [{"name": f"bank-{i}", "records": 400, "epsilon": 1.0 + i} for i in range(3)],
+            "hosts": [{"name": name} for name in hosts],
+        }
+    )
+
+
+def accepting(tmp_path, terms, name="bank-2"):
+    owner = parley.Owner(name, parley.data.synthetic_lending(400, seed=1), ledger=parley.Ledger(tmp_path / "a.ledger", 5, "1e-5"))
+    return owner, owner.prepare(terms)
+
+
+def test_it_names_the_hosts_what_they_are_besides_and_who_could_read_the_answers(tmp_path):
+    owner, agreement = accepting(tmp_path, make_terms())
+    said = " ".join(promise(owner, agreement))
+    assert "Your exact sum, without noise, leaves in three shares" in said
+    assert all(name in said for name in ("bank-0", "bank-1", "notary"))
+    assert "any two of these parties together can read your exact sum" in said
+    assert "the smallest ε of all owners, for one noise has one (yours was 3)" in said
+    assert "hosts" in {doubt.about for doubt in doubts(owner, agreement)}
+
+
+def test_hosts_that_are_nobody_else_are_not_doubted(tmp_path):
+    owner, agreement = accepting(tmp_path, make_terms(("court", "notary", "university")))
+    assert not [doubt for doubt in doubts(owner, agreement) if doubt.about == "hosts"]

@@ -1,0 +1,154 @@
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from parley.errors import GuaranteeError, SettingError
+from parley.privacy.mechanisms import Bounded, FastNoise, SafeNoise, Stable, stable
+
+ALPHAS = (1.0, 1.001, 1.1, 1.5, 1.8, 1.9, 1.95, 1.99, 1.999, 1.9999)
+
+
+def reference_pdf(x: float, alpha: float) -> float:
+    """50-digit inversion along a rotated ray; for very large x twelve terms of the tail series at 50 digits."""
+    with mpmath.workdps(50):
+        a, z = mpmath.mpf(alpha), mpmath.mpf(x)
+        if z > 100 and alpha > 1:
+            terms = (
+                (-1) ** (k + 1)
+                * mpmath.gamma(a * k + 1)
+                / mpmath.factorial(k)
+                * mpmath.sin(mpmath.pi * a * k / 2)
+                * z ** (-a * k - 1)
+                for k in range(1, 13)
+            )
+            return float(sum(terms) / mpmath.pi)
+        ray = mpmath.e ** (1j * mpmath.pi / (4 * a))
+        steps = [0, mpmath.mpf(1) / 10, 1, 2, 4, 8, 16, 32, 64, 128]
+        return float(mpmath.quad(lambda s: (mpmath.e ** (1j * z * s * ray - (s * ray) ** a) * ray).real, steps) / mpmath.pi)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_the_density_is_right_to_eight_digits_up_to_a_million(alpha):
+    for x in (0.0, 0.3, 1.0, 3.0, 6.0, 7.5, 9.0, 14.0, 19.9, 20.1, 31.0, 1e3, 1e6):
+        assert float(stable.pdf(x, alpha)) == pytest.approx(reference_pdf(x, alpha), rel=1e-8)
+
+
+@pytest.mark.parametrize("alpha", [1.1, 1.5, 1.9, 1.999])
+def test_the_distribution_is_the_integral_of_the_density(alpha):
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    for low, high in ((0.0, 0.5), (1.0, 2.0), (5.0, 7.0), (12.0, 15.0), (19.0, 21.0), (40.0, 60.0)):
+        x = (low + high) / 2 + (high - low) / 2 * nodes
+        integral = (high - low) / 2 * float(weights @ stable.pdf(x, alpha))
+        difference = float(stable.cdf(-low, alpha) - stable.cdf(-high, alpha))
+        assert difference == pytest.approx(integral, rel=1e-8)
+    assert float(stable.cdf(0.0, alpha)) == pytest.approx(0.5, abs=1e-12)
+    assert float(stable.cdf(3.0, alpha) + stable.cdf(-3.0, alpha)) == pytest.approx(1)
+
+
+def test_the_ends_are_cauchy_and_gauss():
+    x = np.linspace(-30, 30, 101)
+    np.testing.assert_allclose(stable.pdf(x, 1.0, 2.0), stats.cauchy.pdf(x, scale=2.0), rtol=1e-13)
+    np.testing.assert_allclose(stable.cdf(x, 1.0, 2.0), stats.cauchy.cdf(x, scale=2.0), rtol=1e-12)
+    np.testing.assert_allclose(stable.pdf(x, 2.0, 2.0), stats.norm.pdf(x, scale=8**0.5), rtol=1e-12)
+    np.testing.assert_allclose(stable.cdf(x, 2.0, 2.0), stats.norm.cdf(x, scale=8**0.5), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "value"), [(2.0, 1.1284), (1.999, 1.1289), (1.99, 1.1340), (1.95, 1.1576), (1.9, 1.1903), (1.8, 1.2687)]
+)
+def test_the_table_of_distortions(alpha, value):
+    assert round(stable.distortion(alpha), 4) == value
+    assert stable.distortion(alpha, 3.0) == pytest.approx(3 * stable.distortion(alpha))
+    assert stable.distortion(1.0) == float("inf")
+
+
+@pytest.mark.parametrize(("alpha", "value"), [(1.0, 1.0), (1.5, 1.0087), (1.9, 1.475), (1.95, 1.681), (1.999, 2.639)])
+def test_the_table_of_score_bounds(alpha, value):
+    assert stable.score_bound(alpha) == pytest.approx(value, abs=6e-4 if value > 1.1 else 5e-5)
+    x = np.sinh(np.linspace(-12, 12, 5001))
+    h = 1e-5
+    slope = (stable.log_pdf(x + h, alpha) - stable.log_pdf(x - h, alpha)) / (2 * h)
+    assert np.abs(slope).max() <= stable.score_bound(alpha) * (1 + 1e-6)
+    assert np.abs(slope).max() >= stable.score_bound(alpha) * (1 - 1e-4)
+
+
+def test_cauchy_noise_on_one_number_has_its_exact_epsilon():
+    for g in (0.3, 1.0, 5.0):
+        root = np.sqrt(4 * g * g + 1)
+        assert stable.cauchy_epsilon(g, 1.0) == pytest.approx(np.log((root + 1) / (root - 1)), rel=1e-12)
+        x = np.linspace(-50 * g, 50 * g, 200_001)
+        loss = stable.log_pdf(x / g, 1.0) - stable.log_pdf((x - 1) / g, 1.0)
+        assert np.abs(loss).max() == pytest.approx(stable.cauchy_epsilon(g, 1.0), rel=1e-6)
+    assert stable.cauchy_epsilon(1000.0, 1.0) == pytest.approx(1e-3, rel=1e-5)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1.3, 1.7, 1.95, 2.0])
+def test_the_sampler_follows_the_law_and_a_mutant_does_not(alpha):
+    draws = stable.sample(alpha, 2.0, 100_000, np.random.default_rng(5))
+    assert stats.kstest(draws, lambda x: stable.cdf(x, alpha, 2.0)).pvalue > 1e-6
+    assert stats.kstest(draws / 2, lambda x: stable.cdf(x, alpha, 2.0)).pvalue < 1e-12
+
+
+@pytest.mark.parametrize("alpha", [1.2, 1.8])
+def test_weighted_sums_stay_in_the_family(alpha):
+    rng = np.random.default_rng(2)
+    weights, scales = [0.5, 0.3, -0.2], [1.0, 2.0, 5.0]
+    total = sum(w * stable.sample(alpha, s, 100_000, rng) for w, s in zip(weights, scales, strict=True))
+    scale = stable.combined_scale(alpha, weights, scales)
+    assert stats.kstest(total, lambda x: stable.cdf(x, alpha, scale)).pvalue > 1e-6
+    assert stats.kstest(total, lambda x: stable.cdf(x, alpha, 1.1 * scale)).pvalue < 1e-6
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from([1.0, 1.3, 1.7, 1.9, 1.999]),
+    st.floats(0.1, 20),
+    st.floats(0.05, 5),
+    st.lists(st.floats(-1, 1), min_size=1, max_size=8),
+)
+def test_the_pure_bound_holds_in_every_direction(alpha, scale, sensitivity, direction):
+    """The loss of a vector is the sum over its coordinates; each is maximised on its own."""
+    difference = np.array(direction)
+    if np.abs(difference).sum() < 1e-6:
+        return
+    difference *= sensitivity / np.abs(difference).sum()
+    assert largest_loss(alpha, scale, difference) <= stable.pure_epsilon(alpha, scale, sensitivity) * (1 + 1e-9)
+
+
+def largest_loss(alpha, scale, difference):
+    x = np.sinh(np.linspace(-10, 10, 4001))
+    losses = [np.max(stable.log_pdf(x, alpha) - stable.log_pdf(x - d / scale, alpha)) for d in difference]
+    return float(np.sum(losses))
+
+
+def test_half_the_noise_is_caught_by_that_test():
+    """Spread over many coordinates the bound is nearly reached, so a mutant with half the noise exceeds it."""
+    mechanism = Stable.calibrate(Fraction(1), 1.0, 1.9)
+    spread = np.full(50, 1 / 50)
+    assert largest_loss(1.9, mechanism.scale, spread) <= 1
+    assert largest_loss(1.9, mechanism.scale / 2, spread) > 1.5
+
+
+def test_stable_noise_is_never_released():
+    mechanism = Stable.calibrate(Fraction(1), 1.0, 1.5)
+    value = Bounded(np.zeros(3), 1.0, "l1")
+    assert mechanism.release(value, FastNoise(1)).shape == (3,)
+    with pytest.raises(GuaranteeError, match="no exact sampler"):
+        mechanism.release(value, SafeNoise())
+
+
+@pytest.mark.parametrize("bad", [0.99, 2.01, float("nan"), "1.5", True, 1.99995])
+def test_impossible_alphas_are_one_sentence(bad):
+    with pytest.raises(SettingError, match="alpha = "):
+        stable.pdf(0.0, bad)
+
+
+def test_a_gaussian_is_not_pure():
+    with pytest.raises(SettingError, match="never pure"):
+        Stable.calibrate(Fraction(1), 1.0, 2.0)
+    assert stable.score_bound(2.0) == float("inf")

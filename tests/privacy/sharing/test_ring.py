@@ -1,0 +1,156 @@
+import os
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from sharing.three_hosts import make_keys, parties
+
+from parley.errors import ExchangeError, GuaranteeError, SettingError, Unavailable
+from parley.privacy.mechanisms.recipe import make_recipe
+from parley.privacy.sharing import ring
+from parley.privacy.sharing.channel import Counted, together, wires
+from parley.privacy.sharing.opening import LyingHostError, Opening, open_words, opening_of
+from parley.privacy.sharing.party import Party, agree_keys
+from parley.privacy.sharing.ring import Keystream, Replicated, digest, expand, third_share
+from parley.privacy.sharing.secret_noise import draw
+
+
+def test_a_seed_stands_for_the_same_words_for_ever() -> None:
+    """Owners' books hold seeds: AES-256 of the counters 0, 1, ..., little-endian words."""
+    seed = bytes(range(32))
+    encryptor = Cipher(algorithms.AES256(seed), modes.ECB()).encryptor()
+    blocks = encryptor.update(b"".join(k.to_bytes(16, "big") for k in range(3)))
+    assert [int(w) for w in expand(seed, 5)] == [int.from_bytes(blocks[8 * k : 8 * k + 8], "little") for k in range(5)]
+
+
+def test_three_shares_make_the_vector() -> None:
+    words = np.array([5, 2**64 - 3, 0], dtype=np.uint64)
+    seeds = os.urandom(32), os.urandom(32)
+    np.testing.assert_array_equal(expand(seeds[0], 3) + expand(seeds[1], 3) + third_share(words, seeds), words)
+
+
+def test_digest_has_the_length() -> None:
+    nothing, zero = np.zeros(0, dtype=np.uint64), np.zeros(1, dtype=np.uint64)
+    assert len({digest(nothing), digest(zero), digest(np.zeros(2, dtype=np.uint64)), digest(zero + np.uint64(1))}) == 4
+
+
+def test_a_stream_goes_on_and_purposes_differ() -> None:
+    key = make_keys("stream")[0]
+    stream = Keystream(key, 1)
+    pieces = np.concatenate([stream.words(3), stream.words(2, 2).ravel(), stream.words(1)])
+    np.testing.assert_array_equal(pieces, Keystream(key, 1).words(8))
+    assert not set(pieces) & set(Keystream(key, 2).words(8))
+
+
+def test_no_word_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[int, list[np.ndarray]] = {}
+    honest = Keystream.words
+
+    def recorded(self: Keystream, *shape: int) -> np.ndarray:
+        words = honest(self, *shape)
+        given.setdefault(id(self), []).append(words.ravel())
+        return words
+
+    monkeypatch.setattr(Keystream, "words", recorded)
+    hosts, _ = parties(make_keys("twice"))
+    for recipe in (make_recipe("laplace", 5), make_recipe("gaussian", 5), make_recipe("laplace", 5)):
+        together(*[lambda h=h, r=recipe: draw(h, r, 300) for h in hosts])
+    for host in hosts:
+        for which in (0, 1):
+            words = np.concatenate([w for (j, _), s in host._streams.items() if j == which for w in given[id(s)]])
+            assert np.unique(words).size == words.size > 20_000
+
+
+METHODS = {
+    "random": lambda p: p.random(60),
+    "zero_bits": lambda p: p.zero_bits(60),
+    "zero_words": lambda p: p.zero_words(60),
+    "deal": lambda p: p.deal(np.zeros(60, dtype=np.uint64), (60,), (60,)),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_method_goes_beyond_the_end_of_a_stream(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    monkeypatch.setattr(ring, "LIMIT", 100)
+    ends = wires()
+    party = Party(ends[0], make_keys("end")[:2])
+    ends[2].send(0, (1).to_bytes(8, "little") + bytes(480))
+    METHODS[method](party)
+    with pytest.raises(GuaranteeError, match="fresh keys"):
+        METHODS[method](party)
+    for again in METHODS.values():
+        with pytest.raises(ExchangeError, match="fresh keys"):
+            again(party)
+    with pytest.raises(ExchangeError, match="fresh keys"):
+        party.complete(np.zeros(1, dtype=np.uint64))
+
+
+def test_agreed_keys_are_fresh_and_held_by_two() -> None:
+    counted = [Counted(w) for w in wires()]
+    hosts = together(*[lambda c=c: agree_keys(c) for c in counted])
+    drawn = together(*[lambda h=h: h.random(4) for h in hosts])
+    for i in range(3):
+        np.testing.assert_array_equal(drawn[i].second, drawn[(i + 1) % 3].first)
+    assert len({tuple(d.first) for d in drawn}) == 3
+    assert [(c.messages, c.bytes) for c in counted] == [(1, 32)] * 3
+
+
+def test_bad_keys_and_indices_are_refused() -> None:
+    ends = wires()
+    with pytest.raises(SettingError, match="31 bytes"):
+        Party(ends[0], (bytes(31), bytes(32)))
+    ends[1].send(0, b"short")
+    with pytest.raises(ExchangeError, match="5 bytes"):
+        agree_keys(ends[0])
+    ends[0].index = 3
+    with pytest.raises(SettingError, match="hosts 0, 1 and 2"):
+        Party(ends[0], (bytes(32), bytes(32)))
+
+
+def test_one_error_stops_the_others() -> None:
+    ends = wires(timeout=60)
+
+    def fail() -> bytes:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        together(fail, lambda: ends[1].receive(0), lambda: ends[2].receive(1), wires=ends)
+    with pytest.raises(Unavailable, match="closed"):
+        ends[1].receive(0)
+
+
+def test_a_late_host_is_unavailable() -> None:
+    with pytest.raises(Unavailable, match="host 1"):
+        wires(timeout=0.01)[0].receive(1)
+
+
+def sums() -> tuple[np.ndarray, list[Replicated]]:
+    rng = np.random.default_rng(4)
+    a, b, c = (rng.integers(0, 2**64, size=7, dtype=np.uint64) for _ in range(3))
+    return a + b + c, [Replicated(a, b), Replicated(b, c), Replicated(c, a)]
+
+
+def test_opening() -> None:
+    total, held = sums()
+    np.testing.assert_array_equal(open_words([opening_of(h + h) for h in held]), total + total)
+    with pytest.raises(SettingError, match="cannot be added"):
+        held[0] + Replicated(held[0].first[:1], held[0].second[:1])
+
+
+@pytest.mark.parametrize("liar", [0, 1, 2])
+def test_a_lying_host_is_noticed(liar: int) -> None:
+    _, held = sums()
+    openings = [opening_of(h) for h in held]
+    true, wrong = openings[liar], held[liar].first + np.uint64(1)
+    before, after = tuple(sorted(((liar + 2) % 3, liar))), tuple(sorted((liar, (liar + 1) % 3)))
+    lies = {
+        "share": (Opening(wrong, true.digest), {before}, None),
+        "digest": (Opening(true.words, digest(wrong)), {after}, None),
+        "both": (Opening(wrong, digest(wrong)), {before, after}, liar),
+        "length": (Opening(true.words[:3], true.digest), {before}, None),
+    }
+    for lie, pairs, host in lies.values():
+        with pytest.raises(LyingHostError, match="disagree") as caught:
+            open_words([lie if i == liar else o for i, o in enumerate(openings)])
+        assert {tuple(sorted(p)) for p in caught.value.pairs} == pairs
+        assert caught.value.host == host
