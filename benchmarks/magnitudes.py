@@ -209,7 +209,7 @@ def draw_rows(numbers: Magnitudes, agreement: Agreement, rows: int) -> pd.DataFr
     for j, column in enumerate(p.features):
         table[column] = np.where((lone >= 0) & (lone != j), 0.0, table[column] * whole)
     if p.model.classifies:
-        table[p.model.target] = rng.integers(0, 3 if p.model.task == "classes" else 2, rows)
+        table[p.model.target] = rng.integers(0, 3 if p.model.predicts == "classes" else 2, rows)
     return with_names_and_gaps(rng, pd.DataFrame(table), p, 1.0)
 
 
@@ -318,7 +318,7 @@ def explore(rng: np.random.Generator, folder: Path, asked: str, kind: str) -> Fi
     variants, parameters = draw_rows(numbers, agreement, VARIANTS), draw_parameters(numbers, agreement)
     if asked == "statistics":
         parameters = parameters[:1]
-    classes = {"number": 0, "two classes": 2, "classes": 3}[terms.model.task]
+    classes = {"number": 0, "two classes": 2, "classes": 3}[terms.model.predicts]
     cases, worst, unbounded = 0, 0.0, 0
     for _ in range(GENERATIONS):
         rows = agreement.setup.preparation.design(variants, "a")

@@ -108,3 +108,15 @@ def printable(text: str, longest: int = 500) -> str:
     'red [31m'
     """
     return "".join(c if c.isprintable() else " " for c in text[:longest])
+
+
+def below(exact: Fraction) -> float:
+    """The largest number that, as it is written, is not above the exact one.
+
+    >>> below(Fraction("1.0") - Fraction("0.7"))
+    0.3
+    """
+    found = float(exact)
+    while Fraction(str(found)) > exact:
+        found = math.nextafter(found, 0.0)
+    return found

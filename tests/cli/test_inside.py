@@ -9,10 +9,10 @@ import click
 import numpy as np
 import pandas as pd
 import pytest
+from newcomer import typed
 from raters import rating_terms, tastes
 from samples import regression_table
 
-from newcomer import typed
 from parley.cli.app import PARTS
 from parley.learning.outcome.guarantee import INSIDE
 from parley.papers.delayed_control import ROTOR

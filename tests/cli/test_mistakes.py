@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from samples import patients
-
 from newcomer import on_disk, typed
+from samples import patients
 
 TERMS = """
 [model]

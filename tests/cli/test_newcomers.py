@@ -5,15 +5,15 @@ import shlex
 import numpy as np
 import pandas as pd
 import pytest
+from newcomer import on_disk, typed
 
 import parley
-from newcomer import on_disk, typed
 from parley.decisions.forecasting.first_terms import owner_names
 from parley.decisions.forecasting.odd_columns import odd_columns
 from parley.errors import SettingError
-from parley.learning.after_scales import require_learnable
 from parley.owner.warnings import mixed_doubts
 from parley.tasks.column_statistics.agreement import scales_agreement
+from parley.tasks.column_statistics.learnable import require_learnable
 
 
 def households(rows, seed, where):

@@ -12,7 +12,7 @@ from parley.protocol.queries import GradientQuery
 
 COST = Fraction(1, 10)
 OLD = (
-    Path(__file__).parent / "ledger" / "files" / "version-0.ledger"
+    Path(__file__).parents[1] / "owner" / "ledger" / "files" / "version-0.ledger"
 )  # written before ledgers had a version: 3 answers of t, 2 of u
 
 

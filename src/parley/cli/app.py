@@ -31,7 +31,7 @@ class Part:
 
     def load(self) -> Command:
         """The command itself."""
-        found = getattr(import_module(f"parley.cli.{self.module}"), self.name)
+        found = getattr(import_module(f"parley.{self.module}"), self.name)
         if not isinstance(found, typer.Typer):
             alone = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False)
             alone.command()(found)
@@ -51,17 +51,17 @@ def _without_environment(command: Command) -> Command:
 
 PARTS = {
     "demo": Part(
-        "demo",
+        "cli.demo",
         "demo",
         "Forty credit unions ask whether to learn together: who gains, what moves the large one, what came of it, and a report.",
     ),
     "init": Part(
-        "init",
+        "cli.init",
         "init_command",
         "From files as they are to planned terms: reads names, kinds and row counts of private tables, and nothing else.",
     ),
     "plan": Part(
-        "plan",
+        "cli.plan",
         "plan_command",
         "Choose how the same budgets are spent best: algorithm, rounds, step, clip and noise. No private record is looked at.",
         reads_terms=True,
@@ -73,77 +73,81 @@ PARTS = {
         reads_terms=True,
     ),
     "forecast": Part(
-        "forecast",
+        "cli.forecast",
         "forecast_command",
         "Forecast the joint model from public knowledge: the terms and a pilot sample. No private record is looked at.",
         reads_terms=True,
     ),
     "negotiate": Part(
-        "negotiate",
+        "cli.negotiate",
         "negotiate_command",
         "Find the budgets that rational owners would choose, from public knowledge: the terms and a pilot sample.",
         reads_terms=True,
     ),
     "scales": Part(
-        "scales",
+        "tasks.column_statistics.commands",
         "scales_command",
         "Ask the owners how their columns are spread, with noise, debited: for terms without a public sample.",
         reads_terms=True,
     ),
     "differences": Part(
-        "differences",
+        "tasks.heterogeneity.commands",
         "differences_command",
         "Ask the owners how much they differ, with noise, debited: for the forecast of what joining adds to each.",
         reads_terms=True,
     ),
-    "train": Part("train", "train_command", "Train one joint model by the terms, on this machine.", reads_terms=True),
+    "train": Part("cli.train", "train_command", "Train one joint model by the terms, on this machine.", reads_terms=True),
     "predict": Part(
-        "predict",
+        "cli.predict",
         "predict_command",
         "Predict with a trained model: the rows of a table, and behind their columns what the model says of each.",
     ),
     "recommend": Part(
-        "recommend",
+        "tasks.ratings.recommend",
         "recommend_command",
         "What would this user like? The best of what one of the owner's own users has not rated.",
         reads_terms=True,
     ),
     "score": Part(
-        "score",
+        "cli.score",
         "score_command",
         "Is the joint model better for us? Scored on the owner's own held-out rows, beside the model it can train alone.",
         reads_terms=True,
     ),
     "refine": Part(
-        "refine",
+        "cli.refine",
         "refine_command",
         "Make the joint model your own: pull it towards your rows as far as they say that your customers differ.",
         reads_terms=True,
     ),
     "identify": Part(
-        "identify",
+        "tasks.dynamics.commands",
         "identify_command",
         "Find the matrices and the delay of x' = A x + B u(t - r) from samples of its states and inputs.",
     ),
-    "budget": Part("budget", "budget_app", "What an epsilon means, what releases cost together, how much noise a budget needs."),
-    "reproduce": Part("reproduce", "reproduce_app", "A source document's numbers again: published beside recomputed."),
+    "budget": Part(
+        "cli.budget", "budget_app", "What an epsilon means, what releases cost together, how much noise a budget needs."
+    ),
+    "reproduce": Part(
+        "papers.commands.reproduce", "reproduce_app", "A source document's numbers again: published beside recomputed."
+    ),
     "owner": Part(
-        "owner",
+        "cli.owner",
         "owner_app",
         "For an organisation that holds a private table: open its books, accept terms, serve, and look at what was spent.",
     ),
     "host": Part(
-        "host",
+        "cli.host",
         "host_app",
         "For one of three parties that draw one noise for everybody: keep a journal, accept terms, serve, look at what was opened.",
     ),
-    "learner": Part("learner", "learner_app", "For the analyst who trains: run the rounds with owners that are elsewhere."),
+    "learner": Part("cli.learner", "learner_app", "For the analyst who trains: run the rounds with owners that are elsewhere."),
     "peer": Part(
-        "peer",
+        "cli.peer",
         "peer_app",
         "For an owner where there is no centre (gossip): ask its own daemon, and mix with its neighbours on the graph.",
     ),
-    "certs": Part("certs", "certs_app", "Certificates: who is who between organisations."),
+    "certs": Part("cli.certs", "certs_app", "Certificates: who is who between organisations."),
 }
 
 

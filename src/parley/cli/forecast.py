@@ -8,7 +8,6 @@ import typer
 from parley.cli.paces import Speeds, read_paces
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.numerals import number
 from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
 from parley.terms import Terms, load_terms, write_terms
 from parley.terms.notes import NOTES
@@ -98,10 +97,10 @@ def forecast_command(
         raise SettingError("--delta, --write: expected --plan beside them")
     if plan:
         require_rounds(terms)
-    if terms.learning.facts.factorizes:
-        raise SettingError("ratings: nothing forecasts items yet; parley train without --ledgers simulates them")
-    if terms.learning.facts.identifies:
-        _show_plant(terms, pilot, as_json)
+    from parley.protocol.task import task_of
+
+    if (own := task_of(terms).command("forecast")) is not None:
+        own(terms, pilot, as_json)
         return
     known = source(pilot, moments, assume)
     if (inside is None) != (owner is None):
@@ -152,23 +151,6 @@ def _differences(given: str | None) -> "Differences":
     except ValueError:
         return Differences.load(given)
     return Differences.stated(multiple)
-
-
-def _show_plant(terms: Terms, pilot: Path | None, as_json: bool) -> None:
-    """How well a plant will be known."""
-    from parley.tasks.dynamics.forecast import forecast_plant
-    from parley.tasks.dynamics.report import plant_rows
-
-    found = forecast_plant(terms, None if pilot is None else str(pilot))
-    if as_json:
-        print_json(found.to_json(), inside=False)
-        return
-    console.print(
-        terminal_table(
-            plant_rows(found), f"Standard error of the delay, in units of time (a period is {number(terms.model.period)})"
-        )
-    )
-    console.print(f"\n[bold]{found.sentence()}[/bold]", soft_wrap=True)
 
 
 def _show_inside(

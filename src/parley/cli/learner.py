@@ -1,33 +1,20 @@
 """`parley learner`: train one joint model with owners that are elsewhere."""
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.live import Live
-from rich.table import Table
 
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.numerals import number
 from parley.report.extras import extras
-from parley.report.terminal import console, errors_console, print_json, terminal_table
-from parley.terms import Terms, load_terms
-from parley.terms.arrivals import all_answers
-from parley.validate import positive
+from parley.report.terminal import console, print_json, terminal_table
+from parley.report.watching import warn, watched
+from parley.terms import load_terms
 
 if TYPE_CHECKING:
-    from parley.learning.algorithms.algorithm import State
-    from parley.learning.checkpoint import Checkpoint
-    from parley.learning.deployed import DeployedRun
     from parley.learning.outcome import Result
-    from parley.network.exchange.federation import Federation, PeerStatus
-    from parley.network.exchange.remote import Peer
-    from parley.network.exchange.remote_host import RemoteHost
-    from parley.owner.owner import Agreement
+    from parley.network.exchange.federation import Federation
 
 learner_app = typer.Typer(no_args_is_help=True, help="For the analyst who trains: run the rounds with owners that are elsewhere.")
 
@@ -66,13 +53,13 @@ def run_command(
     terms.require_shared_sample()
     for file in (save, save_own, checkpoint):
         require_folder(file)
+    from parley.learning.connections import open_federation
     from parley.learning.deployed import learn, prepare_run
+    from parley.protocol.task import task_of
 
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
-    if terms.learning.facts.factorizes:
-        from parley.tasks.ratings.commands import run_ratings
-
-        run_ratings(terms, kept, owners, resume, deadline, save, save_own, anyway, as_json)
+    if (other := task_of(terms).command("learner run")) is not None:
+        other(terms, kept, owners, resume, deadline, save, save_own, anyway, as_json)
         return
     run = prepare_run(terms, kept, save)
     begin = run.begin(resume)
@@ -80,7 +67,8 @@ def run_command(
         from parley.decisions.forecasting import require_worth, worth
 
         require_worth(worth(terms))
-    federation, own = open_federation(run, begin, owners, deadline)
+    with extras():
+        federation, own = open_federation(run, begin, owners, deadline, warn)
     if save_own is not None and own is None:
         federation.close()
         raise SettingError(f"--save-own: expected an owner as the learner, with its own table in {owners}")
@@ -121,107 +109,6 @@ def flower_command(folder: Annotated[Path, typer.Argument(metavar="DIR", help="W
     )
 
 
-def open_federation(
-    run: "DeployedRun", begin: "Checkpoint", owners: Path, deadline: float
-) -> tuple["Federation", "Agreement | None"]:
-    """Lines to everybody that a run asks, and the learner's own agreement if it is an owner with its table here."""
-    with extras():
-        from parley.network.exchange.federation import Federation
-    terms = run.setup.terms
-    peers, own = find_owners(terms, owners)
-    patience = positive(deadline, "--deadline")
-    if terms.asynchronous:
-        from parley.network.exchange.arriving import Arriving
-
-        return Arriving(run.setup, peers, patience, warn, begin.heads, begin.answers), own
-    if not terms.shared:
-        return Federation(run.setup, peers, patience, warn, begin.heads, begin.answers), own
-    with extras():
-        from parley.network.hosting.federation import SharedFederation
-    return SharedFederation(run.setup, peers, find_hosts(terms, owners), patience, warn, begin.heads, begin.answers), own
-
-
-def find_owners(terms: Terms, addresses: Path) -> tuple[list["Peer"], "Agreement | None"]:
-    """Everybody to ask, and the learner's own agreement if it is an owner with its table here."""
-    from parley.network.exchange.remote import LocalOwner, RemoteOwner
-    from parley.network.identity.revocation_list import revoked_serials
-    from parley.network.identity.settings import Pinned, load_addresses, load_owner
-    from parley.network.identity.trust import check_identity
-    from parley.network.serving.acceptance import Acceptances
-    from parley.network.serving.daemon import open_delivery, open_owner
-    from parley.network.serving.reminders import identity_reminders
-    from parley.network.serving.service import open_agreement
-
-    known = load_addresses(addresses)
-    revoked = frozenset[int]()
-    if known.identity is not None:
-        check_identity(known.identity, terms.learning.learner)
-        revoked = revoked_serials(known.identity)
-        for sentence in identity_reminders(known.identity)():
-            warn(sentence)
-    peers: list[Peer] = []
-    agreement = None
-    for name, address in known.owners.items():
-        if isinstance(address, str):
-            peers.append(RemoteOwner(name, address, known.identity, revoked=revoked))
-            continue
-        if isinstance(address, Pinned):
-            peers.append(RemoteOwner(name, address.address, known.identity, address.fingerprint, revoked))
-            continue
-        settings = load_owner(address.own)
-        if not name == settings.name == terms.learning.learner:
-            raise SettingError(
-                f"{addresses}: owners.{name}: only the learner's own table ({terms.learning.learner!r}) can be in process"
-            )
-        owner = open_owner(settings)
-        agreement = open_agreement(owner, Acceptances(settings.accepted), terms.hash)
-        peers.append(LocalOwner(owner, open_delivery(settings)))
-    return peers, agreement
-
-
-def find_hosts(terms: Terms, addresses: Path) -> list["RemoteHost"]:
-    """The hosts that the terms name, in their order."""
-    from parley.network.exchange.host_lines import HostLines
-    from parley.network.identity.settings import load_addresses
-
-    known = load_addresses(addresses)
-    names = [host.name for host in terms.hosts]
-    if sorted(known.hosts) != sorted(names) or known.identity is None:
-        raise SettingError(f"{addresses}: hosts: expected the addresses of {names}, found {sorted(known.hosts)}")
-    lines = HostLines(known.hosts, known.identity, f"{addresses}: hosts")
-    return [lines.line(host) for host in terms.hosts]
-
-
-@contextmanager
-def watched(terms: Terms, federation: "Federation") -> Iterator["Callable[[State], None]"]:
-    """A table on stderr while the rounds go on, where somebody watches."""
-    with Live(console=errors_console, transient=True, auto_refresh=False) as live:
-        shown = 0.0
-
-        def progress(state: "State") -> None:
-            nonlocal shown
-            now = time.monotonic()
-            if live.console.is_terminal and now - shown > 0.2:
-                live.update(status_table(terms, federation.status, state.round - 1), refresh=True)
-                shown = now
-
-        yield progress
-
-
-def status_table(terms: Terms, known: "dict[str, PeerStatus]", done: int) -> Table:
-    """Every owner's latency and what is left of its budget."""
-    rows = [["owner", "last round", "latency", "ε left"]]
-    for part in terms.owners:
-        status = known.get(part.name)
-        if status is None:
-            rows.append([part.name, "–", "–", "–"])
-        else:
-            latency = f"{1e3 * status.seconds:.0f} ms" if status.answers else "–"
-            rows.append([part.name, str(status.round or "–"), latency, number(float(status.statement.left), side="below")])
-    every = f"answer {done} of {all_answers(terms)}" if terms.asynchronous else f"round {done} of {terms.learning.horizon}"
-    return terminal_table(rows, every)
-
-
 def show(result: "Result", federation: "Federation", unheard: list[str]) -> None:
     """The report of a deployed run."""
     from parley.cli.train import show_intervals, show_scores, show_target
@@ -246,8 +133,3 @@ def show(result: "Result", federation: "Federation", unheard: list[str]) -> None
         sentence = "What the model is worth to it each owner finds out inside: parley score MODEL TERMS --owner NAME --data TABLE"
         console.print(sentence, style="dim")
     console.print(f"terms {result.terms_hash[:16]}…   {result.seconds:.1f} s", style="dim")
-
-
-def warn(sentence: str) -> None:
-    """A remark on stderr."""
-    errors_console.print(sentence, style="yellow", markup=False, soft_wrap=True)

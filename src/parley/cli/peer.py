@@ -69,7 +69,9 @@ def run_command(
     """
     terms = load_terms(terms_file)  # before the libraries that the rest needs
     terms.require_shared_sample()
-    terms.require_learning()
+    from parley.protocol.task import require_prediction
+
+    require_prediction(terms)
     for file in (save, checkpoint):
         require_folder(file)
     patience = positive(deadline, "--deadline")

@@ -29,14 +29,13 @@ def refine_command(
     from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import table_of
     from parley.owner.owner import Owner
+    from parley.protocol.task import task_of
     from parley.report.verdict import personal_sentence
 
     require_folder(save)
     terms = load_terms(terms_file)
-    if terms.learning.facts.factorizes:
-        from parley.tasks.ratings.commands import refine_ratings
-
-        refine_ratings(terms, model_file, owner, data, save, as_json)
+    if (own := task_of(terms).command("refine")) is not None:
+        own(terms, model_file, owner, data, save, as_json)
         return
     model = load_model(model_file)
     part = terms.owner(owner)

@@ -31,15 +31,14 @@ def score_command(
     from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import open_owners, table_of
     from parley.owner.owner import Owner
+    from parley.protocol.task import task_of
     from parley.report.verdict import headline, owners_rows, owners_sentence, verdict_rows
 
     if everyone == (owner is not None):
         raise SettingError("--owner NAME or --all: expected one of the two")
     terms = load_terms(terms_file)
-    if terms.learning.facts.factorizes:
-        from parley.tasks.ratings.commands import score_ratings
-
-        score_ratings(terms, model_file, owner, data, as_json)
+    if (own := task_of(terms).command("score")) is not None:
+        own(terms, model_file, owner, data, as_json)
         return
     model = load_model(model_file)
     if owner is None:

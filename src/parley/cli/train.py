@@ -69,6 +69,7 @@ def train_command(
     from parley.learning.owners import accepting_owners, open_owners, require_ledgers
     from parley.learning.train import train
     from parley.owner.warnings import budget_doubt, name_doubts
+    from parley.protocol.task import task_of
 
     terms = load_terms(terms_file)
     paces = read_paces(terms, speeds)
@@ -78,12 +79,10 @@ def train_command(
         from parley.report import figures  # a library that takes its time
 
         figures.require_figure_name(plot)
-    if terms.learning.facts.factorizes:
-        from parley.tasks.ratings.commands import train_ratings
-
+    if (own := task_of(terms).command("train")) is not None:
         if plot is not None or report is not None:
-            raise SettingError("--plot, --report: expected neither for ratings, whose figures --json has")
-        train_ratings(terms, replicates, seed, ledgers, lifetime, lifetime_delta, save, anyway, as_json)
+            raise SettingError(f"--plot, --report: expected neither for {terms.task}, whose figures --json has")
+        own(terms, replicates, seed, ledgers, lifetime, lifetime_delta, save, anyway, as_json)
         return
     loud = budget_doubt(terms, [part.name for part in terms.owners])
     if loud is not None:

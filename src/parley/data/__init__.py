@@ -1,7 +1,7 @@
 """Tables: reading, checking, bounding, coding, splitting, and an embedded synthetic loan book."""
 
 from parley.data.design import Design, Summable
-from parley.data.fitting import fit_preparation, listed_features
+from parley.data.fitting import chosen_features, fit_preparation, listed_features
 from parley.data.lending import synthetic_lending
 from parley.data.preparation import Preparation
 from parley.data.split import split_by_column, split_consecutive, split_dirichlet
@@ -11,6 +11,7 @@ __all__ = [
     "Design",
     "Preparation",
     "Summable",
+    "chosen_features",
     "fit_preparation",
     "listed_features",
     "read_table",

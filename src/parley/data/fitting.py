@@ -20,9 +20,6 @@ from parley.data.preparation import Preparation
 from parley.data.table import is_text, names, numbers, read_table, require_columns
 from parley.data.two_classes import HELP
 from parley.errors import DataError
-from parley.tasks.column_statistics.cell_table import survey_preparation
-from parley.tasks.dynamics.trajectories import trajectory_preparation
-from parley.tasks.ratings.user_ratings import rating_preparation
 from parley.terms import Model, Terms
 from parley.terms.columns import domain, is_defined
 from parley.validate import LARGEST, SMALLEST, Floats
@@ -42,15 +39,8 @@ def fit_preparation(
     """
     model = terms.model
     pins = read_pins(model) if redraw is None else None
-    if terms.learning.facts.identifies:
-        return trajectory_preparation(model), None
-    if terms.learning.facts.factorizes:
-        return rating_preparation(model), None
     public = None if model.public is None else _read_public(model)
-    features = model.features or _numeric_columns(terms, example if public is None else public, public is not None)
-    _require_features(model, features)
-    if terms.learning.facts.surveys:
-        return survey_preparation(model, features), None
+    features = chosen_features(terms, example, public)
     if public is not None:
         require_columns(public, [*features, model.target], PUBLIC)
     plain = _unscaled(model, features, _listed_names(model, features, public), public)
@@ -61,6 +51,13 @@ def fit_preparation(
     fitted = fitted if pins is None else pinned(fitted, pins)
     y = fitted.target(public, PUBLIC)
     return fitted, Design(fitted.matrix(public, PUBLIC), y, fitted.weights(y))
+
+
+def chosen_features(terms: Terms, example: pd.DataFrame | None = None, public: pd.DataFrame | None = None) -> tuple[str, ...]:
+    """The columns that are learned from: the terms' list, else every numeric column of the public sample, else of the example."""
+    features = terms.model.features or _numeric_columns(terms, example if public is None else public, public is not None)
+    _require_features(terms.model, features)
+    return features
 
 
 def _require_features(model: Model, features: Sequence[str]) -> None:
@@ -86,11 +83,15 @@ def _listed_names(model: Model, features: Sequence[str], public: pd.DataFrame | 
         is_target = column == model.target
         if is_target and model.positive is not None:
             _require_familiar(model, names(public, column, PUBLIC))
-        elif (is_target and model.task == "classes") or not _numeric(public, column, model.fills(column)):
+        elif (is_target and model.predicts == "classes") or not _numeric(public, column, model.fills(column)):
             categories[column] = tuple(names(public, column, PUBLIC, model.fills(column)))
-    if model.task == "classes":
+    if model.predicts == "classes":
         _require_classes(model, categories)
-    if model.task == "two classes" and model.target not in model.categories and len(found := categories.get(model.target, ())) > 2:
+    if (
+        model.predicts == "two classes"
+        and model.target not in model.categories
+        and len(found := categories.get(model.target, ())) > 2
+    ):
         raise DataError(f"{PUBLIC}: column {model.target!r} has {len(found)} different values, expected two classes: {HELP}")
     for column in categories.keys() & model.bounds.keys() - {model.target}:
         if model.coding == "one-hot":
@@ -168,8 +169,6 @@ def _require_domain(encoding: Encoding, declared: tuple[float, float] | None, kn
 def listed_features(terms: Terms, table: pd.DataFrame) -> tuple[str, ...] | None:
     """The features that this table alone would suggest; None where the terms or a public sample list them."""
     if terms.model.features is not None or terms.model.public is not None:
-        return None
-    if terms.learning.facts.identifies or terms.learning.facts.factorizes:
         return None
     return _numeric_columns(terms, table, public=False)
 

@@ -76,7 +76,7 @@ class Preparation:
     @property
     def outcomes(self) -> int:
         """q: how many numbers a model says of a row; one for each class where there may be several."""
-        return len(self.classes) if self.model.task == "classes" else 1
+        return len(self.classes) if self.model.predicts == "classes" else 1
 
     @cached_property
     def feature_bound(self) -> Floats | None:
@@ -215,10 +215,10 @@ class Preparation:
         """The targets [n]: clipped to their bounds, centred and scaled; two classes as -1 and 1; several as their places, 0, 1, 2, ..."""
         column = self.model.target
         require_columns(frame, [column], name)
-        if self.model.task == "two classes":
+        if self.model.predicts == "two classes":
             return two_classes.signs(self.model, self.categories, frame, name)
         y = self.target_column(frame, name)
-        if self.model.task == "classes":
+        if self.model.predicts == "classes":
             unknown = np.flatnonzero(~(y < len(self.classes)))
             if unknown.size:
                 raise DataError(f"{name}: column {column!r}, row {unknown[0] + 1}: expected one of the agreed classes")
@@ -229,14 +229,14 @@ class Preparation:
     @property
     def target_words(self) -> str | None:
         """Which targets count as 1 and which as 0, in a sentence; None where there are not two classes."""
-        return two_classes.words(self.model, self.categories) if self.model.task == "two classes" else None
+        return two_classes.words(self.model, self.categories) if self.model.predicts == "two classes" else None
 
     def weights(self, y: Floats) -> Floats:
         """The weight of each record's loss: that of its class in the terms, else 1."""
         weight = self.model.class_weight
         if not weight:
             return np.ones(len(y))
-        if self.model.task == "classes":
+        if self.model.predicts == "classes":
             return np.array([weight.get(name, 1.0) for name in self.classes])[y.astype(np.intp)]
         return np.where(y > 0, weight.get("1", 1.0), weight.get("0", 1.0))
 

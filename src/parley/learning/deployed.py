@@ -26,6 +26,7 @@ from parley.owner.owner import Agreement
 from parley.protocol.aggregation import aggregation_of
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup, resolve
+from parley.protocol.task import require_prediction
 from parley.terms import Terms
 from parley.validate import upper
 
@@ -134,7 +135,7 @@ def learn(
     The state is stored, durably, after each round: only then the next is asked. A run that was interrupted before its score asks the same
     question again. `own` is the learner's own agreement if it owns a table too.
     """
-    deployed.setup.terms.require_learning()
+    require_prediction(deployed.setup.terms)
     began = time.perf_counter()
     setup, algorithm, kept = deployed.setup, deployed.algorithm, KeptRun(deployed, peers, begin)
     final = kept.rounds(progress)

@@ -101,6 +101,21 @@ def _require_lifetime(path: Path, promised: Reservation, lifetime: float, lifeti
         raise LedgerError(f"{path}: these terms need {' and '.join(short)}. No ledger was made: its budget is for ever")
 
 
+def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None, first: str) -> None:
+    """Refuse to make ledgers without room for what is asked first and for learning."""
+    missing = [part.name for part in terms.owners if not (folder / f"{part.name}.ledger").exists()]
+    epsilon, delta = max([terms.promised_epsilon(name) for name in missing], default=Fraction(0)), terms.privacy.delta
+    if missing and (lifetime is None or exact(lifetime) < epsilon or (lifetime_delta or 0.0) < delta):
+        more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
+        short = (
+            "; the noise of these terms has a δ, and --lifetime-delta falls short of it" if (lifetime_delta or 0.0) < delta else ""
+        )
+        raise LedgerError(
+            f"{folder / missing[0]}.ledger: no such ledger; --lifetime {float(epsilon):g}{more}, or more, makes it: so much do {first} and "
+            f"learning take together{short}. No ledger was made: its budget is for ever"
+        )
+
+
 def require_own_tables(terms: Terms, sources: Mapping[str, Path | None]) -> None:
     """Refuse one table for two owners, where the terms do not say that records may be at several."""
     twice = same_table({name: source for name, source in sources.items() if source is not None})

@@ -8,6 +8,7 @@ arrays have one more axis.
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from parley.owner.owner import Agreement, Owner
 from parley.protocol.aggregation import aggregation_of
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
+from parley.protocol.task import task_of
 from parley.terms import Terms
 from parley.validate import Floats, upper, whole
 
@@ -44,8 +46,8 @@ def train(
     whole_path: bool = True,
     start: Floats | None = None,
     speeds: Mapping[str, float] | None = None,
-) -> Result:
-    """Train one joint model by these terms.
+) -> Result | Any:
+    """Train one joint model by these terms. Terms of another task than prediction give what its wing returns (`tasks`).
 
     Owners with durable ledgers release: the terms must have been accepted by each (`Owner.accept`), there is one replicate, and
     nothing computed from their tables but the noisy answers is looked at. Owners without take part in a study of `replicates`
@@ -67,7 +69,9 @@ def train(
     >>> result.owners[0].epsilon_spent, result.path.shape
     (1.0, (20, 8))
     """
-    terms.require_learning()
+    own = task_of(terms).run(terms, owners, replicates=replicates, seed=seed, progress=progress, measure=measure)
+    if own is not None:
+        return own
     check_speeds(terms, speeds)
     began = time.perf_counter()
     parties, agreements, worlds = gather(terms, in_order(terms, owners), replicates, seed)

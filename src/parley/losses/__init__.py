@@ -30,8 +30,6 @@ KINDS: dict[str, type[Objective]] = {
     "softmax-regression": SoftmaxRegression,
     "one-vs-all": OneVsAll,
     "least-squares-classes": LeastSquaresClasses,
-    "delayed-dynamics": DelayedDynamics,
-    "matrix-factorization": ItemFactors,
 }
 
 

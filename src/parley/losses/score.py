@@ -139,9 +139,9 @@ class NumberScoring(Scoring):
 
 def scoring(preparation: Preparation) -> Scoring:
     """How models of these terms are scored; refused where a target has no public bounds."""
-    if preparation.model.task == "two classes":
+    if preparation.model.predicts == "two classes":
         return TwoClassScoring()
-    if preparation.model.task == "classes":
+    if preparation.model.predicts == "classes":
         return ClassesScoring(len(preparation.classes))
     low, high = preparation.target_interval
     if not (np.isfinite(preparation.target_bounds).all() and low < high):

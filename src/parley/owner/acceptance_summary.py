@@ -8,7 +8,6 @@ from parley.owner.ledger.account import Reservation
 from parley.owner.owner import Agreement, Owner
 from parley.owner.warnings import sentences
 from parley.privacy.accounting.meaning import WIDER, approximate_posterior, posterior_bounds
-from parley.tasks.column_statistics.cell_table import CellPreparation
 from parley.terms import Terms
 from parley.terms.topology import edges
 from parley.validate import printable
@@ -26,9 +25,8 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
     else:
         (low, high), unless = posterior_bounds(float(reservation.epsilon), 0.5), ""
     callers = f"certificate of {learner!r}" + (f" with the key {key[:16]}…" if key else ", any key that the authority signed")
-    rated = (str(model.user), str(model.item)) if terms.learning.facts.factorizes else ()
-    aimed = () if terms.learning.facts.identifies else (*rated, model.target)
-    columns = ", ".join(printable(column) for column in (*agreement.setup.preparation.features, *aimed))
+    task = agreement.setup.task
+    columns = ", ".join(printable(column) for column in (*agreement.setup.preparation.features, *task.columns(model)))
     known = accepted(owner, terms)
     return [
         f"{printable(terms.title) or 'Untitled terms'}  (terms {terms.hash[:16]}…)",
@@ -36,16 +34,15 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         f"{'; relays on this machine' if relay else ''}.",
         *([] if peer is None else [_neighbours(terms, peer)]),
         *_purpose(agreement, columns),
-        *_rated(agreement),
+        *task.promises(agreement),
         *(_shared(agreement) if terms.shared else [_noisy(agreement)]),
         *_steps(agreement),
         *_arrivals(agreement),
         *sentences(agreement),
-        f"What it promises every {_unit(terms)} in the table: ε = {number(reservation.epsilon, side='above')}, "
+        f"What it promises every {task.unit} in the table: ε = {number(reservation.epsilon, side='above')}, "
         f"δ = {number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. "
-        f"Who believed something about a {_unit(terms)} with 50.0% ends between {percent(low, 'below')} and "
-        f"{percent(high, 'above')}{unless}."
-        + (" Somebody with m recordings is promised m times that ε." if terms.learning.facts.identifies else ""),
+        f"Who believed something about a {task.unit} with 50.0% ends between {percent(low, 'below')} and "
+        f"{percent(high, 'above')}{unless}." + task.several,
         _costs(require_books(owner), reservation, known),
     ]
 
@@ -61,30 +58,12 @@ def _neighbours(terms: Terms, owner: str) -> str:
     )
 
 
-def _unit(terms: Terms) -> str:
-    """Whom or what the promise is about."""
-    return "recording" if terms.learning.facts.identifies else "user" if terms.learning.facts.factorizes else "person"
-
-
 def _purpose(agreement: Agreement, columns: str) -> list[str]:
     """What the answers are for."""
-    preparation, kind = agreement.setup.preparation, agreement.setup.terms.model.kind
-    if isinstance(preparation, CellPreparation):
-        asked = ", ".join(map(printable, preparation.asked))
-        return [f"No model yet: how the columns {asked} are spread, so that one can be learned."]
+    own, kind = agreement.setup.task.purpose(agreement), agreement.setup.terms.model.kind
+    if own is not None:
+        return own
     return [f"Model: {kind} from the columns {columns}{_classes(agreement)}.", *_columns(agreement)]
-
-
-def _rated(agreement: Agreement) -> list[str]:
-    """Whom a promise about ratings is made to, and what never leaves."""
-    terms = agreement.setup.terms
-    if not terms.learning.facts.factorizes:
-        return []
-    most = f"the first {terms.privacy.records_per_person:,} ratings" if terms.privacy.person is not None else "all ratings"
-    return [
-        f"One user is whoever has one name in {printable(str(terms.model.user))!r}: {most} of a user count, and are protected together. "
-        "Users' own factors are solved here, for every answer anew, and never leave."
-    ]
 
 
 def _noisy(agreement: Agreement) -> str:
@@ -201,7 +180,7 @@ def _columns(agreement: Agreement) -> list[str]:
 
 def _classes(agreement: Agreement) -> str:
     """The classes of a model that has several, by name."""
-    if agreement.setup.terms.model.task != "classes":
+    if agreement.setup.terms.model.predicts != "classes":
         return ""
     names = [printable(name, 40) for name in agreement.setup.preparation.classes]
     return f"; its classes are {', '.join(names[:12])}" + (f" and {len(names) - 12} more" if len(names) > 12 else "")

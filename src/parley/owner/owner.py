@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from parley.data import listed_features
 from parley.data.digest import digested_table
 from parley.data.streamed import ParquetFolder, open_table
 from parley.data.table import Table, holds
@@ -26,6 +25,7 @@ from parley.privacy.sharing.shares import Shares
 from parley.protocol.queries import Answer, Query, Tables
 from parley.protocol.schedule import Schedule, make_schedule, uses
 from parley.protocol.setup import Part, Setup, Stage, resolve
+from parley.protocol.task import task_of
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -229,7 +229,7 @@ class Owner:
             # The same object, not one like it: a public sample may have changed under its name, and bounds come from the setup.
             if known.setup.preparation is setup.preparation and _prepared_by(known.setup.terms, self.name) == same:
                 return known.tables
-        expected = listed_features(terms, self.example)
+        expected = setup.task.features(terms, self.example)
         if expected is not None and expected != setup.preparation.features:
             raise DataError(f"{self.name}: its columns differ from those of the other owners; list model.features in the terms")
         train, held_out = setup.preparation.designs(self.table, terms, self.name)
@@ -250,7 +250,7 @@ def _files_of(terms: Terms) -> tuple[str | None, str | None]:
 
 def _columns_of(terms: Terms) -> tuple[object, ...]:
     """What decides how columns are read: cells as they are for a survey, else prepared."""
-    return terms.model, terms.privacy.person, terms.learning.facts.surveys
+    return terms.model, terms.privacy.person, terms.task
 
 
 def _prepared_by(terms: Terms, name: str) -> tuple[object, ...]:
@@ -273,7 +273,7 @@ def _rho(terms: Terms, name: str, answers: int) -> Fraction | None:
     draw the noise: of finitely many bits, so that some of its delta is the probability that it fails, as that of names is. It knows no
     secret draws either."""
     privacy = terms.privacy
-    if terms.shared or terms.learning.poisson or (terms.learning.facts.surveys and privacy.delta > 0):
+    if terms.shared or terms.learning.poisson or task_of(terms).fails(terms):
         return None
     kappa, delta = privacy.shared_records, Fraction(str(privacy.delta))
     training = series_rho(privacy.mechanism, terms.training_epsilon(name), delta, answers, kappa)

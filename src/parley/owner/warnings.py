@@ -20,11 +20,9 @@ from parley.data.table import codes, keep_per_person
 from parley.numerals import number, percent
 from parley.owner.custody import Doubt, role_doubts
 from parley.owner.owner import Agreement, Owner
-from parley.privacy.mechanisms.stability import Stability
 from parley.protocol.queries.question import limited
 from parley.protocol.setup import Setup
-from parley.tasks.column_statistics.cell_table import CellPreparation, CellTable
-from parley.tasks.ratings.user_ratings import RatingPreparation, unlisted_words
+from parley.protocol.task import Task, task_of
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS
 from parley.validate import printable
@@ -45,15 +43,9 @@ PEOPLE = re.compile(r"(^|_)(id|ids|ssn|person|people|customer|client|patient|mem
 def figures(agreement: Agreement) -> dict[str, Any]:
     """What limits a record, as numbers; None where nothing does."""
     terms, preparation, training = agreement.setup.terms, agreement.setup.preparation, agreement.part.training
-    mechanism = training.series.mechanism
-    if terms.learning.facts.surveys:
-        names_from = mechanism.threshold if isinstance(mechanism, Stability) else None
-        return {
-            "sensitivity": mechanism.sensitivity,
-            "noise_scale": mechanism.noise_scale,
-            "columns": list(_asked(agreement)),
-            "names_from": names_from if names_from is None or names_from < 1 else None,
-        }
+    own, mechanism = agreement.setup.task.figures(agreement), training.series.mechanism
+    if own is not None:
+        return own
     bound = limited(training.question.bound)
     return {
         "clip": terms.privacy.clip,
@@ -73,22 +65,17 @@ def figures(agreement: Agreement) -> dict[str, Any]:
 
 def sentences(agreement: Agreement) -> list[str]:
     """The same in words."""
-    found, terms = figures(agreement), agreement.setup.terms
-    if terms.learning.facts.surveys:
-        return [_survey_words(found, terms.owner(agreement.part.name).records)]
+    found, terms, task = figures(agreement), agreement.setup.terms, agreement.setup.task
+    if (own := task.limits(agreement)) is not None:
+        return own
     by = "privacy.clip" if found["clips"] else "the ranges below"
     clip = "none" if found["clip"] is None else number(found["clip"])
     weights = ", ".join(f"{number(weight)} for class {name}" for name, weight in sorted(found["class_weight"].items()))
     radius = "anything" if found["radius"] is None else f"±{number(found['radius'])}"
-    facts = terms.learning.facts
-    who, what = (
-        ("A recording" if facts.identifies else "A user" if facts.factorizes else "A person"),
-        "user" if facts.factorizes else "record",
-    )
     said = [
-        f"What one {what} counts at most: {number(found['record_bound'])} in {found['norm'].upper()}, by {by} (clip: {clip}; weights: "
-        f"{weights or '1 for all'}; parameters: {radius}). {who} moves an answer by at most {number(found['sensitivity'])}; the "
-        f"noise has scale {number(found['noise_scale'])}.",
+        f"What one {task.record} counts at most: {number(found['record_bound'])} in {found['norm'].upper()}, by {by} (clip: {clip}; "
+        f"weights: {weights or '1 for all'}; parameters: {radius}). A {task.unit} moves an answer by at most "
+        f"{number(found['sensitivity'])}; the noise has scale {number(found['noise_scale'])}.",
         "Ranges, beyond which values are cut: " + "; ".join(_range_words(agreement)) + ".",
     ]
     choice = noise_choice(agreement.setup, agreement.part.name)
@@ -104,24 +91,6 @@ def sentences(agreement: Agreement) -> list[str]:
             "everybody uses the same."
         )
     return said
-
-
-def _survey_words(found: dict[str, Any], records: int) -> str:
-    """What limits a record where rows are only counted."""
-    names = (
-        "Names never leave"
-        if found["names_from"] is None
-        else f"A name leaves only if more than about {number(found['names_from'] * records, 3)} rows hold it"
-    )
-    return (
-        f"What one record counts at most: once in each of {len(found['columns'])} columns. A person moves an answer by at most "
-        f"{number(found['sensitivity'])}; the noise has scale {number(found['noise_scale'])}. {names}."
-    )
-
-
-def _asked(agreement: Agreement) -> tuple[str, ...]:
-    preparation = agreement.setup.preparation
-    return preparation.asked if isinstance(preparation, CellPreparation) else ()
 
 
 def noise_choice(setup: Setup, name: str) -> str | None:
@@ -163,9 +132,9 @@ def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     table, terms = owner.table, agreement.setup.terms
     if isinstance(table, pd.DataFrame) and terms.privacy.person is not None:
         table = keep_per_person(table, terms.privacy.person, terms.privacy.records_per_person, owner.name)
-    if terms.learning.facts.surveys:
-        own = person_doubts(table, terms) if isinstance(table, pd.DataFrame) else []
-        return [*role_doubts(terms), *mixed_doubts(agreement), *own]
+    own = agreement.setup.task.warnings(owner, agreement)
+    if agreement.part.training.question.bound is None:  # rows are counted, and nothing else limits them
+        return [*role_doubts(terms), *(person_doubts(table, terms) if isinstance(table, pd.DataFrame) else []), *own]
     wanted = {c: r for c, r in agreed_ranges(agreement).items() if c not in agreement.setup.preparation.categories}
     found = [
         doubt for column, seen in ranges(table, wanted, owner.name).items() if (doubt := range_doubt(column, *wanted[column], seen))
@@ -178,10 +147,9 @@ def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     found += role_doubts(terms)
     found += name_doubts(owner, agreement)
     if isinstance(table, pd.DataFrame):
-        found += catalogue_doubts(table, agreement, owner.name)
         found += person_doubts(table, terms)
         found += familiar_doubts(agreement)
-    return found
+    return found + own
 
 
 def range_doubt(column: str, low: float, high: float, seen: Range) -> Doubt | None:
@@ -255,23 +223,6 @@ def name_doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     return found
 
 
-def mixed_doubts(agreement: Agreement) -> list[Doubt]:
-    """Columns of numbers with text among them: their scales can be asked, and learning refuses them afterwards."""
-    table, found = agreement.tables.train, []
-    if not isinstance(table, CellTable) or not len(table):
-        return []
-    counts = np.zeros((len(table.columns), 2))
-    for part in table.parts():
-        counts += [[(np.isnan(cells.values) & ~cells.missing).sum(), np.isfinite(cells.values).sum()] for cells in part]
-    for column, (text, numbers) in zip(table.columns, counts / len(table), strict=True):
-        if 0 < text <= numbers:
-            said = (
-                f"{percent(text)} of your rows hold text among the numbers of {printable(column)!r}, which learning refuses later"
-            )
-            found.append(Doubt(f"model.categories.{column}", f"{said}: empty those cells, or have the names listed in the terms."))
-    return found
-
-
 def clip_doubts(agreement: Agreement) -> list[Doubt]:
     """A clip far from what records measure."""
     clip, usual = agreement.setup.terms.privacy.clip, usual_size(agreement)
@@ -297,7 +248,7 @@ def usual_size(agreement: Agreement) -> float:
 
 def person_doubts(frame: pd.DataFrame, terms: Terms) -> list[Doubt]:
     """Rows that look like several of one person, where the terms take every row for a person of its own."""
-    if terms.privacy.person is not None or terms.learning.facts.factorizes:  # of ratings, the column of users tells people apart
+    if terms.privacy.person is not None or task_of(terms).unit != Task.unit:  # units are told apart by a column of their own
         return []
     about, found = "privacy.person", []
     promise = (
@@ -316,15 +267,6 @@ def person_doubts(frame: pd.DataFrame, terms: Terms) -> list[Doubt]:
     if copies > COPIES and not found:
         found.append(Doubt(about, f"{percent(copies)} of the rows are copies of an earlier row. {promise}"))
     return found
-
-
-def catalogue_doubts(frame: pd.DataFrame, agreement: Agreement, name: str) -> list[Doubt]:
-    """A public list of items that holds few, or none, of those that were rated here."""
-    preparation = agreement.setup.preparation
-    if not isinstance(preparation, RatingPreparation):
-        return []
-    words = unlisted_words(preparation.unlisted(frame, name), agreement.setup.terms.model)
-    return [] if words is None else [Doubt("model.items", f"In your table, {words}")]
 
 
 def familiar_doubts(agreement: Agreement) -> list[Doubt]:

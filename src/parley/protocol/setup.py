@@ -15,19 +15,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from parley import losses as objectives
-from parley.data import fit_preparation
 from parley.data.pinned import pinned_text
 from parley.data.public_numbers import PublicNumbers, preparation_names, preparation_numbers
 from parley.errors import Malformed, OutOfOrder, TermsError
-from parley.privacy.accounting import Series, SharedLaw, Span, Spans, bits_delta, in_pieces, make_series, most_epsilon, shared_law
+from parley.privacy.accounting import Series, SharedLaw, Span, Spans, bits_delta, most_epsilon, shared_law
 from parley.privacy.accounting.series import SERIES
-from parley.privacy.mechanisms.stability import Stability
-from parley.protocol.queries import KINDS, Context, Query, Question
+from parley.protocol.queries import Context, Query, Question
 from parley.protocol.schedule import Schedule, make_schedule, uses
-from parley.tasks.column_statistics.question import WIDTH, ScalesQuestion
+from parley.protocol.task import Task, task_of
 from parley.terms import Terms
-from parley.terms.catalogue import MECHANISMS, RATING_MECHANISMS
 
 OWN = {"name", "data", "value", "privacy_cost"}  # of an owner's part of the terms: no question depends on them
 
@@ -130,13 +126,18 @@ class Setup(Context):
     def hash(self) -> str:
         return self.terms.hash
 
+    @property
+    def task(self) -> Task:
+        """What owners do together by these terms."""
+        return task_of(self.terms)
+
     @cached_property
     def numbers(self) -> PublicNumbers:
         """What every party has to resolve alike before anything is asked; no private record is in it."""
         first = self.terms.owners[0].name
         found = preparation_numbers(self.preparation)
         for place, plan in enumerate(self._plans(first)):
-            sizes = {name: [size] for name, size in KINDS[plan.kind].resolve(self, first).public_numbers.items()}
+            sizes = {name: [size] for name, size in self.task.questions[plan.kind].resolve(self, first).public_numbers.items()}
             if self.terms.shared:
                 sizes["grid"] = [float(self.law(place).recipe.exponent), self.law(place).units]
             found |= {f"{'score ' if place else ''}{name}": np.array(size) for name, size in sizes.items()}
@@ -177,7 +178,7 @@ class Setup(Context):
     def under(self, terms: Terms) -> "Setup":
         """The same columns and the same public knowledge under other terms."""
         require_ready(terms)
-        return Setup(terms, self.preparation, self.public, objectives.make(terms.model), make_schedule(terms))
+        return Setup(terms, self.preparation, self.public, task_of(terms).objective(terms.model), make_schedule(terms))
 
     def variance_at(self, name: str, epsilon: float) -> float:
         """Of an owner's own noise in training, if all of that could cost this epsilon and the others stayed as they are."""
@@ -231,7 +232,7 @@ class Setup(Context):
     def _questions(self) -> list[list[Question]]:
         """Every owner's, by stage: one noise covers all."""
         names = [part.name for part in self.terms.owners]
-        return [[KINDS[plan.kind].resolve(self, name) for name in names] for plan in self._plans(names[0])]
+        return [[self.task.questions[plan.kind].resolve(self, name) for name in names] for plan in self._plans(names[0])]
 
     @cached_property
     def _spans(self) -> list[Spans]:
@@ -287,7 +288,7 @@ class Setup(Context):
 
     def _stages(self, name: str) -> Iterator[Stage]:
         for place, plan in enumerate(self._plans(name)):
-            question = KINDS[plan.kind].resolve(self, name)
+            question = self.task.questions[plan.kind].resolve(self, name)
             if self.terms.shared:
                 law = self.law(place)
                 noise = law.over(question.records, question.sensitivity)
@@ -300,24 +301,8 @@ class Setup(Context):
 
     def _own_series(self, plan: "_Plan", count: int, question: Question) -> Series:
         """The noise that an owner draws itself."""
-        if question.own_noise is not None:
-            return SERIES[plan.mechanism](question.own_noise, plan.epsilon, plan.delta, count)
-        if isinstance(question, ScalesQuestion):
-            return self._survey_series(plan, count, question)
-        what = (plan.mechanism, plan.epsilon, plan.delta, count, question.sensitivity, self.terms.privacy.shared_records)
-        pieces = self._pieces(question)
-        return make_series(*what, question.rate, question.size) if pieces == 1 else in_pieces(*what, question.size, pieces)
-
-    def _survey_series(self, plan: "_Plan", count: int, question: ScalesQuestion) -> Series:
-        """The same with a threshold below which no name leaves. Of delta the noise has half if it needs any, the names have the rest."""
-        copies = self.terms.privacy.shared_records
-        noise = plan.delta / 2 if MECHANISMS[plan.mechanism].approximate else Fraction(0)
-        series = make_series(plan.mechanism, plan.epsilon, noise, count, question.sensitivity, copies)
-        if question.names_in is None:
-            return series
-        promised = plan.epsilon / copies, (plan.delta - noise) / copies
-        sizes = question.records, question.per_person, question.columns, WIDTH
-        return replace(series, mechanism=Stability.calibrate(series.mechanism, *promised, *sizes))
+        copies, pieces = self.terms.privacy.shared_records, self._pieces(question)
+        return question.series(plan.mechanism, plan.epsilon, plan.delta, count, copies, pieces)
 
 
 @dataclass(frozen=True)
@@ -342,8 +327,9 @@ def resolve(terms: Terms, example: pd.DataFrame | None = None, redraw: int | Non
     """The setup of these terms. `example` is consulted for its column names and kinds alone, and only where nothing public lists them;
     `redraw` is for forecasts (`data.fitting`)."""
     require_ready(terms)
-    preparation, public = fit_preparation(terms, example, redraw)
-    return Setup(terms, preparation, public, objectives.make(terms.model), make_schedule(terms))
+    task = task_of(terms)
+    preparation, public = task.preparation(terms, example, redraw)
+    return Setup(terms, preparation, public, task.objective(terms.model), make_schedule(terms))
 
 
 def pin(terms: Terms, path: Path) -> Terms:
@@ -355,13 +341,9 @@ def pin(terms: Terms, path: Path) -> Terms:
 
 
 def require_ready(terms: Terms) -> None:
-    """Refuse terms of which a part is to be asked, and paid, before anything is learned: their epsilon is not what learning may cost.
-    And ratings that are changed themselves: no ledger could tell whether they were changed once or for every question."""
-    if terms.privacy.mechanism in RATING_MECHANISMS:
-        raise TermsError(
-            f"privacy.mechanism = {terms.privacy.mechanism!r}: ratings that are changed themselves are for simulations, parley train "
-            "without --ledgers; to release, 'gaussian' or 'laplace' noise on updates"
-        )
+    """Refuse terms by which nothing can be released, and those of which a part is to be asked, and paid, before anything is learned: their
+    epsilon is not what learning may cost."""
+    task_of(terms).require_released(terms)
     if terms.privacy.scale_epsilon is not None:
         raise TermsError(
             "privacy.scale_epsilon: these terms ask for scales before they learn; parley scales TERMS --write READY writes those "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.errors import SettingError
+from parley.report.extras import extras
 from parley.report.terminal import console
 from parley.terms import Terms, write_terms
 
@@ -59,12 +60,14 @@ def only_agreement(asked: Terms, file: Path | None) -> bool:
 
 def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, addresses: Path, resume: bool, deadline: float) -> "Asked":
     """Ask the owners at these addresses by a prepared run."""
-    from parley.cli.learner import open_federation, watched
     from parley.learning.asking import ask_elsewhere
+    from parley.learning.connections import open_federation
+    from parley.report.watching import warn, watched
 
     run = prepare()
     begin = run.begin(resume)
-    federation, _ = open_federation(run, begin, addresses, deadline)
+    with extras():
+        federation, _ = open_federation(run, begin, addresses, deadline, warn)
     try:
         if not run.finished(begin):
             federation.fetch_statements()

@@ -18,14 +18,13 @@ import pydantic
 from pydantic import Field, model_validator
 
 from parley.errors import TermsError
-from parley.tasks.dynamics.terms import check_identification
-from parley.tasks.ratings.terms import check_factorization, usual_ratings, with_items
 from parley.terms.arrivals import check_arrivals
-from parley.terms.asked_first import check_differences, check_survey
-from parley.terms.catalogue import ALGORITHMS, MODELS
+from parley.terms.asked_first import check_delta, check_differences, check_scales
+from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, PREDICTION, TASKS
 from parley.terms.inference import check_moments
-from parley.terms.keys import Section
+from parley.terms.keys import Section, looked_up
 from parley.terms.model import Model, prepares_otherwise
+from parley.terms.rules import named_rules, require_own_algorithm, rules_of
 from parley.terms.sections import EACH_OWNER, HOSTS, SHARED, Host, Learning, OwnerTerms, Privacy
 from parley.terms.sentences import explained
 from parley.terms.topology import among, check_topology, with_edges
@@ -65,8 +64,14 @@ class Terms(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_ratings(cls, content: Any) -> Any:
-        return usual_ratings(content)
+    def _usual(cls, content: Any) -> Any:
+        """Where a kind of model has an algorithm of its own, nobody need name it."""
+        model = content.get("model") if isinstance(content, dict) else None
+        facts = looked_up(MODELS, model.get("kind") if isinstance(model, dict) else getattr(model, "kind", None))
+        learning = content.get("learning", {}) if isinstance(content, dict) else None
+        if facts is None or facts.algorithm is None or not isinstance(learning, dict):
+            return content
+        return {**content, "learning": {"algorithm": facts.algorithm, **learning}}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -86,16 +91,16 @@ class Terms(Section):
             raise ValueError("learning.straggler|expected 'wait' or 'stop': this algorithm asks once, everybody")
         if self.privacy.shared_records > len(names):
             raise ValueError(f"privacy.shared_records|expected at most the number of owners, {len(names)}")
-        check_identification(self.model, learning, self.privacy)
-        check_factorization(self)
+        require_own_algorithm(self.model.kind, self.task)
+        self._can_draw()
+        rules_of(self.task).check(self)
         if learning.facts.perturbs:
             self._can_perturb()
         check_moments(self.model, learning, self.owners, self.shared)
         check_walks(self.model, learning, self.uneven, self.shared)
         check_topology(learning.topology, names, learning.facts.mixes, self.shared)
-        boxed = self.model.radius is not None or learning.facts.solves or learning.facts.surveys or self.model.classifies
-        boxed = boxed or learning.facts.factorizes  # and bounded by its own rule
-        if self.privacy.clip is None and not boxed:
+        boxed = self.model.radius is not None or learning.facts.solves or self.model.classifies
+        if self.privacy.clip is None and not boxed and self.task == PREDICTION:  # others bound records by rules of their own
             raise ValueError(
                 "privacy.clip|expected a number, or model.radius together with bounds of every column: without either "
                 "nothing limits what one record can do"
@@ -107,13 +112,19 @@ class Terms(Section):
                 raise ValueError(f"model.holdout|expected a share that leaves {owner.name!r} at least one training record")
         if self.privacy.score_epsilon is not None:
             self._can_score(self.privacy.score_epsilon)
-        check_survey(self)
+        check_delta(self)
+        check_scales(self)
         check_differences(self)
         check_turns(self)
         check_arrivals(self)
         self._can_share()
         self._can_batch()
         return self
+
+    @property
+    def task(self) -> str:
+        """What owners do together by these terms: predict a column from others, or what a wing is for."""
+        return self.learning.facts.task
 
     @property
     def shared(self) -> bool:
@@ -129,6 +140,13 @@ class Terms(Section):
     def uneven(self) -> bool:
         """Whether some owners walk steps of their own."""
         return any(owner.local_steps is not None or owner.step is not None for owner in self.owners)
+
+    def _can_draw(self) -> None:
+        """Refuse noise that is made for another task."""
+        only = ALL_MECHANISMS[self.privacy.mechanism].task or (None if self.privacy.rating_scale is None else "ratings")
+        if only is not None and only != self.task:
+            kind = TASKS[only].kind
+            raise ValueError(f"privacy.mechanism|expected noise on {only}, and rating_scale, only with kind = {kind!r}")
 
     def _can_share(self) -> None:
         """Refuse noise for all without three parties to draw it, and hosts with nothing to do."""
@@ -304,21 +322,9 @@ class Terms(Section):
                 "(sha256sum FILE)"
             )
 
-    def require_learning(self) -> None:
-        """Refuse terms that only ask for scales where a model is wanted."""
-        if self.learning.facts.surveys:
-            raise TermsError("learning.algorithm: these terms ask for scales and learn nothing; parley scales runs them")
-        if self.learning.facts.identifies:
-            raise TermsError("learning.algorithm: these terms identify a plant; parley identify runs them")
-        if self.learning.facts.factorizes:
-            raise TermsError(
-                "model.kind: items cannot be planned or negotiated, nor learned as other models are: these terms learn items from ratings; "
-                "parley train and parley learner run them (in Python: learn_items of parley.tasks.ratings.run)"
-            )
-
     def train_rows(self, name: str) -> int:
         """n_l: how many of an owner's records are learned from. Public, like `records` and `holdout`."""
-        if self.learning.facts.factorizes:  # of ratings, some of everybody's are held out
+        if self.task != PREDICTION and TASKS[self.task].whole:
             return self.owner(name).records
         return training_records(self.owner(name).records, self.model.holdout)
 
@@ -417,7 +423,8 @@ def load_terms(path: str | Path) -> Terms:
     except UnicodeDecodeError:
         raise TermsError(f"{path}: cannot be read: expected UTF-8 text") from None
     here = path.resolve().parent
-    terms = Terms.from_dict(with_items(with_edges(_parsed(text, path.name), here), here), path.name)
+    content = with_edges(_parsed(text, path.name), here)
+    terms = Terms.from_dict(named_rules(content.get("model")).read(content, here), path.name)
 
     def beside(local: str | None) -> str | None:
         return None if local is None else str(here / local)

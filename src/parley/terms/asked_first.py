@@ -3,25 +3,24 @@
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from parley.terms.catalogue import ALL_MECHANISMS
+from parley.terms.catalogue import ALL_MECHANISMS, TASKS
 
 if TYPE_CHECKING:
     from parley.terms.agreement import Terms
 
 
-def check_survey(terms: "Terms") -> None:
-    """Refuse a delta that nothing needs, scales that leave nothing to learn with, and what a survey has no use for."""
-    privacy, surveys = terms.privacy, terms.learning.facts.surveys
-    named = surveys or privacy.scale_epsilon is not None  # names that nobody listed need a delta whatever the noise
+def check_delta(terms: "Terms") -> None:
+    """Refuse a delta that nothing needs."""
+    privacy, facts = terms.privacy, TASKS.get(terms.task)
+    named = privacy.scale_epsilon is not None or (facts is not None and facts.names)  # names that nobody listed need one
     if privacy.delta > 0 and not ALL_MECHANISMS[privacy.mechanism].approximate and not terms.shared and not named:
         noise = privacy.mechanism.capitalize()
         raise ValueError(f"privacy.delta|expected 0: {noise} noise needs none; with mechanism = 'gaussian' it is needed")
-    if surveys and (privacy.score_epsilon is not None or privacy.scale_epsilon is not None or terms.model.holdout > 0):
-        raise ValueError("learning.algorithm|expected no score_epsilon, scale_epsilon or holdout beside 'scales'")
-    if surveys and ALL_MECHANISMS[privacy.mechanism].grid:
-        raise ValueError("privacy.mechanism|expected 'laplace' or 'gaussian' beside 'scales'")
-    if surveys and (terms.learning.participation is not None or any(owner.stride is not None for owner in terms.owners)):
-        raise ValueError("learning.algorithm|expected everybody in both rounds of 'scales': no participation and no strides")
+
+
+def check_scales(terms: "Terms") -> None:
+    """Refuse scales that leave nothing to learn with."""
+    privacy = terms.privacy
     if privacy.scale_epsilon is None:
         return
     if terms.model.public is not None:

@@ -1,37 +1,53 @@
 """What terms can name - models, algorithms, mechanisms - and the few facts about each that checks of terms need.
 
-Everything else about them lives where it is computed: `objectives/`, `learning/`, `mechanisms/`. A new one is a line here and a
-file there.
+Everything else about them lives where it is computed: `losses/`, `learning/`, `privacy/mechanisms/`, and for tasks other than prediction in
+a wing of its own, `tasks/`. A new one is a line here and a file there.
 """
 
 from collections import ChainMap
 from dataclasses import dataclass
 from typing import Literal
 
-Task = Literal["number", "two classes", "classes"]
+Predicts = Literal["number", "two classes", "classes"]
 Norm = Literal["l1", "l2"]
+
+
+PREDICTION = "prediction"  # what owners do together where terms name nothing else: learn to predict a column from others
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """`home`: the package of the wing, whose `terms` says what terms must hold and whose `task` does the rest; both are loaded when
+    terms name it. `kind` and `algorithm`: what terms call it; `keys`: of `[model]`, read by it alone; `whole`: whether a record's own parts
+    are held out, and no record as a whole; `names`: whether it may release names, which needs a delta whatever the noise."""
+
+    home: str
+    kind: str | None = None
+    algorithm: str | None = None
+    keys: tuple[str, ...] = ()
+    whole: bool = False
+    names: bool = False
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """`task`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no jumps; `walks`: whether
-    it is known how far one record moves a local walk on it; `perturbs`: what a random slope in its cost hides; `squared`: whether second
-    moments say everything about its loss; `trajectories`: whether a record is a whole recording; `ratings`: whether it is all ratings of a
-    user."""
+    """`predicts`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no jumps; `walks`:
+    whether it is known how far one record moves a local walk on it; `perturbs`: what a random slope in its cost hides; `squared`: whether
+    second moments say everything about its loss; `task`: what it is for; `algorithm`: the one that need not be named beside it."""
 
-    task: Task
+    predicts: Predicts
     penalty: float = 0.0
     smooth: bool = True
     walks: bool = True
     perturbs: bool = False
     squared: bool = False
-    trajectories: bool = False
-    ratings: bool = False
+    task: str = PREDICTION
+    algorithm: str | None = None
 
 
 @dataclass(frozen=True)
 class AlgorithmFacts:
-    """`asks`: the kind of question, as `queries.KINDS` names it.
+    """`asks`: the kind of question, as its query names it. `task`: what it is for. `rounds`: how many it takes where the terms do not say.
 
     `samples`: a round asks a batch of the records, `batches` of which make an epoch. `solves`: one answer of everybody is enough,
     so there is one round and no step; the loss must be squared, unless it `perturbs`: then a single owner minimises the cost
@@ -42,8 +58,6 @@ class AlgorithmFacts:
     the terms say who hears whom. `unit_step`: the power of T by which the step of the first round is
     shorter than the terms' `step`. `average`: which iterates make the model where the terms do not say; None: they cannot.
     `arrives`: answers may be used one by one, as they come.
-    `surveys`: nothing is learned; two rounds ask how the columns' values are spread. `identifies`: what comes out is a plant.
-    `factorizes`: what comes out are items' factors.
     """
 
     asks: str
@@ -59,21 +73,38 @@ class AlgorithmFacts:
     samples: bool = False
     unit_step: int = 0
     arrives: bool = False
-    surveys: bool = False
-    identifies: bool = False
-    factorizes: bool = False
     average: str | None = None
+    task: str = PREDICTION
+    rounds: int = 100
 
 
 @dataclass(frozen=True)
 class MechanismFacts:
     """`approximate`: whether its guarantee needs a delta above 0; `norm`: in which it needs values bounded; `grid`: whether it is
-    another mechanism's law on whole numbers, so that no plan gains by it."""
+    another mechanism's law on whole numbers, so that no plan gains by it; `task`: what alone it is for, if anything."""
 
     approximate: bool
     norm: Norm = "l1"
     grid: bool = False
+    task: str | None = None
 
+
+TASKS = {
+    "column-statistics": TaskFacts("parley.tasks.column_statistics", algorithm="scales", names=True),
+    "dynamics": TaskFacts(
+        "parley.tasks.dynamics",
+        kind="delayed-dynamics",
+        algorithm="identification",
+        keys=("states", "inputs", "trajectory", "period", "max_delay", "samples"),
+    ),
+    "ratings": TaskFacts(
+        "parley.tasks.ratings",
+        kind="matrix-factorization",
+        algorithm="item-factors",
+        keys=("user", "item", "items", "factors", "seed"),
+        whole=True,
+    ),
+}
 
 MODELS = {
     "linear-regression": ModelFacts("number", squared=True),
@@ -82,8 +113,8 @@ MODELS = {
     "softmax-regression": ModelFacts("classes", perturbs=True),
     "one-vs-all": ModelFacts("classes", walks=False),
     "least-squares-classes": ModelFacts("classes", squared=True),
-    "delayed-dynamics": ModelFacts("number", walks=False, trajectories=True),
-    "matrix-factorization": ModelFacts("number", penalty=10.0, walks=False, ratings=True),
+    "delayed-dynamics": ModelFacts("number", walks=False, task="dynamics"),
+    "matrix-factorization": ModelFacts("number", penalty=10.0, walks=False, task="ratings", algorithm="item-factors"),
 }
 
 ALGORITHMS = {
@@ -96,13 +127,13 @@ ALGORITHMS = {
     "fedlin": AlgorithmFacts("corrected", walks=True, corrects=True, paired=True),
     "fedsplit": AlgorithmFacts("corrected", walks=True, corrects=True, pulls=True),
     "gossip": AlgorithmFacts("gradient", mixes=True),
-    "sufficient-statistics": AlgorithmFacts("statistics", solves=True),
-    "fedinfer": AlgorithmFacts("statistics", solves=True, repeats=True),
+    "sufficient-statistics": AlgorithmFacts("statistics", solves=True, rounds=1),
+    "fedinfer": AlgorithmFacts("statistics", solves=True, repeats=True, rounds=1),
     "private-sgd": AlgorithmFacts("minibatch", samples=True),
-    "objective-perturbation": AlgorithmFacts("minimum", solves=True, perturbs=True),
-    "scales": AlgorithmFacts("scales", surveys=True),
-    "identification": AlgorithmFacts("trajectories", solves=True, identifies=True),
-    "item-factors": AlgorithmFacts("item-factors", factorizes=True),
+    "objective-perturbation": AlgorithmFacts("minimum", solves=True, perturbs=True, rounds=1),
+    "scales": AlgorithmFacts("scales", task="column-statistics", rounds=2),
+    "identification": AlgorithmFacts("trajectories", solves=True, task="dynamics", rounds=1),
+    "item-factors": AlgorithmFacts("item-factors", task="ratings", rounds=20),
 }
 
 MECHANISMS = {
@@ -112,8 +143,8 @@ MECHANISMS = {
 }
 
 RATING_MECHANISMS = {  # that change ratings themselves, before anything is learned from them
-    "bounded-ratings": MechanismFacts(approximate=False),
-    "unbounded-ratings": MechanismFacts(approximate=False),
-    "hide": MechanismFacts(approximate=False),
+    "bounded-ratings": MechanismFacts(approximate=False, task="ratings"),
+    "unbounded-ratings": MechanismFacts(approximate=False, task="ratings"),
+    "hide": MechanismFacts(approximate=False, task="ratings"),
 }
 ALL_MECHANISMS = ChainMap(RATING_MECHANISMS, MECHANISMS)

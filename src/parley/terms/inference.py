@@ -12,7 +12,7 @@ def check_moments(model: Model, learning: Learning, owners: Sequence[OwnerTerms]
     trusts = any(owner.trust is not None for owner in owners)
     if trusts and not learning.facts.repeats:
         raise ValueError("owners.trust|expected only with algorithm = 'fedinfer': others weigh owners by their records")
-    if learning.facts.perturbs or learning.facts.identifies or not learning.facts.solves:
+    if learning.facts.asks != "statistics":
         return
     if not MODELS[model.kind].squared:
         able = " and ".join(kind for kind, facts in MODELS.items() if facts.squared)

@@ -5,11 +5,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from parley.tasks.dynamics.terms import DYNAMICS, check_plant
-from parley.tasks.ratings.terms import check_ratings, usual_model
-from parley.terms.catalogue import MODELS, Task
+from parley.terms.catalogue import MODELS, Predicts
 from parley.terms.columns import Coding, Missing, Name, Transform, domain, is_defined
 from parley.terms.keys import RANGE, Bearable, Count, Interval, NonNegative, Positive, Section, one_of
+from parley.terms.rules import named_rules, require_own_keys, rules_of
 from parley.validate import SMALLEST, in_range
 
 
@@ -67,22 +66,17 @@ class Model(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_trajectories(cls, content: Any) -> Any:
-        """A plant has no target; what tells its records apart stands in its place, and its columns are states and inputs."""
-        if not isinstance(content, dict) or content.get("kind") != DYNAMICS or not isinstance(content.get("trajectory"), str):
-            return usual_model(content)
-        if {"target", "features"} & content.keys() and content.get("target") != content["trajectory"]:
-            raise ValueError("target|expected none for a plant, and no features: its columns are states and inputs")
-        return {**content, "target": content["trajectory"]}
+    def _usual(cls, content: Any) -> Any:
+        return named_rules(content).usual_model(content) if isinstance(content, dict) else content
 
     @property
-    def task(self) -> Task:
+    def predicts(self) -> Predicts:
         """What the target is."""
-        return MODELS[self.kind].task
+        return MODELS[self.kind].predicts
 
     @property
     def classifies(self) -> bool:
-        return self.task != "number"
+        return self.predicts != "number"
 
     @property
     def smooth(self) -> bool:
@@ -98,7 +92,7 @@ class Model(Section):
     def largest_weight(self) -> float:
         """The most that one record's loss counts."""
         weights = list(self.class_weight.values())
-        every_class = self.task == "two classes" and len(weights) == 2
+        every_class = self.predicts == "two classes" and len(weights) == 2
         return max(weights if every_class else [1.0, *weights])
 
     @property
@@ -114,8 +108,8 @@ class Model(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        check_plant(self)
-        check_ratings(self)
+        require_own_keys(self)
+        rules_of(MODELS[self.kind].task).check_model(self)
         if self.features is not None:
             if not self.features:
                 raise ValueError("features|expected at least one column; leave the key out for every numeric column")
@@ -135,7 +129,7 @@ class Model(Section):
                 raise ValueError(f"categories.{column}|expected a list of different names")
         if self.class_weight and not self.classifies:
             raise ValueError("class_weight|expected only with a classifier")
-        if self.task == "two classes" and not {*self.class_weight} <= {"0", "1"}:
+        if self.predicts == "two classes" and not {*self.class_weight} <= {"0", "1"}:
             raise ValueError("class_weight|expected the classes '0' and '1' as its keys")
         if self.components is not None and self.public is None:
             raise ValueError("components|expected a `public` sample beside it: PCA never touches private data")
@@ -178,7 +172,7 @@ class Model(Section):
                 raise ValueError(f"bounds.{column}|expected none beside coding = 'one-hot': each category is a column of 0 and 1")
         if self.positive is None:
             return
-        if self.task != "two classes":
+        if self.predicts != "two classes":
             raise ValueError("positive|expected only with a model of two classes: it names the class that counts as 1")
         classes = self.categories.get(self.target)
         if classes is not None and (len(classes) != 2 or self.positive not in classes):

@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from parley.tasks.ratings.terms import ROUNDS
 from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, AlgorithmFacts
 from parley.terms.columns import Name
 from parley.terms.keys import Count, NonNegative, Positive, Section, Share, looked_up, one_of
@@ -24,7 +23,6 @@ EACH_OWNER: Literal["each-owner"] = "each-owner"  # where noise is drawn: every 
 SHARED: Literal["shared"] = "shared"  # once, for the sum of all answers, by hosts of whom none knows it
 HOSTS = 3  # that draw it
 
-SURVEY_ROUNDS = 2  # of `scales`: how large values are, then how they are spread within that
 LOCAL_STEPS = 5  # of federated averaging and its kin, where the terms do not say
 BATCHES = ("batches", "epochs", "sampling", "optimiser", "batch_seed")  # keys of private-sgd alone
 
@@ -92,15 +90,10 @@ class Learning(Section):
             ("variates", "walks" if facts.variates else None),
         }  # what older files say, and what need not be said
         kept = {key: value for key, value in content.items() if not isinstance(value, str) or (key, value) not in said}
-        if facts.solves:
-            return {"horizon": 1, **kept}
-        if facts.surveys:
-            return {"horizon": SURVEY_ROUNDS, **kept}
-        if facts.factorizes:
-            return {"horizon": ROUNDS, **kept}
-        if facts.walks:
-            return {**kept, "local_steps": LOCAL_STEPS if kept.get("local_steps") is None else kept["local_steps"]}
-        return _usual_batches(kept) if facts.samples else kept
+        if facts.samples:
+            return _usual_batches(kept)
+        steps = {"local_steps": LOCAL_STEPS if kept.get("local_steps") is None else kept["local_steps"]} if facts.walks else {}
+        return {"horizon": facts.rounds, **kept, **steps}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -108,8 +101,6 @@ class Learning(Section):
             raise ValueError("step|expected none: what is released once is solved, not stepped towards")
         if self.facts.solves and not self.facts.repeats and self.horizon != 1:
             raise ValueError("horizon|expected 1: this algorithm releases once; repeating it under one budget is never better")
-        if self.facts.surveys and (self.horizon != SURVEY_ROUNDS or self.step != "auto" or self.straggler == "skip"):
-            raise ValueError(f"algorithm|expected horizon = {SURVEY_ROUNDS}, no step and nobody skipped beside 'scales'")
         if self.local_steps is not None and not self.facts.walks:
             raise ValueError(
                 "local_steps|expected only with algorithm = 'federated-averaging' or its kin: other algorithms ask for gradients"

@@ -5,10 +5,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from parley.tasks.ratings.terms import EXPECTED as ITEMS
-from parley.terms.catalogue import MECHANISMS, MODELS
+from parley.terms.catalogue import ALL_MECHANISMS, MODELS, TASKS
 from parley.terms.keys import RANGE, Section, listed, looked_up
 from parley.terms.model import Model
+from parley.terms.rules import rules_of
 from parley.terms.sections import PARTY, Host, Learning, OwnerTerms, Privacy, PrivacyCost
 from parley.terms.topology import EXPECTED as TOPOLOGY
 
@@ -46,12 +46,18 @@ def _choices(place: tuple[Any, ...], value: Any, expected: str, content: Any) ->
     if place == ("privacy", "mechanism"):
         model = content.get("model") if isinstance(content, dict) else None
         facts = looked_up(MODELS, model.get("kind") if isinstance(model, dict) else getattr(model, "kind", None))
-        if facts is None or not facts.ratings:
-            expected = listed(MECHANISMS)
+        own = None if facts is None else facts.task
+        expected = listed({name: None for name, noise in ALL_MECHANISMS.items() if noise.task in (None, own)})
         if isinstance(value, str) and "stable" in value.lower():
             return f"{expected}; stable noise is for studies alone, since no sampler of it is safe to release with ({STABLE})"
     near = difflib.get_close_matches(str(value), re.findall(r"'([^']*)'", expected), n=1, cutoff=0.6)
     return f"{expected}; did you mean {near[0]!r}?" if near else expected
+
+
+def _of_a_task(key: tuple[Any, ...]) -> str | None:
+    """What is expected of a key of `[model]` that one task alone reads, where its rules have a sentence for it."""
+    found = (rules_of(name).expected.get(key[0]) for name, facts in TASKS.items() if key and key[0] in facts.keys)
+    return next(found, None)
 
 
 def explained(errors: Sequence[Any], root: type[Section], content: Any = None) -> list[str]:
@@ -74,8 +80,8 @@ def explain(error: Any, root: type[Section], content: Any = None) -> str:
         return f"model.bounds.{error['loc'][2]}: expected [low, high], two finite numbers"
     if error["loc"][:2] == ("model", "missing"):
         return "model.missing: expected 'refuse' or 'fill', or a table of columns with one of the two each"
-    if error["loc"][:2] == ("model", "items"):
-        return f"model.items: expected {ITEMS}"
+    if error["loc"][:1] == ("model",) and (known := _of_a_task(error["loc"][1:2])) is not None:
+        return f"model.{error['loc'][1]}: expected {known}"
     if error["loc"][:2] == ("learning", "topology"):
         return f"learning.topology: expected {TOPOLOGY}"
     place = list(error["loc"])

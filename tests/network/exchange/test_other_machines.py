@@ -15,9 +15,9 @@ import hosted_consortium
 import numpy as np
 import pytest
 from hosted_consortium import HOSTS, HostedConsortium
+from kernels import balanced_sample, balanced_terms, kernels, setting, several_kernels
 
 import parley
-from kernels import balanced_sample, balanced_terms, kernels, setting, several_kernels
 from parley.data.public_numbers import PublicNumbers
 from parley.network.identity.settings import load_owner
 from parley.network.serving.acceptance import Acceptance, Acceptances

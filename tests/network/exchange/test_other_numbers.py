@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from kernels import balanced_sample, balanced_terms
 from peers import Ring
 
 import parley
-from kernels import balanced_sample, balanced_terms
 from parley.errors import ContradictionError, ExchangeError, NotOffered, Unavailable
 from parley.learning.deployed import learn, prepare_run
 from parley.network.exchange import messages, number_messages

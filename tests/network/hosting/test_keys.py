@@ -7,8 +7,8 @@ import pytest
 from consortium import ask, parley_process
 from hosted_consortium import HostedConsortium
 
-from parley.cli.learner import find_hosts
 from parley.errors import CertificateError, ParleyError, SettingError, TermsError, UnknownTerms
+from parley.learning.connections import find_hosts
 from parley.network.exchange.delivery import answer_or_deliver
 from parley.network.exchange.host_lines import HostLines, host_key
 from parley.network.exchange.remote_host import RemoteHost

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.cli.learner import open_federation
 from parley.errors import ParleyError
 from parley.learning.asking import ask_elsewhere
+from parley.learning.connections import open_federation
 from parley.learning.deployed import prepare_run
 from parley.tasks.column_statistics.agreement import scales_agreement
 
@@ -103,7 +103,7 @@ def test_an_interrupted_survey_goes_on_where_it_was_and_costs_nothing_twice(cons
     assert asked.learning.horizon > 1
     run = prepare_run(asked, folder / "terms.scales.checkpoint")
     begin = run.begin(resume=False)
-    federation, _ = open_federation(run, begin, folder / "addresses.toml", 30.0)
+    federation, _ = open_federation(run, begin, folder / "addresses.toml", 30.0, print)
 
     def pulled_out(state):
         raise KeyboardInterrupt

@@ -72,11 +72,11 @@ def _draw(preparation: Preparation, strength: float, seed: int) -> Design:
         return np.asarray(along / along.std())
 
     model = preparation.model
-    if model.task == "number":
+    if model.predicts == "number":
         low, high = preparation.target_interval
         centre, scale = (0.0, 1.0) if model.target in model.scales else ((low + high) / 2, (high - low) / 4)
         y = np.clip(centre + scale * (explained * relation() + rest * rng.standard_normal(rows)), low, high)
-    elif model.task == "two classes":
+    elif model.predicts == "two classes":
         y = np.where(explained / rest * LOGISTIC * relation() + rng.logistic(size=rows) > 0, 1.0, -1.0)
     else:
         scores = [explained / rest * LOGISTIC * relation() + rng.gumbel(size=rows) for _ in preparation.classes]

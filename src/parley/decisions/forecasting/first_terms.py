@@ -223,11 +223,11 @@ class _Known:
                 f"--kind: without a public sample nobody looks what {target!r} is: --kind linear-regression for a number, "
                 "--positive NAME for the one of two classes that counts as 1, --kind softmax-regression for several classes"
             )
-        if MODELS[kind].task == "number" and listed and not numeric:
+        if MODELS[kind].predicts == "number" and listed and not numeric:
             raise SettingError(
                 f"--kind {kind}: the target {target!r} holds names; expected logistic-regression or softmax-regression"
             )
-        return kind, self._positive(kind, listed) if MODELS[kind].task == "two classes" else None
+        return kind, self._positive(kind, listed) if MODELS[kind].predicts == "two classes" else None
 
     def _positive(self, kind: str, listed: Sequence[str]) -> str | None:
         if self.wishes.positive is not None or {*listed} <= {"0", "1", "-1"} or {*listed} <= {"True", "False"}:

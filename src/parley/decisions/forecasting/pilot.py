@@ -23,6 +23,7 @@ from parley.privacy.mechanisms.shared import SharedNoise
 from parley.protocol.aggregation import CoalitionNoise, DistributedNoise, EachOwnerNoise, NoiseGroup, aggregation_of, noise_groups
 from parley.protocol.queries import Answer, Query, Question, Tables
 from parley.protocol.setup import Setup, resolve
+from parley.protocol.task import require_prediction
 from parley.terms import Terms
 from parley.validate import Floats, Integers
 
@@ -218,7 +219,7 @@ def _at_speeds(pilot: Pilot, speeds: Mapping[str, float]) -> Pilot:
 
 
 def _opened(terms: Terms, known: Table | Source | None) -> Pilot:
-    terms.require_learning()
+    require_prediction(terms)
     if known is not None and not isinstance(known, Table):
         setup = resolve(terms)
         if known.width != setup.parameters:

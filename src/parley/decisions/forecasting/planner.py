@@ -242,7 +242,7 @@ def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list
         top = search.climb(best.pilot, ("horizon", "clip", "step"), CLIMB)
         found[found.index(best)] = replace(best, pilot=top, value=search.judge(top))
     kinds: list[Found | Unjudged] = [*found, *unjudged]
-    if terms.model.task == "number":
+    if terms.model.predicts == "number":
         for mechanism in mechanisms_for(delta):
             begin = one_release(with_mechanism(free_to_step(terms), mechanism, delta))
             if begin is not None:

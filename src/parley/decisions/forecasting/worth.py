@@ -19,6 +19,7 @@ from parley.learning.algorithms.step import step_unit
 from parley.losses.moments import moment_norms
 from parley.privacy.accounting import mechanism_norm
 from parley.terms import Terms
+from parley.terms.catalogue import PREDICTION
 from parley.validate import Floats
 
 REPLICATES = 24  # of a pilot run that only has to tell better from worse
@@ -67,7 +68,7 @@ class Worth:
 
 def worth(terms: Terms, seed: int = 0, speeds: Mapping[str, float] | None = None) -> Worth | None:
     """What these terms' model is worth, from their own public sample; None where they have none, or where it does not tell."""
-    if terms.model.public is None or terms.learning.facts.surveys:
+    if terms.model.public is None or terms.task != PREDICTION:
         return None
     try:
         expected = expect(open_pilot(terms, speeds=speeds))
@@ -142,7 +143,7 @@ def _candidates(expected: Expectation) -> Iterator[Pilot]:
     for rounds in ROUNDS:
         step = float(f"{step_unit(base.learning, rounds) / max(bend, 1e-12):.4g}")
         yield from _under(pilot, learning=base.learning.model_dump() | {"horizon": rounds, "step": step}, privacy={"clip": clip})
-    if terms.model.task == "number" and not learning.facts.solves and learning.participation is None:
+    if terms.model.predicts == "number" and not learning.facts.solves and learning.participation is None:
         size = float(f"{max(np.quantile(moment_norms(pilot.design, norm), 0.99), 1e-6):.3g}")
         yield from _under(
             pilot, learning={"algorithm": "sufficient-statistics", "horizon": 1, "step": "auto"}, privacy={"clip": size}

@@ -16,9 +16,6 @@ from parley.learning.algorithms.private_sgd import PrivateSGD
 from parley.learning.algorithms.scaffold import Scaffold
 from parley.learning.algorithms.sufficient_statistics import SufficientStatistics
 from parley.protocol.setup import Setup
-from parley.tasks.column_statistics.algorithm import Scales
-from parley.tasks.dynamics.algorithm import Identification
-from parley.tasks.ratings.algorithm import ItemFactors
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     "averaged-subgradient": AveragedSubgradient,
@@ -34,14 +31,14 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "fedinfer": FedInfer,
     "private-sgd": PrivateSGD,
     "objective-perturbation": ObjectivePerturbation,
-    "scales": Scales,
-    "identification": Identification,
-    "item-factors": ItemFactors,
 }
 
 
 def make_algorithm(setup: Setup) -> Algorithm:
     """The algorithm of these terms, its settings fixed from public knowledge."""
+    own = setup.task.algorithm(setup)
+    if own is not None:
+        return own
     if setup.terms.asynchronous:
         return AsynchronousDescent.make(setup)
     return ALGORITHMS[setup.terms.learning.algorithm].make(setup)

@@ -20,7 +20,7 @@ def task_metrics(objective: Objective, preparation: Preparation, held_out: Desig
     the highest scores), `accuracy`. Several classes: `accuracy`, `balanced_accuracy` (the mean of the classes' recalls), `log_loss`, `auc`
     (each class against the rest, averaged). None where the rows do not define one (a single class, constant targets).
     """
-    names, evaluate = _TASKS[preparation.model.task]
+    names, evaluate = _TASKS[preparation.model.predicts]
     if not len(held_out):
         return dict.fromkeys(names)
     rows = [evaluate(held_out.y, objective.scores(held_out.X, t)) for t in theta.reshape(-1, theta.shape[-1])]

@@ -212,7 +212,7 @@ def make_model(
     preparation: Preparation, theta: Floats, terms_hash: str, released: bool, posterior: Posterior | None = None
 ) -> JointModel:
     """The fitted model of one parameter [p]; `released`: made of safe, debited answers only; `posterior`: how sure it is."""
-    kind = BY_KIND.get(preparation.model.kind, BY_TASK[preparation.model.task])
+    kind = BY_KIND.get(preparation.model.kind, BY_TASK[preparation.model.predicts])
     model = kind()._take(preparation, theta, terms_hash, released)
     model.posterior_ = posterior
     return model

@@ -47,7 +47,7 @@ class Posterior:
         if not 0 < level < 1:
             raise SettingError(f"level = {level}: expected a probability between 0 and 1")
         names, change, base = preparation.own_units
-        classes = preparation.classes if preparation.model.task == "classes" else (None,)
+        classes = preparation.classes if preparation.model.predicts == "classes" else (None,)
         reach, found = float(ndtri((1 + level) / 2)), []
         for theta, covariance, outcome in zip(self.theta, self.covariance, classes, strict=True):
             value, std = change @ theta + base, np.sqrt(np.maximum(np.einsum("ki,ij,kj->k", change, covariance, change), 0.0))

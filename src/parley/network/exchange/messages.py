@@ -14,7 +14,8 @@ from parley.errors import ContradictionError, Malformed, Refusal, Unavailable
 from parley.network.exchange import wire_pb2 as wire
 from parley.network.exchange.number_messages import Piece, put_numbers, read_piece
 from parley.owner.ledger.account import Account, Head
-from parley.protocol.queries import KINDS, Answer, Query
+from parley.protocol.queries import Answer, Query
+from parley.protocol.task import question_of
 from parley.terms import PARTY
 from parley.validate import Floats, printable
 
@@ -78,10 +79,11 @@ def read_query(content: bytes) -> Query:
     terms_hash, learner = _agreement(message.agreement)
     if not 1 <= len(message.id) <= 200 or not 1 <= message.round < _LARGEST_ROUND:
         raise Malformed("query: expected 1 to 200 characters as its id and a whole number from 1 as its round")
-    if message.kind not in KINDS or len(message.arrays) + len(message.counts) > _MOST_FIELDS:
+    question = question_of(message.kind)
+    if question is None or len(message.arrays) + len(message.counts) > _MOST_FIELDS:
         raise Malformed("query: expected a question of a known kind")
     arrays = {name: _vector(numbers) for name, numbers in message.arrays.items()}
-    return KINDS[message.kind].asks.read(message.id, terms_hash, learner, message.round, arrays, dict(message.counts))
+    return question.asks.read(message.id, terms_hash, learner, message.round, arrays, dict(message.counts))
 
 
 def write_agreement(terms: str, learner: str, entries: int = 0, numbers: int = 0) -> bytes:

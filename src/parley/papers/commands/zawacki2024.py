@@ -57,7 +57,7 @@ def zawacki2024(
             raise SettingError(f"--figure {name}: expected one of {', '.join(ALL)}")
     if not (splits >= 2 and trials >= splits and trials % splits == 0):
         raise SettingError(f"--trials {trials} --splits {splits}: expected at least 2 splits, and a multiple of them as trials")
-    from parley.cli.zawacki_methods import compared, delayed
+    from parley.papers.commands.zawacki_methods import compared, delayed
     from parley.papers.commands.zawacki_noise import noise_figure
 
     content = []

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -12,7 +13,8 @@ from parley.data.design import summation_slack
 from parley.errors import Malformed, OutsideBox, TermsError
 from parley.losses import Limits, Objective, RecordBound
 from parley.losses.local_update import LocalUpdate, local_update
-from parley.privacy.accounting import mechanism_norm
+from parley.privacy.accounting import Series, in_pieces, make_series, mechanism_norm
+from parley.privacy.accounting.series import SERIES
 from parley.privacy.mechanisms import Bounded, Extent, Mechanism, Norm
 from parley.protocol.queries.query import Query, check_parameter
 from parley.terms import Terms
@@ -116,6 +118,14 @@ class Question(ABC):
     def public_numbers(self) -> dict[str, float]:
         """What parties must have resolved alike for this owner's answers to mean what the learner thinks."""
         return {} if self.bound is None else {"bound": self.bound.value}
+
+    def series(self, mechanism: str, epsilon: Fraction, delta: Fraction, count: int, copies: int = 1, pieces: int = 1) -> Series:
+        """`count` releases of its answers under one budget, with the noise that an owner draws itself. `copies`: how many owners may hold a
+        record; `pieces`: over how many answers of one epoch a person's rows may be spread."""
+        if self.own_noise is not None:
+            return SERIES[mechanism](self.own_noise, epsilon, delta, count)
+        what = (mechanism, epsilon, delta, count, self.sensitivity, copies)
+        return make_series(*what, self.rate, self.size) if pieces == 1 else in_pieces(*what, self.size, pieces)
 
     @classmethod
     @abstractmethod

@@ -1,6 +1,5 @@
 """Scales first, a model afterwards: two agreements made of one file, by pure functions, whose budgets add up to what the file says."""
 
-import math
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from parley.errors import TermsError
 from parley.terms.agreement import Terms
 from parley.terms.catalogue import MECHANISMS
+from parley.validate import below
 
 DELTA_SHARE = Fraction(1, 10)  # of delta, for the scales, where learning needs one too
 
@@ -72,15 +72,3 @@ def _scale_delta(terms: Terms) -> Fraction:
     delta = Fraction(str(terms.privacy.delta))
     needed = terms.shared or MECHANISMS[terms.privacy.mechanism].approximate
     return Fraction(str(below(delta * DELTA_SHARE))) if needed else delta
-
-
-def below(exact: Fraction) -> float:
-    """The largest number that, as it is written, is not above the exact one.
-
-    >>> below(Fraction("1.0") - Fraction("0.7"))
-    0.3
-    """
-    found = float(exact)
-    while Fraction(str(found)) > exact:
-        found = math.nextafter(found, 0.0)
-    return found

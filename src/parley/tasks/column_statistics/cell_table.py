@@ -103,7 +103,7 @@ class CellPreparation(Preparation):
     def asked(self) -> tuple[str, ...]:
         """The features, and the target unless its two classes are known anyway; columns whose names are listed have nothing to tell."""
         model = self.model
-        columns = self.features if model.task == "two classes" else (*self.features, model.target)
+        columns = self.features if model.predicts == "two classes" else (*self.features, model.target)
         return tuple(column for column in columns if column not in model.categories)
 
     @property

@@ -54,9 +54,9 @@ def scales_command(
 
     Example:  parley scales terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --write ready.toml
     """
-    from parley.learning.after_scales import require_learnable
     from parley.learning.deployed import prepare_run
     from parley.learning.owners import open_owners
+    from parley.tasks.column_statistics.learnable import require_learnable
     from parley.tasks.column_statistics.report import release_note
     from parley.tasks.column_statistics.run import accepting_scales, ask_scales, require_learnable_here, scales_result
 

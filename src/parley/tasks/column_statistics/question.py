@@ -5,18 +5,21 @@ first one's answer lets it be. Names that nobody listed leave only above a thres
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar, Self
 
 import numpy as np
 
 from parley.data.name_codes import encode
 from parley.errors import GuaranteeError, Malformed
+from parley.privacy.accounting import Series, make_series
 from parley.privacy.mechanisms import Bounded, Extent
-from parley.privacy.mechanisms.stability import MOST_NAMES, PLACE, NamedCounts
+from parley.privacy.mechanisms.stability import MOST_NAMES, PLACE, NamedCounts, Stability
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, Tables
 from parley.tasks.column_statistics.cell_table import CellColumn, CellPreparation, CellTable
+from parley.terms.catalogue import MECHANISMS
 from parley.validate import Floats
 
 MAGNITUDES, EQUAL, NAMES = 0.0, 1.0, 2.0  # kinds of grids: signed powers of two; equal bins within an interval; names
@@ -76,6 +79,16 @@ class ScalesQuestion(Question):
             per_person=k,
             names_in=terms.learning.horizon if named else None,
         )
+
+    def series(self, mechanism: str, epsilon: Fraction, delta: Fraction, count: int, copies: int = 1, pieces: int = 1) -> Series:
+        """With a threshold below which no name leaves. Of delta the noise has half if it needs any, the names have the rest."""
+        noise = delta / 2 if MECHANISMS[mechanism].approximate else Fraction(0)
+        series = make_series(mechanism, epsilon, noise, count, self.sensitivity, copies)
+        if self.names_in is None:
+            return series
+        promised = epsilon / copies, (delta - noise) / copies
+        sizes = self.records, self.per_person, self.columns, WIDTH
+        return replace(series, mechanism=Stability.calibrate(series.mechanism, *promised, *sizes))
 
     def check(self, query: Query, worlds: tuple[int, ...]) -> None:
         super().check(query, worlds)

@@ -111,7 +111,7 @@ class Survey:
 
     def _names(self, column: str, row: Floats, kind: float) -> bool:
         """Whether a column is one of names: the classes of a target, or text more than numbers."""
-        if column == self.model.target and self.model.task == "classes":
+        if column == self.model.target and self.model.predicts == "classes":
             return True
         bins = row[2 : (len(EDGES) if kind == MAGNITUDES else BINS + 1) + 3]
         least = self.clear(len(bins))

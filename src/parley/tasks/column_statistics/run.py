@@ -2,22 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from parley.errors import LedgerError
-from parley.learning.after_scales import require_learnable, require_learnable_tables
 from parley.learning.asking import Asked, ask_here
-from parley.learning.owners import accepting_owners, open_owners, require_ledgers
+from parley.learning.owners import accepting_owners, open_owners, require_ledgers, require_room
 from parley.learning.train import Progress
 from parley.owner.owner import Owner
-from parley.privacy.accounting.budget import exact
 from parley.privacy.mechanisms.stability import Stability
 from parley.tasks.column_statistics.agreement import scales_agreement
 from parley.tasks.column_statistics.algorithm import Scales
+from parley.tasks.column_statistics.learnable import require_learnable, require_learnable_tables
 from parley.tasks.column_statistics.question import BINS
 from parley.tasks.column_statistics.ready import Ready, make_ready
 from parley.tasks.column_statistics.release import ColumnScale
@@ -72,21 +69,6 @@ def require_learnable_here(terms: Terms, owners: Sequence[Owner]) -> None:
     require_learnable_tables(terms, owners)
 
 
-def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None, first: str) -> None:
-    """Refuse to make ledgers without room for what is asked first and for learning."""
-    missing = [part.name for part in terms.owners if not (folder / f"{part.name}.ledger").exists()]
-    epsilon, delta = max([terms.promised_epsilon(name) for name in missing], default=Fraction(0)), terms.privacy.delta
-    if missing and (lifetime is None or exact(lifetime) < epsilon or (lifetime_delta or 0.0) < delta):
-        more = f" --lifetime-delta {delta:g}" if delta > 0 else ""
-        short = (
-            "; the noise of these terms has a δ, and --lifetime-delta falls short of it" if (lifetime_delta or 0.0) < delta else ""
-        )
-        raise LedgerError(
-            f"{folder / missing[0]}.ledger: no such ledger; --lifetime {float(epsilon):g}{more}, or more, makes it: so much do {first} and "
-            f"learning take together{short}. No ledger was made: its budget is for ever"
-        )
-
-
 def ask_scales(
     terms: Terms, owners: Sequence[Owner], seed: int | None = None, progress: Progress = lambda done, total: None
 ) -> ScalesResult:
@@ -94,8 +76,19 @@ def ask_scales(
 
     Owners with durable ledgers release: each must have accepted `scales_agreement(terms)`. Owners without take part in a study.
     """
-    asked = scales_agreement(terms)
-    return scales_result(terms, ask_here(asked, owners, lambda setup: (Scales.make(setup), np.zeros(1)), 1, seed, progress))
+    return scales_result(terms, _ask(scales_agreement(terms), owners, seed, progress))
+
+
+def ask_columns(
+    asked: Terms, owners: Sequence[Owner], seed: int | None = None, progress: Progress = lambda done, total: None
+) -> tuple[ColumnScale, ...]:
+    """The same by the agreement alone: what came out of every column, and no terms that follow."""
+    found = _ask(asked, owners, seed, progress)
+    return Scales.make(found.setup).columns(found.final)
+
+
+def _ask(asked: Terms, owners: Sequence[Owner], seed: int | None, progress: Progress) -> Asked:
+    return ask_here(asked, owners, lambda setup: (Scales.make(setup), np.zeros(1)), 1, seed, progress)
 
 
 def scales_result(terms: Terms, asked: Asked) -> ScalesResult:

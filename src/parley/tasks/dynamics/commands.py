@@ -8,6 +8,7 @@ import typer
 
 from parley.durable import require_folder
 from parley.errors import DataError, SettingError
+from parley.numerals import number
 from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
 from parley.tasks.asking_options import (
     Addresses,
@@ -79,7 +80,10 @@ def identify_command(
     if source.suffix.lower() == ".toml":
         if each or any(given is not None for given in (inputs, states, period, max_delay, trajectory, rank, plot)):
             raise SettingError("--inputs, --states, --plot and the like belong to a table; terms say all that themselves")
-        _together(load_terms(source), source, ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, save, as_json)
+        terms, kept = load_terms(source), source.with_suffix(".checkpoint")
+        if terms.task != "dynamics":
+            raise SettingError(f"{source}: expected terms of a plant, kind = 'delayed-dynamics'; parley train runs these")
+        _together(terms, kept, ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, save, as_json)
         return
     if any(given is not None for given in (ledgers, owners, save, seed)):
         raise SettingError("--ledgers, --owners, --seed and --save: expected terms (.toml) in the place of a table")
@@ -147,7 +151,7 @@ def _show(
 
 def _together(
     terms: Terms,
-    terms_file: Path,
+    kept: Path,
     ledgers: Path | None,
     lifetime: float | None,
     lifetime_delta: float | None,
@@ -165,11 +169,8 @@ def _together(
     from parley.tasks.dynamics.report import owner_rows, plant_json
     from parley.tasks.dynamics.run import identify_together, plant_result
 
-    if not terms.learning.facts.identifies:
-        raise SettingError(f"{terms_file}: expected terms of a plant, kind = 'delayed-dynamics'; parley train runs these")
     require_one_way(ledgers, addresses, seed)
     if addresses is not None:
-        kept = terms_file.with_suffix(".checkpoint")
         heard = elsewhere(lambda: prepare_run(terms, kept), terms, addresses, resume, deadline)
         result, unheard = plant_result(heard), list(heard.unheard)
     else:
@@ -238,3 +239,54 @@ def _recordings(table: Path, states: list[str], inputs: list[str], trajectory: s
     which = np.zeros(len(frame), dtype=np.intp) if trajectory is None else groups(frame, trajectory, str(table), "its recording")
     pieces = [np.flatnonzero(which == recording) for recording in range(which.max(initial=0) + 1)]
     return [x[rows] for rows in pieces], [u[rows] for rows in pieces]
+
+
+def train_dynamics(
+    terms: Terms,
+    replicates: int,
+    seed: int | None,
+    ledgers: Path | None,
+    lifetime: float | None,
+    lifetime_delta: float | None,
+    save: Path | None,
+    anyway: bool,
+    as_json: bool,
+) -> None:
+    """What `parley train` does by terms of a plant."""
+    if replicates != 1:
+        raise SettingError("--replicates: expected none for a plant; in Python, parley.train(terms, owners, replicates=...)")
+    _together(terms, Path(), ledgers, lifetime, lifetime_delta, None, False, 0.0, seed, save, as_json)
+
+
+def run_dynamics(
+    terms: Terms,
+    checkpoint: Path,
+    addresses: Path,
+    resume: bool,
+    deadline: float,
+    save: Path | None,
+    save_own: Path | None,
+    anyway: bool,
+    as_json: bool,
+) -> None:
+    """What `parley learner run` does by terms of a plant."""
+    if save_own is not None:
+        raise SettingError("--save-own: expected none for a plant: what is released is all that there is")
+    _together(terms, checkpoint, None, None, None, addresses, resume, deadline, None, save, as_json)
+
+
+def forecast_dynamics(terms: Terms, pilot: Path | None, as_json: bool) -> None:
+    """How well a plant will be known."""
+    from parley.tasks.dynamics.forecast import forecast_plant
+    from parley.tasks.dynamics.report import plant_rows
+
+    found = forecast_plant(terms, None if pilot is None else str(pilot))
+    if as_json:
+        print_json(found.to_json(), inside=False)
+        return
+    console.print(
+        terminal_table(
+            plant_rows(found), f"Standard error of the delay, in units of time (a period is {number(terms.model.period)})"
+        )
+    )
+    console.print(f"\n[bold]{found.sentence()}[/bold]", soft_wrap=True)

@@ -78,6 +78,6 @@ def plant_result(asked: Asked) -> PlantResult:
 
 
 def _algorithm(setup: Setup) -> Identification:
-    if not setup.terms.learning.facts.identifies:
+    if setup.terms.task != "dynamics":
         raise GuaranteeError("identification: expected terms of a plant, kind = 'delayed-dynamics'")
     return Identification.make(setup)

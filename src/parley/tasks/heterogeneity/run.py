@@ -11,13 +11,12 @@ from parley.errors import DataError
 from parley.learning.algorithms.algorithm import Algorithm, Asker, State
 from parley.learning.asking import Asked, ask_here
 from parley.learning.deployed import DeployedRun, prepare_run
-from parley.learning.owners import accepting_owners
+from parley.learning.owners import accepting_owners, require_room
 from parley.learning.start import starting_point
 from parley.learning.train import Progress
 from parley.owner.owner import Owner
 from parley.protocol.queries import Answer, GradientQuery
 from parley.protocol.setup import Setup
-from parley.tasks.column_statistics.run import require_room
 from parley.tasks.heterogeneity.agreement import differences_agreement, terms_after_differences
 from parley.tasks.heterogeneity.between_owners import BetweenOwners, OwnersAnswers
 from parley.terms import Terms

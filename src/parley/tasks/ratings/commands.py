@@ -121,6 +121,11 @@ def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None,
     console.print(INSIDE, style="dim")
 
 
+def forecast_ratings(terms: Terms, pilot: Path | None, as_json: bool) -> None:
+    """Nothing forecasts items yet."""
+    raise SettingError("ratings: nothing forecasts items yet; parley train without --ledgers simulates them")
+
+
 def _finish(result: "ItemsResult", save: Path | None, as_json: bool, unheard: list[str]) -> None:
     """Save and print what came out."""
     from parley.tasks.ratings.report import RELEASED, SIMULATION, gain_line, items_rows, unit_line, unlisted_lines

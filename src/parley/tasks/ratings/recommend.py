@@ -38,7 +38,7 @@ def recommend_command(
     from parley.tasks.ratings.user_ratings import rating_preparation
 
     terms, model = load_terms(terms_file), Recommender.load(model_file)
-    if not terms.learning.facts.factorizes or model.item_names != item_names(terms.model):
+    if terms.task != "ratings" or model.item_names != item_names(terms.model):
         raise SettingError(f"{terms_file}: expected the terms of ratings by which {model_file} was learned")
     where = table_of(terms.owner(owner), data)
     own = rating_preparation(terms.model).read(read_table(where), terms, owner)

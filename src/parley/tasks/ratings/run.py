@@ -212,6 +212,6 @@ def _pooled(rankings: Sequence[Ranking]) -> Ranking:
 
 
 def _algorithm(setup: Setup) -> ItemFactors:
-    if not setup.terms.learning.facts.factorizes:
+    if setup.terms.task != "ratings":
         raise GuaranteeError("items: expected terms of ratings, kind = 'matrix-factorization'")
     return ItemFactors.make(setup)

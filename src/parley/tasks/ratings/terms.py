@@ -1,17 +1,15 @@
 """What terms must say about items that are learned from ratings."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from parley.errors import TermsError
-from parley.terms.catalogue import MODELS, RATING_MECHANISMS
+from parley.terms import Model, Terms
+from parley.terms.catalogue import ALGORITHMS, RATING_MECHANISMS, TASKS
+from parley.terms.rules import Rules
 from parley.validate import printable
 
-if TYPE_CHECKING:
-    from parley.terms.agreement import Terms
-    from parley.terms.model import Model
-
-FACTORIZATION, FACTORS, ROUNDS = "matrix-factorization", "item-factors", 20
+FACTORIZATION, ROUNDS = TASKS["ratings"].kind, ALGORITHMS["item-factors"].rounds
 BOX = 2.0  # within which items' factors are looked for, ratings being from -2 to 2
 LARGEST_ITEM = 1e6  # of an item's factors: far beyond any use, and squares of it are far from overflowing
 MOST_NUMBERS = 2_000_000  # of one answer: what a message holds
@@ -41,119 +39,106 @@ _USELESS = (
 )
 
 
-def usual_ratings(content: Any) -> Any:
-    """Terms of ratings name no algorithm: there is one."""
-    model = content.get("model") if isinstance(content, dict) else None
-    kind = model.get("kind") if isinstance(model, dict) else getattr(model, "kind", None)
-    learning = content.get("learning", {}) if isinstance(content, dict) else None
-    if kind != FACTORIZATION or not isinstance(learning, dict):
-        return content
-    return {**content, "learning": {"algorithm": FACTORS, **learning}}
+class RatingsRules(Rules):
+    """Ratings have their columns, range and items, and none of what columns of a table have."""
 
+    expected: ClassVar = {"items": EXPECTED}
 
-def usual_model(content: Any) -> Any:
-    """Four factors within a box of 2, and the seed 0, where nothing else is said."""
-    if not isinstance(content, dict) or content.get("kind") != FACTORIZATION:
-        return content
-    usual = {"factors": 4, "radius": BOX, "seed": 0}
-    return {**content, **{key: value for key, value in usual.items() if content.get(key) is None}}
+    def usual_model(self, content: dict[str, Any]) -> dict[str, Any]:
+        """Four factors within a box of 2, and the seed 0, where nothing else is said."""
+        usual = {"factors": 4, "radius": BOX, "seed": 0}
+        return {**content, **{key: value for key, value in usual.items() if content.get(key) is None}}
 
+    def check_model(self, model: Model) -> None:
+        """Refuse ratings without their columns, range and items, or with what they have no use for."""
+        for key, what in _NEEDED.items():
+            if getattr(model, key) is None:
+                raise ValueError(f"{key}|expected beside kind = {FACTORIZATION!r}: {what}")
+        for key in _USELESS:
+            if getattr(model, key):
+                raise ValueError(f"{key}|expected none for ratings: their columns are user, item and target")
+        if model.coding != "integer" or model.missing != "refuse":
+            raise ValueError("kind|expected no coding and no missing for ratings")
+        if len({model.user, model.item, model.target}) < 3:
+            raise ValueError("user|expected three different columns as user, item and target")
+        if model.bounds.keys() != {model.target}:
+            raise ValueError(
+                f"bounds.{model.target}|expected [low, high] of the ratings, and bounds of nothing else: what is beyond is cut"
+            )
+        if isinstance(model.items, tuple) and (not model.items or len(set(model.items)) < len(model.items)):
+            raise ValueError(f"items|expected different names, or {EXPECTED}")
+        numbers = item_count(model) * ((model.factors or 0) + 2)
+        if numbers > MOST_NUMBERS:
+            raise ValueError(
+                f"items|expected at most {MOST_NUMBERS:,} numbers in an answer, items x (factors + 2), found {numbers:,}"
+            )
+        if model.radius is not None and model.radius > LARGEST_ITEM:
+            raise ValueError(f"radius|expected at most {LARGEST_ITEM:g} for items' factors")
+        if model.regularisation is not None and not model.regularisation > 0:
+            raise ValueError("regularisation|expected a number above 0: without, a user of few ratings has no factors")
 
-def check_ratings(model: "Model") -> None:
-    """Refuse (ValueError) ratings without their columns, range and items, and those keys for anything else."""
-    rated = MODELS[model.kind].ratings
-    for key in _NEEDED:
-        if (getattr(model, key) is not None) is not rated:
-            what = f"beside kind = {FACTORIZATION!r}: {_NEEDED[key]}" if rated else f"only with kind = {FACTORIZATION!r}"
-            raise ValueError(f"{key}|expected {what}")
-    if not rated:
-        return
-    for key in _USELESS:
-        if getattr(model, key):
-            raise ValueError(f"{key}|expected none for ratings: their columns are user, item and target")
-    if model.coding != "integer" or model.missing != "refuse":
-        raise ValueError("kind|expected no coding and no missing for ratings")
-    if len({model.user, model.item, model.target}) < 3:
-        raise ValueError("user|expected three different columns as user, item and target")
-    if model.bounds.keys() != {model.target}:
-        raise ValueError(
-            f"bounds.{model.target}|expected [low, high] of the ratings, and bounds of nothing else: what is beyond is cut"
+    def check(self, terms: Terms) -> None:
+        """Refuse what has no meaning beside ratings."""
+        learning, privacy, model = terms.learning, terms.privacy, terms.model
+        noisy = privacy.mechanism in RATING_MECHANISMS
+        if learning.step != "auto" or learning.start is not None:
+            raise ValueError("learning.step|expected no step and no start for ratings: how far to go follows from the noise")
+        for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
+            if getattr(privacy, key) is not None:
+                raise ValueError(f"privacy.{key}|expected none for ratings")
+        if privacy.person not in (None, model.user):
+            raise ValueError(f"privacy.person|expected {model.user!r}, the column of users, or leave the key out")
+        some = (
+            learning.participation is not None
+            or learning.straggler == "skip"
+            or any(owner.stride is not None for owner in terms.owners)
         )
-    if isinstance(model.items, tuple) and (not model.items or len(set(model.items)) < len(model.items)):
-        raise ValueError(f"items|expected different names, or {EXPECTED}")
-    numbers = item_count(model) * ((model.factors or 0) + 2)
-    if numbers > MOST_NUMBERS:
-        raise ValueError(f"items|expected at most {MOST_NUMBERS:,} numbers in an answer, items x (factors + 2), found {numbers:,}")
-    if model.radius is not None and model.radius > LARGEST_ITEM:
-        raise ValueError(f"radius|expected at most {LARGEST_ITEM:g} for items' factors")
-    if model.regularisation is not None and not model.regularisation > 0:
-        raise ValueError("regularisation|expected a number above 0: without, a user of few ratings has no factors")
+        if terms.shared and some:
+            raise ValueError(
+                "privacy.noise|expected 'each-owner' beside strides, participation or skip: nobody can tell whose answers a sum has"
+            )
+        if not noisy:
+            if privacy.clip is None:
+                raise ValueError("privacy.clip|expected a number: what a user says about all items together is scaled down to it")
+            if privacy.rating_scale is not None:
+                raise ValueError(f"privacy.rating_scale|expected only with mechanism = {' or '.join(map(repr, RATING_MECHANISMS))}")
+            return
+        if privacy.clip is not None:
+            what = f"mechanism = {privacy.mechanism!r}, which changes ratings themselves"
+            raise ValueError(f"privacy.clip|expected none beside {what}: leave the key out, for nothing is clipped")
+        if terms.shared or privacy.shared_records > 1:
+            raise ValueError("privacy.noise|expected 'each-owner' and no shared_records where ratings themselves are changed")
+        if privacy.mechanism == "hide" and privacy.rating_scale is not None:
+            raise ValueError("privacy.rating_scale|expected none beside 'hide': it has no noise, and no ε")
+        if privacy.person is not None and privacy.rating_scale == "published":
+            raise ValueError(
+                "privacy.person|expected none beside rating_scale = 'published': what that gives is known of one rating"
+            )
+
+    def read(self, content: dict[str, Any], folder: Path) -> dict[str, Any]:
+        """With the file of items read: a name a line."""
+        model = content.get("model")
+        if not isinstance(model, dict) or not isinstance(model.get("items"), str):
+            return content
+        try:
+            with (folder / model["items"]).open(encoding="utf-8") as lines:
+                text = lines.read(LONGEST + 1)
+        except (OSError, ValueError):
+            where = printable(str(folder / model["items"]))
+            raise TermsError(f"model.items: {where}: no such file, or none of text; expected {EXPECTED}") from None
+        if len(text) > LONGEST:
+            raise TermsError(f"model.items: expected a file of at most {LONGEST:,} characters")
+        return {**content, "model": {**model, "items": [name for line in text.splitlines() if (name := line.strip())]}}
 
 
-def check_factorization(terms: "Terms") -> None:
-    """Refuse (ValueError) another algorithm for ratings, this one for anything else, and what has no meaning beside it."""
-    learning, privacy, model = terms.learning, terms.privacy, terms.model
-    noisy = privacy.mechanism in RATING_MECHANISMS
-    if learning.facts.factorizes is not MODELS[model.kind].ratings:
-        raise ValueError(f"learning.algorithm|expected {FACTORS!r} with kind = {FACTORIZATION!r}, and with no other")
-    if not learning.facts.factorizes:
-        if noisy or privacy.rating_scale is not None:
-            raise ValueError(f"privacy.mechanism|expected noise on ratings, and rating_scale, only with kind = {FACTORIZATION!r}")
-        return
-    if learning.step != "auto" or learning.start is not None:
-        raise ValueError("learning.step|expected no step and no start for ratings: how far to go follows from the noise")
-    for key in ("score_epsilon", "scale_epsilon", "difference_epsilon", "clip_norm"):
-        if getattr(privacy, key) is not None:
-            raise ValueError(f"privacy.{key}|expected none for ratings")
-    if privacy.person not in (None, model.user):
-        raise ValueError(f"privacy.person|expected {model.user!r}, the column of users, or leave the key out")
-    some = (
-        learning.participation is not None
-        or learning.straggler == "skip"
-        or any(owner.stride is not None for owner in terms.owners)
-    )
-    if terms.shared and some:
-        raise ValueError(
-            "privacy.noise|expected 'each-owner' beside strides, participation or skip: nobody can tell whose answers a sum has"
-        )
-    if not noisy:
-        if privacy.clip is None:
-            raise ValueError("privacy.clip|expected a number: what a user says about all items together is scaled down to it")
-        if privacy.rating_scale is not None:
-            raise ValueError(f"privacy.rating_scale|expected only with mechanism = {' or '.join(map(repr, RATING_MECHANISMS))}")
-        return
-    if privacy.clip is not None:
-        what = f"mechanism = {privacy.mechanism!r}, which changes ratings themselves"
-        raise ValueError(f"privacy.clip|expected none beside {what}: leave the key out, for nothing is clipped")
-    if terms.shared or privacy.shared_records > 1:
-        raise ValueError("privacy.noise|expected 'each-owner' and no shared_records where ratings themselves are changed")
-    if privacy.mechanism == "hide" and privacy.rating_scale is not None:
-        raise ValueError("privacy.rating_scale|expected none beside 'hide': it has no noise, and no ε")
-    if privacy.person is not None and privacy.rating_scale == "published":
-        raise ValueError("privacy.person|expected none beside rating_scale = 'published': what that gives is known of one rating")
+RULES = RatingsRules()
 
 
-def item_count(model: "Model") -> int:
+def item_count(model: Model) -> int:
     """How many items the public list has."""
     return len(model.items) if isinstance(model.items, tuple) else model.items or 0
 
 
-def item_names(model: "Model") -> tuple[str, ...]:
+def item_names(model: Model) -> tuple[str, ...]:
     """What the items are called."""
     return model.items if isinstance(model.items, tuple) else tuple(str(place + 1) for place in range(model.items or 0))
-
-
-def with_items(content: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The content of a terms file with its file of items read: a name a line."""
-    model = content.get("model")
-    if not isinstance(model, dict) or not isinstance(model.get("items"), str):
-        return content
-    try:
-        with (folder / model["items"]).open(encoding="utf-8") as lines:
-            text = lines.read(LONGEST + 1)
-    except (OSError, ValueError):
-        where = printable(str(folder / model["items"]))
-        raise TermsError(f"model.items: {where}: no such file, or none of text; expected {EXPECTED}") from None
-    if len(text) > LONGEST:
-        raise TermsError(f"model.items: expected a file of at most {LONGEST:,} characters")
-    return {**content, "model": {**model, "items": [name for line in text.splitlines() if (name := line.strip())]}}

@@ -73,7 +73,7 @@ def _require_sight(terms: Terms, survey: Survey) -> None:
 
 def _require_class_names(terms: Terms, setup: Setup, survey: Survey) -> None:
     target = terms.model.target
-    if terms.model.task != "classes" or target not in survey.columns:
+    if terms.model.predicts != "classes" or target not in survey.columns:
         return
     noises = [part.training.series.mechanism for part in setup.parts.values()]
     least = min((noise.threshold for noise in noises if isinstance(noise, Stability)), default=np.inf)
@@ -92,7 +92,7 @@ def _as_if(terms: Terms, column: str, cells: Sequence[CellColumn] = ()) -> Colum
     model = terms.model
     numbers = sum(int(np.isfinite(part.values).sum()) for part in cells)
     text = sum(int((np.isnan(part.values) & ~part.missing).sum()) for part in cells)
-    if (column == model.target and model.task == "classes") or (text > numbers and column not in model.bounds):
+    if (column == model.target and model.predicts == "classes") or (text > numbers and column not in model.bounds):
         found = {name for part in cells for name in part.names} or {"a", "b"}
         return ColumnScale(column, "names", 0.0, names=tuple((name, 1 / len(found)) for name in sorted(found)))
     low, high = model.bounds.get(column, (1.0, 2.0))

@@ -1,0 +1,139 @@
+"""What owners do together by some terms. In the trunk: learn to predict a column. Everything else is a wing, which hands over one `Task`.
+
+A wing is a folder of `tasks/`. Its `terms` says what terms must hold, its `task` registers the one object below; the catalogue of terms has
+the line that leads there, and both are loaded when terms name them. No other room knows what a wing is about.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pandas as pd
+
+from parley import losses
+from parley.data import Design, Preparation, fit_preparation, listed_features
+from parley.errors import TermsError
+from parley.losses import Objective
+from parley.protocol.queries import KINDS, Question
+from parley.terms import Model, Terms
+from parley.terms.catalogue import ALGORITHMS, PREDICTION, TASKS
+
+if TYPE_CHECKING:  # what storeys above make of a task: for readers of a signature, and imported by nobody
+    from parley.learning.algorithms.algorithm import Algorithm
+    from parley.owner.custody import Doubt
+    from parley.owner.owner import Agreement, Owner
+    from parley.protocol.setup import Setup
+
+
+class Task:
+    """Prediction, and what a wing overrides of it: how tables are prepared, whom a guarantee is about, what is asked, how it runs, and how
+    it reads. Where a method returns None, the trunk goes on as for prediction."""
+
+    name: ClassVar[str] = PREDICTION
+    unit: ClassVar[str] = "person"  # whom or what a guarantee is about
+    record: ClassVar[str] = "record"  # what is bounded
+    several: ClassVar[str] = ""  # what is promised to who has several units, where that is not said elsewhere
+    instead: ClassVar[str] = ""  # what a person should do with these terms who wants a prediction
+    questions: ClassVar[Mapping[str, type[Question]]] = KINDS
+    commands: ClassVar[Mapping[str, str]] = {}  # module:function of commands of the trunk that a wing does in its own way
+
+    # What terms and public knowledge fix
+    def require_released(self, terms: Terms) -> None:
+        """Refuse (TermsError) terms of this task by which nothing can be released."""
+
+    def preparation(
+        self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
+    ) -> tuple[Preparation, Design | None]:
+        """How tables become records, and the public sample prepared so (`data.fitting.fit_preparation`)."""
+        return fit_preparation(terms, example, redraw)
+
+    def features(self, terms: Terms, table: pd.DataFrame) -> tuple[str, ...] | None:
+        """The features that this table alone would suggest; None where the terms or a public sample list them."""
+        return listed_features(terms, table)
+
+    def objective(self, model: Model) -> Objective:
+        """What is minimised."""
+        return losses.make(model)
+
+    def fails(self, terms: Terms) -> bool:
+        """Whether a part of delta is the probability that its noise protects nobody: there is no zCDP then."""
+        return False
+
+    # What a person reads who is asked to accept
+    def columns(self, model: Model) -> Sequence[str]:
+        """The columns that it reads beside the features."""
+        return (model.target,)
+
+    def purpose(self, agreement: "Agreement") -> list[str] | None:
+        """What the answers are for."""
+        return None
+
+    def promises(self, agreement: "Agreement") -> list[str]:
+        """What else a person should know."""
+        return []
+
+    def figures(self, agreement: "Agreement") -> dict[str, Any] | None:
+        """What limits a record, as numbers."""
+        return None
+
+    def limits(self, agreement: "Agreement") -> list[str] | None:
+        """The same in words."""
+        return None
+
+    def warnings(self, owner: "Owner", agreement: "Agreement") -> "list[Doubt]":
+        """What looks wrong about the terms beside the owner's table, and is not said of every table."""
+        return []
+
+    # How it runs
+    def algorithm(self, setup: "Setup") -> "Algorithm | None":
+        """The algorithm of these terms, its settings fixed from public knowledge."""
+        return None
+
+    def run(self, terms: Terms, owners: "Sequence[Owner]", **settings: Any) -> Any:
+        """What comes of these terms with owners on this machine (`parley.train`). Settings: replicates, seed, progress, measure."""
+        return None
+
+    def command(self, name: str) -> Callable[..., None] | None:
+        """How it does a command of the trunk; None: as for prediction. What it cannot do is refused (TermsError)."""
+        if name not in self.commands:
+            if self.name != PREDICTION:
+                raise TermsError(self.instead)
+            return None
+        module, _, function = self.commands[name].partition(":")
+        found: Callable[..., None] = getattr(import_module(module), function)
+        return found
+
+
+_LOADED: dict[str, Task] = {PREDICTION: Task()}
+
+
+def register(task: Task) -> Task:
+    """Make a task known under its name."""
+    _LOADED[task.name] = task
+    return task
+
+
+def task_named(name: str) -> Task:
+    """The task of this name, loaded if it is a wing's."""
+    if name not in _LOADED:
+        import_module(f"{TASKS[name].home}.task")
+    return _LOADED[name]
+
+
+def task_of(terms: Terms) -> Task:
+    """What owners do together by these terms."""
+    return task_named(terms.task)
+
+
+def question_of(kind: str) -> type[Question] | None:
+    """The rules of a kind of question, whichever task asks it; None: nobody does."""
+    if kind in KINDS:
+        return KINDS[kind]
+    asking = next((facts.task for facts in ALGORITHMS.values() if facts.asks == kind), None)
+    return None if asking is None else task_named(asking).questions.get(kind)
+
+
+def require_prediction(terms: Terms) -> None:
+    """Refuse terms of another task where a model that predicts is wanted."""
+    if terms.task != PREDICTION:
+        raise TermsError(task_of(terms).instead)

@@ -1,0 +1,97 @@
+"""How columns are spread, asked before anything is learned: what the trunk needs to know of it."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from parley.data import Design, Preparation, chosen_features
+from parley.learning.algorithms.algorithm import Algorithm
+from parley.numerals import number, percent
+from parley.owner.custody import Doubt
+from parley.owner.owner import Agreement, Owner
+from parley.privacy.mechanisms.stability import Stability
+from parley.protocol.setup import Setup
+from parley.protocol.task import Task, register
+from parley.tasks.column_statistics.algorithm import Scales
+from parley.tasks.column_statistics.cell_table import CellPreparation, CellTable, survey_preparation
+from parley.tasks.column_statistics.question import ScalesQuestion
+from parley.terms import Terms
+from parley.validate import printable
+
+
+class ColumnStatistics(Task):
+    """Rows are counted on grids, column by column, and names leave above a threshold; nothing is learned."""
+
+    name = "column-statistics"
+    instead = "learning.algorithm: these terms ask for scales and learn nothing; parley scales runs them"
+    questions: ClassVar = {"scales": ScalesQuestion}
+
+    def preparation(
+        self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
+    ) -> tuple[Preparation, Design | None]:
+        return survey_preparation(terms.model, chosen_features(terms, example)), None
+
+    def fails(self, terms: Terms) -> bool:
+        """A name that one person alone has may leave, with a probability that is part of delta."""
+        return terms.privacy.delta > 0
+
+    def purpose(self, agreement: Agreement) -> list[str]:
+        asked = ", ".join(map(printable, _asked(agreement)))
+        return [f"No model yet: how the columns {asked} are spread, so that one can be learned."]
+
+    def figures(self, agreement: Agreement) -> dict[str, Any]:
+        mechanism = agreement.part.training.series.mechanism
+        names_from = mechanism.threshold if isinstance(mechanism, Stability) else None
+        return {
+            "sensitivity": mechanism.sensitivity,
+            "noise_scale": mechanism.noise_scale,
+            "columns": list(_asked(agreement)),
+            "names_from": names_from if names_from is None or names_from < 1 else None,
+        }
+
+    def limits(self, agreement: Agreement) -> list[str]:
+        found, records = self.figures(agreement), agreement.setup.terms.owner(agreement.part.name).records
+        names = (
+            "Names never leave"
+            if found["names_from"] is None
+            else f"A name leaves only if more than about {number(found['names_from'] * records, 3)} rows hold it"
+        )
+        return [
+            f"What one record counts at most: once in each of {len(found['columns'])} columns. A person moves an answer by at most "
+            f"{number(found['sensitivity'])}; the noise has scale {number(found['noise_scale'])}. {names}."
+        ]
+
+    def warnings(self, owner: Owner, agreement: Agreement) -> list[Doubt]:
+        """Columns of numbers with text among them: their scales can be asked, and learning refuses them afterwards."""
+        table, found = agreement.tables.train, []
+        if not isinstance(table, CellTable) or not len(table):
+            return []
+        counts = np.zeros((len(table.columns), 2))
+        for part in table.parts():
+            counts += [[(np.isnan(cells.values) & ~cells.missing).sum(), np.isfinite(cells.values).sum()] for cells in part]
+        for column, (text, numbers) in zip(table.columns, counts / len(table), strict=True):
+            if 0 < text <= numbers:
+                said = f"{percent(text)} of your rows hold text among the numbers of {printable(column)!r}, which learning refuses later"
+                found.append(
+                    Doubt(f"model.categories.{column}", f"{said}: empty those cells, or have the names listed in the terms.")
+                )
+        return found
+
+    def algorithm(self, setup: Setup) -> Algorithm:
+        return Scales.make(setup)
+
+    def run(self, terms: Terms, owners: Sequence[Owner], **settings: Any) -> Any:
+        from parley.tasks.column_statistics.run import ask_columns
+
+        return ask_columns(terms, owners, settings["seed"], settings["progress"])
+
+
+def _asked(agreement: Agreement) -> tuple[str, ...]:
+    """The columns that are asked about."""
+    preparation = agreement.setup.preparation
+    return preparation.asked if isinstance(preparation, CellPreparation) else ()
+
+
+register(ColumnStatistics())

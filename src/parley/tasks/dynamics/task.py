@@ -1,0 +1,57 @@
+"""A plant identified from recordings: what the trunk needs to know of it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from parley.data import Design, Preparation
+from parley.learning.algorithms.algorithm import Algorithm
+from parley.owner.owner import Owner
+from parley.protocol.setup import Setup
+from parley.protocol.task import Task, register
+from parley.tasks.dynamics.algorithm import Identification
+from parley.tasks.dynamics.objective import DelayedDynamics
+from parley.tasks.dynamics.question import TrajectoriesQuestion
+from parley.tasks.dynamics.trajectories import trajectory_preparation
+from parley.terms import Model, Terms
+
+
+class Dynamics(Task):
+    """A record is a whole recording, and so is the unit of privacy; what comes out is a plant."""
+
+    name = "dynamics"
+    unit = "recording"
+    several = " Somebody with m recordings is promised m times that ε."
+    instead = "learning.algorithm: these terms identify a plant; parley identify runs them"
+    questions: ClassVar = {"trajectories": TrajectoriesQuestion}
+    commands: ClassVar[Mapping[str, str]] = {
+        "train": "parley.tasks.dynamics.commands:train_dynamics",
+        "learner run": "parley.tasks.dynamics.commands:run_dynamics",
+        "forecast": "parley.tasks.dynamics.commands:forecast_dynamics",
+    }
+
+    def preparation(
+        self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
+    ) -> tuple[Preparation, Design | None]:
+        return trajectory_preparation(terms.model), None
+
+    def features(self, terms: Terms, table: pd.DataFrame) -> None:
+        return None
+
+    def objective(self, model: Model) -> DelayedDynamics:
+        return DelayedDynamics(regularisation=model.penalty)
+
+    def columns(self, model: Model) -> Sequence[str]:
+        return ()
+
+    def algorithm(self, setup: Setup) -> Algorithm:
+        return Identification.make(setup)
+
+    def run(self, terms: Terms, owners: Sequence[Owner], **settings: Any) -> Any:
+        from parley.tasks.dynamics.run import identify_together
+
+        return identify_together(terms, owners, settings["replicates"], settings["seed"], settings["progress"])
+
+
+register(Dynamics())

@@ -1,0 +1,95 @@
+"""Items learned from ratings: what the trunk needs to know of it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from parley.data import Design, Preparation
+from parley.errors import TermsError
+from parley.learning.algorithms.algorithm import Algorithm
+from parley.owner.custody import Doubt
+from parley.owner.owner import Agreement, Owner
+from parley.protocol.setup import Setup
+from parley.protocol.task import Task, register
+from parley.tasks.ratings.algorithm import ItemFactors
+from parley.tasks.ratings.objective import ItemFactors as ItemObjective
+from parley.tasks.ratings.question import ItemFactorsQuestion
+from parley.tasks.ratings.user_ratings import RatingPreparation, rating_preparation, unlisted_words
+from parley.terms import Model, Terms
+from parley.terms.catalogue import RATING_MECHANISMS
+from parley.validate import printable
+
+
+class Ratings(Task):
+    """A record is one user with all ratings; what comes out are items' factors."""
+
+    name = "ratings"
+    unit = "user"
+    record = "user"
+    instead = (
+        "model.kind: items cannot be planned or negotiated, nor learned as other models are: these terms learn items from ratings; "
+        "parley train and parley learner run them (in Python: parley.train)"
+    )
+    questions: ClassVar = {"item-factors": ItemFactorsQuestion}
+    commands: ClassVar[Mapping[str, str]] = {
+        "train": "parley.tasks.ratings.commands:train_ratings",
+        "learner run": "parley.tasks.ratings.commands:run_ratings",
+        "score": "parley.tasks.ratings.commands:score_ratings",
+        "refine": "parley.tasks.ratings.commands:refine_ratings",
+        "forecast": "parley.tasks.ratings.commands:forecast_ratings",
+    }
+
+    def require_released(self, terms: Terms) -> None:
+        """No ledger could tell whether ratings that are changed themselves were changed once or for every question."""
+        if terms.privacy.mechanism in RATING_MECHANISMS:
+            raise TermsError(
+                f"privacy.mechanism = {terms.privacy.mechanism!r}: ratings that are changed themselves are for simulations, parley train "
+                "without --ledgers; to release, 'gaussian' or 'laplace' noise on updates"
+            )
+
+    def preparation(
+        self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
+    ) -> tuple[Preparation, Design | None]:
+        return rating_preparation(terms.model), None
+
+    def features(self, terms: Terms, table: pd.DataFrame) -> None:
+        return None
+
+    def objective(self, model: Model) -> ItemObjective:
+        return ItemObjective(regularisation=model.penalty)
+
+    def columns(self, model: Model) -> Sequence[str]:
+        return str(model.user), str(model.item), model.target
+
+    def promises(self, agreement: Agreement) -> list[str]:
+        """Whom a promise about ratings is made to, and what never leaves."""
+        terms = agreement.setup.terms
+        most = f"the first {terms.privacy.records_per_person:,} ratings" if terms.privacy.person is not None else "all ratings"
+        return [
+            f"One user is whoever has one name in {printable(str(terms.model.user))!r}: {most} of a user count, and are protected "
+            "together. Users' own factors are solved here, for every answer anew, and never leave."
+        ]
+
+    def warnings(self, owner: Owner, agreement: Agreement) -> list[Doubt]:
+        """A public list of items that holds few, or none, of those that were rated here."""
+        preparation, table = agreement.setup.preparation, owner.table
+        if not isinstance(preparation, RatingPreparation) or not isinstance(table, pd.DataFrame):
+            return []
+        words = unlisted_words(preparation.unlisted(table, owner.name), agreement.setup.terms.model)
+        return [] if words is None else [Doubt("model.items", f"In your table, {words}")]
+
+    def algorithm(self, setup: Setup) -> Algorithm:
+        return ItemFactors.make(setup)
+
+    def run(self, terms: Terms, owners: Sequence[Owner], **settings: Any) -> Any:
+        from parley.tasks.ratings.run import learn_items
+
+        if terms.privacy.mechanism not in RATING_MECHANISMS:
+            return learn_items(terms, owners, **settings)
+        from parley.tasks.ratings.noisy_ratings import learn_from_noisy
+
+        return learn_from_noisy(terms, owners, settings["replicates"], settings["seed"], settings["progress"])
+
+
+register(Ratings())
