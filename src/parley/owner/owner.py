@@ -24,7 +24,8 @@ from parley.privacy.mechanisms.shared import SharedNoise
 from parley.privacy.sharing.shares import Shares
 from parley.protocol.queries import Answer, Query, Tables
 from parley.protocol.schedule import Schedule, make_schedule, uses
-from parley.protocol.setup import Part, Setup, Stage, resolve
+from parley.protocol.setup import Setup, resolve
+from parley.protocol.stages import Part, Stage
 from parley.protocol.task import task_of
 from parley.terms import Terms
 from parley.validate import Floats

@@ -12,7 +12,7 @@ from parley.network.exchange.messages import AccountStatement
 from parley.owner.ledger.account import Head
 from parley.privacy.mechanisms.extent import UNLIKELY
 from parley.protocol.queries import Query
-from parley.protocol.setup import Part
+from parley.protocol.stages import Part
 from parley.validate import Floats
 
 TOLERANCE = Fraction(1, 10**6)  # of epsilon: other machines' libraries compute the Gaussian's cost to other last digits

@@ -7,7 +7,8 @@ from functools import lru_cache
 from parley.errors import OutOfOrder, TermsError
 from parley.network.exchange.parcel import HOSTS, Shape, shape_of
 from parley.privacy.mechanisms.shared import SharedNoise
-from parley.protocol.setup import Setup, Stage
+from parley.protocol.setup import Setup
+from parley.protocol.stages import Stage
 
 AHEAD = 4  # noises drawn ahead
 

@@ -1,15 +1,22 @@
 """The plain mean, weighted by the owners' public sizes (W eq. 4), and what noise it carries for any coalition of owners."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parley.protocol.queries import Answer
-from parley.protocol.setup import Setup
+from parley.privacy.accounting import Series
+from parley.protocol.queries import Answer, Question
+from parley.protocol.schedule import uses
+from parley.protocol.stages import Stage, StagePlan, make_stage
+from parley.terms import Terms
 from parley.validate import Floats
+
+if TYPE_CHECKING:
+    from parley.protocol.setup import Setup
 
 Members = NDArray[np.bool_]  # which owners a coalition has [N]; many coalitions [..., N]
 
@@ -90,11 +97,29 @@ class EachOwner:
         """What the learner makes of a round's answers."""
         return weighted_mean(answers)
 
-    def noise(self, setup: Setup, names: Collection[str] | None = None, stage: int = 0) -> EachOwnerNoise:
+    def stages(self, setup: "Setup", name: str) -> Iterator[Stage]:
+        """What an owner is asked, each stage with noise that is its own."""
+        for plan in setup.plans(name):
+            question = setup.question(plan, name)
+            yield make_stage(question, plan.rounds, own_series(setup.terms, plan, question))
+
+    def noise(self, setup: "Setup", names: Collection[str] | None = None, stage: int = 0) -> EachOwnerNoise:
         """What noise the combined answer of these owners carries in a stage: of training, or of the score; left out: of all owners."""
         stages = [setup.part(name).stages[stage] for name in (setup.schedule.names if names is None else names)]
         records = np.array([float(each.question.records) for each in stages])
         return EachOwnerNoise(records, np.array([each.series.mechanism.variance for each in stages]))
+
+
+def own_series(terms: Terms, plan: StagePlan, question: Question) -> Series:
+    """The releases of a stage with the noise that an owner draws itself."""
+    count = 1 if plan.kind == "score" else uses(terms.learning, plan.rounds)
+    copies = terms.privacy.shared_records
+    return question.series(plan.mechanism, plan.epsilon, plan.delta, count, copies, pieces(terms, question))
+
+
+def pieces(terms: Terms, question: Question) -> int:
+    """Over how many answers of one epoch a person's rows may be spread."""
+    return 1 if question.disjoint == 1 else min(terms.privacy.records_per_person, question.disjoint)
 
 
 def weighted_mean(answers: Sequence[Answer]) -> Floats:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.privacy.mechanisms import Bounded, FastNoise, Gaussian, Laplace, Mechanism
-from parley.protocol.setup import Stage
+from parley.protocol.stages import Stage
 from parley.validate import Floats
 
 SCALED = (Laplace, Gaussian)  # laws of which noise of scale s is s times noise of scale 1

@@ -1,17 +1,22 @@
 """One noise for the sum of everybody's answers, and what it means for coalitions: the strictest member decides how much there is."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parley.errors import GuaranteeError
+from parley.privacy.accounting.series import SERIES
 from parley.protocol.aggregation.mean import Members, NoiseOfCoalitions, or_one, sums_of_others
 from parley.protocol.queries import Answer
-from parley.protocol.setup import Setup
+from parley.protocol.stages import Stage, make_stage
 from parley.validate import Floats
+
+if TYPE_CHECKING:
+    from parley.protocol.setup import Setup
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +76,16 @@ class Shared:
             raise GuaranteeError("privacy.noise: with shared noise a round has one answer, the sum of all")
         return answers[0].value
 
-    def noise(self, setup: Setup, names: Collection[str] | None = None, stage: int = 0) -> OneNoise:
+    def stages(self, setup: "Setup", name: str) -> Iterator[Stage]:
+        """What an owner is asked, each stage with its part of the one noise that hosts draw."""
+        laws = setup.shared_laws
+        for place, plan in enumerate(setup.plans(name)):
+            law, question = laws.law(place), setup.question(plan, name)
+            noise = law.over(question.records, question.sensitivity)
+            series = SERIES[plan.mechanism](noise, plan.epsilon, law.delta, laws.most_uses(plan), rate=question.rate)
+            yield make_stage(question, plan.rounds, series)
+
+    def noise(self, setup: "Setup", names: Collection[str] | None = None, stage: int = 0) -> OneNoise:
         """What noise the sum of these owners' answers carries in a stage; left out: of all owners."""
         parts = [setup.part(name) for name in (setup.schedule.names if names is None else names)]
         records = np.array([float(part.stages[stage].question.records) for part in parts])
