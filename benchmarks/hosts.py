@@ -109,7 +109,7 @@ def prepare(folder: Path, numbers: int, agreed: list[parley.Terms]) -> tuple[dic
         )
         journal = Journal(hosts[name].journal)
         for terms in agreed:
-            if terms.shared:
+            if terms.noise.summed:
                 journal.begin(terms.hash)
                 Acceptances(hosts[name].accepted).store(Acceptance(terms))
         journal.close()

@@ -111,7 +111,7 @@ def test_with_one_noise_the_table_says_where_each_owner_stands(folder):
     assert "For the least test cost" in words
     assert all((folder / name).stat().st_size > 10_000 for name in ("s.png", "o.png"))
     agreed = parley.load_terms(folder / "agreed.toml")
-    assert agreed.shared
+    assert agreed.noise.summed
     assert len({part.epsilon for part in agreed.owners}) == 1
     content = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)
     assert content["common_epsilon"] == pytest.approx(agreed.owners[0].epsilon, rel=1e-5)

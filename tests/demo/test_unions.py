@@ -61,8 +61,8 @@ def place(tmp_path_factory):
 def test_the_terms_are_those_of_the_tables(place):
     one, own = (parley.load_terms(place / file) for file in (folder.ONE, folder.OWN))
     names = [part.name for part in one.owners]
-    assert one.shared
-    assert not own.shared
+    assert one.noise.summed
+    assert not own.noise.summed
     assert len(one.hosts) == 3
     assert {host.name for host in one.hosts} <= set(names)
     assert [part.name for part in own.owners] == names

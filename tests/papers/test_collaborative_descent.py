@@ -40,7 +40,7 @@ def sum_noise(cell, shapes):
     """The parameter of the noise on each owner's sum over a batch: C/eps or sigma."""
     terms = cell.terms(len(shapes.images))
     agreements = [owner.prepare(terms) for owner in shapes.owners(len(terms.owners))]
-    if terms.shared:
+    if terms.noise.summed:
         return [math.sqrt(agreements[0].setup.law().sum_variance) / BATCHES]
     scales = [agreement.part.training.series.mechanism.noise_scale for agreement in agreements]
     return [scale * part.records / BATCHES for scale, part in zip(scales, terms.owners, strict=True)]

@@ -133,7 +133,7 @@ def forecast_command(
     show(result, str(terms_file))
     console.print()
     console.print(terminal_table(kinds.kind_rows(noise), kinds.TITLE))
-    console.print(f"\n{kinds.decision(noise, terms.shared)}", markup=False)
+    console.print(f"\n{kinds.decision(noise, terms.noise.common)}", markup=False)
     if proposal is not None:
         show_plan(proposal)
         for sentence in kinds.plan_beside(proposal.to_json()):

@@ -24,7 +24,7 @@ from parley.errors import SettingError
 from parley.learning.algorithms.algorithm import State
 from parley.owner.ledger.account import Head
 from parley.terms import Terms
-from parley.terms.arrivals import all_answers
+from parley.terms.arrivals import steps_of
 from parley.validate import Floats
 
 FORMAT = "parley-checkpoint-3"
@@ -97,7 +97,7 @@ def _read(content: dict[str, Any], terms: Terms, start: State) -> Checkpoint:
     sound = (
         content["format"] in (FORMAT, EARLIER)
         and type(state.round) is int  # not true, which Python takes for 1
-        and 1 <= state.round <= (all_answers(terms) if terms.asynchronous else terms.learning.horizon) + 1
+        and 1 <= state.round <= steps_of(terms) + 1
         and all(type(count) is int and 0 <= count < state.round for count in answers.values())
         and all(0 <= epsilon < np.inf for epsilon in spent.values())
         and all(type(h.entries) is int and h.entries > 0 and HASH.fullmatch(h.hash) for h in heads.values())

@@ -26,11 +26,11 @@ def open_federation(
     terms = run.setup.terms
     peers, own = find_owners(terms, owners, warn)
     patience = positive(deadline, "--deadline")
-    if terms.asynchronous:
+    if not run.setup.schedule.waits:
         from parley.network.exchange.arriving import Arriving
 
         return Arriving(run.setup, peers, patience, warn, begin.heads, begin.answers), own
-    if not terms.shared:
+    if not terms.noise.summed:
         return Federation(run.setup, peers, patience, warn, begin.heads, begin.answers), own
     from parley.network.hosting.federation import SharedFederation
 

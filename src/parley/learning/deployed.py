@@ -23,7 +23,6 @@ from parley.learning.start import starting_point
 from parley.network.exchange import Exchange
 from parley.owner.ledger.account import Head
 from parley.owner.owner import Agreement
-from parley.protocol.aggregation import aggregation_of
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup, resolve
 from parley.protocol.task import require_prediction
@@ -95,15 +94,13 @@ class KeptRun:
         """All rounds from where it begins."""
 
         def after_round(state: State, answers: Sequence[Answer]) -> None:
-            self.void += [] if answers or self._deployed.setup.terms.asynchronous else [state.round - 1]
+            self.void += [] if answers or not self._deployed.setup.schedule.waits else [state.round - 1]
             self.used.update(name for answer in answers for name in answer.owners)
             self._store(state)
             progress(state)
 
         setup = self._deployed.setup
-        return run(
-            self._deployed.algorithm, self._peers, aggregation_of(setup.terms), Asker.of(setup), self._begin.state, after_round
-        )
+        return run(self._deployed.algorithm, self._peers, setup.aggregation, Asker.of(setup), self._begin.state, after_round)
 
     def catch_up(self, final: State) -> list[str]:
         """Hear once more from who was late, and keep what they said; who cannot be reached is named."""
@@ -142,7 +139,7 @@ def learn(
     theta, posterior, late = algorithm.model(final), algorithm.posterior(final), algorithm.late(final)
     if deployed.model is not None:
         make_model(setup.preparation, theta, setup.hash, True, posterior).save(deployed.model)
-    scores = ask_scores(setup, aggregation_of(setup.terms), peers, theta)
+    scores = ask_scores(setup, setup.aggregation, peers, theta)
     unheard = kept.catch_up(final)
     spent = kept.last_word()
     result = make_result(

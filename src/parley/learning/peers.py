@@ -29,7 +29,7 @@ from parley.network.exchange.peer_messages import Place, Run, require_short
 from parley.network.exchange.scrutiny import Scrutiny
 from parley.network.peering.graph import Graph
 from parley.network.peering.neighbourhood import Neighbourhood
-from parley.protocol.aggregation import EachOwner, aggregation_of
+from parley.protocol.aggregation import EachOwner
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup, resolve
 from parley.terms import Terms
@@ -268,7 +268,7 @@ def learn_as_peer(
     ended = _gathered(peer, points)
     if peer.model is not None:
         make_model(setup.preparation, ended.theta, setup.hash, True).save(peer.model)
-    scores = ask_scores(setup, aggregation_of(setup.terms), kept.exchange, ended.theta)
+    scores = ask_scores(setup, setup.aggregation, kept.exchange, ended.theta)
     result = make_result(
         setup,
         ended.theta[None, :],

@@ -82,7 +82,7 @@ def train(
     void: list[int] = []
 
     def after_round(state: State, answers: Sequence[Answer]) -> None:
-        if not answers and not terms.asynchronous:
+        if not answers and setup.schedule.waits:
             void.append(state.round - 1)
         if study is not None and (whole_path or state.round > algorithm.horizon):
             study.record(algorithm.model(state))
@@ -135,9 +135,9 @@ def exchange_with(
     Where they release, three hosts in this process draw it; their journals lie beside the first owner's ledger.
     """
     first = parties[0].ledger
-    if setup.terms.asynchronous:
+    if not setup.schedule.waits:
         yield clocked(InProcess(parties), setup.schedule, speeds)
-    elif not setup.terms.shared:
+    elif not setup.terms.noise.summed:
         yield InProcess(parties)
     elif isinstance(first, Ledger):
         hosted = HostedSum(setup, parties, first.path.with_name(f"{first.path.name}.hosts"))

@@ -35,7 +35,7 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         *([] if peer is None else [_neighbours(terms, peer)]),
         *_purpose(agreement, columns),
         *task.promises(agreement),
-        *(_shared(agreement) if terms.shared else [_noisy(agreement)]),
+        *(_shared(agreement) if terms.noise.summed else [_noisy(agreement)]),
         *_steps(agreement),
         *_arrivals(agreement),
         *sentences(agreement),
@@ -98,7 +98,7 @@ def _shared(agreement: Agreement) -> list[str]:
 
 def _whose(owner: Owner, terms: Terms) -> str:
     """Whose epsilon it is, where it is not the owner's own."""
-    if not terms.shared:
+    if not terms.noise.common:
         return ""
     own = number(terms.owner(owner.name).epsilon, side="above")
     return f": the smallest ε of all owners, for one noise has one (yours was {own}), as long as no two hosts act together"
@@ -130,7 +130,7 @@ def _steps(agreement: Agreement) -> list[str]:
 
 def _arrivals(agreement: Agreement) -> list[str]:
     """Where nobody waits for the others: how often this owner is asked, and what is seen beside its answers."""
-    if not agreement.setup.terms.asynchronous:
+    if agreement.setup.schedule.waits:
         return []
     answers = len(agreement.part.training.rounds)
     return [

@@ -264,7 +264,9 @@ def reservation(terms: Terms, name: str, schedule: Schedule | None = None) -> Re
     budget = terms.promised_epsilon(name), Fraction(str(terms.privacy.delta))
     schedule = make_schedule(terms) if schedule is None else schedule
     last = terms.rounds if terms.privacy.score_epsilon is not None else schedule.rounds_of(name)[-1]
-    gaps = terms.learning.straggler == "skip" or not schedule.everybody or terms.shared  # a round may be void before it is heard of
+    gaps = (
+        terms.learning.straggler == "skip" or not schedule.everybody or terms.noise.voids
+    )  # a round may be void before it is heard of
     rho = _rho(terms, name, uses(terms.learning, schedule.rounds_of(name)))
     return Reservation(terms.hash, name, terms.learning.learner, *budget, last, gaps, rho)
 
@@ -274,7 +276,7 @@ def _rho(terms: Terms, name: str, answers: int) -> Fraction | None:
     draw the noise: of finitely many bits, so that some of its delta is the probability that it fails, as that of names is. It knows no
     secret draws either."""
     privacy = terms.privacy
-    if terms.shared or terms.learning.poisson or task_of(terms).fails(terms):
+    if terms.noise.approximate or terms.learning.poisson or task_of(terms).fails(terms):
         return None
     kappa, delta = privacy.shared_records, Fraction(str(privacy.delta))
     training = series_rho(privacy.mechanism, terms.training_epsilon(name), delta, answers, kappa)

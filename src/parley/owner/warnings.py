@@ -101,7 +101,7 @@ def noise_choice(setup: Setup, name: str) -> str | None:
     delta = terms.privacy.delta or USUAL_DELTA
     deviations = {}
     for mechanism in ("laplace", "gaussian"):
-        needs = MECHANISMS[mechanism].approximate or terms.shared
+        needs = MECHANISMS[mechanism].approximate or terms.noise.approximate
         # Named even where it is the mechanism's own: terms drop it then, and mean the same.
         privacy = {"mechanism": mechanism, "delta": delta if needs else 0.0, "clip_norm": terms.privacy.clip_norm}
         training = setup.under(terms.changed(privacy=privacy)).part(name).training

@@ -25,6 +25,11 @@ class Schedule:
         """Whether every round asks all owners."""
         return self.turns is None and self.own is None
 
+    @property
+    def waits(self) -> bool:
+        """Whether rounds wait for everybody whom they ask."""
+        return self.own is None
+
     def at(self, number: int) -> tuple[str, ...]:
         """Who is asked in this round; after the last, for a score, everybody."""
         if self.own is not None and number <= self.horizon:
@@ -79,7 +84,7 @@ def make_schedule(terms: Terms) -> Schedule:
     """
     names, horizon = tuple(part.name for part in terms.owners), terms.learning.horizon
     pace = terms.learning.pace
-    if terms.asynchronous:
+    if not terms.learning.waits:
         return Schedule(names, horizon, own=tuple(answers_of(terms, name) for name in names))
     if terms.learning.participation is not None:
         return Schedule(names, horizon, _repeated(_dealt(terms, names, horizon // pace), pace))

@@ -169,7 +169,7 @@ def plan_advice(proposal: Proposal) -> str:
     lines += ["[privacy]", f'mechanism = "{best.mechanism}"']
     lines += [] if best.clip is None else [f"clip = {best.clip:g}"]
     lines += [f"delta = {best.delta:g}"] if best.delta > 0 else []
-    lines += ['noise = "shared"'] if proposal.terms.shared else []
+    lines += [f'noise = "{proposal.terms.privacy.noise}"'] if proposal.terms.noise.summed else []
     return "For the terms file:\n  " + "\n  ".join(lines)
 
 

@@ -51,7 +51,7 @@ def moves(result: Negotiation) -> list[str]:
         who = "every owner" if len(useless) == len(found) else ", ".join(wish.name for wish in useless[:6])
         more = f" and {len(useless) - 6} more" if 6 < len(useless) < len(found) else ""
         top = max(useless, key=lambda wish: wish.most)
-        hosts = "" if result.terms.shared else ', one noise for all (privacy.noise = "shared")'
+        hosts = "" if result.terms.noise.common else ', one noise for all (privacy.noise = "shared")'
         said.append(
             f"For {who}{more} the joint model at these budgets would be no better than an own one, so no cheaper privacy of its own alone "
             f"helps. Less noise would: larger budgets of the others{hosts}, or more owners. Without any noise it would be worth "
@@ -103,7 +103,7 @@ def figure(result: Negotiation) -> "Figure":
     """Payoffs by own budget with the choices marked, and quality against spend."""
     epsilons, payoffs = result.payoff_curves()
     chosen = {owner.name: owner.epsilon for owner in result.owners if owner.epsilon is not None}
-    budget = "common budget ε" if result.terms.shared else "own budget ε"
+    budget = "common budget ε" if result.terms.noise.common else "own budget ε"
     from parley.report import game_figures  # a library that takes its time
 
     return game_figures.negotiation(epsilons, payoffs, chosen, result.spending(), budget)

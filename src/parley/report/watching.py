@@ -11,7 +11,7 @@ from rich.table import Table
 from parley.numerals import number
 from parley.report.terminal import errors_console, terminal_table
 from parley.terms import Terms
-from parley.terms.arrivals import all_answers
+from parley.terms.arrivals import steps_of
 
 if TYPE_CHECKING:
     from parley.learning.algorithms.algorithm import State
@@ -44,7 +44,7 @@ def status_table(terms: Terms, known: "dict[str, PeerStatus]", done: int) -> Tab
         else:
             latency = f"{1e3 * status.seconds:.0f} ms" if status.answers else "–"
             rows.append([part.name, str(status.round or "–"), latency, number(float(status.statement.left), side="below")])
-    every = f"answer {done} of {all_answers(terms)}" if terms.asynchronous else f"round {done} of {terms.learning.horizon}"
+    every = f"{'round' if terms.learning.waits else 'answer'} {done} of {steps_of(terms)}"
     return terminal_table(rows, every)
 
 

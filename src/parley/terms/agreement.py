@@ -20,12 +20,12 @@ from pydantic import Field, model_validator
 from parley.errors import TermsError
 from parley.terms.arrivals import check_arrivals
 from parley.terms.asked_first import check_delta, check_differences, check_scales
-from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, PREDICTION, TASKS
+from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, NOISES, PREDICTION, TASKS, NoiseFacts
 from parley.terms.inference import check_moments
 from parley.terms.keys import Section, looked_up
 from parley.terms.model import Model, prepares_otherwise
 from parley.terms.rules import named_rules, require_own_algorithm, rules_of
-from parley.terms.sections import EACH_OWNER, HOSTS, SHARED, Host, Learning, OwnerTerms, Privacy
+from parley.terms.sections import EACH_OWNER, Host, Learning, OwnerTerms, Privacy
 from parley.terms.sentences import explained
 from parley.terms.topology import among, check_topology, with_edges
 from parley.terms.turns import check_turns
@@ -96,9 +96,9 @@ class Terms(Section):
         rules_of(self.task).check(self)
         if learning.facts.perturbs:
             self._can_perturb()
-        check_moments(self.model, learning, self.owners, self.shared)
-        check_walks(self.model, learning, self.uneven, self.shared)
-        check_topology(learning.topology, names, learning.facts.mixes, self.shared)
+        check_moments(self.model, learning, self.owners, self.noise.summed)
+        check_walks(self.model, learning, self.uneven, self.noise.summed)
+        check_topology(learning.topology, names, learning.facts.mixes, self.noise.summed)
         boxed = self.model.radius is not None or learning.facts.solves or self.model.classifies
         if self.privacy.clip is None and not boxed and self.task == PREDICTION:  # others bound records by rules of their own
             raise ValueError(
@@ -127,14 +127,9 @@ class Terms(Section):
         return self.learning.facts.task
 
     @property
-    def shared(self) -> bool:
-        """Whether one noise is drawn for the sum of all answers."""
-        return self.privacy.noise == SHARED
-
-    @property
-    def asynchronous(self) -> bool:
-        """Whether answers are used as they come, instead of in rounds."""
-        return self.learning.staleness is not None
+    def noise(self) -> NoiseFacts:
+        """Where noise is drawn, and what follows from it."""
+        return NOISES[self.privacy.noise]
 
     @cached_property
     def uneven(self) -> bool:
@@ -154,12 +149,12 @@ class Terms(Section):
         keys = [host.key for host in self.hosts if host.key is not None]
         if len(set(keys)) < len(keys):
             raise ValueError("hosts.key|expected different keys: who holds the key of two hosts reads every answer")
-        if not self.shared and names:
+        if not self.noise.hosts and names:
             raise ValueError("hosts|expected none: they draw the noise where privacy.noise = 'shared'")
-        if self.shared and len(set(names)) != HOSTS:
+        if self.noise.hosts and len(set(names)) != self.noise.hosts:
             raise ValueError(
-                f"hosts|expected {HOSTS} different names beside privacy.noise = 'shared', found {len(set(names))}: together they draw the "
-                "noise, and no single one knows it; owners may be hosts, and the learner"
+                f"hosts|expected {self.noise.hosts} different names beside privacy.noise = 'shared', found {len(set(names))}: together "
+                "they draw the noise, and no single one knows it; owners may be hosts, and the learner"
             )
 
     def _can_batch(self) -> None:
@@ -180,7 +175,7 @@ class Terms(Section):
             raise ValueError(
                 "learning.sampling|expected 'partition' beside records_per_person: secret draws of a person's several records hide less"
             )
-        if self.shared and privacy.shared_records > 1:
+        if self.noise.summed and privacy.shared_records > 1:
             raise ValueError(
                 "learning.sampling|expected 'partition' beside shared_records and shared noise: several owners draw a record independently"
             )
@@ -196,7 +191,7 @@ class Terms(Section):
             raise ValueError(
                 "learning.algorithm|expected another than objective-perturbation for several owners: one owner minimises its own cost"
             )
-        if self.privacy.mechanism != "laplace" or self.shared:
+        if self.privacy.mechanism != "laplace" or self.noise.summed:
             raise ValueError("privacy.mechanism|expected 'laplace' and no shared noise beside objective-perturbation: it is pure")
 
     @property
@@ -354,7 +349,7 @@ class Terms(Section):
     def promised_epsilon(self, name: str) -> Fraction:
         """What an owner promises: its own epsilon, or the smallest of all where one noise protects everybody alike."""
         own = _as_written(self.owner(name).epsilon)
-        return self.common_epsilon if self.shared else own
+        return self.common_epsilon if self.noise.common else own
 
     @cached_property
     def common_epsilon(self) -> Fraction:

@@ -14,6 +14,11 @@ def answers_of(terms: "Terms", name: str) -> int:
     return terms.learning.horizon if own is None else own
 
 
+def steps_of(terms: "Terms") -> int:
+    """How many steps a run takes at most: one a round, or one an answer where answers are used as they come."""
+    return terms.learning.horizon if terms.learning.waits else all_answers(terms)
+
+
 def all_answers(terms: "Terms") -> int:
     """How many answers all owners give together at most."""
     return sum(answers_of(terms, part.name) for part in terms.owners)
@@ -22,7 +27,7 @@ def all_answers(terms: "Terms") -> int:
 def check_arrivals(terms: "Terms") -> None:
     """Refuse (ValueError) answers that are used as they come where that has no meaning, or no proof that it ends where it should."""
     learning, given = terms.learning, [owner.answers for owner in terms.owners if owner.answers is not None]
-    if not terms.asynchronous:
+    if learning.waits:
         if given:
             raise ValueError("owners.answers|expected only beside learning.staleness: elsewhere every round asks, as strides say")
         return
@@ -44,7 +49,7 @@ def check_arrivals(terms: "Terms") -> None:
         raise ValueError(
             "learning.momentum|expected none beside staleness: answers of different ages have no common direction to keep"
         )
-    if terms.shared:
+    if terms.noise.summed:
         raise ValueError("privacy.noise|expected 'each-owner' beside staleness: one noise for all needs everybody's answer at once")
     if learning.participation is not None or any(owner.stride is not None for owner in terms.owners):
         raise ValueError(

@@ -13,7 +13,7 @@ def check_delta(terms: "Terms") -> None:
     """Refuse a delta that nothing needs."""
     privacy, facts = terms.privacy, TASKS.get(terms.task)
     named = privacy.scale_epsilon is not None or (facts is not None and facts.names)  # names that nobody listed need one
-    if privacy.delta > 0 and not ALL_MECHANISMS[privacy.mechanism].approximate and not terms.shared and not named:
+    if privacy.delta > 0 and not ALL_MECHANISMS[privacy.mechanism].approximate and not terms.noise.approximate and not named:
         noise = privacy.mechanism.capitalize()
         raise ValueError(f"privacy.delta|expected 0: {noise} noise needs none; with mechanism = 'gaussian' it is needed")
 

@@ -75,7 +75,12 @@ class AlgorithmFacts:
     arrives: bool = False
     average: str | None = None
     task: str = PREDICTION
-    rounds: int = 100
+    rounds: int | None = None
+
+    @property
+    def usual_rounds(self) -> int:
+        """The horizon where the terms name none."""
+        return self.rounds or (1 if self.solves else 100)
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,24 @@ class MechanismFacts:
     grid: bool = False
     task: str | None = None
 
+
+@dataclass(frozen=True)
+class NoiseFacts:
+    """Where noise is drawn, `privacy.noise`. `summed`: nobody sees an owner's own answer, for exact sums leave in shares to `hosts`;
+    `common`: one epsilon, the smallest, holds for all owners; `voids`: a round may end without an answer; `approximate`: whether it needs a
+    delta whatever the mechanism."""
+
+    summed: bool = False
+    hosts: int = 0
+    common: bool = False
+    voids: bool = False
+    approximate: bool = False
+
+
+NOISES = {
+    "each-owner": NoiseFacts(),  # every owner adds its own
+    "shared": NoiseFacts(summed=True, hosts=3, common=True, voids=True, approximate=True),  # once, by hosts of whom none knows it
+}
 
 TASKS = {
     "column-statistics": TaskFacts("parley.tasks.column_statistics", algorithm="scales", names=True),
@@ -127,12 +150,12 @@ ALGORITHMS = {
     "fedlin": AlgorithmFacts("corrected", walks=True, corrects=True, paired=True),
     "fedsplit": AlgorithmFacts("corrected", walks=True, corrects=True, pulls=True),
     "gossip": AlgorithmFacts("gradient", mixes=True),
-    "sufficient-statistics": AlgorithmFacts("statistics", solves=True, rounds=1),
-    "fedinfer": AlgorithmFacts("statistics", solves=True, repeats=True, rounds=1),
+    "sufficient-statistics": AlgorithmFacts("statistics", solves=True),
+    "fedinfer": AlgorithmFacts("statistics", solves=True, repeats=True),
     "private-sgd": AlgorithmFacts("minibatch", samples=True),
-    "objective-perturbation": AlgorithmFacts("minimum", solves=True, perturbs=True, rounds=1),
+    "objective-perturbation": AlgorithmFacts("minimum", solves=True, perturbs=True),
     "scales": AlgorithmFacts("scales", task="column-statistics", rounds=2),
-    "identification": AlgorithmFacts("trajectories", solves=True, task="dynamics", rounds=1),
+    "identification": AlgorithmFacts("trajectories", solves=True, task="dynamics"),
     "item-factors": AlgorithmFacts("item-factors", task="ratings", rounds=20),
 }
 

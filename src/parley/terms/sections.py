@@ -59,6 +59,11 @@ class Learning(Section):
         return ALGORITHMS[self.algorithm]
 
     @property
+    def waits(self) -> bool:
+        """Whether rounds wait for everybody whom they ask; else answers are used as they come."""
+        return self.staleness is None
+
+    @property
     def poisson(self) -> bool:
         """Whether owners draw each round's records in secret."""
         return self.sampling == "poisson"
@@ -93,7 +98,7 @@ class Learning(Section):
         if facts.samples:
             return _usual_batches(kept)
         steps = {"local_steps": LOCAL_STEPS if kept.get("local_steps") is None else kept["local_steps"]} if facts.walks else {}
-        return {"horizon": facts.rounds, **kept, **steps}
+        return {"horizon": facts.usual_rounds, **kept, **steps}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -139,15 +139,15 @@ def test_break_even_is_the_common_epsilon():
 def test_the_planner_shows_the_plan_with_hosts_beside_and_keeps_hosts_that_are_there():
     apart = make_terms(300, 400, 500, epsilon=2.0, **WAY)
     proposal = parley.plan(apart, PILOT)
-    assert not proposal.terms.shared
-    assert proposal.shared.terms.shared
+    assert not proposal.terms.noise.summed
+    assert proposal.shared.terms.noise.summed
     assert proposal.shared.best.relative_fitness < proposal.best.relative_fitness
     assert proposal.shared.expected_cost < proposal.expected_cost
     assert {choice.mechanism for choice in proposal.shared.choices} == {"laplace"}  # no delta was allowed for more
     assert {choice.delta for choice in proposal.shared.choices} == {1e-9}
     hosted = parley.plan(shared_terms(apart).changed(privacy={"delta": 1e-6}), PILOT)
     assert hosted.shared is None
-    assert hosted.terms.shared
+    assert hosted.terms.noise.summed
     assert {choice.mechanism for choice in hosted.choices} == {"laplace", "gaussian"}
     assert [host.name for host in hosted.terms.hosts] == list(HOSTS)
 

@@ -296,7 +296,7 @@ def test_numbers_of_answers_belong_to_asynchronous_terms():
         make_terms(40, 40).changed(owners={"a": {"answers": 3}})
     terms = async_terms(answers={"a": 3})
     waits = terms.changed(learning={"algorithm": "averaged-subgradient", "decay": None})
-    assert (waits.asynchronous, waits.owner("a").answers) == (False, None)
+    assert (waits.learning.waits, waits.owner("a").answers) == (True, None)
     assert terms.changed(learning={"staleness": None}).owner("a").answers is None
     assert "answers" not in make_terms(40, 40).canonical
     assert "staleness" not in make_terms(40, 40).canonical

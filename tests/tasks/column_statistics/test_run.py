@@ -179,7 +179,7 @@ def test_an_owner_that_accepted_only_the_scales_trains_nothing(tables, tmp_path)
 def test_one_noise_for_all_covers_the_scales(tables, tmp_path):
     agreed = terms().changed(privacy={"noise": "shared"}, hosts=("a", "b", "learner"))
     asked = scales_agreement(agreed)
-    assert asked.shared
+    assert asked.noise.summed
     owners = [
         parley.Owner(name, table, ledger=parley.Ledger(tmp_path / f"{name}.ledger", lifetime=1.0, lifetime_delta=1e-6))
         for name, table in tables.items()

@@ -77,8 +77,8 @@ def test_terms_without_the_key_keep_their_hash_and_with_one_noise_owners_draw_th
     del plain["privacy"]["difference_epsilon"]
     assert "difference" not in parley.Terms.from_dict(plain).canonical
     hosted = parley.Terms.from_dict(content(public, noise="shared") | {"hosts": [{"name": name} for name in "abc"]})
-    assert not differences_agreement(hosted).shared
-    assert terms_after_differences(hosted).shared
+    assert not differences_agreement(hosted).noise.summed
+    assert terms_after_differences(hosted).noise.summed
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
     walks = learning.facts.walks and not learning.facts.corrects and ((learning.local_steps or 1) > 1 or pilot.terms.uneven)
     if walks and len(pilot.terms.owners) > 1:
         warnings.append("owners that differ drift apart in their local steps: the forecast assumes that all follow the pilot's law")
-    if pilot.terms.asynchronous:
+    if not pilot.setup.schedule.waits:
         warnings.append(_speeds_sentence(pilot))
     clip = _clip_sentence(pilot, here, moments)
     box = moments is not None and _box_binds(pilot, here, moments)

@@ -128,7 +128,7 @@ def mechanisms_for(delta: float) -> list[str]:
 
 
 def with_mechanism(terms: Terms, mechanism: str, delta: float) -> Terms:
-    least = terms.privacy.delta if terms.shared else 0.0  # hosts need some for their random bits
+    least = terms.privacy.delta if terms.noise.approximate else 0.0  # hosts need some for their random bits
     return terms.changed(privacy={"mechanism": mechanism, "delta": delta if MECHANISMS[mechanism].approximate else least})
 
 
@@ -142,7 +142,7 @@ def free_to_step(terms: Terms) -> Terms:
 
 def perturbs(terms: Terms) -> bool:
     """Whether objective perturbation is proved private for these terms: one owner, its own noise, a smooth classifier."""
-    return MODELS[terms.model.kind].perturbs and len(terms.owners) == 1 and not terms.shared
+    return MODELS[terms.model.kind].perturbs and len(terms.owners) == 1 and not terms.noise.summed
 
 
 def stepwise(terms: Terms) -> bool:

@@ -75,7 +75,7 @@ class NoiseComparison:
 
 def each_owner_terms(terms: Terms) -> Terms:
     """The same agreement with each owner's own noise, at its own epsilon."""
-    if not terms.shared:
+    if not terms.noise.summed:
         return terms
     delta = terms.privacy.delta if MECHANISMS[terms.privacy.mechanism].approximate else 0.0
     return terms.changed(privacy={"noise": "each-owner", "delta": delta}, hosts=())
@@ -83,7 +83,7 @@ def each_owner_terms(terms: Terms) -> Terms:
 
 def shared_terms(terms: Terms, delta: float | None = None) -> Terms:
     """The same agreement with one noise for all; hosts that are not named yet get placeholders, and pure epsilon gets a small delta."""
-    if terms.shared:
+    if terms.noise.summed:
         return terms
     promised = terms.privacy.delta or delta or DELTAS[0]
     return terms.changed(privacy={"noise": "shared", "delta": promised}, hosts=HOSTS)
@@ -95,7 +95,7 @@ def compare_noise(result: Forecast, pilot: Table | Source | None = None, seed: i
     known = open_pilot(result.terms, pilot) if here is None else here.pilot
     kinds, missing = dict[Kind, KindForecast](), dict[Kind, str]()
     for kind in ("each_owner", "shared"):
-        own = (kind == "shared") == result.terms.shared
+        own = (kind == "shared") == result.terms.noise.summed
         try:
             there = known if own else _under(known, kind)
             expected = here if own and here is not None else expect(there)
@@ -132,7 +132,7 @@ def _under(known: Pilot, kind: Literal["each_owner", "shared"]) -> Pilot:
 def _forecast(expected: Expectation, mean: float, cost: CoalitionCost, noise: CoalitionNoise, gains: Joining) -> KindForecast:
     best, parts = cost.best_coalition(noise), expected.pilot.terms.owners
     asked = [part for part, chosen in zip(parts, best, strict=True) if chosen]
-    epsilon = min(part.epsilon for part in asked) if expected.pilot.terms.shared else None
+    epsilon = min(part.epsilon for part in asked) if expected.pilot.terms.noise.common else None
     return _kind(expected, mean, gains, tuple(part.name for part in asked), epsilon)
 
 

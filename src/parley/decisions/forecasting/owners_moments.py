@@ -17,7 +17,7 @@ from parley.errors import SettingError
 from parley.learning.algorithms.algorithm import Descent, State
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.start import starting_point
-from parley.protocol.aggregation import aggregation_of, weighted_mean
+from parley.protocol.aggregation import weighted_mean
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
 from parley.validate import Floats
@@ -45,7 +45,7 @@ def expected_path(setup: Setup, owners: Mapping[str, Moments]) -> Floats:
     if not isinstance(algorithm, Descent) or not setup.objective.quadratic:
         raise SettingError("moments of the owners say enough for descent on linear-regression only")
     free, names = replace(algorithm, radius=None), setup.schedule.names
-    noise, ridge = aggregation_of(setup.terms).noise(setup), setup.objective.regularisation
+    noise, ridge = setup.aggregation.noise(setup), setup.objective.regularisation
     A, b = np.array([owners[name].A for name in names]), np.array([owners[name].b for name in names])
     shares = noise.records / noise.records.sum()
     hessian = 2 * np.einsum("l,lij->ij", shares, A) + ridge * np.eye(A.shape[1])

@@ -121,7 +121,7 @@ class Pilot:
     @property
     def draws(self) -> int:
         """How many noises go into a model where everybody is asked in every round."""
-        return self.algorithm.horizon * (1 if self.terms.shared else len(self.mechanisms))
+        return self.algorithm.horizon * (1 if self.terms.noise.summed else len(self.mechanisms))
 
     def drawn_together(self, shape: tuple[int, ...], seed: int) -> Floats:
         """Noise of everybody's combined answer, drawn as in a study."""
@@ -293,7 +293,7 @@ class PilotExchange:
         self._latest: tuple[str, Floats] = "", np.empty(0)
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
-        if self._pilot.terms.shared:
+        if self._pilot.terms.noise.summed:
             return [self._sum(query, names) for query, names in _alike(questions)]
         asked = [(query, (name,)) for name, query in questions.items()] if self._apart else _alike(questions)
         return [self._mean(query, *group) for query, names in asked for group in self._noise_groups(names)]
@@ -356,7 +356,7 @@ def pilot_models(
     starts = pilot.starts if begin is None else begin
     start = pilot.algorithm.start(starts[np.arange(replicates) % len(starts)], (replicates,))
     owners, asker = PilotExchange(pilot, replicates, seed, noiseless), Asker("pilot", "pilot", pilot.setup.schedule)
-    exchange = clocked(owners, pilot.setup.schedule, pilot.speeds) if pilot.terms.asynchronous else owners
+    exchange = owners if pilot.setup.schedule.waits else clocked(owners, pilot.setup.schedule, pilot.speeds)
     return pilot.algorithm.model(run(pilot.algorithm, exchange, aggregation_of(pilot.terms), asker, start, after_round))
 
 

@@ -123,7 +123,7 @@ class Proposal:
 
 def require_rounds(terms: Terms) -> None:
     """Refuse to plan where nobody waits."""
-    if terms.asynchronous:
+    if not terms.learning.waits:
         raise SettingError(
             "learning.staleness: a plan weighs rounds that wait for everybody; plan without the key, then forecast with it and answers of "
             "the owners' own"
@@ -146,9 +146,9 @@ def plan(
     require_rounds(terms)
     known = open_pilot(terms, pilot)
     allowed = terms.privacy.delta if delta is None else probability(delta)
-    asked = 1 if terms.shared or len(terms.owners) == 1 else 2
+    asked = 1 if terms.noise.summed or len(terms.owners) == 1 else 2
     found = _plan(known, allowed, seed, lambda done, total: progress(done, asked * total))
-    if terms.shared or len(terms.owners) == 1:
+    if terms.noise.summed or len(terms.owners) == 1:
         return found
     hosted = _try_shared(known, allowed)
     if hosted is None:

@@ -83,7 +83,7 @@ def worth_of(expected: Expectation, fitness: float, models: Floats | None = None
     unit = expected.pilot.setup.preparation.target_scale**2
     runs = np.zeros(0) if models is None or expected.method != "pilot-run" else expected.run_excess(models)
     error = np.hypot(_standard_error(runs), _standard_error(fitted_excess(expected.pilot)[0])) * unit
-    return Worth(joint_cost(expected, fitness), baselines(expected.pilot), float(error), not expected.pilot.terms.asynchronous)
+    return Worth(joint_cost(expected, fitness), baselines(expected.pilot), float(error), expected.pilot.setup.schedule.waits)
 
 
 def joint_cost(expected: Expectation, fitness: float) -> float:
@@ -112,7 +112,7 @@ def better_plan(expected: Expectation, fitness: float, seed: int = 0) -> float |
     planner judges its choices, beside the terms as written, by the same random numbers: both say the same of the same choice. Where
     answers are used as they come there are no plans.
     """
-    if expected.pilot.terms.asynchronous:
+    if not expected.pilot.setup.schedule.waits:
         return None
     values = [(value, each) for each in _candidates(expected) if (value := _quickly(expected, each, seed)) is not None]
     best, candidate = min(values, key=lambda pair: pair[0], default=(np.inf, None))

@@ -123,7 +123,7 @@ def negotiate(
     says its privacy costs more is paid more. `doing` is told what is worked at.
     """
     doing("calibrating noise, running the pilot")
-    if terms.shared:
+    if terms.noise.common:
         return _negotiate_common(terms, pilot, target, balance, seed, keep_own, doing)
     known = stakes(terms, pilot, budgets(terms), seed)
     doing(SEARCH)

@@ -198,7 +198,7 @@ def noise_law(terms: Terms, budget_range: tuple[float, float]) -> Callable[[Floa
     >>> float(noise_law(terms, (0.1, 10.0))(np.array([2.0])).round(6)[0])  # Laplace noise of scale 10/2
     50.0
     """
-    if terms.asynchronous:
+    if not terms.learning.waits:
         raise SettingError(
             "learning.staleness: budgets are negotiated for rounds that wait for everybody; negotiate without the key"
         )

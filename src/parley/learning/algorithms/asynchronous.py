@@ -165,7 +165,7 @@ def usual_speeds(schedule: Schedule) -> dict[str, Fraction]:
 
 def check_speeds(terms: Terms, speeds: Mapping[str, float] | None) -> None:
     """Refuse speeds beside terms that wait for everybody, and those that no owner has."""
-    if speeds is not None and not terms.asynchronous:
+    if speeds is not None and terms.learning.waits:
         raise SettingError("speeds: expected only beside learning.staleness: by these terms every round waits for everybody")
     require_speeds([part.name for part in terms.owners], speeds or {})
 

@@ -39,6 +39,6 @@ def make_algorithm(setup: Setup) -> Algorithm:
     own = setup.task.algorithm(setup)
     if own is not None:
         return own
-    if setup.terms.asynchronous:
+    if not setup.schedule.waits:
         return AsynchronousDescent.make(setup)
     return ALGORITHMS[setup.terms.learning.algorithm].make(setup)

@@ -17,7 +17,6 @@ from parley.learning.outcome.posterior import Posterior
 from parley.losses.inference import covariances, solve
 from parley.losses.moments import moments_length, unpack_moments
 from parley.privacy.mechanisms import Norm
-from parley.protocol.aggregation import aggregation_of
 from parley.protocol.queries import Answer, StatisticsQuery
 from parley.protocol.setup import Setup
 from parley.validate import Floats
@@ -40,7 +39,7 @@ class SufficientStatistics(Algorithm):
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
-        noise = aggregation_of(setup.terms).noise(setup)
+        noise = setup.aggregation.noise(setup)
         return cls(
             setup.objective,
             setup.terms.learning.horizon,

@@ -27,7 +27,7 @@ SHARED_HERE = (
 
 def kind_of_run(result: Result) -> str:
     """Whether it was a simulation, a release, or a release by the word of owners elsewhere."""
-    shared = result.terms.shared
+    shared = result.terms.noise.summed
     if result.by_word:
         return SHARED_BY_WORD if shared else BY_THEIR_WORD
     if result.released:
@@ -37,7 +37,7 @@ def kind_of_run(result: Result) -> str:
 
 def guarantee(result: Result) -> str:
     """What was promised."""
-    privacy, shared = result.terms.privacy, result.terms.shared
+    privacy, shared = result.terms.privacy, result.terms.noise.summed
     people = "one person (one record)" if privacy.person is None else f"one person (at most {privacy.records_per_person} record(s))"
     subject = "Guarantee: each owner's answers together are" if result.released else "A release by these terms is"
     if result.by_word:

@@ -60,7 +60,7 @@ class Delivery:
 def answer_or_deliver(owner: Owner, query: Query, delivery: Delivery | None) -> tuple[Answer, Account]:
     """The owner's noisy answer; by terms with one noise for all an answer without numbers, once its shares are with the hosts."""
     terms = owner.agreement(query.terms_hash).setup.terms
-    if not terms.shared:
+    if not terms.noise.hosts:
         return owner.answer_with_account(query)
     if delivery is None:
         raise SettingError("owner.toml: hosts: missing; by these terms shares are sent to hosts, over a network with certificates")

@@ -73,8 +73,8 @@ class Federation:
         names = [part.name for part in terms.owners]
         if sorted(self._peers) != (sorted(names) if only is None else [only]):
             raise ExchangeError(f"addresses: the terms name {names}, the addresses {sorted(self._peers)}")
-        gaps = terms.learning.straggler == "skip" or terms.shared  # a round may be void
-        self._scrutiny = {name: Scrutiny(setup.part(name), gaps, terms.shared) for name in names}
+        gaps = terms.learning.straggler == "skip" or terms.noise.voids  # a round may be void
+        self._scrutiny = {name: Scrutiny(setup.part(name), gaps, terms.noise.summed) for name in names}
         size = self._scrutiny[names[0]].size
         if 8 * size + 1024 > LARGEST_MESSAGE:
             raise ExchangeError(f"model: an answer of {size} numbers is longer than a message may be, {LARGEST_MESSAGE} bytes")

@@ -49,7 +49,7 @@ class Duty:
 def duty_of(setup: Setup) -> Duty:
     """What these terms ask of their hosts."""
     terms = setup.terms
-    if not terms.shared:
+    if not terms.noise.hosts:
         raise TermsError("privacy.noise: by these terms every owner draws its own noise; hosts have nothing to do")
     waits = terms.learning.straggler != "skip" or terms.learning.quorum is None
 

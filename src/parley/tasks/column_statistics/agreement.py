@@ -70,5 +70,5 @@ def ready_terms(terms: Terms, model: Mapping[str, Any]) -> Terms:
 
 def _scale_delta(terms: Terms) -> Fraction:
     delta = Fraction(str(terms.privacy.delta))
-    needed = terms.shared or MECHANISMS[terms.privacy.mechanism].approximate
+    needed = terms.noise.approximate or MECHANISMS[terms.privacy.mechanism].approximate
     return Fraction(str(below(delta * DELTA_SHARE))) if needed else delta

@@ -64,7 +64,7 @@ class ScalesQuestion(Question):
         if not isinstance(preparation, CellPreparation):
             raise GuaranteeError("scales: expected cells as they are")
         k, C, n = terms.privacy.records_per_person, len(preparation.asked), terms.train_rows(owner)
-        named, norm = not terms.shared and terms.privacy.delta > 0, context.norm
+        named, norm = not terms.noise.summed and terms.privacy.delta > 0, context.norm
         moved = (2 * k * C if norm == "l1" else k * (2 * C) ** 0.5) / n
         letters = C * (MOST_NAMES * PLACE) if named else 0
         return cls(

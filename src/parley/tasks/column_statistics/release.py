@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from parley.data.name_codes import decode
 from parley.errors import GuaranteeError
 from parley.privacy.mechanisms.stability import MOST_NAMES, PLACE
-from parley.protocol.aggregation import aggregation_of
 from parley.protocol.setup import Setup
 from parley.tasks.column_statistics.cell_table import CellPreparation
 from parley.tasks.column_statistics.question import BINS, EDGES, EQUAL, MAGNITUDES, NAMES, WIDTH, ScalesQuestion
@@ -60,7 +59,7 @@ class Survey:
 
     @classmethod
     def of(cls, setup: Setup) -> "Survey":
-        preparation, noise = setup.preparation, aggregation_of(setup.terms).noise(setup)
+        preparation, noise = setup.preparation, setup.aggregation.noise(setup)
         question = next(iter(setup.parts.values())).training.question
         if not isinstance(preparation, CellPreparation) or not isinstance(question, ScalesQuestion):
             raise GuaranteeError("scales: expected terms that ask for them")

@@ -4,7 +4,7 @@ from parley.terms import Terms
 from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS
 from parley.terms.rules import Rules
 
-ROUNDS = ALGORITHMS["scales"].rounds  # how large values are, then how they are spread within that
+ROUNDS = ALGORITHMS["scales"].usual_rounds  # how large values are, then how they are spread within that
 
 
 class ColumnStatisticsRules(Rules):

@@ -8,7 +8,6 @@ import numpy as np
 
 from parley.learning.algorithms.algorithm import Algorithm, Asker, State
 from parley.privacy.mechanisms import Norm
-from parley.protocol.aggregation import aggregation_of
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
 from parley.tasks.dynamics.question import TrajectoriesQuery
@@ -29,7 +28,7 @@ class Identification(Algorithm):
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
-        noise = aggregation_of(setup.terms).noise(setup)
+        noise = setup.aggregation.noise(setup)
         return cls(
             setup.objective,
             setup.terms.learning.horizon,

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from parley.learning.algorithms.algorithm import Algorithm, Asker, State
-from parley.protocol.aggregation import EachOwnerNoise, aggregation_of
+from parley.protocol.aggregation import EachOwnerNoise
 from parley.protocol.queries import Answer
 from parley.protocol.setup import Setup
 from parley.tasks.ratings.question import ItemFactorsQuery
@@ -58,7 +58,7 @@ class ItemFactors(Algorithm):
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
-        noise, model = aggregation_of(setup.terms).noise(setup), setup.terms.model
+        noise, model = setup.aggregation.noise(setup), setup.terms.model
         horizon, names = setup.terms.learning.horizon, tuple(setup.schedule.names)
         if isinstance(noise, EachOwnerNoise):
             records, variances = noise.records, noise.variances

@@ -11,7 +11,6 @@ import numpy as np
 from parley.learning.algorithms.algorithm import Asker, run
 from parley.learning.start import starting_point
 from parley.owner.owner import Agreement, Owner
-from parley.protocol.aggregation import aggregation_of
 from parley.protocol.queries import Answer, Query, Tables
 from parley.tasks.ratings.algorithm import FACTORS_SPREAD, ITEMS_SPREAD, ItemFactors, Items
 from parley.tasks.ratings.question import ratings_of
@@ -76,7 +75,7 @@ def _learned(agreement: Agreement, ratings: UserRatings, around: Items | None = 
     spreads = deviation, deviation / ITEMS_SPREAD * FACTORS_SPREAD
     algorithm = replace(ItemFactors.make(setup), noise=np.zeros(1), centre=centre, spreads=spreads)
     start = algorithm.start(starting_point(setup) if around is None else around.V.ravel())
-    final = run(algorithm, Inside(agreement, ratings), aggregation_of(setup.terms), Asker.of(setup), start)
+    final = run(algorithm, Inside(agreement, ratings), setup.aggregation, Asker.of(setup), start)
     found = algorithm.learned(final)[0]
     return found if around is None else Items(found.V, around.counts)
 

@@ -9,7 +9,7 @@ from parley.terms.catalogue import ALGORITHMS, RATING_MECHANISMS, TASKS
 from parley.terms.rules import Rules
 from parley.validate import printable
 
-FACTORIZATION, ROUNDS = TASKS["ratings"].kind, ALGORITHMS["item-factors"].rounds
+FACTORIZATION, ROUNDS = TASKS["ratings"].kind, ALGORITHMS["item-factors"].usual_rounds
 BOX = 2.0  # within which items' factors are looked for, ratings being from -2 to 2
 LARGEST_ITEM = 1e6  # of an item's factors: far beyond any use, and squares of it are far from overflowing
 MOST_NUMBERS = 2_000_000  # of one answer: what a message holds
@@ -93,7 +93,7 @@ class RatingsRules(Rules):
             or learning.straggler == "skip"
             or any(owner.stride is not None for owner in terms.owners)
         )
-        if terms.shared and some:
+        if terms.noise.summed and some:
             raise ValueError(
                 "privacy.noise|expected 'each-owner' beside strides, participation or skip: nobody can tell whose answers a sum has"
             )
@@ -106,7 +106,7 @@ class RatingsRules(Rules):
         if privacy.clip is not None:
             what = f"mechanism = {privacy.mechanism!r}, which changes ratings themselves"
             raise ValueError(f"privacy.clip|expected none beside {what}: leave the key out, for nothing is clipped")
-        if terms.shared or privacy.shared_records > 1:
+        if terms.noise.summed or privacy.shared_records > 1:
             raise ValueError("privacy.noise|expected 'each-owner' and no shared_records where ratings themselves are changed")
         if privacy.mechanism == "hide" and privacy.rating_scale is not None:
             raise ValueError("privacy.rating_scale|expected none beside 'hide': it has no noise, and no ε")

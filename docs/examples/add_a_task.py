@@ -1,0 +1,76 @@
+"""Add a task: the share of records whose target lies above a public threshold. Nothing is predicted; owners only count.
+
+A task says how tables are prepared, what is asked and how it runs. Acceptance, budgets, ledgers, hosts and messages follow.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+import parley
+from parley.learning.algorithms.algorithm import Algorithm, State
+from parley.learning.asking import ask_here
+from parley.privacy.mechanisms import Extent
+from parley.protocol.queries import Query, Question
+from parley.protocol.task import Task, register
+from parley.terms import catalogue
+
+THRESHOLD = 13.0
+
+
+class ShareQuery(Query):
+    kind = "share"
+
+
+class ShareQuestion(Question):
+    """A record is above or not, so replacing k of n moves the share by at most k/n."""
+
+    asks = ShareQuery
+
+    @classmethod
+    def resolve(cls, context, owner):
+        k, rows = context.terms.privacy.records_per_person, context.terms.train_rows(owner)
+        moved = k / rows * (1 + rows * 2.0**-52)
+        return cls(1, rows, 1, context.norm, moved, Extent(0.0, 1.0, 1.0, context.norm), None)
+
+    def exact(self, query, tables):
+        above = tables.train.sum(lambda block: np.array([np.count_nonzero(block.y > THRESHOLD)]))
+        return above / len(tables.train)
+
+
+@dataclass(frozen=True)
+class Share(Algorithm):
+    def start(self, origin, worlds=()):
+        return State(1, np.zeros((*worlds, 1)))
+
+    def query(self, state, asker):
+        return ShareQuery.ask(asker.terms_hash, asker.learner, state.round)
+
+    def update(self, state, combined, answers=()):
+        return State(2, combined)
+
+
+class Shares(Task):
+    name = "shares"
+    instead = "learning.algorithm: these terms count records; parley.train runs them"
+    questions: ClassVar = {"share": ShareQuestion}
+
+    def algorithm(self, setup):
+        return Share.make(setup)
+
+    def run(self, terms, owners, *, replicates, seed, progress, measure):
+        asked = ask_here(terms, owners, lambda setup: (Share.make(setup), np.zeros(1)), replicates, seed, progress)
+        return asked.final.theta[..., 0]
+
+
+catalogue.TASKS["shares"] = catalogue.TaskFacts(home="", algorithm="share")
+catalogue.ALGORITHMS["share"] = catalogue.AlgorithmFacts("share", solves=True, task="shares")
+register(Shares())
+
+book = parley.data.synthetic_lending(4000, seed=1)
+model = {"kind": "linear-regression", "target": "int_rate", "features": ["fico"]}
+owners = [{"name": "bank", "records": 4000, "epsilon": 1.0}]
+terms = parley.Terms.from_dict({"model": model, "learning": {"algorithm": "share"}, "owners": owners})
+found = parley.train(terms, [parley.Owner("bank", book)], replicates=100, seed=0)
+assert abs(found.mean() - (book["int_rate"] > THRESHOLD).mean()) < 4 * 2**0.5 / 4000 / 10
