@@ -1,19 +1,11 @@
 """Who can read what owners share, where hosts draw one noise for all: in words, and what to doubt about it."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 from parley.terms import Host, Terms
+from parley.terms.doubt import Doubt
 from parley.validate import printable
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """Something in the terms that looks wrong; `about` names the key."""
-
-    about: str
-    sentence: str
 
 
 def roles(terms: Terms, host: Host) -> list[str]:

@@ -18,13 +18,14 @@ from parley.data import Design
 from parley.data.ranges import Range, ranges
 from parley.data.table import codes, keep_per_person
 from parley.numerals import number, percent
-from parley.owner.custody import Doubt, role_doubts
+from parley.owner.custody import role_doubts
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.queries.question import limited
 from parley.protocol.setup import Setup
 from parley.protocol.task import Task, task_of
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS
+from parley.terms.doubt import Doubt
 from parley.validate import printable
 
 NARROW = 100.0  # a table that spans this many times the agreed range was not meant by it

@@ -109,10 +109,14 @@ class Setup(Context):
 
     def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:
         """The law of the one noise of a stage, if hosts drew one (`aggregation.SharedLaws`)."""
-        return self.shared_laws.law(stage, epsilon)
+        return self._shared_laws.law(stage, epsilon)
+
+    def most_uses(self, plan: StagePlan) -> int:
+        """How many of its answers one record can be in, of the owner where that is most."""
+        return self._shared_laws.most_uses(plan)
 
     @cached_property
-    def shared_laws(self) -> SharedLaws:
+    def _shared_laws(self) -> SharedLaws:
         """What noise hosts would draw for all owners together."""
         names = self.schedule.names
         plans = list(self.plans(names[0]))

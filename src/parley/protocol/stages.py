@@ -1,15 +1,48 @@
 """What one owner is asked under one agreement, how its answers are released, and what any number of them costs."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
+from typing import Protocol
 
 from parley.errors import Malformed, OutOfOrder
-from parley.privacy.accounting import Series
+from parley.privacy.accounting import Series, SharedLaw
 from parley.protocol.queries import Query, Question
+from parley.protocol.schedule import Schedule
+from parley.terms import Terms
+
+
+class Resolver(Protocol):
+    """What an aggregation asks of a setup (`protocol.setup`)."""
+
+    @property
+    def terms(self) -> Terms: ...
+
+    @property
+    def schedule(self) -> Schedule: ...
+
+    def plans(self, name: str) -> "Iterator[StagePlan]":
+        """What an owner is asked, with which noise, at which cost."""
+        ...
+
+    def question(self, plan: "StagePlan", name: str) -> Question:
+        """The rules of a stage's questions for one owner."""
+        ...
+
+    def part(self, name: str) -> "Part":
+        """What is fixed for one owner."""
+        ...
+
+    def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:
+        """The law of the one noise of a stage, if hosts drew one."""
+        ...
+
+    def most_uses(self, plan: "StagePlan") -> int:
+        """How many of its answers one record can be in, of the owner where that is most."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ the line that leads there, and both are loaded when terms name them. No other ro
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -17,12 +17,13 @@ from parley.losses import Objective
 from parley.protocol.queries import KINDS, Question
 from parley.terms import Model, Terms
 from parley.terms.catalogue import ALGORITHMS, PREDICTION, TASKS
+from parley.terms.doubt import Doubt
 
-if TYPE_CHECKING:  # what storeys above make of a task: for readers of a signature, and imported by nobody
-    from parley.learning.algorithms.algorithm import Algorithm
-    from parley.owner.custody import Doubt
-    from parley.owner.owner import Agreement, Owner
-    from parley.protocol.setup import Setup
+# Of storeys above, whose types nobody down here imports:
+Setup = Any  # protocol.setup.Setup
+Agreement = Any  # owner.owner.Agreement
+Owner = Any  # owner.owner.Owner
+Algorithm = Any  # learning.algorithms.algorithm.Algorithm
 
 
 class Task:
@@ -64,32 +65,32 @@ class Task:
         """The columns that it reads beside the features."""
         return (model.target,)
 
-    def purpose(self, agreement: "Agreement") -> list[str] | None:
+    def purpose(self, agreement: Agreement) -> list[str] | None:
         """What the answers are for."""
         return None
 
-    def promises(self, agreement: "Agreement") -> list[str]:
+    def promises(self, agreement: Agreement) -> list[str]:
         """What else a person should know."""
         return []
 
-    def figures(self, agreement: "Agreement") -> dict[str, Any] | None:
+    def figures(self, agreement: Agreement) -> dict[str, Any] | None:
         """What limits a record, as numbers."""
         return None
 
-    def limits(self, agreement: "Agreement") -> list[str] | None:
+    def limits(self, agreement: Agreement) -> list[str] | None:
         """The same in words."""
         return None
 
-    def warnings(self, owner: "Owner", agreement: "Agreement") -> "list[Doubt]":
+    def warnings(self, owner: Owner, agreement: Agreement) -> list[Doubt]:
         """What looks wrong about the terms beside the owner's table, and is not said of every table."""
         return []
 
     # How it runs
-    def algorithm(self, setup: "Setup") -> "Algorithm | None":
+    def algorithm(self, setup: Setup) -> Algorithm | None:
         """The algorithm of these terms, its settings fixed from public knowledge."""
         return None
 
-    def run(self, terms: Terms, owners: "Sequence[Owner]", **settings: Any) -> Any:
+    def run(self, terms: Terms, owners: Sequence[Owner], **settings: Any) -> Any:
         """What comes of these terms with owners on this machine (`parley.train`). Settings: replicates, seed, progress, measure."""
         return None
 

@@ -1,30 +1,26 @@
 """What terms must say where answers are used as they come (`learning.staleness`), and how many each owner gives then."""
 
-from typing import TYPE_CHECKING
-
+from parley.terms.agreed import Agreed
 from parley.terms.turns import MOST_TURNS
 
-if TYPE_CHECKING:
-    from parley.terms.agreement import Terms
 
-
-def answers_of(terms: "Terms", name: str) -> int:
+def answers_of(terms: Agreed, name: str) -> int:
     """The most answers that an owner gives in asynchronous rounds; the score is not among them."""
     own = terms.owner(name).answers
     return terms.learning.horizon if own is None else own
 
 
-def steps_of(terms: "Terms") -> int:
+def steps_of(terms: Agreed) -> int:
     """How many steps a run takes at most: one a round, or one an answer where answers are used as they come."""
     return terms.learning.horizon if terms.learning.waits else all_answers(terms)
 
 
-def all_answers(terms: "Terms") -> int:
+def all_answers(terms: Agreed) -> int:
     """How many answers all owners give together at most."""
     return sum(answers_of(terms, part.name) for part in terms.owners)
 
 
-def check_arrivals(terms: "Terms") -> None:
+def check_arrivals(terms: Agreed) -> None:
     """Refuse (ValueError) answers that are used as they come where that has no meaning, or no proof that it ends where it should."""
     learning, given = terms.learning, [owner.answers for owner in terms.owners if owner.answers is not None]
     if learning.waits:

@@ -1,15 +1,12 @@
 """What terms must say where owners are asked something before a model is learned: how columns are spread, how much owners differ."""
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+from parley.terms.agreed import Agreed
 from parley.terms.catalogue import ALL_MECHANISMS, TASKS
 
-if TYPE_CHECKING:
-    from parley.terms.agreement import Terms
 
-
-def check_delta(terms: "Terms") -> None:
+def check_delta(terms: Agreed) -> None:
     """Refuse a delta that nothing needs."""
     privacy, facts = terms.privacy, TASKS.get(terms.task)
     named = privacy.scale_epsilon is not None or (facts is not None and facts.names)  # names that nobody listed need one
@@ -18,7 +15,7 @@ def check_delta(terms: "Terms") -> None:
         raise ValueError(f"privacy.delta|expected 0: {noise} noise needs none; with mechanism = 'gaussian' it is needed")
 
 
-def check_scales(terms: "Terms") -> None:
+def check_scales(terms: Agreed) -> None:
     """Refuse scales that leave nothing to learn with."""
     privacy = terms.privacy
     if privacy.scale_epsilon is None:
@@ -30,7 +27,7 @@ def check_scales(terms: "Terms") -> None:
             raise ValueError(f"privacy.scale_epsilon|expected less than the epsilon of {owner.name!r}: training needs the rest")
 
 
-def check_differences(terms: "Terms") -> None:
+def check_differences(terms: Agreed) -> None:
     """Refuse to ask how much owners differ where that cannot be told, or would leave nothing to learn with."""
     if terms.privacy.difference_epsilon is None:
         return

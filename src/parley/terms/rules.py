@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from parley.terms.catalogue import MODELS, PREDICTION, TASKS
 from parley.terms.keys import looked_up
 
-if TYPE_CHECKING:
-    from parley.terms.agreement import Terms
-    from parley.terms.model import Model
+# Types of who calls these rules, and is not imported here:
+Terms = Any  # terms.agreement.Terms
+Model = Any  # terms.model.Model
 
 
 class Rules:
@@ -28,10 +28,10 @@ class Rules:
         """The content of a terms file in this folder, with the files that it names read."""
         return content
 
-    def check_model(self, model: "Model") -> None:
+    def check_model(self, model: Model) -> None:
         """Refuse a section `[model]` that does not make sense by itself."""
 
-    def check(self, terms: "Terms") -> None:
+    def check(self, terms: Terms) -> None:
         """Refuse terms whose sections do not fit together."""
 
 
@@ -52,7 +52,7 @@ def named_rules(content: Any) -> Rules:
     return rules_of(PREDICTION if facts is None else facts.task)
 
 
-def require_own_keys(model: "Model") -> None:
+def require_own_keys(model: Model) -> None:
     """Refuse (ValueError) keys that belong to another task."""
     own = MODELS[model.kind].task
     for name, facts in TASKS.items():

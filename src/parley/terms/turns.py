@@ -1,14 +1,11 @@
 """What terms must say where a round asks some owners only."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from parley.terms.agreement import Terms
+from parley.terms.agreed import Agreed
 
 MOST_TURNS = 1_000_000  # rounds for which it is written down who is asked
 
 
-def fewest_rounds(terms: "Terms") -> int:
+def fewest_rounds(terms: Agreed) -> int:
     """The least horizon with which everybody is asked as often as the terms need: a stride is no longer than the run."""
     turns = max(owner.stride or 1 for owner in terms.owners)
     if terms.learning.participation is not None:
@@ -16,7 +13,7 @@ def fewest_rounds(terms: "Terms") -> int:
     return turns * terms.learning.pace
 
 
-def check_turns(terms: "Terms") -> None:
+def check_turns(terms: Agreed) -> None:
     """Refuse rounds that leave somebody out for ever, or are drawn in two ways."""
     learning, strides = terms.learning, [owner.stride for owner in terms.owners if owner.stride is not None]
     if learning.participation is None and not strides:

@@ -36,7 +36,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
 
 def make_algorithm(setup: Setup) -> Algorithm:
     """The algorithm of these terms, its settings fixed from public knowledge."""
-    own = setup.task.algorithm(setup)
+    own: Algorithm | None = setup.task.algorithm(setup)
     if own is not None:
         return own
     if not setup.schedule.waits:

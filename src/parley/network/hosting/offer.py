@@ -14,9 +14,10 @@ from parley.network.identity.certificates import fingerprint, read_certificate
 from parley.network.identity.settings import HostSettings, load_host
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.offer import learner_key
-from parley.owner.custody import Doubt, facts, key_doubts, role_doubts
+from parley.owner.custody import facts, key_doubts, role_doubts
 from parley.protocol.setup import resolve
 from parley.terms import Terms
+from parley.terms.doubt import Doubt
 
 SETTINGS = """# Settings of a host. Paths are relative to this file.
 name = {quoted}              # as in the terms ([[hosts]]) and on the certificate

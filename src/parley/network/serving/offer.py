@@ -13,10 +13,11 @@ from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.daemon import open_owner
 from parley.network.serving.reminders import ledger_warning
 from parley.owner.acceptance_summary import promise, require_books
-from parley.owner.custody import Doubt, facts, key_doubts
+from parley.owner.custody import facts, key_doubts
 from parley.owner.owner import Agreement, Owner
 from parley.owner.warnings import doubts, figures
 from parley.terms import Terms
+from parley.terms.doubt import Doubt
 
 
 @dataclass(frozen=True, eq=False)

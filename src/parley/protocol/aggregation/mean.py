@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +10,9 @@ from numpy.typing import NDArray
 from parley.privacy.accounting import Series
 from parley.protocol.queries import Answer, Question
 from parley.protocol.schedule import uses
-from parley.protocol.stages import Stage, StagePlan, make_stage
+from parley.protocol.stages import Resolver, Stage, StagePlan, make_stage
 from parley.terms import Terms
 from parley.validate import Floats
-
-if TYPE_CHECKING:
-    from parley.protocol.setup import Setup
 
 Members = NDArray[np.bool_]  # which owners a coalition has [N]; many coalitions [..., N]
 
@@ -97,13 +93,13 @@ class EachOwner:
         """What the learner makes of a round's answers."""
         return weighted_mean(answers)
 
-    def stages(self, setup: "Setup", name: str) -> Iterator[Stage]:
+    def stages(self, setup: Resolver, name: str) -> Iterator[Stage]:
         """What an owner is asked, each stage with noise that is its own."""
         for plan in setup.plans(name):
             question = setup.question(plan, name)
             yield make_stage(question, plan.rounds, own_series(setup.terms, plan, question))
 
-    def noise(self, setup: "Setup", names: Collection[str] | None = None, stage: int = 0) -> EachOwnerNoise:
+    def noise(self, setup: Resolver, names: Collection[str] | None = None, stage: int = 0) -> EachOwnerNoise:
         """What noise the combined answer of these owners carries in a stage: of training, or of the score; left out: of all owners."""
         stages = [setup.part(name).stages[stage] for name in (setup.schedule.names if names is None else names)]
         records = np.array([float(each.question.records) for each in stages])

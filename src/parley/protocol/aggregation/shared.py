@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +11,8 @@ from parley.errors import GuaranteeError
 from parley.privacy.accounting.series import SERIES
 from parley.protocol.aggregation.mean import Members, NoiseOfCoalitions, or_one, sums_of_others
 from parley.protocol.queries import Answer
-from parley.protocol.stages import Stage, make_stage
+from parley.protocol.stages import Resolver, Stage, make_stage
 from parley.validate import Floats
-
-if TYPE_CHECKING:
-    from parley.protocol.setup import Setup
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,16 +72,15 @@ class Shared:
             raise GuaranteeError("privacy.noise: with shared noise a round has one answer, the sum of all")
         return answers[0].value
 
-    def stages(self, setup: "Setup", name: str) -> Iterator[Stage]:
+    def stages(self, setup: Resolver, name: str) -> Iterator[Stage]:
         """What an owner is asked, each stage with its part of the one noise that hosts draw."""
-        laws = setup.shared_laws
         for place, plan in enumerate(setup.plans(name)):
-            law, question = laws.law(place), setup.question(plan, name)
+            law, question = setup.law(place), setup.question(plan, name)
             noise = law.over(question.records, question.sensitivity)
-            series = SERIES[plan.mechanism](noise, plan.epsilon, law.delta, laws.most_uses(plan), rate=question.rate)
+            series = SERIES[plan.mechanism](noise, plan.epsilon, law.delta, setup.most_uses(plan), rate=question.rate)
             yield make_stage(question, plan.rounds, series)
 
-    def noise(self, setup: "Setup", names: Collection[str] | None = None, stage: int = 0) -> OneNoise:
+    def noise(self, setup: Resolver, names: Collection[str] | None = None, stage: int = 0) -> OneNoise:
         """What noise the sum of these owners' answers carries in a stage; left out: of all owners."""
         parts = [setup.part(name) for name in (setup.schedule.names if names is None else names)]
         records = np.array([float(part.stages[stage].question.records) for part in parts])

@@ -8,7 +8,6 @@ import pandas as pd
 from parley.data import Design, Preparation
 from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Algorithm
-from parley.owner.custody import Doubt
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.protocol.task import Task, register
@@ -18,6 +17,7 @@ from parley.tasks.ratings.question import ItemFactorsQuestion
 from parley.tasks.ratings.user_ratings import RatingPreparation, rating_preparation, unlisted_words
 from parley.terms import Model, Terms
 from parley.terms.catalogue import RATING_MECHANISMS
+from parley.terms.doubt import Doubt
 from parley.validate import printable
 
 
