@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.learning.train import gather
+from parley.learning.gathering import gather
 from parley.owner.owner import Owner
 from parley.papers.federated_inference import FIGURES, METHODS, Figure, followed, per_update, rounds_of, terms_of, trace
 from parley.protocol.setup import Setup

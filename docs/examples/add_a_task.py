@@ -59,8 +59,9 @@ class Shares(Task):
     def algorithm(self, setup):
         return Share.make(setup)
 
-    def run(self, terms, owners, *, replicates, seed, progress, measure):
-        asked = ask_here(terms, owners, lambda setup: (Share.make(setup), np.zeros(1)), replicates, seed, progress)
+    def run(self, terms, owners, settings):
+        begin = lambda setup: (Share.make(setup), np.zeros(1))  # noqa: E731
+        asked = ask_here(terms, owners, begin, settings.replicates, settings.seed)
         return asked.final.theta[..., 0]
 
 

@@ -9,11 +9,12 @@ import pandas as pd
 from parley.decisions.forecasting import Forecast, forecast
 from parley.decisions.games.price import joining_price
 from parley.demo.unions import Union
+from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.personal import own_model, personal_model
 from parley.learning.outcome.verdict import Estimate
 from parley.learning.owners import open_owners
 from parley.learning.start import starting_point
-from parley.learning.train import Progress, train
+from parley.learning.train import train
 from parley.owner.owner import Agreement
 from parley.protocol.setup import Setup
 from parley.report.joined import Chapter, Joined

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from parley.learning.algorithms.algorithm import Algorithm, Asker, State, run
+from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress, State, run
 from parley.learning.checkpoint import Checkpoint
 from parley.learning.deployed import DeployedRun, KeptRun, Peers
-from parley.learning.train import Progress, exchange_with, gather, in_order
+from parley.learning.gathering import exchange_with, gather, in_order
 from parley.owner.owner import Owner
 from parley.protocol.aggregation import aggregation_of
 from parley.protocol.setup import Setup

@@ -24,9 +24,10 @@ from parley.learning.outcome.model import (
     discreet,
 )
 from parley.learning.outcome.result import Result
-from parley.learning.train import train
+from parley.learning.prediction import learn_model
 from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
+from parley.protocol.task import RunSettings
 from parley.terms import Terms
 from parley.terms.catalogue import ALGORITHMS
 from parley.validate import LARGEST, Floats, positive
@@ -121,7 +122,7 @@ class _PrivateEstimator(JointModel):
 
 
 def _study(terms: Terms, table: pd.DataFrame, seed: int) -> Result:
-    return train(terms, [Owner("owner", table)], seed=seed, measure=False)
+    return learn_model(terms, [Owner("owner", table)], RunSettings(seed=seed, measure=False))
 
 
 def _release(terms: Terms, table: pd.DataFrame) -> Result:
@@ -129,7 +130,7 @@ def _release(terms: Terms, table: pd.DataFrame) -> Result:
     with TemporaryDirectory() as folder, closing(Ledger(Path(folder) / "fit.ledger", terms.owners[0].epsilon)) as ledger:
         owner = Owner("owner", table, ledger=ledger)
         owner.accept(terms)
-        return train(terms, [owner], measure=False)
+        return learn_model(terms, [owner], RunSettings(measure=False))
 
 
 class PrivateLinearRegression(_PrivateEstimator, JointRegressor):

@@ -17,7 +17,8 @@ from joblib.parallel import get_active_backend
 
 from parley.data import split_consecutive
 from parley.errors import SettingError
-from parley.learning.train import Progress, train
+from parley.learning.algorithms.algorithm import Progress
+from parley.learning.train import train
 from parley.owner.owner import Owner
 from parley.terms import Terms
 from parley.validate import whole

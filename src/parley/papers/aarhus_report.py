@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from scipy.stats import ks_2samp
 
 from parley.errors import SettingError
-from parley.learning.train import Progress
+from parley.learning.algorithms.algorithm import Progress
 from parley.papers.collaborative_descent import (
     BATCHES,
     CLIPS,

@@ -14,8 +14,8 @@ import numpy as np
 
 from parley.learning.algorithms.algorithm import Asker, State, run
 from parley.learning.algorithms.catalogue import make_algorithm
+from parley.learning.gathering import exchange_with, gather
 from parley.learning.start import starting_point
-from parley.learning.train import exchange_with, gather
 from parley.owner.owner import Owner
 from parley.papers.federated_tasks import Task, biopsies, flowers, two_gaussians
 from parley.privacy.accounting.compose import gaussian_epsilon

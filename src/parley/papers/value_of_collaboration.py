@@ -17,8 +17,9 @@ from parley.data import split_consecutive
 from parley.decisions.forecasting.expectation import expect
 from parley.decisions.forecasting.pilot import open_pilot
 from parley.errors import SettingError
+from parley.learning.algorithms.algorithm import Progress
 from parley.learning.grid import Cell, study, vary, with_settings
-from parley.learning.train import Progress, train
+from parley.learning.train import train
 from parley.owner.owner import Owner
 from parley.papers.figures import collaboration
 from parley.papers.markets import Market, card_market, loan_market

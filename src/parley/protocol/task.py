@@ -5,6 +5,7 @@ the line that leads there, and both are loaded when terms name them. No other ro
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -18,12 +19,26 @@ from parley.protocol.queries import KINDS, Question
 from parley.terms import Model, Terms
 from parley.terms.catalogue import ALGORITHMS, PREDICTION, TASKS
 from parley.terms.doubt import Doubt
+from parley.validate import Floats
 
 # Of storeys above, whose types nobody down here imports:
 Setup = Any  # protocol.setup.Setup
 Agreement = Any  # owner.owner.Agreement
 Owner = Any  # owner.owner.Owner
 Algorithm = Any  # learning.algorithms.algorithm.Algorithm
+
+
+@dataclass(frozen=True, eq=False)
+class RunSettings:
+    """How a run on this machine is done, whatever the task: `parley.train` says what each means."""
+
+    replicates: int = 1
+    seed: int | None = None
+    progress: Callable[[int, int], None] = lambda done, total: None
+    measure: bool = True
+    whole_path: bool = True
+    start: Floats | None = None
+    speeds: Mapping[str, float] | None = None
 
 
 class Task:
@@ -90,9 +105,9 @@ class Task:
         """The algorithm of these terms, its settings fixed from public knowledge."""
         return None
 
-    def run(self, terms: Terms, owners: Sequence[Owner], **settings: Any) -> Any:
-        """What comes of these terms with owners on this machine (`parley.train`). Settings: replicates, seed, progress, measure."""
-        return None
+    def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
+        """What comes of these terms with owners on this machine (`parley.train`)."""
+        raise NotImplementedError
 
     def command(self, name: str) -> Callable[..., None] | None:
         """How it does a command of the trunk; None: as for prediction. What it cannot do is refused (TermsError)."""
@@ -105,7 +120,7 @@ class Task:
         return found
 
 
-_LOADED: dict[str, Task] = {PREDICTION: Task()}
+_LOADED: dict[str, Task] = {}
 
 
 def register(task: Task) -> Task:
@@ -117,7 +132,7 @@ def register(task: Task) -> Task:
 def task_named(name: str) -> Task:
     """The task of this name, loaded if it is a wing's."""
     if name not in _LOADED:
-        import_module(f"{TASKS[name].home}.task")
+        import_module(f"{TASKS[name].home}.task")  # registers itself
     return _LOADED[name]
 
 

@@ -319,7 +319,7 @@ class Terms(Section):
 
     def train_rows(self, name: str) -> int:
         """n_l: how many of an owner's records are learned from. Public, like `records` and `holdout`."""
-        if self.task != PREDICTION and TASKS[self.task].whole:
+        if TASKS[self.task].whole:
             return self.owner(name).records
         return training_records(self.owner(name).records, self.model.holdout)
 

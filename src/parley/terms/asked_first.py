@@ -8,8 +8,8 @@ from parley.terms.catalogue import ALL_MECHANISMS, TASKS
 
 def check_delta(terms: Agreed) -> None:
     """Refuse a delta that nothing needs."""
-    privacy, facts = terms.privacy, TASKS.get(terms.task)
-    named = privacy.scale_epsilon is not None or (facts is not None and facts.names)  # names that nobody listed need one
+    privacy = terms.privacy
+    named = privacy.scale_epsilon is not None or TASKS[terms.task].names  # names that nobody listed need one
     if privacy.delta > 0 and not ALL_MECHANISMS[privacy.mechanism].approximate and not terms.noise.approximate and not named:
         noise = privacy.mechanism.capitalize()
         raise ValueError(f"privacy.delta|expected 0: {noise} noise needs none; with mechanism = 'gaussian' it is needed")

@@ -113,6 +113,7 @@ NOISES = {
 }
 
 TASKS = {
+    PREDICTION: TaskFacts("parley.learning"),
     "column-statistics": TaskFacts("parley.tasks.column_statistics", algorithm="scales", names=True),
     "dynamics": TaskFacts(
         "parley.tasks.dynamics",

@@ -38,7 +38,7 @@ class Rules:
 @cache
 def rules_of(task: str) -> Rules:
     """The rules of the task that has this name."""
-    if task == PREDICTION or not TASKS[task].home:  # registered by a program, without rules of its own
+    if task == PREDICTION or not TASKS[task].home:  # none, or registered by a program
         return Rules()
     found = import_module(f"{TASKS[task].home}.terms").RULES
     if not isinstance(found, Rules):

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from parley.learning.algorithms.algorithm import Progress
 from parley.learning.asking import Asked, ask_here
 from parley.learning.owners import accepting_owners, open_owners, require_ledgers, require_room
-from parley.learning.train import Progress
 from parley.owner.owner import Owner
 from parley.privacy.mechanisms.stability import Stability
 from parley.tasks.column_statistics.agreement import scales_agreement

@@ -7,17 +7,15 @@ import numpy as np
 import pandas as pd
 
 from parley.data import Design, Preparation, chosen_features
-from parley.learning.algorithms.algorithm import Algorithm
 from parley.numerals import number, percent
-from parley.owner.custody import Doubt
 from parley.owner.owner import Agreement, Owner
 from parley.privacy.mechanisms.stability import Stability
 from parley.protocol.setup import Setup
-from parley.protocol.task import Task, register
-from parley.tasks.column_statistics.algorithm import Scales
+from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.column_statistics.cell_table import CellPreparation, CellTable, survey_preparation
 from parley.tasks.column_statistics.question import ScalesQuestion
 from parley.terms import Terms
+from parley.terms.doubt import Doubt
 from parley.validate import printable
 
 
@@ -79,13 +77,15 @@ class ColumnStatistics(Task):
                 )
         return found
 
-    def algorithm(self, setup: Setup) -> Algorithm:
+    def algorithm(self, setup: Setup) -> Any:
+        from parley.tasks.column_statistics.algorithm import Scales
+
         return Scales.make(setup)
 
-    def run(self, terms: Terms, owners: Sequence[Owner], **settings: Any) -> Any:
+    def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
         from parley.tasks.column_statistics.run import ask_columns
 
-        return ask_columns(terms, owners, settings["seed"], settings["progress"])
+        return ask_columns(terms, owners, settings.seed, settings.progress)
 
 
 def _asked(agreement: Agreement) -> tuple[str, ...]:

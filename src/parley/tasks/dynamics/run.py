@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from parley.errors import DataError, GuaranteeError
+from parley.learning.algorithms.algorithm import Progress
 from parley.learning.asking import Asked, ask_here
-from parley.learning.train import Progress
 from parley.owner.owner import Owner
 from parley.protocol.setup import Setup
 from parley.tasks.dynamics.algorithm import Identification

@@ -6,11 +6,9 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from parley.data import Design, Preparation
-from parley.learning.algorithms.algorithm import Algorithm
 from parley.owner.owner import Owner
 from parley.protocol.setup import Setup
-from parley.protocol.task import Task, register
-from parley.tasks.dynamics.algorithm import Identification
+from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.dynamics.objective import DelayedDynamics
 from parley.tasks.dynamics.question import TrajectoriesQuestion
 from parley.tasks.dynamics.trajectories import trajectory_preparation
@@ -45,13 +43,15 @@ class Dynamics(Task):
     def columns(self, model: Model) -> Sequence[str]:
         return ()
 
-    def algorithm(self, setup: Setup) -> Algorithm:
+    def algorithm(self, setup: Setup) -> Any:
+        from parley.tasks.dynamics.algorithm import Identification
+
         return Identification.make(setup)
 
-    def run(self, terms: Terms, owners: Sequence[Owner], **settings: Any) -> Any:
+    def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
         from parley.tasks.dynamics.run import identify_together
 
-        return identify_together(terms, owners, settings["replicates"], settings["seed"], settings["progress"])
+        return identify_together(terms, owners, settings.replicates, settings.seed, settings.progress)
 
 
 register(Dynamics())

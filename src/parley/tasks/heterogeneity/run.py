@@ -8,12 +8,11 @@ from typing import Any, Self
 import numpy as np
 
 from parley.errors import DataError
-from parley.learning.algorithms.algorithm import Algorithm, Asker, State
+from parley.learning.algorithms.algorithm import Algorithm, Asker, Progress, State
 from parley.learning.asking import Asked, ask_here
 from parley.learning.deployed import DeployedRun, prepare_run
 from parley.learning.owners import accepting_owners, require_room
 from parley.learning.start import starting_point
-from parley.learning.train import Progress
 from parley.owner.owner import Owner
 from parley.protocol.queries import Answer, GradientQuery
 from parley.protocol.setup import Setup

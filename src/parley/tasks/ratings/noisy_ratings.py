@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from parley.errors import DataError, GuaranteeError, SettingError
-from parley.learning.train import Progress, in_order
+from parley.learning.algorithms.algorithm import Progress
+from parley.learning.gathering import in_order
 from parley.owner.owner import Owner
 from parley.privacy.mechanisms import FastNoise
 from parley.tasks.ratings.algorithm import Items

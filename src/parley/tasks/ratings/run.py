@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from parley.errors import GuaranteeError
+from parley.learning.algorithms.algorithm import Progress
 from parley.learning.asking import Asked, ask_here
 from parley.learning.start import starting_point
-from parley.learning.train import Progress
 from parley.owner.owner import Owner
 from parley.protocol.setup import Setup
 from parley.tasks.ratings.algorithm import ItemFactors, Items

@@ -7,11 +7,9 @@ import pandas as pd
 
 from parley.data import Design, Preparation
 from parley.errors import TermsError
-from parley.learning.algorithms.algorithm import Algorithm
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
-from parley.protocol.task import Task, register
-from parley.tasks.ratings.algorithm import ItemFactors
+from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.ratings.objective import ItemFactors as ItemObjective
 from parley.tasks.ratings.question import ItemFactorsQuestion
 from parley.tasks.ratings.user_ratings import RatingPreparation, rating_preparation, unlisted_words
@@ -79,17 +77,19 @@ class Ratings(Task):
         words = unlisted_words(preparation.unlisted(table, owner.name), agreement.setup.terms.model)
         return [] if words is None else [Doubt("model.items", f"In your table, {words}")]
 
-    def algorithm(self, setup: Setup) -> Algorithm:
+    def algorithm(self, setup: Setup) -> Any:
+        from parley.tasks.ratings.algorithm import ItemFactors
+
         return ItemFactors.make(setup)
 
-    def run(self, terms: Terms, owners: Sequence[Owner], **settings: Any) -> Any:
+    def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
         from parley.tasks.ratings.run import learn_items
 
         if terms.privacy.mechanism not in RATING_MECHANISMS:
-            return learn_items(terms, owners, **settings)
+            return learn_items(terms, owners, settings.replicates, settings.seed, settings.progress, settings.measure)
         from parley.tasks.ratings.noisy_ratings import learn_from_noisy
 
-        return learn_from_noisy(terms, owners, settings["replicates"], settings["seed"], settings["progress"])
+        return learn_from_noisy(terms, owners, settings.replicates, settings.seed, settings.progress)
 
 
 register(Ratings())
