@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from parley.custody import Doubt, role_doubts
 from parley.data import Design
 from parley.data.cell_table import CellPreparation
+from parley.data.parts import counted_rows, frame_of, streams
 from parley.data.ranges import Range, ranges
-from parley.data.table import keep_per_person
 from parley.data.user_ratings import RatingPreparation, unlisted_words
 from parley.mechanisms.stability import Stability
 from parley.numerals import number, percent
@@ -154,13 +154,15 @@ def public_digest(terms: Terms) -> str | None:
 def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     """What looks like a mistake or an attack, with the owner's table beside it."""
     table, terms = owner.table, agreement.setup.terms
-    if isinstance(table, pd.DataFrame) and terms.privacy.person is not None:
-        table = keep_per_person(table, terms.privacy.person, terms.privacy.records_per_person, owner.name)
+    kept = counted_rows(table, terms.privacy, owner.name)
+    frame = None if streams(table) else frame_of(table) if kept is None else frame_of(table)[kept]
     if terms.learning.facts.surveys:
-        return [*role_doubts(terms), *(person_doubts(table, terms) if isinstance(table, pd.DataFrame) else [])]
+        return [*role_doubts(terms), *([] if frame is None else person_doubts(frame, terms))]
     wanted = {c: r for c, r in agreed_ranges(agreement).items() if c not in agreement.setup.preparation.categories}
     found = [
-        doubt for column, seen in ranges(table, wanted, owner.name).items() if (doubt := range_doubt(column, *wanted[column], seen))
+        doubt
+        for column, seen in ranges(table, wanted, owner.name, kept).items()
+        if (doubt := range_doubt(column, *wanted[column], seen))
     ]
     loud = budget_doubt(terms, [owner.name])
     found += [] if loud is None else [loud]
@@ -168,9 +170,10 @@ def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     found += class_doubts(agreement)
     found += clip_doubts(agreement)
     found += role_doubts(terms)
-    if isinstance(table, pd.DataFrame):
-        found += catalogue_doubts(table, agreement, owner.name)
-        found += person_doubts(table, terms)
+    found += target_doubts(owner, agreement)
+    if frame is not None:
+        found += catalogue_doubts(frame, agreement, owner.name)
+        found += person_doubts(frame, terms)
         found += familiar_doubts(agreement)
     return found
 
@@ -222,11 +225,31 @@ def class_doubts(agreement: Agreement) -> list[Doubt]:
     preparation, rows = agreement.setup.preparation, agreement.tables.train
     if preparation.target_words is None or not len(rows):
         return []
-    positive = float(rows.sum(lambda block: np.array([np.count_nonzero(block.y > 0)]))[0])
-    if 0 < positive < len(rows):
+    positive = float(rows.sum(lambda block: np.array([np.count_nonzero((block.y > 0) & block.present)]))[0])
+    if 0 < positive < len(rows) - rows.untargeted or rows.untargeted == len(rows):
         return []
     said = f"Every record of your table counts as {int(positive > 0)}. {preparation.target_words} Is the name written so in your table?"
     return [Doubt("model.positive", said)]
+
+
+def target_doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
+    """Rows without a target: how many there are is as private as they are."""
+    words = target_words(owner, agreement)
+    return [] if words is None else [Doubt("model.target", words)]
+
+
+def target_words(owner: Owner, agreement: Agreement) -> str | None:
+    """How many of the owner's rows have no target, for its own eyes; None if all have one."""
+    preparation, tables = agreement.setup.preparation, agreement.tables
+    if isinstance(preparation, RatingPreparation):
+        missing, rows = preparation.unrated(owner.table, owner.name)
+        what = "rows hold no rating: they are left out, their users are not"
+    else:
+        what = "rows have no target: they count, and contribute nothing"
+        missing, rows = tables.train.untargeted + tables.held_out.untargeted, len(tables.train) + len(tables.held_out)
+    if not missing:
+        return None
+    return f"In your table {missing:,} of {rows:,} {what}. How many they are stays with you: it is told to nobody."
 
 
 def clip_doubts(agreement: Agreement) -> list[Doubt]:
@@ -268,7 +291,7 @@ def person_doubts(frame: pd.DataFrame, terms: Terms) -> list[Doubt]:
                 rows = f"{percent(repeated)} of the rows repeat a value of the column {printable(str(column))!r}, which sounds like people."
                 found.append(Doubt(about, f"{rows} {promise}"))
         copies = float(frame.duplicated().mean()) if len(frame) else 0.0
-    except TypeError:  # cells that cannot be compared
+    except (TypeError, NotImplementedError):  # cells that cannot be compared
         return found
     if copies > COPIES and not found:
         found.append(Doubt(about, f"{percent(copies)} of the rows are copies of an earlier row. {promise}"))

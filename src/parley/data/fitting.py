@@ -18,6 +18,7 @@ from parley.data.design import Design
 from parley.data.encoding import Encoding
 from parley.data.preparation import Preparation
 from parley.data.table import is_text, names, numbers, read_table, require_columns
+from parley.data.targets import with_target
 from parley.data.trajectories import trajectory_preparation
 from parley.data.two_classes import HELP
 from parley.data.user_ratings import rating_preparation
@@ -54,8 +55,7 @@ def fit_preparation(
     if public is None:
         return _with_basis(plain, None), None
     fitted = _with_basis(_fit_on_public(plain, public, redraw), public)
-    y = fitted.target(public, PUBLIC)
-    return fitted, Design(fitted.matrix(public, PUBLIC), y, fitted.weights(y))
+    return fitted, fitted.design(public, PUBLIC)
 
 
 def _require_features(model: Model, features: Sequence[str]) -> None:
@@ -303,8 +303,9 @@ def _read_public(model: Model) -> pd.DataFrame:
     frame = read_table(path)
     if model.public_sha256 is not None and hashlib.sha256(path.read_bytes()).hexdigest() != model.public_sha256:
         raise DataError(f"{path}: its SHA-256 differs from model.public_sha256; expected the sample all parties agreed on")
+    frame = with_target(frame, model, PUBLIC)
     if len(frame) < 2:
-        raise DataError(f"{path}: expected at least two rows of public data")
+        raise DataError(f"{path}: expected at least two rows of public data that have a target")
     return frame
 
 
