@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from parley.custody import Doubt, role_doubts
 from parley.data import Design
 from parley.data.cell_table import CellPreparation
+from parley.data.fitting import dropped_rows
 from parley.data.parts import counted_rows, frame_of, streams
 from parley.data.ranges import Range, ranges
 from parley.data.user_ratings import RatingPreparation, unlisted_words
@@ -96,6 +97,8 @@ def sentences(agreement: Agreement) -> list[str]:
         said.append(
             f"Public sample: {name}, SHA-256 {found['public_sha256']}. It sets ranges and scales; nobody's private rows belong in it."
         )
+        dropped = dropped_rows(terms.model)
+        said += [] if dropped is None else [dropped]
     return said
 
 

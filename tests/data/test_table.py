@@ -154,12 +154,18 @@ def test_a_dictionary_may_hold_a_gap_or_an_entry_twice():
     np.testing.assert_array_equal(numbers(batch, "a", "t", gaps=True), [4711, np.nan, 4711])
 
 
-@pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.struct([("x", pa.int64())]), pa.map_(pa.string(), pa.int8()), pa.uuid()], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.int64()), pa.struct([("x", pa.int64())]), pa.map_(pa.string(), pa.int8()), pa.uuid()], ids=str
+)
 def test_types_without_a_meaning_are_refused_by_the_schema_before_any_cell(kind):
     rows = pa.record_batch({"a": pa.nulls(3, kind), "b": pa.array([1, 2, 3])})
     for table in (rows, rows.to_pandas(types_mapper=pd.ArrowDtype)):
-        for read in (lambda t: numbers(t, "a", "t"), lambda t: codes(t, "a", ["1"], "t"), lambda t: require_columns(t, ["b", "a"], "t")):
-            with pytest.raises(DataError, match="t: column 'a' is declared as .*; expected truth values"):
+        for read in (
+            lambda t: numbers(t, "a", "t"),
+            lambda t: codes(t, "a", ["1"], "t"),
+            lambda t: require_columns(t, ["b", "a"], "t"),
+        ):
+            with pytest.raises(DataError, match=r"t: column .a. is declared as .*; expected truth values"):
                 read(table)
         require_columns(table, ["b"], "t")  # what nobody reads may be anything
 

@@ -8,7 +8,8 @@ import typer
 
 from parley.cli.paces import Speeds, read_paces
 from parley.cli.screen import console, errors_console, print_json, progress_bar, terminal_table
-from parley.doubts import budget_doubt
+from parley.data.fitting import dropped_rows
+from parley.doubts import budget_doubt, target_words
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.forecasting import Worth, require_worth, worth
@@ -105,6 +106,11 @@ def train_command(
         owners = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
         progress.says("training")
         result = train(terms, owners, replicates=replicates, seed=seed, progress=progress, speeds=paces)
+    if (dropped := dropped_rows(terms.model)) is not None:
+        errors_console.print(dropped, style="yellow", markup=False, soft_wrap=True)
+    for owner in owners:
+        if (words := target_words(owner, owner.prepare(terms))) is not None:
+            errors_console.print(f"Inside, for {owner.name} alone: {words}", style="yellow", markup=False, soft_wrap=True)
     if save is not None:
         result.model.save(save)
     if plot is not None:

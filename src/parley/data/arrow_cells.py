@@ -66,6 +66,7 @@ def floats(cells: pa.Array) -> Floats | None:
 def listed(cells: pa.Array) -> Listed:
     """Every different cell once, as Python holds it; a text that is not UTF-8 is a `UnicodeError`."""
     cells = decoded(cells)
+    cells = cells.cast(usual(cells.type))
     if pa.types.is_floating(cells.type) or pa.types.is_null(cells.type):
         place, kinds = pd.factorize(np.asarray(floats(cells)))  # NaN is a gap
         return np.asarray(place, dtype=np.int64), kinds.tolist()
@@ -73,9 +74,24 @@ def listed(cells: pa.Array) -> Listed:
         encoded = _short(cells).dictionary_encode()
         found = encoded.dictionary.to_pylist()
     else:
-        encoded = _plain(cells).dictionary_encode()
+        encoded = _cut(cells).dictionary_encode()
         found = [_cell(each) for each in encoded.dictionary]
     return encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), found
+
+
+def usual(kind: pa.DataType) -> pa.DataType:
+    """A type of the same values that Arrow can select rows of: views of text and bytes, and short decimals, have others.
+
+    >>> usual(pa.string_view()), usual(pa.decimal32(5, 2)), usual(pa.int8())
+    (DataType(large_string), Decimal128Type(decimal128(5, 2)), DataType(int8))
+    """
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
+        return pa.decimal128(kind.precision, kind.scale)
+    return kind
 
 
 def decoded(cells: pa.Array) -> pa.Array:
@@ -90,18 +106,14 @@ def _cell(scalar: pa.Scalar) -> Any:
         return _NOTHING
 
 
-def _plain(cells: pa.Array) -> pa.Array:
-    """Types that Arrow cannot list as others of the same value; bytes cut to the length that is looked at."""
-    kind = cells.type
-    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
-        return cells.cast(pa.decimal128(kind.precision, kind.scale))
-    if any(test(kind) for test in _BYTES):
+def _cut(cells: pa.Array) -> pa.Array:
+    """Bytes cut to the length that is looked at; other cells as they are."""
+    if any(test(cells.type) for test in _BYTES):
         return pc.binary_slice(cells.cast(pa.large_binary()), 0, LONGEST)
     return cells
 
 
 def _short(words: pa.Array) -> pa.Array:
     """Text cut to the length that is looked at."""
-    words = words.cast(pa.large_string()) if pa.types.is_string_view(words.type) else words
     longest = pc.max(pc.binary_length(words)).as_py()
     return words if longest is None or longest <= LONGEST else pc.utf8_slice_codeunits(words, 0, LONGEST)

@@ -18,7 +18,7 @@ from parley.data.design import Design
 from parley.data.encoding import Encoding
 from parley.data.preparation import Preparation
 from parley.data.table import is_text, names, numbers, read_table, require_columns
-from parley.data.targets import with_target
+from parley.data.targets import dropped_words, listed_classes, with_target
 from parley.data.trajectories import trajectory_preparation
 from parley.data.two_classes import HELP
 from parley.data.user_ratings import rating_preparation
@@ -303,10 +303,17 @@ def _read_public(model: Model) -> pd.DataFrame:
     frame = read_table(path)
     if model.public_sha256 is not None and hashlib.sha256(path.read_bytes()).hexdigest() != model.public_sha256:
         raise DataError(f"{path}: its SHA-256 differs from model.public_sha256; expected the sample all parties agreed on")
-    frame = with_target(frame, model, PUBLIC)
+    frame = with_target(frame, model.target, listed_classes(model), PUBLIC)
     if len(frame) < 2:
         raise DataError(f"{path}: expected at least two rows of public data that have a target")
     return frame
+
+
+def dropped_rows(model: Model) -> str | None:
+    """What there is to say of the public sample's rows without a target; None if all have one, or there is no sample."""
+    if model.public is None:
+        return None
+    return dropped_words(read_table(Path(model.public)), model.target, listed_classes(model), PUBLIC)
 
 
 def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) -> tuple[str, ...]:

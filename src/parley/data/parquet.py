@@ -17,11 +17,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from parley.data.arrow_cells import usual
 from parley.data.schema import Schema, declared_by_arrow
 from parley.errors import DataError
 
-BUFFERS = 32 << 20  # bytes read at a time for each core, shared out among the columns
-AT_ONCE = 65536  # rows in memory where a whole table is gone through
+BUFFERS = 32 << 20  # bytes read at a time for each core, shared out among the columns, where a folder is read again and again
+FEW_BUFFERS = 4 << 20  # where a table is gone through once
+AT_ONCE = 16384  # rows in memory then
 
 Group = tuple[Path, int, int]  # file, row group, rows
 
@@ -92,9 +94,12 @@ class ParquetTable:
         """No rows: the names and declared types of the columns."""
         return _to_pandas(self.arrow_schema.empty_table())
 
-    def batches(self, groups: Sequence[Group], columns: Sequence[str], rows: int = AT_ONCE) -> Iterator[pa.RecordBatch]:
-        """The rows of these row groups in order, at most so many at a time; each group whole, or an error: sensitivities count on it."""
-        each, wanted = buffer_size(len(columns)), list(dict.fromkeys(columns))
+    def batches(
+        self, groups: Sequence[Group], columns: Sequence[str], rows: int = AT_ONCE, each: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of these row groups in order, at most so many at a time; each group whole, or an error: sensitivities count on it.
+        `each`: bytes of a column that are read at a time."""
+        each, wanted = each or buffer_size(len(columns), FEW_BUFFERS), list(dict.fromkeys(columns))
         for file, some in groupby(groups, key=itemgetter(0)):
             with discreet(file), pq.ParquetFile(file, pre_buffer=False, buffer_size=each) as source:
                 for _, group, expected in some:
@@ -103,7 +108,7 @@ class ParquetTable:
                         seen += len(batch)
                         if seen > expected:
                             raise DataError(f"{file}: it holds more rows than when the table was opened")
-                        yield batch
+                        yield batch.cast(pa.schema([pa.field(f.name, usual(f.type)) for f in batch.schema]))
                     if seen != expected:
                         raise DataError(f"{file}: it holds fewer rows than when the table was opened")
 
@@ -121,6 +126,7 @@ class ParquetTable:
 
 def as_frame(table: pa.Table) -> pd.DataFrame:
     """The same columns in a data frame, each of its declared type. Dictionaries of text are categories, of anything else its cells."""
+    table = table.cast(pa.schema([pa.field(f.name, usual(f.type)) for f in table.schema]))
     for place, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             cells = table.column(place).cast(field.type.value_type)
@@ -148,11 +154,6 @@ def _without_index(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field for field in schema if field.name not in index])
 
 
-def buffer_size(columns: int) -> int:
-    """Bytes of one column read at a time: few long reads for a disk, yet no more memory where there are many columns."""
-    return max(BUFFERS // max(columns, 1), 1 << 16)
-
-
 def _stamped(files: tuple[Path, ...]) -> tuple[tuple[str, int, int, int], ...]:
     """Name, size, time of change and place on the disk of every file."""
     try:
@@ -160,6 +161,11 @@ def _stamped(files: tuple[Path, ...]) -> tuple[tuple[str, int, int, int], ...]:
     except OSError as error:
         raise DataError(f"{files[0].parent}: its files cannot be looked at ({type(error).__name__})") from None
     return tuple((name, about.st_size, about.st_mtime_ns, about.st_ino) for name, about in facts)
+
+
+def buffer_size(columns: int, buffers: int = BUFFERS) -> int:
+    """Bytes of one column read at a time: few long reads for a disk, yet no more memory where there are many columns."""
+    return max(buffers // max(columns, 1), 1 << 16)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from parley.data.arrow_cells import READABLE, readable
+from parley.data.arrow_cells import READABLE, readable, usual
 from parley.errors import DataError
 from parley.validate import printable
 
@@ -42,8 +42,12 @@ def schema_digest(schema: Schema) -> str:
 def require_readable(kind: Any, column: str, name: str) -> None:
     """Refuse a column whose declared type gives its cells no meaning; no cell is looked at."""
     arrow = kind.pyarrow_dtype if isinstance(kind, pd.ArrowDtype) else kind
-    if isinstance(arrow, pa.DataType) and not readable(arrow):
+    if not isinstance(arrow, pa.DataType):
+        return
+    if not readable(arrow):
         raise DataError(f"{name}: column {column!r} is declared as {printable(str(arrow), 80)}; expected {READABLE}")
+    if arrow is not kind and usual(arrow) != arrow:  # a data frame of it: pandas selects no rows of such columns
+        raise DataError(f"{name}: column {column!r} is declared as {arrow}; expected {usual(arrow)}")
 
 
 def _dtype_words(dtype: Any) -> str:

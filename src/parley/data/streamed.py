@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from parley.data.blocks import add, sum_afar
 from parley.data.design import BLOCK, Design, Summable, pooled
-from parley.data.parquet import Group, ParquetTable, discreet
+from parley.data.parquet import Group, ParquetTable, buffer_size, discreet
 from parley.data.table import Opened, Rows, Table, read_table
 from parley.errors import DataError
 from parley.validate import Floats
@@ -120,7 +120,7 @@ class StreamedDesign(Summable):
     def _prepared(self, piece: Piece) -> Iterator[Design]:
         """The piece's kept rows as they come."""
         place = piece.start
-        for batch in self.folder.batches(piece.groups, self.columns, AT_ONCE * BLOCK):
+        for batch in self.folder.batches(piece.groups, self.columns, AT_ONCE * BLOCK, buffer_size(len(self.columns))):
             with discreet(self.folder.path):
                 kept = batch if self.kept is None else batch.filter(pa.array(self.kept[place : place + len(batch)]))
                 design = self.prepare(kept, f"{self.folder.path}, counted from row {place + 1} on")

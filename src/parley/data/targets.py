@@ -5,6 +5,8 @@ prepared as zeros of weight 0, whatever its other cells hold: its gradient, its 
 bound on one record allows. So a table in which it has a target is a neighbour like any other.
 """
 
+from collections.abc import Set
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -15,19 +17,23 @@ from parley.terms import Model
 
 def has_target(rows: Rows, model: Model, name: str) -> NDArray[np.bool_]:
     """Which rows have one [n]: not those whose cell is missing, or a word for that which is no class of the terms."""
-    listed = {*model.categories.get(model.target, ()), *(() if model.positive is None else (model.positive,))}
-    return ~is_gap(rows, model.target, name, listed)
+    return ~is_gap(rows, model.target, name, listed_classes(model))
 
 
-def with_target(public: pd.DataFrame, model: Model, name: str) -> pd.DataFrame:
+def listed_classes(model: Model) -> set[str]:
+    """Names of classes that the terms list."""
+    return {*model.categories.get(model.target, ()), *(() if model.positive is None else (model.positive,))}
+
+
+def with_target(public: pd.DataFrame, target: str, listed: Set[str], name: str) -> pd.DataFrame:
     """A public sample's rows that have a target: of public rows nobody need count the others."""
-    if model.target not in public.columns:
+    if target not in public.columns:
         return public  # said where columns are asked for
-    present = has_target(public, model, name)
-    return public if present.all() else public[present].reset_index(drop=True)
+    gaps = is_gap(public, target, name, listed)
+    return public[~gaps].reset_index(drop=True) if gaps.any() else public
 
 
-def dropped_words(public: pd.DataFrame, model: Model, name: str) -> str | None:
+def dropped_words(public: pd.DataFrame, target: str, listed: Set[str], name: str) -> str | None:
     """A sentence about a public sample's rows without a target; None if all have one."""
-    missing = len(public) - len(with_target(public, model, name))
+    missing = len(public) - len(with_target(public, target, listed, name))
     return None if not missing else f"{missing:,} of the public sample's {len(public):,} rows have no target, and are left out."
