@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from parley.custody import Doubt, role_doubts
 from parley.data import Design
 from parley.data.cell_table import CellPreparation, CellTable
+from parley.data.fitting import dropped_rows
+from parley.data.parts import counted_rows, frame_of, streams
 from parley.data.ranges import Range, ranges
-from parley.data.table import codes, keep_per_person
+from parley.data.table import codes
 from parley.data.user_ratings import RatingPreparation, unlisted_words
 from parley.mechanisms.stability import Stability
 from parley.numerals import number, percent
@@ -98,6 +100,8 @@ def sentences(agreement: Agreement) -> list[str]:
         said.append(
             f"Public sample: {name}, SHA-256 {found['public_sha256']}. It sets ranges and scales; nobody's private rows belong in it."
         )
+        dropped = dropped_rows(terms.model)
+        said += [] if dropped is None else [dropped]
     if found["preparation_sha256"] is not None:
         said.append(
             f"Pinned public numbers: SHA-256 {found['preparation_sha256']}. They are what the public sample gives here, but for rounding; "
@@ -161,14 +165,16 @@ def public_digest(terms: Terms) -> str | None:
 def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     """What looks like a mistake or an attack, with the owner's table beside it."""
     table, terms = owner.table, agreement.setup.terms
-    if isinstance(table, pd.DataFrame) and terms.privacy.person is not None:
-        table = keep_per_person(table, terms.privacy.person, terms.privacy.records_per_person, owner.name)
+    kept = counted_rows(table, terms.privacy, owner.name)
+    frame = None if streams(table) else frame_of(table) if kept is None else frame_of(table)[kept]
     if terms.learning.facts.surveys:
-        own = person_doubts(table, terms) if isinstance(table, pd.DataFrame) else []
+        own = [] if frame is None else person_doubts(frame, terms)
         return [*role_doubts(terms), *mixed_doubts(agreement), *own]
     wanted = {c: r for c, r in agreed_ranges(agreement).items() if c not in agreement.setup.preparation.categories}
     found = [
-        doubt for column, seen in ranges(table, wanted, owner.name).items() if (doubt := range_doubt(column, *wanted[column], seen))
+        doubt
+        for column, seen in ranges(table, wanted, owner.name, kept).items()
+        if (doubt := range_doubt(column, *wanted[column], seen))
     ]
     loud = budget_doubt(terms, [owner.name])
     found += [] if loud is None else [loud]
@@ -177,9 +183,10 @@ def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     found += clip_doubts(agreement)
     found += role_doubts(terms)
     found += name_doubts(owner, agreement)
-    if isinstance(table, pd.DataFrame):
-        found += catalogue_doubts(table, agreement, owner.name)
-        found += person_doubts(table, terms)
+    found += target_doubts(owner, agreement)
+    if frame is not None:
+        found += catalogue_doubts(frame, agreement, owner.name)
+        found += person_doubts(frame, terms)
         found += familiar_doubts(agreement)
     return found
 
@@ -231,8 +238,8 @@ def class_doubts(agreement: Agreement) -> list[Doubt]:
     preparation, rows = agreement.setup.preparation, agreement.tables.train
     if preparation.target_words is None or not len(rows):
         return []
-    positive = float(rows.sum(lambda block: np.array([np.count_nonzero(block.y > 0)]))[0])
-    if 0 < positive < len(rows):
+    positive = float(rows.sum(lambda block: np.array([np.count_nonzero((block.y > 0) & block.present)]))[0])
+    if 0 < positive < len(rows) - rows.untargeted or rows.untargeted == len(rows):
         return []
     said = f"Every record of your table counts as {int(positive > 0)}. {preparation.target_words} Is the name written so in your table?"
     return [Doubt("model.positive", said)]
@@ -240,9 +247,10 @@ def class_doubts(agreement: Agreement) -> list[Doubt]:
 
 def name_doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     """Columns in which many rows hold none of the agreed names: they may be written otherwise here."""
-    frame, preparation, found = owner.table, agreement.setup.preparation, []
-    if not isinstance(frame, pd.DataFrame) or not len(frame):
+    preparation, found = agreement.setup.preparation, []
+    if streams(owner.table) or not len(owner.table):
         return []
+    frame = frame_of(owner.table)
     for column in (c for c in preparation.features if c in preparation.categories):
         listed = preparation.categories[column]
         others = float((codes(frame, column, listed, owner.name, gaps=True) == len(listed)).mean())
@@ -270,6 +278,26 @@ def mixed_doubts(agreement: Agreement) -> list[Doubt]:
             )
             found.append(Doubt(f"model.categories.{column}", f"{said}: empty those cells, or have the names listed in the terms."))
     return found
+
+
+def target_doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
+    """Rows without a target: how many there are is as private as they are."""
+    words = target_words(owner, agreement)
+    return [] if words is None else [Doubt("model.target", words)]
+
+
+def target_words(owner: Owner, agreement: Agreement) -> str | None:
+    """How many of the owner's rows have no target, for its own eyes; None if all have one."""
+    preparation, tables = agreement.setup.preparation, agreement.tables
+    if isinstance(preparation, RatingPreparation):
+        missing, rows = preparation.unrated(owner.table, owner.name)
+        what = "rows hold no rating: they are left out, their users are not"
+    else:
+        what = "rows have no target: they count, and contribute nothing"
+        missing, rows = tables.train.untargeted + tables.held_out.untargeted, len(tables.train) + len(tables.held_out)
+    if not missing:
+        return None
+    return f"In your table {missing:,} of {rows:,} {what}. How many they are stays with you: it is told to nobody."
 
 
 def clip_doubts(agreement: Agreement) -> list[Doubt]:
@@ -311,7 +339,7 @@ def person_doubts(frame: pd.DataFrame, terms: Terms) -> list[Doubt]:
                 rows = f"{percent(repeated)} of the rows repeat a value of the column {printable(str(column))!r}, which sounds like people."
                 found.append(Doubt(about, f"{rows} {promise}"))
         copies = float(frame.duplicated().mean()) if len(frame) else 0.0
-    except TypeError:  # cells that cannot be compared
+    except (TypeError, NotImplementedError):  # cells that cannot be compared
         return found
     if copies > COPIES and not found:
         found.append(Doubt(about, f"{percent(copies)} of the rows are copies of an earlier row. {promise}"))

@@ -36,6 +36,7 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         f"{'; relays on this machine' if relay else ''}.",
         *([] if peer is None else [_neighbours(terms, peer)]),
         *_purpose(agreement, columns),
+        *_counted(agreement),
         *_rated(agreement),
         *(_shared(agreement) if terms.shared else [_noisy(agreement)]),
         *_steps(agreement),
@@ -73,6 +74,22 @@ def _purpose(agreement: Agreement, columns: str) -> list[str]:
         asked = ", ".join(map(printable, preparation.asked))
         return [f"No model yet: how the columns {asked} are spread, so that one can be learned."]
     return [f"Model: {kind} from the columns {columns}{_classes(agreement)}.", *_columns(agreement)]
+
+
+def _counted(agreement: Agreement) -> list[str]:
+    """What the public number of records rests on, and what a row without a target does."""
+    terms, facts = agreement.setup.terms, agreement.setup.terms.learning.facts
+    said = []
+    if terms.privacy.person is not None and not facts.factorizes:
+        most = "row" if terms.privacy.records_per_person == 1 else f"{terms.privacy.records_per_person:,} rows"
+        said.append(
+            f"Of everybody the first {most} count, by the cells of {printable(terms.privacy.person)!r}; how many that makes is public. "
+            "Replacing a person by somebody with as many rows, and no others in the table, leaves it as it is: that is what is promised "
+            "about. How many rows each person has is not protected."
+        )
+    if not (facts.surveys or facts.identifies or facts.factorizes):
+        said.append("A row without a target counts, and contributes nothing.")
+    return said
 
 
 def _rated(agreement: Agreement) -> list[str]:

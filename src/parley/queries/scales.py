@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from parley.data.cell_table import CellColumn, CellPreparation, CellTable
+from parley.data.cell_table import CellColumn, CellPreparation, CellTable, may_name
 from parley.data.name_codes import encode
 from parley.errors import GuaranteeError, Malformed
 from parley.mechanisms import Bounded, Extent
@@ -61,7 +61,7 @@ class ScalesQuestion(Question):
         if not isinstance(preparation, CellPreparation):
             raise GuaranteeError("scales: expected cells as they are")
         k, C, n = terms.privacy.records_per_person, len(preparation.asked), terms.train_rows(owner)
-        named, norm = not terms.shared and terms.privacy.delta > 0, context.norm
+        named, norm = may_name(terms), context.norm
         moved = (2 * k * C if norm == "l1" else k * (2 * C) ** 0.5) / n
         letters = C * (MOST_NAMES * PLACE) if named else 0
         return cls(
