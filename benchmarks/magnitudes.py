@@ -210,7 +210,7 @@ def draw_rows(numbers: Magnitudes, agreement: Agreement, rows: int) -> pd.DataFr
         table[column] = np.where((lone >= 0) & (lone != j), 0.0, table[column] * whole)
     if p.model.classifies:
         table[p.model.target] = rng.integers(0, 3 if p.model.predicts == "classes" else 2, rows)
-    return with_names_and_gaps(rng, pd.DataFrame(table), p, 1.0)
+    return without_targets(rng, with_names_and_gaps(rng, pd.DataFrame(table), p, 1.0))
 
 
 def with_names_and_gaps(rng: np.random.Generator, frame: pd.DataFrame, preparation: Preparation, share: float) -> pd.DataFrame:
@@ -247,8 +247,14 @@ def changed_rows(rng: np.random.Generator, frame: pd.DataFrame, classes: int, pr
             other[e.column] = frame[e.column].to_numpy()
     other = with_names_and_gaps(rng, other, preparation, 0.4)
     if classes:
-        other["y"] = np.where(rng.random(len(frame)) < 0.3, (frame["y"] + 1) % classes, frame["y"]).astype(int)
-    return other
+        known = frame["y"].fillna(0).astype(int)
+        other["y"] = np.where(rng.random(len(frame)) < 0.3, (known + 1) % classes, known)
+    return without_targets(rng, other)
+
+
+def without_targets(rng: np.random.Generator, frame: pd.DataFrame) -> pd.DataFrame:
+    """Some rows without a target: they contribute nothing, and are neighbours of those with one."""
+    return frame.assign(y=np.where(rng.random(len(frame)) < 0.15, np.nan, frame["y"]))
 
 
 def draw_parameters(numbers: Magnitudes, agreement: Agreement) -> Floats:

@@ -8,13 +8,13 @@ from samples import make_terms, regression_table
 
 import parley
 from parley.data.digest import digested_table
-from parley.data.streamed import ParquetFolder
+from parley.data.parquet import ParquetTable
 from parley.errors import DataError, LedgerError
 from parley.owner.ledger import Ledger
 
 
 def digest(table):
-    return digested_table(table)[1]
+    return digested_table(table)[1].cells
 
 
 def test_a_digest_knows_every_cell_of_a_file_and_of_a_frame(tmp_path):
@@ -47,8 +47,9 @@ def folder_of(tmp_path, frames):
 def test_a_digest_of_a_folder_knows_its_files_and_their_order(tmp_path):
     parts = [regression_table(30, seed=k) for k in range(3)]
     one, other, less = (folder_of(tmp_path / name, part) for name, part in (("a", parts), ("b", parts[::-1]), ("c", parts[:2])))
-    opened, first = digested_table(one)
-    assert isinstance(opened, ParquetFolder)
+    opened, found = digested_table(one)
+    first = found.cells
+    assert isinstance(opened, ParquetTable)
     assert first == digest(str(folder_of(tmp_path / "same", parts)))
     assert len({first, digest(other), digest(less)}) == 3
     regression_table(30, seed=9).to_parquet(one / "part1.parquet")

@@ -13,10 +13,11 @@ from samples import BOUNDS, class_table, make_terms, regression_table
 
 import parley
 from parley.data import blocks, streamed, synthetic_lending
+from parley.data.arrow_cells import listed
 from parley.data.cells import LONGEST
 from parley.data.design import BLOCK, Design, Summable
-from parley.data.streamed import ParquetFolder, StreamedDesign, open_table
-from parley.data.table import _words
+from parley.data.parquet import ParquetTable
+from parley.data.streamed import StreamedDesign, open_table
 from parley.errors import DataError, SettingError, Unavailable
 from parley.losses import RecordBound
 from parley.losses.moments import mean_moments
@@ -170,7 +171,7 @@ def test_only_the_beginning_of_a_long_cell_is_looked_at(tmp_path):
     np.testing.assert_array_equal(found, memory.tables.train.X[:, 0])
     assert np.flatnonzero(found).tolist() == [77, 99]
     for column in (pa.array(table["x0"], pa.string()), pa.array(table["x0"]).dictionary_encode()):
-        assert sorted(_words(column)[1]) == ["RENT", "x" * LONGEST]
+        assert sorted(listed(column)[1]) == ["RENT", "x" * LONGEST]
 
 
 def test_text_that_cannot_be_decoded_is_not_quoted(tmp_path):
@@ -231,7 +232,7 @@ def test_what_cannot_be_streamed_is_refused_in_one_sentence(tmp_path):
         parley.Owner("a", write_folder(tmp_path / "holes", table)).prepare(make_terms(ROWS))
     (tmp_path / "none").mkdir()
     with pytest.raises(DataError, match=r"expected \.parquet files"):
-        len(ParquetFolder(tmp_path / "none"))
+        len(ParquetTable(tmp_path / "none"))
     (tmp_path / "none" / "a.parquet").write_text("junk")
     with pytest.raises(DataError, match="cannot be read as parquet"):
         parley.Owner("a", tmp_path / "none").prepare(make_terms(ROWS))
@@ -240,7 +241,7 @@ def test_what_cannot_be_streamed_is_refused_in_one_sentence(tmp_path):
 def test_a_file_is_read_and_a_folder_is_streamed(tmp_path):
     pq.write_table(pa.table({"x": [1.0]}), tmp_path / "a.parquet")
     assert len(open_table(tmp_path / "a.parquet")) == 1
-    assert isinstance(open_table(tmp_path), ParquetFolder)
+    assert isinstance(open_table(tmp_path), ParquetTable)
 
 
 @pytest.mark.filterwarnings("ignore")  # of the cluster's own threads and sockets
@@ -326,7 +327,7 @@ def test_a_row_group_of_another_length_is_noticed_in_the_middle_of_a_pass(tmp_pa
     folder = write_folder(tmp_path / "table", table, sizes=(200, 200), group=100)
     design = parley.Owner("a", folder).prepare(make_terms(400)).tables.train
     another(folder / "part-1.parquet", pd.concat([table.iloc[:1]] * 5000))
-    monkeypatch.setattr(ParquetFolder, "require_unchanged", lambda self: None)  # as if it happened after the look
+    monkeypatch.setattr(ParquetTable, "require_unchanged", lambda self: None)  # as if it happened after the look
     with pytest.raises(DataError, match="more rows"):
         design.sum(lambda block: block.X.sum(axis=0))
 

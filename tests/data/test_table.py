@@ -133,7 +133,6 @@ def test_at_most_k_rows_of_a_person_remain():
         pa.array([Decimal("1.5"), Decimal("1.0"), None]),
         pa.array([date(2020, 1, 1)] * 3),
         pa.array([None, None, None]),
-        pa.array([[1], [2], [1]]),
     ],
     ids=lambda cells: f"{cells.type}-{cells.null_count}",
 )
@@ -147,10 +146,28 @@ def test_a_cell_means_the_same_in_a_parquet_batch_and_in_a_data_frame(cells):
             np.testing.assert_array_equal(found, expected)
 
 
-def test_cells_that_pandas_cannot_take_are_named_not_quoted():
-    cells = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array([4711, None]))
-    with pytest.raises(DataError, match=r"t: column 'a': its cells cannot be read \(ValueError\)"):
-        numbers(pa.record_batch({"a": cells}), "a", "t")
+def test_a_dictionary_may_hold_a_gap_or_an_entry_twice():
+    """pandas takes neither; they are cells like others."""
+    cells = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int8()), pa.array([4711, None, 4711]))
+    batch = pa.record_batch({"a": cells})
+    assert codes(batch, "a", ["4711"], "t", gaps=True).tolist() == [0, 2, 0]
+    np.testing.assert_array_equal(numbers(batch, "a", "t", gaps=True), [4711, np.nan, 4711])
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.int64()), pa.struct([("x", pa.int64())]), pa.map_(pa.string(), pa.int8()), pa.uuid()], ids=str
+)
+def test_types_without_a_meaning_are_refused_by_the_schema_before_any_cell(kind):
+    rows = pa.record_batch({"a": pa.nulls(3, kind), "b": pa.array([1, 2, 3])})
+    for table in (rows, rows.to_pandas(types_mapper=pd.ArrowDtype)):
+        for read in (
+            lambda t: numbers(t, "a", "t"),
+            lambda t: codes(t, "a", ["1"], "t"),
+            lambda t: require_columns(t, ["b", "a"], "t"),
+        ):
+            with pytest.raises(DataError, match=r"t: column .a. is declared as .*; expected truth values"):
+                read(table)
+        require_columns(table, ["b"], "t")  # what nobody reads may be anything
 
 
 def outcome(read, rows):

@@ -16,16 +16,16 @@ for name in ("typer", "click", "rich"):
 from pathlib import Path
 
 import parley
-from parley.accounting.equal_privacy import equal_privacy
-from parley.accounting.explanation import explanation, sentences
+from parley.privacy.accounting.equal_privacy import equal_privacy
+from parley.privacy.accounting.explanation import explanation, sentences
 from parley.demo.story import learn
-from parley.doubts import public_digest
-from parley.games.negotiate import negotiate
+from parley.owner.warnings import public_digest
+from parley.decisions.games.negotiate import negotiate
 from parley.learning.owners import accepting_owners, open_owners
-from parley.outcome.guarantee import guarantee, kind_of_run
+from parley.learning.outcome.guarantee import guarantee, kind_of_run
 from parley.report import forecast, joined_page, negotiation, training, verdict
-from parley.reproduce.privacy_curves import panel_curves
-from parley.serving import offer, opening
+from parley.papers.privacy_curves import panel_curves
+from parley.network.serving import offer, opening
 from parley.terms import write_terms
 
 folder = Path(sys.argv[1])

@@ -65,10 +65,11 @@ def train_command(
 
     Example:  parley train parley-demo/terms.toml --replicates 100 --seed 1 --plot fitness.png
     """
+    from parley.data.fitting import dropped_rows
     from parley.decisions.forecasting.coding import coding_cost
     from parley.learning.owners import accepting_owners, open_owners, require_ledgers
     from parley.learning.train import train
-    from parley.owner.warnings import budget_doubt, name_doubts
+    from parley.owner.warnings import budget_doubt, name_doubts, target_words
     from parley.protocol.task import task_of
 
     terms = load_terms(terms_file)
@@ -100,6 +101,11 @@ def train_command(
     if ledgers is None:  # an owner that releases sees them when it accepts
         for doubt in (each for owner in owners for each in name_doubts(owner, owner.prepare(terms))):
             errors_console.print(f"Look twice at {doubt.about}. {doubt.sentence}", style="yellow", markup=False, soft_wrap=True)
+    if (dropped := dropped_rows(terms.model)) is not None:
+        errors_console.print(dropped, style="yellow", markup=False, soft_wrap=True)
+    for owner in owners:
+        if (words := target_words(owner, owner.prepare(terms))) is not None:
+            errors_console.print(f"Inside, for {owner.name} alone: {words}", style="yellow", markup=False, soft_wrap=True)
     if save is not None:
         result.model.save(save)
     if plot is not None and result.path is not None:

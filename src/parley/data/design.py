@@ -94,6 +94,11 @@ class Summable(ABC):
     def for_studies(self) -> "Summable":
         """The same rows where nothing leaves the machine."""
 
+    @property
+    def untargeted(self) -> int:
+        """How many of the rows have no target: they count, and contribute nothing. As private as the rows."""
+        return 0
+
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
         """What somebody computes of this table, computed once."""
         if key not in self._derived:
@@ -108,7 +113,7 @@ class Summable(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Design(Summable):
-    """Rows `X` [n, p], targets `y` [n] (classes as -1 and 1) and record weights [n].
+    """Rows `X` [n, p], targets `y` [n] (classes as -1 and 1) and record weights [n], 0 for a row without a target (`data.targets`).
 
     >>> Design(np.ones((4, 2)), np.zeros(4), np.ones(4)).statistics[0]
     array([[1., 1.],
@@ -166,6 +171,19 @@ class Design(Summable):
     @property
     def width(self) -> int:
         return int(self.X.shape[1])
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Which rows have a target."""
+        return self.weight > 0
+
+    def targeted(self) -> "Design":
+        """The rows that have a target: for what an owner makes of its own rows, where how many they are need not be public."""
+        return self if not self.untargeted else self.where(self.present)
+
+    @cached_property
+    def untargeted(self) -> int:
+        return len(self) - int(np.count_nonzero(self.present))
 
     @cached_property
     def weighted(self) -> bool:

@@ -2,38 +2,50 @@
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from parley.data.streamed import ParquetFolder, open_table
-from parley.data.table import Table
+from parley.data.parquet import ParquetTable
+from parley.data.schema import declared_by_frame, schema_digest
+from parley.data.streamed import open_table
+from parley.data.table import Opened, Table
 from parley.errors import DataError
 
 READERS = 4  # files of a folder that are read at once
 
 
-def digested_table(table: Table) -> tuple[pd.DataFrame | ParquetFolder, bytes]:
+@dataclass(frozen=True)
+class TableDigest:
+    """What a ledger keeps of a table: a digest of its cells, and one of its declared schema, which counts as public."""
+
+    cells: bytes
+    schema: str
+
+
+def digested_table(table: Table | ParquetTable) -> tuple[Opened, TableDigest]:
     """The opened table and its digest: of the bytes of its file, of its files in their order, or of a data frame's cells and types.
 
-    A file that changes while it is read is refused; a folder's files are watched from then on (`ParquetFolder.require_unchanged`).
+    A file that changes while it is read is refused; Parquet files are watched from then on (`ParquetTable.require_unchanged`).
     """
-    opened = None if isinstance(table, str | Path) and Path(table).is_file() else open_table(table)
-    if isinstance(opened, ParquetFolder):
+    path = Path(table) if isinstance(table, str | Path) else None
+    before = _of_file(path) if path is not None and path.is_file() and path.suffix.lower() != ".parquet" else b""
+    opened = open_table(table)
+    if isinstance(opened, ParquetTable):
         opened.require_unchanged()
         with ThreadPoolExecutor(READERS) as pool:
             parts = list(pool.map(_of_file, opened.files))
         opened.require_unchanged()
-        return opened, hashlib.sha256(b"folder" + b"".join(parts)).digest()
-    if opened is not None:
-        return opened, _of_frame(opened)
-    path = Path(str(table))
-    before = _of_file(path)
-    opened = open_table(path)
+        kind = b"folder" if opened.streams else b"file"
+        return opened, TableDigest(hashlib.sha256(kind + b"".join(parts)).digest(), schema_digest(opened.schema))
+    schema = schema_digest(declared_by_frame(opened))
+    if path is None:
+        return opened, TableDigest(_of_frame(opened), schema)
     if _of_file(path) != before:
         raise DataError(f"{path}: it changed while it was read; open it when it is complete")
-    return opened, hashlib.sha256(b"file" + before).digest()
+    return opened, TableDigest(hashlib.sha256(b"file" + before).digest(), schema)
 
 
 def _of_file(path: Path) -> bytes:

@@ -18,6 +18,7 @@ from parley.data.encoding import Encoding
 from parley.data.pinned import Pins, pinned, read_pins, require_principal
 from parley.data.preparation import Preparation
 from parley.data.table import is_text, names, numbers, read_table, require_columns
+from parley.data.targets import dropped_words, listed_classes, with_target
 from parley.data.two_classes import HELP
 from parley.errors import DataError
 from parley.terms import Model, Terms
@@ -49,8 +50,7 @@ def fit_preparation(
         return (found if pins is None else pinned(found, pins)), None
     fitted = _with_basis(_fit_on_public(plain, public, redraw, pins), public)
     fitted = fitted if pins is None else pinned(fitted, pins)
-    y = fitted.target(public, PUBLIC)
-    return fitted, Design(fitted.matrix(public, PUBLIC), y, fitted.weights(y))
+    return fitted, fitted.design(public, PUBLIC)
 
 
 def chosen_features(terms: Terms, example: pd.DataFrame | None = None, public: pd.DataFrame | None = None) -> tuple[str, ...]:
@@ -309,9 +309,17 @@ def _read_public(model: Model) -> pd.DataFrame:
     frame = read_table(path)
     if model.public_sha256 is not None and hashlib.sha256(path.read_bytes()).hexdigest() != model.public_sha256:
         raise DataError(f"{path}: its SHA-256 differs from model.public_sha256; expected the sample all parties agreed on")
+    frame = with_target(frame, model.target, listed_classes(model), PUBLIC)
     if len(frame) < 2:
-        raise DataError(f"{path}: expected at least two rows of public data")
+        raise DataError(f"{path}: expected at least two rows of public data that have a target")
     return frame
+
+
+def dropped_rows(model: Model) -> str | None:
+    """What there is to say of the public sample's rows without a target; None if all have one, or there is no sample."""
+    if model.public is None:
+        return None
+    return dropped_words(read_table(Path(model.public)), model.target, listed_classes(model), PUBLIC)
 
 
 def _numeric_columns(terms: Terms, schema: pd.DataFrame | None, public: bool) -> tuple[str, ...]:

@@ -1,7 +1,9 @@
 """What may be known of a private table before anybody agreed on anything: the names of its columns and how many rows it has.
 
-Formal guarantee: a `Header` depends on the line of names and the number of rows (of rows that count, where people have several) alone, both
-of which terms state in public. Whether a column holds numbers or names can hang on a single cell: `column_kinds` is a function of its own,
+Formal guarantee: a `Header` depends on the line of names and the number of rows alone, both of which terms state in public. Where people
+have several rows, what counts is how many rows are among the first k of their person: that is read off the cells of one column, and
+depends on which rows belong together and on nothing else of them (`table.first_rows`). So replacing one person, by somebody who has no
+other row, leaves it as it is. Whether a column holds numbers or names can hang on a single cell: `column_kinds` is a function of its own,
 and whoever calls it for a private table makes that much public.
 """
 
@@ -15,8 +17,9 @@ from typing import Literal
 import pandas as pd
 
 from parley.data.cells import TRUTH
-from parley.data.streamed import ParquetFolder, open_table
-from parley.data.table import is_text, keep_per_person, names, numbers, require_columns
+from parley.data.parts import example_of, frame_of, parts_of, streams
+from parley.data.streamed import open_table
+from parley.data.table import Opened, first_rows, is_text, names, numbers, require_columns
 from parley.errors import DataError
 
 Kind = Literal["number", "names"]
@@ -34,15 +37,15 @@ def read_header(path: Path, person: str | None = None, records_per_person: int =
     """Names and rows of a table; with `person` the rows that count, the first `records_per_person` of everybody."""
     _require_once(path)
     table = open_table(path)
-    frame = table.example() if isinstance(table, ParquetFolder) else table
     rows = len(table)
     if person is not None:
-        if isinstance(table, ParquetFolder):
+        if streams(table):
             raise DataError(f"{path}: privacy.person: a folder of files cannot count each person's rows; give one file")
-        rows = len(keep_per_person(frame, person, records_per_person, str(path)))
+        require_columns(example_of(table), [person], str(path))
+        rows = int(first_rows(frame_of(table, [person]), person, records_per_person, str(path)).sum())
     if not rows:
         raise DataError(f"{path}: expected at least one row below the line of names")
-    return Header(tuple(str(column) for column in frame.columns), rows)
+    return Header(tuple(str(column) for column in example_of(table).columns), rows)
 
 
 def _require_once(path: Path) -> None:
@@ -63,18 +66,21 @@ def _require_once(path: Path) -> None:
 
 
 def column_kinds(table: Path | pd.DataFrame, columns: Sequence[str], name: str) -> dict[str, Kind]:
-    """Whether each column holds numbers or names, gaps apart. It looks at cells."""
+    """Whether each column holds numbers or names, gaps apart. It looks at cells of columns that are not declared to hold numbers."""
     found = table if isinstance(table, pd.DataFrame) else open_table(table)
-    frame = found.example() if isinstance(found, ParquetFolder) else found
-    require_columns(frame, columns, name)
-    return {column: _kind(frame, column, name) for column in columns}
+    example = example_of(found)
+    require_columns(example, columns, name)
+    return {column: _kind(found, example, column, name) for column in columns}
 
 
-def _kind(frame: pd.DataFrame, column: str, name: str) -> Kind:
-    if not is_text(frame[column]):
+def _kind(table: Opened, example: pd.DataFrame, column: str, name: str) -> Kind:
+    if not is_text(example[column]):
         return "number"
-    try:
-        numbers(frame, column, name, gaps=True)
-    except DataError:
-        return "names"
-    return "names" if TRUTH.keys() & {*names(frame, column, name, gaps=True)} else "number"
+    for _, rows in parts_of(table, [column]):
+        try:
+            numbers(rows, column, name, gaps=True)
+        except DataError:
+            return "names"
+        if TRUTH.keys() & {*names(rows, column, name, gaps=True)}:
+            return "names"
+    return "number"

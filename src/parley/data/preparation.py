@@ -15,14 +15,18 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from parley.data import alone, two_classes
 from parley.data.design import Design, Summable
 from parley.data.encoding import PLAINLY, Encoding
 from parley.data.grid import settle
-from parley.data.streamed import ParquetFolder, StreamedDesign
-from parley.data.table import Rows, codes, keep_per_person, numbers, require_columns
+from parley.data.parquet import ParquetTable
+from parley.data.parts import counted_rows, example_of, how_many, parts_of
+from parley.data.streamed import StreamedDesign
+from parley.data.table import Opened, Rows, codes, numbers, require_columns
+from parley.data.targets import has_target
 from parley.errors import DataError
 from parley.terms import Model, Terms, training_records
 from parley.validate import LARGEST, Floats
@@ -240,45 +244,60 @@ class Preparation:
             return np.array([weight.get(name, 1.0) for name in self.classes])[y.astype(np.intp)]
         return np.where(y > 0, weight.get("1", 1.0), weight.get("0", 1.0))
 
-    def designs(self, table: pd.DataFrame | ParquetFolder, terms: Terms, name: str) -> tuple[Summable, Summable]:
+    def designs(self, table: Opened, terms: Terms, name: str) -> tuple[Summable, Summable]:
         """(training, held-out) designs of one owner's table, as the terms promise them.
 
         Rows are held out by their place in the table, never by their content: places are public, contents are not.
         """
-        if isinstance(table, ParquetFolder):
-            return self._streamed(table, terms, name)
-        frame = table
-        if terms.privacy.person is not None:
-            frame = keep_per_person(frame, terms.privacy.person, terms.privacy.records_per_person, name)
-        note = f" ({len(table)} before keeping those that count per person)" if len(frame) != len(table) else ""
-        require_records(terms, name, len(frame), note)
-        train = self._trained_on(len(frame))
-        design = self.design(frame, name)
-        if train.all():
-            return design, design.empty()
-        return design.where(train), design.where(~train)
-
-    def design(self, frame: pd.DataFrame, name: str) -> Design:
-        """Some rows, prepared."""
-        X, y = self.matrix(frame, name), self.target(frame, name)
-        return Design(X, y, self.weights(y))
-
-    def _block(self, rows: Rows, name: str, secret: bool = False) -> Design:
-        """The same in the order of columns, for sums alone."""
-        X, y = self.columns(rows, name, secret).T, self.target(rows, name)
-        return Design(X, y, self.weights(y), secret=secret)
-
-    def _streamed(self, folder: ParquetFolder, terms: Terms, name: str) -> tuple[Summable, Summable]:
-        if terms.privacy.person is not None:
-            raise DataError(
-                f"{name}: privacy.person: a streamed table cannot count each person's rows; give one file, or one row a person"
-            )
-        require_records(terms, name, len(folder))
         columns = [*self.features, self.model.target]
-        require_columns(folder.example(), columns, name)
+        require_columns(example_of(table), columns, name)
+        kept = counted_rows(table, terms.privacy, name)
+        rows = how_many(table, kept)
+        require_records(
+            terms, name, rows, f" ({len(table)} before keeping those that count per person)" if rows != len(table) else ""
+        )
+        if isinstance(table, ParquetTable) and table.streams:
+            return self._streamed(table, columns)
+        return self._gathered(parts_of(table, columns, kept), self._trained_on(rows), name)
+
+    def design(self, frame: Rows, name: str) -> Design:
+        """Some rows, prepared."""
+        block = self.block(frame, name)
+        return Design(np.ascontiguousarray(block.X), block.y, block.weight)
+
+    def block(self, frame: Rows, name: str, secret: bool = False) -> Design:
+        """The same in the order of columns, for sums alone; rows without a target as zeros of weight 0. `secret`: as in `columns`."""
+        require_columns(frame, [*self.features, self.model.target], name)
+        columns, present = self.columns(frame, name, secret), has_target(frame, self.model, name)
+        if present.all():
+            y = self.target(frame, name)
+            return Design(columns.T, y, self.weights(y), secret=secret)
+        some = frame[present] if isinstance(frame, pd.DataFrame) else frame.filter(pa.array(present))
+        y = np.full(len(present), -1.0 if self.model.predicts == "two classes" else 0.0)
+        weight = np.zeros(len(present))
+        y[present] = found = self.target(some, f"{name}, of the rows with a target")
+        weight[present] = self.weights(found)
+        columns[:, ~present] = 0.0
+        return Design(columns.T, y, weight, secret=secret)
+
+    def _gathered(self, parts: Iterable[tuple[int, Rows]], train: NDArray[np.bool_], name: str) -> tuple[Design, Design]:
+        """(training, held-out) rows in memory, written where they belong as they are read: nothing else of the table is ever held."""
+        sizes = int(np.count_nonzero(train)), int(np.count_nonzero(~train))
+        made = [Design(np.empty((size, self.width)), np.empty(size), np.empty(size)) for size in sizes]
+        filled = [0, 0]
+        for start, rows in parts:
+            block = self.block(rows, name if not start else f"{name}, counted from row {start + 1} on")
+            here = train[start : start + len(block)]
+            for which, chosen in enumerate((here, ~here)):
+                some, whole, first = block if chosen.all() else block.where(chosen), made[which], filled[which]
+                filled[which] = last = first + len(some)
+                whole.X[first:last], whole.y[first:last], whole.weight[first:last] = some.X, some.y, some.weight
+        return made[0], made[1]
+
+    def _streamed(self, folder: ParquetTable, columns: list[str]) -> tuple[Summable, Summable]:
         train = self._trained_on(len(folder)) if self.model.holdout else None
         held = np.zeros(len(folder), dtype=bool) if train is None else ~train
-        designs = [StreamedDesign(folder, columns, kept, self.width, self._block) for kept in (train, held)]
+        designs = [StreamedDesign(folder, columns, kept, self.width, self.block) for kept in (train, held)]
         for design in designs:
             design.check()
         return designs[0], designs[1]

@@ -7,90 +7,33 @@ additions, because the other pieces hold at least PIECE blocks for each addition
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from parley.data.blocks import add, sum_afar
 from parley.data.design import BLOCK, Design, Summable, pooled
-from parley.data.table import Rows, Table, read_table
+from parley.data.parquet import Group, ParquetTable, buffer_size, discreet
+from parley.data.table import Opened, Rows, Table, read_table
 from parley.errors import DataError
 from parley.validate import Floats
 
 PIECE = 64  # blocks that a piece has at least
 AT_ONCE = 16  # blocks in memory at a time, for each core
-BUFFERS = 32 << 20  # bytes read at a time for each core, shared out among the columns
 
 Part = Callable[[Design], Floats]
 Prepare = Callable[[Rows, str, bool], Design]
 
 
 @dataclass(frozen=True)
-class ParquetFolder:
-    """The .parquet files of a folder, in the order of their names, as one table."""
-
-    path: Path
-
-    @cached_property
-    def files(self) -> tuple[Path, ...]:
-        found = tuple(sorted(self.path.glob("*.parquet")))
-        if not found:
-            raise DataError(f"{self.path}: expected .parquet files in this folder")
-        return found
-
-    @cached_property
-    def groups(self) -> tuple[tuple[Path, int, int], ...]:
-        """(file, row group, rows) for all of them."""
-        found = []
-        self.require_unchanged()
-        with discreet(self.files[0]):
-            columns = pq.read_schema(self.files[0])
-        for file in self.files:
-            with discreet(file):
-                about = pq.read_metadata(file)
-                alike = pq.read_schema(file).equals(columns)
-            if not alike:
-                raise DataError(
-                    f"{file}: its columns or their types differ from those of {self.files[0].name}; write all files alike"
-                )
-            found += [(file, g, about.row_group(g).num_rows) for g in range(about.num_row_groups)]
-        self.require_unchanged()
-        return tuple(found)
-
-    @cached_property
-    def _stamps(self) -> tuple[tuple[str, int, int, int], ...]:
-        return _stamped(self.files)
-
-    def require_unchanged(self) -> None:
-        """Refuse if a file was changed, added or taken away since the folder was first looked at: places and sizes are promises."""
-        if tuple(sorted(self.path.glob("*.parquet"))) != self.files or _stamped(self.files) != self._stamps:
-            raise DataError(
-                f"{self.path}: its files changed since the table was opened; put them back, or open a table that stays as it is"
-            )
-
-    def __len__(self) -> int:
-        return sum(rows for _, _, rows in self.groups)
-
-    def example(self) -> pd.DataFrame:
-        """No rows: the names and kinds of the columns."""
-        with discreet(self.files[0]):
-            return pd.DataFrame(pq.read_schema(self.files[0]).empty_table().to_pandas())
-
-
-@dataclass(frozen=True)
 class Piece:
     """Consecutive row groups; `start` is the place of their first row in the table."""
 
-    groups: tuple[tuple[Path, int, int], ...]
+    groups: tuple[Group, ...]
     start: int
 
 
@@ -102,7 +45,7 @@ class StreamedDesign(Summable):
     knows whether they were drawn in secret (`secret`): then rows are prepared, too, as if each were alone.
     """
 
-    folder: ParquetFolder
+    folder: ParquetTable
     columns: list[str]
     kept: NDArray[np.bool_] | None
     row_width: int
@@ -158,8 +101,11 @@ class StreamedDesign(Summable):
 
     def check(self) -> None:
         """Prepare every row once, so that a cell that cannot be read is found now rather than in the middle of a run."""
-        if len(self):
-            self.sum(lambda _: np.zeros(1))
+        self.untargeted  # noqa: B018 - counted in a pass over all rows
+
+    @cached_property
+    def untargeted(self) -> int:
+        return int(self.sum(lambda block: np.array([float(block.untargeted)]))[0]) if len(self) else 0
 
     @cached_property
     def statistics(self) -> tuple[Floats, Floats, float]:
@@ -178,48 +124,26 @@ class StreamedDesign(Summable):
 
     def _prepared(self, piece: Piece) -> Iterator[Design]:
         """The piece's kept rows as they come."""
-        place, each = piece.start, buffer_size(len(self.columns))
-        for file, groups in groupby(piece.groups, key=itemgetter(0)):
-            with discreet(file), pq.ParquetFile(file, pre_buffer=False, buffer_size=each) as source:
-                for _, group, rows in groups:
-                    begun = place
-                    for batch in source.iter_batches(AT_ONCE * BLOCK, row_groups=[group], columns=self.columns, use_threads=False):
-                        if place + len(batch) - begun > rows:
-                            raise DataError(f"{file}: it holds more rows than when the table was opened")
-                        kept = batch if self.kept is None else batch.filter(pa.array(self.kept[place : place + len(batch)]))
-                        yield self.prepare(kept, f"{self.folder.path}, counted from row {place + 1} on", self.secret)
-                        place += len(batch)
-                    if place - begun != rows:
-                        raise DataError(f"{file}: it holds fewer rows than when the table was opened")
+        place = piece.start
+        for batch in self.folder.batches(piece.groups, self.columns, AT_ONCE * BLOCK, buffer_size(len(self.columns))):
+            with discreet(self.folder.path):
+                kept = batch if self.kept is None else batch.filter(pa.array(self.kept[place : place + len(batch)]))
+                design = self.prepare(kept, f"{self.folder.path}, counted from row {place + 1} on", self.secret)
+            yield design
+            place += len(batch)
 
 
-def buffer_size(columns: int) -> int:
-    """Bytes of one column read at a time: few long reads for a disk, yet no more memory where there are many columns."""
-    return max(BUFFERS // columns, 1 << 16)
-
-
-def _stamped(files: tuple[Path, ...]) -> tuple[tuple[str, int, int, int], ...]:
-    """Name, size, time of change and place on the disk of every file."""
-    try:
-        facts = [(file.name, file.stat()) for file in files]
-    except OSError as error:
-        raise DataError(f"{files[0].parent}: its files cannot be looked at ({type(error).__name__})") from None
-    return tuple((name, about.st_size, about.st_mtime_ns, about.st_ino) for name, about in facts)
-
-
-@contextmanager
-def discreet(file: Path) -> Iterator[None]:
-    """What pyarrow says about a file may quote its cells."""
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeError) as error:
-        raise DataError(f"{file}: cannot be read as parquet ({type(error).__name__})") from None
-
-
-def open_table(table: Table) -> pd.DataFrame | ParquetFolder:
-    """A folder is streamed, a file or a data frame is read into memory."""
-    if isinstance(table, str | Path) and Path(table).is_dir():
-        return ParquetFolder(Path(table))
+def open_table(table: Table | ParquetTable) -> Opened:
+    """A Parquet file or folder is looked at and read as it is asked for; other files, and data frames, are held in memory."""
+    if isinstance(table, ParquetTable):
+        return table
+    if isinstance(table, str | Path):
+        path = Path(table)
+        if path.is_dir() or (path.is_file() and path.suffix.lower() == ".parquet"):
+            opened = ParquetTable(path)
+            if not opened.streams:
+                len(opened)  # whether it can be read at all
+            return opened
     return read_table(table)
 
 

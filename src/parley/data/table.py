@@ -5,7 +5,7 @@ import filecmp
 import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeAlias
@@ -13,16 +13,22 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pandas.core.arrays.masked import (
+    BaseMaskedArray,  # nullable numbers and truth values: pandas has no public name for all of them
+)
 
-from parley.data.cells import LONGEST, TRUTH, cell_name, cell_number, is_missing_word, missing_cells, plain_name
+from parley.data import arrow_cells
+from parley.data.cells import TRUTH, cell_name, cell_number, is_missing_word, missing_cells, plain_name
+from parley.data.parquet import ParquetTable
+from parley.data.schema import require_readable
 from parley.errors import DataError
 from parley.validate import Floats
 
 Table = pd.DataFrame | str | Path
 DAT = ("user", "item", "rating")  # the columns of a .dat file
 Rows: TypeAlias = "pd.DataFrame | pa.RecordBatch"  # in memory, or some rows of a Parquet file as they come
+Opened: TypeAlias = "pd.DataFrame | ParquetTable"  # a table: held in memory, or read as it is asked for
 
 
 def read_table(table: Table) -> pd.DataFrame:
@@ -39,13 +45,11 @@ def read_table(table: Table) -> pd.DataFrame:
         raise DataError(f"{path}: expected a .csv or .parquet file")
     if not path.is_file():
         raise DataError(f"{path}: no such file")
+    if path.suffix.lower() == ".parquet":
+        return ParquetTable(path).frame()
     try:
         # Text cells, converted one by one later: guessing a column's type would let one cell change how all others are read.
-        if path.suffix.lower() == ".csv":
-            return _read_csv(path)
-        if path.suffix.lower() == ".dat":
-            return _read_dat(path)
-        return pd.read_parquet(path)
+        return _read_csv(path) if path.suffix.lower() == ".csv" else _read_dat(path)
     except pd.errors.ParserWarning:
         raise DataError(f"{path}: some row has more cells than the line of names; expected one for every column") from None
     except Exception as error:  # pandas and pyarrow raise many kinds, and their texts may quote cells
@@ -98,8 +102,10 @@ def same_table(tables: Mapping[str, Path]) -> tuple[str, str] | None:
 
 
 def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
-    """Refuse a table that lacks one of `columns`, with a suggestion where one is close."""
-    present = Counter(str(c) for c in (frame.columns if isinstance(frame, pd.DataFrame) else frame.schema.names))
+    """Refuse a table that lacks one of `columns`, with a suggestion where one is close, or declares it as what has no meaning here."""
+    kinds = frame.dtypes.tolist() if isinstance(frame, pd.DataFrame) else frame.schema.types
+    declared = list(zip(map(str, frame.columns if isinstance(frame, pd.DataFrame) else frame.schema.names), kinds, strict=True))
+    present = Counter(column for column, _ in declared)
     for column in columns:
         if column not in present:
             near = difflib.get_close_matches(column, present, n=1)
@@ -107,6 +113,9 @@ def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
             raise DataError(f"{name}: column {column!r} is missing; {hint}")
         if present[column] > 1:
             raise DataError(f"{name}: column {column!r} appears more than once; expected each column once")
+    for column, kind in declared:
+        if column in columns:
+            require_readable(kind, column, name)
 
 
 def is_text(column: "pd.Series[Any]") -> bool:
@@ -119,11 +128,9 @@ def numbers(frame: Rows, column: str, name: str, gaps: bool = False, hint: str |
 
     `hint` says what to do where the column holds names.
     """
-    values = _plain_numbers(frame, column)
+    values = _declared_numbers(frame, column, name)
     if values is None:
-        series = _series(frame, column, name)
-        plain = series.dtype.kind in "biuf"  # each cell's float, as `cell_number` gives it too
-        values = series.to_numpy(dtype=np.float64, na_value=np.nan) if plain else _parsed(frame, column, name, gaps, hint)
+        values = _parsed(frame, column, name, gaps, hint)
     fine = ~np.isinf(values) if gaps else np.isfinite(values)
     if not fine.all():
         bad = np.flatnonzero(~fine)
@@ -133,29 +140,25 @@ def numbers(frame: Rows, column: str, name: str, gaps: bool = False, hint: str |
     return np.ascontiguousarray(values)
 
 
-def _plain_numbers(frame: Rows, column: str) -> Floats | None:
-    """The numbers of a Parquet column without gaps as they lie in memory; None where pandas has to look at them."""
-    if isinstance(frame, pd.DataFrame):
-        return None
-    cells = frame.column(column)
-    kind = cells.type
-    if cells.null_count or not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
-        return None
-    return np.asarray(cells.to_numpy(zero_copy_only=False), dtype=np.float64)
+def _declared_numbers(frame: Rows, column: str, name: str) -> Floats | None:
+    """The cells of a column that is declared to hold numbers, NaN for gaps; None for other columns."""
+    cells = _declared(frame, column, name)
+    if isinstance(cells, pa.Array):
+        return arrow_cells.floats(cells)
+    return cells.to_numpy(dtype=np.float64, na_value=np.nan) if cells.dtype.kind in "biuf" else None
 
 
-def _series(frame: Rows, column: str, name: str) -> "pd.Series[Any]":
-    """A column as pandas sees it."""
-    if isinstance(frame, pd.DataFrame):
-        return frame[column]
-    cells = frame.column(column)
-    if pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type):
-        cells = pc.binary_slice(cells, 0, LONGEST)
-    try:
-        found: pd.Series[Any] = pa.record_batch({column: cells}).to_pandas()[column]
-    except Exception as error:  # as in `read_table`
-        raise DataError(f"{name}: column {column!r}: its cells cannot be read ({type(error).__name__})") from None
-    return found
+def _declared(frame: Rows, column: str, name: str) -> "pa.Array | pd.Series[Any]":
+    """A column as its table declares it: of an Arrow type, or as pandas holds it otherwise."""
+    if not isinstance(frame, pd.DataFrame):
+        require_readable(frame.schema.field(column).type, column, name)
+        return frame.column(column)
+    series = frame[column]
+    require_readable(series.dtype, column, name)
+    if not isinstance(series.dtype, pd.StringDtype | pd.ArrowDtype) and not isinstance(series.array, BaseMaskedArray):
+        return series
+    cells = pa.array(series.array, from_pandas=True)
+    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
 
 
 def _parsed(frame: Rows, column: str, name: str, gaps: bool, hint: str | None) -> Floats:
@@ -196,9 +199,19 @@ def _numbered(categories: Sequence[str]) -> dict[str, int]:
     return {word: places[value] for word, value in words.items() if value in places} | number
 
 
-def names(frame: pd.DataFrame, column: str, name: str, gaps: bool = False) -> list[str]:
+def names(frame: Rows, column: str, name: str, gaps: bool = False) -> list[str]:
     """The different names in a column, sorted; gaps have none, nor with `gaps` words for them."""
     return sorted({text for text in _called(frame, column, name)[1] if not (gaps and is_missing_word(text))})
+
+
+def is_gap(frame: Rows, column: str, name: str, listed: Set[str] = frozenset()) -> NDArray[np.bool_]:
+    """Which cells are missing, or words for that other than names that are `listed` [n]."""
+    values = _declared_numbers(frame, column, name)
+    if values is not None:
+        return np.isnan(values)
+    place, cells = _listed_cells(frame, column, name)
+    gap = np.array([*(is_missing_word(cell) and cell_name(cell) not in listed for cell in cells), True])  # the last is for gaps
+    return np.asarray(gap[place])
 
 
 def raw_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], list[float], list[str | None]]:
@@ -209,12 +222,20 @@ def raw_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64], l
 
 def keep_per_person(frame: pd.DataFrame, person: str, limit: int, name: str) -> pd.DataFrame:
     """The first `limit` rows of every person, in the table's order. A person is whoever has one name in the column `person`."""
+    return frame[first_rows(frame, person, limit, name)].reset_index(drop=True)
+
+
+def first_rows(frame: Rows, person: str, limit: int, name: str) -> NDArray[np.bool_]:
+    """Which rows are among the first `limit` of their person [n].
+
+    Formal guarantee: if all rows of one person become rows of another, who had none, this stays as it is, to the row: it is a function of
+    which rows belong together, and neither of what people are called nor of any other cell.
+    """
     people = groups(frame, person, name, "its person")
-    kept = pd.Series(people).groupby(people).cumcount() < limit
-    return frame[kept.to_numpy()].reset_index(drop=True)
+    return np.asarray(pd.Series(people).groupby(people).cumcount() < limit)
 
 
-def groups(frame: pd.DataFrame, column: str, name: str, what: str) -> NDArray[np.int64]:
+def groups(frame: Rows, column: str, name: str, what: str) -> NDArray[np.int64]:
     """Which rows belong together [n]: those with one name in this column, numbered in the order in which names come; all must have one."""
     require_columns(frame, [column], name)
     place, called = _called(frame, column, name)
@@ -237,10 +258,17 @@ def _called(frame: Rows, column: str, name: str, gaps: bool = False) -> tuple[ND
     called = [cell_name(cell) for cell in cells]
     known = [text for text in called if text is not None]
     if len(known) < len(called):
-        nameless = np.array([*(text is None for text in called), False])  # the last one is for gaps, place -1
-        row = np.flatnonzero(nameless[place])[0] + 1
-        raise DataError(f"{name}: column {column!r}, row {row}: expected a name: text, a whole number, or a float below 2^53")
+        none = np.array([*(text is None for text in called), False])  # the last one is for gaps, place -1
+        raise nameless(name, column, int(np.flatnonzero(none[place])[0]) + 1)
     return place, known
+
+
+def nameless(name: str, column: str, row: int, why: str = "") -> DataError:
+    """What is said of a cell that has no name."""
+    return DataError(
+        f"{name}: column {column!r}, row {row}: expected a name: text, a whole number, or a float below 2^53{why}; larger numbers "
+        "keep theirs as integers, decimals or text"
+    )
 
 
 def _cells(frame: Rows, column: str, name: str, gaps: bool = False) -> tuple[NDArray[np.int64], list[Any]]:
@@ -258,14 +286,15 @@ def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64
     Rows share an entry only where the column's type leaves no doubt that their cells have one name and one number: cells of mixed
     types may be equal and yet be written differently, so they are listed one by one.
     """
-    words = _text(frame[column]) if isinstance(frame, pd.DataFrame) else frame.column(column)
+    series = _declared(frame, column, name)
+    words = series if isinstance(series, pa.Array) else _text(series)
     try:
-        found = None if words is None else _words(words)
+        if words is not None:
+            return arrow_cells.listed(words)
     except UnicodeError:
         raise DataError(f"{name}: column {column!r}: its text cannot be read; expected UTF-8") from None
-    if found is not None:
-        return found
-    series = _series(frame, column, name)
+    except pa.ArrowException as error:  # its text may quote cells
+        raise DataError(f"{name}: column {column!r}: its cells cannot be read ({type(error).__name__})") from None
     if isinstance(series.dtype, pd.CategoricalDtype):
         return np.asarray(series.cat.codes, dtype=np.int64), list(series.cat.categories.astype(object))
     if series.dtype.kind in "biufmM":
@@ -277,34 +306,10 @@ def _listed_cells(frame: Rows, column: str, name: str) -> tuple[NDArray[np.int64
 
 
 def _text(series: "pd.Series[Any]") -> pa.Array | None:
-    """A column of nothing but text and gaps as Arrow holds it; None for other columns."""
-    if isinstance(series.dtype, pd.StringDtype | pd.ArrowDtype):
-        cells = pa.array(series.array, from_pandas=True)
-        return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+    """A column of nothing but text and gaps as Arrow holds it; None for other columns. Cell by cell it would mean the same."""
     if series.dtype != object or not set(map(type, cells := series.to_numpy())) <= {str, NoneType}:
         return None
     try:
         return pa.array(cells, pa.large_string(), from_pandas=True)
     except UnicodeError:  # half a character, which Python holds and Arrow does not
         return None
-
-
-def _words(cells: pa.Array) -> tuple[NDArray[np.int64], list[Any]] | None:
-    """`_cells` of an Arrow column of text, without a Python object for every cell; None for other columns."""
-    if pa.types.is_dictionary(cells.type):
-        words = _short(cells.dictionary)
-        cells = None if words is None else pa.DictionaryArray.from_arrays(cells.indices, words).dictionary_decode()
-    else:
-        cells = _short(cells)
-    if cells is None:
-        return None
-    encoded = cells.dictionary_encode()
-    return encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(), encoded.dictionary.to_pylist()
-
-
-def _short(words: pa.Array) -> pa.Array | None:
-    """Text cut to the length that is looked at; None for what is not text."""
-    if not (pa.types.is_string(words.type) or pa.types.is_large_string(words.type)):
-        return None
-    longest = pc.max(pc.binary_length(words)).as_py()
-    return words if longest is None or longest <= LONGEST else pc.utf8_slice_codeunits(words, 0, LONGEST)

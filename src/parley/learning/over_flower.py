@@ -79,7 +79,7 @@ from parley.learning.over_flower import server_app
 __all__ = ["server_app"]
 """,
     "parley_relay/relay.py": """\
-from parley.exchange.flower import client_app
+from parley.network.exchange.flower import client_app
 
 __all__ = ["client_app"]
 """,

@@ -39,6 +39,7 @@ def moments_sensitivity(bound: RecordBound, records: int, slack: float, records_
 
     Formal guarantee: in L1, 2 k Xi/n. In L2, sqrt 2 k Xi/n: the old rows' sum of z z' and the new rows' are both positive
     semidefinite, so they never point apart, and their difference is at most the hypotenuse. Rounding adds 2 slack Xi as for gradients.
+    A row without a target has z = 0: the sum it is part of is positive semidefinite as before, and measures less.
     """
     reach = 2.0 if bound.norm == "l1" else math.sqrt(2) * (1 + 4 * UNIT)
     return bound.value * (reach * records_per_person / records + 2 * slack)
@@ -58,7 +59,7 @@ def mean_moments(design: Summable, bound: RecordBound, outcomes: Callable[[Desig
     """
 
     def part(block: Design) -> Floats:
-        z = np.column_stack([block.X, outcomes(block)])
+        z = _rows(block, outcomes)
         i, j, scale = _layout(z.shape[1], bound.noise_norm)
         counted = z * _share(z, bound)[:, None] if bound.clips else z
         return np.asarray((counted.T @ z)[i, j] * scale)
@@ -77,7 +78,14 @@ def unpack_moments(value: Floats, width: int, norm: Norm, outcomes: int = 1) -> 
 
 def moment_norms(design: Design, norm: Norm, outcomes: Callable[[Design], Floats] = targets) -> Floats:
     """How large each record's z z' is, unclipped."""
-    return _norms(np.column_stack([design.X, outcomes(design)]), norm)
+    return _norms(_rows(design, outcomes), norm)
+
+
+def _rows(block: Design, outcomes: Callable[[Design], Floats]) -> Floats:
+    """z = [x, outcomes] [n, p + q]; all zeros for a row without a target, which is of no class either."""
+    z = np.column_stack([block.X, outcomes(block)])
+    z[~block.present] = 0.0
+    return z
 
 
 def _layout(size: int, norm: Norm) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:

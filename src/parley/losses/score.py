@@ -3,7 +3,8 @@
 Two classes: the four cells of the confusion matrix as shares of the rows. Several classes: for each the share of rows that are told
 rightly and wrongly. A number: the mean squared residual, and mean and mean square of the target, from which R2 follows; target and
 prediction are first mapped to [-1, 1] by the target's public bounds (predictions beyond them are brought back, which never makes an error
-larger), so that one row counts for little whatever it holds.
+larger), so that one row counts for little whatever it holds. A row without a target adds nothing, and m is the number of all rows: what is
+said of a number is then too small by the share of such rows, which nobody outside knows.
 """
 
 from abc import ABC, abstractmethod
@@ -37,13 +38,13 @@ class Scoring(ABC):
     def sensitivity(self, records: int, slack: float, records_per_person: int = 1) -> float:
         """How far one person can move the computed score of `records` held-out rows, in L1.
 
-        Formal guarantee: a row is in one cell, so replacing k of m rows moves at most 2 k/m of the shares. Rounding: each of the two
-        computed scores is off by at most `slack` times the sum of the absolute values, which is 1.
+        Formal guarantee: a row is in one cell, or without a target in none, so replacing k of m rows moves at most 2 k/m of the shares.
+        Rounding: each of the two computed scores is off by at most `slack` times the sum of the absolute values, which is at most 1.
         """
         return 2 * (records_per_person / records + slack)
 
     def extent(self, slack: float) -> Extent:
-        """Where the computed score of any rows lies: shares that add up to 1."""
+        """Where the computed score of any rows lies: shares that add up to 1 at most."""
         return Extent(0.0, 1 + slack, 1 + slack, "l1")
 
     def mean(self, objective: Objective, held_out: Summable, theta: Floats) -> Floats:
@@ -64,9 +65,10 @@ class TwoClassScoring(Scoring):
     size = 4
 
     def sums(self, block: Design, scores: Floats) -> Floats:
-        says, is_one = scores > 0, block.y > 0
+        says, is_one = (scores > 0) & block.present, (block.y > 0) & block.present
         hits, alarms, ones = np.count_nonzero(says & is_one, axis=1), np.count_nonzero(says, axis=1), np.count_nonzero(is_one)
-        cells = np.stack([hits, alarms - hits, ones - hits, len(block) - ones - alarms + hits], axis=-1)
+        rows = len(block) - block.untargeted
+        cells = np.stack([hits, alarms - hits, ones - hits, rows - ones - alarms + hits], axis=-1)
         return cells.astype(np.float64)
 
     def figures(self, shares: Floats, deviation: float) -> Figures:
@@ -90,7 +92,7 @@ class ClassesScoring(Scoring):
 
     def sums(self, block: Design, scores: Floats) -> Floats:
         right = scores.argmax(axis=-1) == block.y
-        member = np.arange(self.classes)[:, None] == block.y
+        member = (np.arange(self.classes)[:, None] == block.y) & block.present
         hits = (right[:, None, :] & member).sum(axis=-1)
         return np.concatenate([hits, member.sum(axis=-1) - hits], axis=-1).astype(np.float64)
 
@@ -108,8 +110,8 @@ class NumberScoring(Scoring):
     size = 3
 
     def sums(self, block: Design, scores: Floats) -> Floats:
-        u = self._within(block.y)
-        residual = (self._within(scores) - u) / 2
+        u = np.where(block.present, self._within(block.y), 0.0)
+        residual = np.where(block.present, (self._within(scores) - u) / 2, 0.0)
         squared = np.einsum("ri,ri->r", residual, residual)
         return np.stack([squared, np.full_like(squared, u.sum()), np.full_like(squared, u @ u)], axis=-1)
 
@@ -120,6 +122,7 @@ class NumberScoring(Scoring):
         larger of |u| and |u'|, and u >= 0 (else negate both: nothing changes). Both residuals lie between 0 and ((1 + u)/2)^2, so they
         differ by at most that, and |u - u'| + |u^2 - u'^2| = (u - u')(1 + u + u') is largest at u' = -1/2, where it is (u + 1/2)^2 (for
         u < 1/2, at u' = -u, where it is 2 u <= 1). The sum grows with u: at most 1 + 9/4 = 13/4, reached at u = 1, p = -1, u' = p' = -1/2.
+        A row without a target adds (0, 0, 0), from which (r, u, u^2) is at most 3 away.
         So replacing k rows moves the means by at most 13 k/(4 m). Rounding: as for shares, of three numbers of at most 1 a row.
         """
         return REACH * records_per_person / records + 2 * self.size * slack

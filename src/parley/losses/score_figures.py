@@ -1,5 +1,7 @@
 """What noisy scores say: figures with standard errors. All of it is post-processing of a release (`score`), so it costs nothing more."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from parley.validate import Floats
@@ -12,42 +14,39 @@ Figures = dict[str, tuple[Floats, Floats]]  # (values, standard errors) [...] of
 def hit_figures(shares: Floats, deviation: float) -> Figures:
     """accuracy and balanced_accuracy from noisy shares [..., 2 C]: rows of each class told rightly, then those told wrongly.
 
-    As for two classes, the noise in the sum of the shares, which is 1, is taken out first.
+    As for two classes, the noise in the sum of the shares is taken out first (`_cells`).
 
     >>> figures = hit_figures(np.array([0.4, 0.3, 0.1, 0.2]), 0.01)
     >>> [round(float(value), 4) for value, _ in figures.values()]
     [0.7, 0.7]
     """
     cells = shares.shape[-1]
-    known = shares - (shares.sum(axis=-1, keepdims=True) - 1) / cells
+    known, each, spread = _cells(shares, deviation)
     right, wrong = known[..., : cells // 2], known[..., cells // 2 :]
-    recall, of_right, of_wrong = _ratio(right, wrong, deviation)
+    recall, of_right, of_wrong = _ratio(right, wrong, each)
     slope = np.concatenate([of_right, of_wrong], axis=-1) / (cells // 2)
     ones = np.concatenate([np.ones_like(right), np.zeros_like(wrong)], axis=-1)
     figures = {}
     for name, value, g in (("accuracy", right.sum(axis=-1), ones), ("balanced_accuracy", recall.mean(axis=-1), slope)):
-        error = deviation * np.sqrt(np.maximum(0.0, np.sum(g**2, axis=-1) - np.sum(g, axis=-1) ** 2 / cells))
-        figures[name] = np.clip(value, 0.0, 1.0), error
+        figures[name] = np.clip(value, 0.0, 1.0), spread(g)
     return figures
 
 
 def two_class_figures(shares: Floats, deviation: float) -> Figures:
     """accuracy, balanced_accuracy, recall and precision from noisy shares [..., 4] of the confusion matrix.
 
-    The four shares add up to 1, which everybody knows. So the noise in their sum is taken out first: an equal part of it from each, after
-    which a figure with gradient g has the variance deviation^2 (|g|^2 - (sum g)^2/4) (the delta method). Accuracy gets half the
-    variance that it would have.
+    The noise in their sum is taken out first (`_cells`): accuracy gets half the variance that it would have.
 
     >>> figures = two_class_figures(np.array([0.3, 0.1, 0.2, 0.4]), 0.01)
     >>> [round(float(value), 4) for value, _ in figures.values()]
     [0.7, 0.7, 0.6, 0.75]
     """
-    known = shares - (shares.sum(axis=-1, keepdims=True) - 1) / 4
+    known, each, spread = _cells(shares, deviation)
     hit, alarm, miss, quiet = np.moveaxis(known, -1, 0)
     none = np.zeros_like(hit)
-    recall, of_hit, of_miss = _ratio(hit, miss, deviation)
-    rest, of_quiet, of_alarm = _ratio(quiet, alarm, deviation)
-    precision, by_hit, by_alarm = _ratio(hit, alarm, deviation)
+    recall, of_hit, of_miss = _ratio(hit, miss, each[..., 0])
+    rest, of_quiet, of_alarm = _ratio(quiet, alarm, each[..., 0])
+    precision, by_hit, by_alarm = _ratio(hit, alarm, each[..., 0])
     gradients = {
         "accuracy": (hit + quiet, [none + 1, none, none, none + 1]),
         "balanced_accuracy": ((recall + rest) / 2, [of_hit / 2, of_alarm / 2, of_miss / 2, of_quiet / 2]),
@@ -57,12 +56,33 @@ def two_class_figures(shares: Floats, deviation: float) -> Figures:
     figures = {}
     for name, (value, parts) in gradients.items():
         g = np.stack(parts, axis=-1)
-        error = deviation * np.sqrt(np.maximum(0.0, np.sum(g**2, axis=-1) - np.sum(g, axis=-1) ** 2 / 4))
-        figures[name] = np.clip(value, 0.0, 1.0), error
+        figures[name] = np.clip(value, 0.0, 1.0), spread(g)
     return figures
 
 
-def _ratio(part: Floats, other: Floats, deviation: float) -> tuple[Floats, Floats, Floats]:
+def _cells(shares: Floats, deviation: float) -> tuple[Floats, Floats, Callable[[Floats], Floats]]:
+    """(shares of the rows with a target [..., C], the deviation of each [..., 1], a figure's standard error by its gradient [..., C]).
+
+    Where every row has a target the shares add up to 1, and the noise in their sum is taken out: an equal part of it from each, after which
+    a figure with gradient g has the variance deviation^2 (|g|^2 - (sum g)^2/C). A sum so far below 1 that noise does not explain it says
+    that some rows have none: then shares are those of the sum, and the variance is deviation^2 |g - g.shares|^2/sum^2 (the delta method).
+
+    >>> [share.tolist() for share in _cells(np.array([[0.5, 0.5], [0.25, 0.25]]), 0.001)[0]]
+    [[0.5, 0.5], [0.5, 0.5]]
+    """
+    count, total = shares.shape[-1], shares.sum(axis=-1, keepdims=True)
+    fewer = (1 - total > CLEAR * deviation * np.sqrt(count)) & (total > CLEAR * deviation * np.sqrt(count))
+    known = np.where(fewer, shares / np.where(fewer, total, 1.0), shares - (total - 1) / count)
+
+    def spread(g: Floats) -> Floats:
+        whole = np.sum(g**2, axis=-1) - np.sum(g, axis=-1) ** 2 / count
+        part = np.sum(((g - np.sum(g * known, axis=-1, keepdims=True)) / np.where(fewer, total, 1.0)) ** 2, axis=-1)
+        return np.asarray(deviation * np.sqrt(np.maximum(0.0, np.where(fewer[..., 0], part, whole))))
+
+    return known, np.where(fewer, deviation / np.where(fewer, total, 1.0), deviation), spread
+
+
+def _ratio(part: Floats, other: Floats, deviation: Floats) -> tuple[Floats, Floats, Floats]:
     """part/(part + other) and its derivatives by the two; NaN where the sum, whose standard error is `deviation`, is not clear of zero."""
     whole = part + other
     safe = np.where(whole > CLEAR * deviation, whole, np.nan)

@@ -1,9 +1,14 @@
 """Clipped least squares for many parameters at once: records that cannot reach the clip are taken by their statistics, exactly.
 
 At theta a record's slope is 2 w (x.theta - y), at most 2 w (|e| + |x| |theta - theta0|) with e its residual at theta0. So each record has a
-radius around theta0 within which it is surely not clipped. Sorted by that radius, the sure ones are a prefix, whose sums are kept for every
-block; only the records after it are looked at one by one. For studies alone: how long it takes tells how many records may clip, and an
-owner that serves must not tell; and sums of unclipped records round more coarsely than clipped ones, which no sensitivity allows for.
+radius around theta0 within which it is surely not clipped. Sorted by that radius, the sure ones are a prefix; sums of some prefixes are
+kept, and the records after the longest that is sure are looked at one by one. For studies alone: how long it takes tells how many records
+may clip, and an owner that serves must not tell; and sums of unclipped records round more coarsely than clipped ones, which no sensitivity
+allows for.
+
+A kept sum takes p x p numbers, and prefixes end at least 2 p rows apart: all sums together take half the memory of the table, and what
+lies between two of them takes about the time of one multiplication by a sum. A sum is computed when a prefix so long is sure for the first
+time, from the one before.
 """
 
 import numpy as np
@@ -14,14 +19,17 @@ from parley.data.blocks import sum_blocks
 from parley.data.design import BLOCK
 from parley.validate import SMALLEST, Floats
 
-FINE = 128  # rows after which another sum is kept
+FINE = 128  # rows between the ends of two prefixes, at least
 LEVELS = 8  # how many different prefixes one call distinguishes
 
 
 class SureRecords:
-    """The table sorted by how far theta may move from `centre`, the best fit, before a record can clip. `limit` [n]: of each slope."""
+    """The table sorted by how far theta may move from `centre`, the best fit, before a record can clip. `limit` [n]: of each slope.
 
-    def __init__(self, design: Design, limit: Floats, centre: Floats) -> None:
+    `apart` is how many rows the ends of prefixes are apart whose sums are kept; left out: max(`FINE`, 2 p).
+    """
+
+    def __init__(self, design: Design, limit: Floats, centre: Floats, apart: int | None = None) -> None:
         self.centre = centre
         residual = np.abs(design.X @ self.centre - design.y)
         room = limit / np.maximum(2 * design.weight, SMALLEST) - residual
@@ -30,15 +38,28 @@ class SureRecords:
         order = np.argsort(-radius, kind="stable")
         self._X, self._y, self._limit = design.X[order], design.y[order], limit[order]
         self._weight = 2 * design.weight[order]
-        self._blocks = [slice(start, min(start + FINE, len(order))) for start in range(0, len(order), FINE)]
+        self.apart = max(FINE, 2 * design.width) if apart is None else apart
+        self._blocks = [slice(start, min(start + self.apart, len(order))) for start in range(0, len(order), self.apart)]
         self._least = np.array([radius[order[rows.stop - 1]] for rows in self._blocks])
-        p = design.width
-        A, b = np.zeros((len(self._blocks) + 1, p, p)), np.zeros((len(self._blocks) + 1, p))
-        for place, rows in enumerate(self._blocks):
-            weighted = self._X[rows] * self._weight[rows, None]
-            A[place + 1] = A[place] + weighted.T @ self._X[rows]
-            b[place + 1] = b[place] + weighted.T @ self._y[rows]
-        self._A, self._b = A, b
+        self._sums: list[tuple[Floats, Floats]] = [(np.zeros((design.width, design.width)), np.zeros(design.width))]
+
+    @property
+    def kept_bytes(self) -> int:
+        """What the sums take that are kept so far."""
+        return sum(A.nbytes + b.nbytes for A, b in self._sums)
+
+    def prefix(self, blocks: int) -> tuple[Floats, Floats]:
+        """(sum of 2 w x x', sum of 2 w x y) over the first blocks."""
+        if blocks < len(self._sums):
+            return self._sums[blocks]
+        sums = [*self._sums]  # replaced as a whole: two threads may both compute it
+        for rows in self._blocks[len(sums) - 1 : blocks]:
+            root = np.sqrt(self._weight[rows])
+            scaled = self._X[rows] * root[:, None]
+            A, b = sums[-1]
+            sums.append((A + scaled.T @ scaled, b + scaled.T @ (root * self._y[rows])))
+        self._sums = sums
+        return sums[blocks]
 
     def mean_gradient(self, theta: Floats) -> Floats:
         """The mean clipped gradient at every parameter [R, p]: blocks that are sure there by their sums, the others row by row."""
@@ -53,7 +74,8 @@ class SureRecords:
         total = np.empty_like(flat)
         for level in levels:
             some = slice(*np.searchsorted(sorted_sure, [level, level + 1]))
-            total[some] = flat[some] @ self._A[level] - self._b[level]
+            A, b = self.prefix(int(level))
+            total[some] = flat[some] @ A - b
         pieces = self._unsure(levels, sorted_sure)
         if pieces:
 
@@ -77,6 +99,6 @@ class SureRecords:
         pieces = []
         for level, end in zip(levels, [*levels[1:], len(self._blocks)], strict=True):
             count = int(np.searchsorted(sorted_sure, level, side="right"))
-            first, last = int(level) * FINE, min(int(end) * FINE, len(self._y))
+            first, last = int(level) * self.apart, min(int(end) * self.apart, len(self._y))
             pieces += [(slice(start, min(start + BLOCK, last)), count) for start in range(first, last, BLOCK)]
         return pieces

@@ -8,7 +8,9 @@ from parley.owner.ledger.account import Reservation
 from parley.owner.owner import Agreement, Owner
 from parley.owner.warnings import sentences
 from parley.privacy.accounting.meaning import WIDER, approximate_posterior, posterior_bounds
+from parley.protocol.task import Task
 from parley.terms import Terms
+from parley.terms.catalogue import PREDICTION
 from parley.terms.topology import edges
 from parley.validate import printable
 
@@ -34,6 +36,7 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         f"{'; relays on this machine' if relay else ''}.",
         *([] if peer is None else [_neighbours(terms, peer)]),
         *_purpose(agreement, columns),
+        *_counted(agreement),
         *task.promises(agreement),
         *(_shared(agreement) if terms.noise.summed else [_noisy(agreement)]),
         *_steps(agreement),
@@ -64,6 +67,22 @@ def _purpose(agreement: Agreement, columns: str) -> list[str]:
     if own is not None:
         return own
     return [f"Model: {kind} from the columns {columns}{_classes(agreement)}.", *_columns(agreement)]
+
+
+def _counted(agreement: Agreement) -> list[str]:
+    """What the public number of records rests on, and what a row without a target does."""
+    terms, task = agreement.setup.terms, agreement.setup.task
+    said = []
+    if terms.privacy.person is not None and task.unit == Task.unit:
+        most = "row" if terms.privacy.records_per_person == 1 else f"{terms.privacy.records_per_person:,} rows"
+        said.append(
+            f"Of everybody the first {most} count, by the cells of {printable(terms.privacy.person)!r}; how many that makes is public. "
+            "Replacing a person by somebody with as many rows, and no others in the table, leaves it as it is: that is what is promised "
+            "about. How many rows each person has is not protected."
+        )
+    if terms.task == PREDICTION:
+        said.append("A row without a target counts, and contributes nothing.")
+    return said
 
 
 def _noisy(agreement: Agreement) -> str:

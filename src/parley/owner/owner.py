@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from parley.data.digest import digested_table
-from parley.data.streamed import ParquetFolder, open_table
+from parley.data.digest import TableDigest, digested_table
+from parley.data.parquet import ParquetTable
+from parley.data.parts import example_of, streams
+from parley.data.streamed import open_table
 from parley.data.table import Table, holds
 from parley.errors import DataError, GuaranteeError, UnknownTerms
 from parley.owner.ledger import AnyLedger, StudyLedger
@@ -67,15 +69,16 @@ class Owner:
     answers under one agreement are about one table.
     """
 
-    def __init__(self, name: str, table: Table, ledger: AnyLedger | None = None, noise: Noise | None = None) -> None:
+    def __init__(self, name: str, table: Table | ParquetTable, ledger: AnyLedger | None = None, noise: Noise | None = None) -> None:
         self.name = name
         self.ledger: AnyLedger = StudyLedger() if ledger is None else ledger
-        self._digest: bytes | None = None  # of the table: studies have no use for it
+        self._digest: TableDigest | None = None  # of the table: studies have no use for it
         if self.releases:
             self.table, self._digest = digested_table(table)
         else:
             self.table = open_table(table)
-        self.source = None if isinstance(table, pd.DataFrame) else Path(table).resolve()
+        path = table.path if isinstance(table, ParquetTable) else table
+        self.source = None if isinstance(path, pd.DataFrame) else Path(path).resolve()
         self.noise: Noise = noise if noise is not None else (SafeNoise() if self.releases else FastNoise())
         if self.releases and not self.noise.safe:
             raise GuaranteeError(f"{name}: an owner with a durable ledger releases, so its noise must be safe; leave `noise` out")
@@ -95,7 +98,7 @@ class Owner:
     @property
     def example(self) -> pd.DataFrame:
         """Its columns, for terms that list none."""
-        return self.table.example() if isinstance(self.table, ParquetFolder) else self.table
+        return example_of(self.table)
 
     def prepare(self, agreed: Terms | Setup) -> Agreement:
         """Everything that acceptance would fix, checked against the table; nothing is reserved."""
@@ -118,7 +121,8 @@ class Owner:
     def accept(self, agreed: Terms | Setup) -> Agreement:
         """Prepare the table for these terms and reserve their budget. Repeating it changes nothing; with another table it is refused."""
         agreement = self.prepare(agreed)
-        self.ledger.accept(reservation(agreement.setup.terms, self.name, agreement.setup.schedule), self._digest)
+        cells, schema = (None, None) if self._digest is None else (self._digest.cells, self._digest.schema)
+        self.ledger.accept(reservation(agreement.setup.terms, self.name, agreement.setup.schedule), cells, schema)
         self._accepted.add(agreement.hash)
         return agreement
 
@@ -215,7 +219,7 @@ class Owner:
         """A copy for one study of `replicates` parallel runs: fresh study ledger, seeded noise, the table prepared once."""
         if self.releases:
             raise GuaranteeError(f"{self.name}: an owner with a durable ledger does not take part in studies")
-        if isinstance(self.table, ParquetFolder):
+        if streams(self.table):
             raise DataError(f"{self.name}: a folder of Parquet files is streamed, which is for releases; studies need one file")
         copy = Owner(self.name, self.table, noise=self.noise if self.noise.safe else FastNoise(seed))
         copy.source, copy._worlds = self.source, (replicates,)

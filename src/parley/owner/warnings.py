@@ -15,8 +15,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from parley.data import Design
+from parley.data.fitting import dropped_rows
+from parley.data.parts import counted_rows, frame_of, streams
 from parley.data.ranges import Range, ranges
-from parley.data.table import codes, keep_per_person
+from parley.data.table import codes
 from parley.numerals import number, percent
 from parley.owner.custody import role_doubts
 from parley.owner.owner import Agreement, Owner
@@ -39,6 +41,8 @@ COPIES = 0.01  # share of rows that are copies of another row
 USUAL_DELTA = 1e-6  # at which noises are compared where the terms have none
 FAMILIAR = 0.05  # share of public rows that the private table holds once
 PEOPLE = re.compile(r"(^|_)(id|ids|ssn|person|people|customer|client|patient|member|account|user|borrower|subject|name|email)(_|$)")
+
+UNTARGETED = "rows have no target: they count, and contribute nothing"
 
 
 def figures(agreement: Agreement) -> dict[str, Any]:
@@ -86,6 +90,8 @@ def sentences(agreement: Agreement) -> list[str]:
         said.append(
             f"Public sample: {name}, SHA-256 {found['public_sha256']}. It sets ranges and scales; nobody's private rows belong in it."
         )
+        dropped = dropped_rows(terms.model)
+        said += [] if dropped is None else [dropped]
     if found["preparation_sha256"] is not None:
         said.append(
             f"Pinned public numbers: SHA-256 {found['preparation_sha256']}. They are what the public sample gives here, but for rounding; "
@@ -131,14 +137,16 @@ def public_digest(terms: Terms) -> str | None:
 def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     """What looks like a mistake or an attack, with the owner's table beside it."""
     table, terms = owner.table, agreement.setup.terms
-    if isinstance(table, pd.DataFrame) and terms.privacy.person is not None:
-        table = keep_per_person(table, terms.privacy.person, terms.privacy.records_per_person, owner.name)
+    kept = counted_rows(table, terms.privacy, owner.name)
+    frame = None if streams(table) else frame_of(table) if kept is None else frame_of(table)[kept]
     own = agreement.setup.task.warnings(owner, agreement)
     if agreement.part.training.question.bound is None:  # rows are counted, and nothing else limits them
-        return [*role_doubts(terms), *(person_doubts(table, terms) if isinstance(table, pd.DataFrame) else []), *own]
+        return [*role_doubts(terms), *([] if frame is None else person_doubts(frame, terms)), *own]
     wanted = {c: r for c, r in agreed_ranges(agreement).items() if c not in agreement.setup.preparation.categories}
     found = [
-        doubt for column, seen in ranges(table, wanted, owner.name).items() if (doubt := range_doubt(column, *wanted[column], seen))
+        doubt
+        for column, seen in ranges(table, wanted, owner.name, kept).items()
+        if (doubt := range_doubt(column, *wanted[column], seen))
     ]
     loud = budget_doubt(terms, [owner.name])
     found += [] if loud is None else [loud]
@@ -147,8 +155,9 @@ def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     found += clip_doubts(agreement)
     found += role_doubts(terms)
     found += name_doubts(owner, agreement)
-    if isinstance(table, pd.DataFrame):
-        found += person_doubts(table, terms)
+    found += target_doubts(owner, agreement)
+    if frame is not None:
+        found += person_doubts(frame, terms)
         found += familiar_doubts(agreement)
     return found + own
 
@@ -200,8 +209,8 @@ def class_doubts(agreement: Agreement) -> list[Doubt]:
     preparation, rows = agreement.setup.preparation, agreement.tables.train
     if preparation.target_words is None or not len(rows):
         return []
-    positive = float(rows.sum(lambda block: np.array([np.count_nonzero(block.y > 0)]))[0])
-    if 0 < positive < len(rows):
+    positive = float(rows.sum(lambda block: np.array([np.count_nonzero((block.y > 0) & block.present)]))[0])
+    if 0 < positive < len(rows) - rows.untargeted or rows.untargeted == len(rows):
         return []
     said = f"Every record of your table counts as {int(positive > 0)}. {preparation.target_words} Is the name written so in your table?"
     return [Doubt("model.positive", said)]
@@ -209,9 +218,10 @@ def class_doubts(agreement: Agreement) -> list[Doubt]:
 
 def name_doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     """Columns in which many rows hold none of the agreed names: they may be written otherwise here."""
-    frame, preparation, found = owner.table, agreement.setup.preparation, []
-    if not isinstance(frame, pd.DataFrame) or not len(frame):
+    preparation, found = agreement.setup.preparation, []
+    if streams(owner.table) or not len(owner.table):
         return []
+    frame = frame_of(owner.table)
     for column in (c for c in preparation.features if c in preparation.categories):
         listed = preparation.categories[column]
         others = float((codes(frame, column, listed, owner.name, gaps=True) == len(listed)).mean())
@@ -222,6 +232,22 @@ def name_doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
                 Doubt(f"model.categories.{column}", f"{said}. Are they written so there: capitals, spaces, another language?")
             )
     return found
+
+
+def target_doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
+    """Rows without a target: how many there are is as private as they are."""
+    words = target_words(owner, agreement)
+    return [] if words is None else [Doubt("model.target", words)]
+
+
+def target_words(owner: Owner, agreement: Agreement) -> str | None:
+    """How many of the owner's rows have no target, for its own eyes; None if all have one."""
+    train, held_out = agreement.tables.train, agreement.tables.held_out
+    usual = train.untargeted + held_out.untargeted, len(train) + len(held_out), UNTARGETED
+    missing, rows, what = agreement.setup.task.untargeted(owner, agreement) or usual
+    if not missing:
+        return None
+    return f"In your table {missing:,} of {rows:,} {what}. How many they are stays with you: it is told to nobody."
 
 
 def clip_doubts(agreement: Agreement) -> list[Doubt]:
@@ -263,7 +289,7 @@ def person_doubts(frame: pd.DataFrame, terms: Terms) -> list[Doubt]:
                 rows = f"{percent(repeated)} of the rows repeat a value of the column {printable(str(column))!r}, which sounds like people."
                 found.append(Doubt(about, f"{rows} {promise}"))
         copies = float(frame.duplicated().mean()) if len(frame) else 0.0
-    except TypeError:  # cells that cannot be compared
+    except (TypeError, NotImplementedError):  # cells that cannot be compared
         return found
     if copies > COPIES and not found:
         found.append(Doubt(about, f"{percent(copies)} of the rows are copies of an earlier row. {promise}"))

@@ -100,6 +100,10 @@ class Task:
         """What looks wrong about the terms beside the owner's table, and is not said of every table."""
         return []
 
+    def untargeted(self, owner: Owner, agreement: Agreement) -> tuple[int, int, str] | None:
+        """(how many rows have no target, of how many, what becomes of them), for the owner's own eyes."""
+        return None
+
     # How it runs
     def algorithm(self, setup: Setup) -> Algorithm | None:
         """The algorithm of these terms, its settings fixed from public knowledge."""

@@ -240,6 +240,19 @@ def test_an_owner_does_not_trust_the_question(tmp_path, name):
     owner.answer(ask(terms.hash, "learner", 1, zero, np.full(3, walk.reach), agreed))  # as large as agreed: answered
 
 
+@pytest.mark.parametrize("name", CORRECTED)
+def test_no_correction_is_refused_by_an_owner_whose_machine_rounds_otherwise(name):
+    """Its step may be the neighbouring one of six digits, and what it takes that much smaller."""
+    setup = resolve(family_terms(name, own=UNEQUAL))
+    for owner in setup.parts:
+        walk = setup.walk_of(owner)
+        smaller = (
+            setup.limits.radius / (walk.step * (1 + 1e-5))
+            + setup.objective.record_bound(setup.preparation, setup.limits, "l2").value
+        )
+        assert make_algorithm(setup).walker(owner).reach <= smaller < walk.reach
+
+
 @pytest.mark.parametrize("name", FAMILY)
 def test_a_release_spends_exactly_epsilon_one_debit_a_vector(tmp_path, name):
     """Two vectors a step are two ledger rounds: half as many steps, the same budget. The model is that of the stored answers."""

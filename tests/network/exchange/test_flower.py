@@ -33,10 +33,10 @@ import numpy as np
 from flwr.clientapp import ClientApp
 
 from parley.errors import ParleyError
-from parley.exchange import messages
-from parley.exchange.flower import relay
-from parley.exchange.remote import RemoteOwner
-from parley.queries import GradientQuery
+from parley.network.exchange import messages
+from parley.network.exchange.flower import relay
+from parley.network.exchange.remote import RemoteOwner
+from parley.protocol.queries import GradientQuery
 
 client_app = ClientApp()
 __all__ = ["client_app"]

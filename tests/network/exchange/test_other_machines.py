@@ -33,7 +33,7 @@ BASIS = {"components": 4, "basis": {"points": 6, "width": 1.0}}
 PLACES = {"owner a": 0, "owner b": 1, "host h0": 2, "host h1": 3, "host h2": 1, "learner": 2, "peer a": 1, "peer b": 0}
 FOUND = """
 import sys, parley
-from parley.setup import resolve
+from parley.protocol.setup import resolve
 sys.stdout.buffer.write(resolve(parley.load_terms(sys.argv[1])).numbers.data.tobytes())
 """
 
@@ -126,22 +126,20 @@ def found_on(kernel, terms, file):
 
 
 def test_one_run_on_many_machines(machines):
-    """One noise with components and a basis, own noise with whitening, peers: pinned, everybody agrees. Unpinned, nobody begins."""
+    """One noise with components and a basis, peers with whitening: pinned, everybody agrees. Unpinned, components: nobody begins."""
     shared = machines.agree("shared.toml", **BASIS, **SHARED)
-    white = machines.agree("white.toml", whitening="public")
-    ring = machines.agree("ring.toml", peers=True, components=4, **GOSSIP)
+    ring = machines.agree("ring.toml", peers=True, whitening="public", **GOSSIP)
     loose = machines.agree("loose.toml", pinned=False, components=4, privacy__clip=2.5)
     machines.start_hosts()
     machines.start()
     assert len({process.kernel for process in machines.daemons.values()}) == min(len(kernels()), 4)
 
-    for file in ("shared.toml", "white.toml"):
-        told = machines.learn("--anyway", file=file)
-        assert [owner["answers"] for owner in told["owners"]] == [2, 2]
-        assert np.isfinite(told["theta"]).all()
+    told = machines.learn("--anyway", file="shared.toml")
+    assert [owner["answers"] for owner in told["owners"]] == [2, 2]
+    assert np.isfinite(told["theta"]).all()
     peers = machines.gossip("ring.toml")
     assert peers["a"]["theta"] == pytest.approx(peers["b"]["theta"], rel=1e-9)
-    for terms in (shared, white, ring):
+    for terms in (shared, ring):
         assert set(machines.spent(terms).values()) == {Fraction(1)}
 
     before = {name: (machines.folder / f"{name}.ledger").read_bytes() for name in OWNERS}

@@ -64,7 +64,7 @@ def test_failed_handshakes_are_counted_and_written_down_once(bank, tmp_path_fact
 def test_everything_on_stderr_is_json_and_an_exit_is_still_told_in_words(tmp_path):
     code = """
 import os, sys, threading, time
-from parley.serving.stderr import process_log
+from parley.network.serving.stderr import process_log
 with process_log() as log:
     log("first")
     os.write(2, b"raw bytes of a library: 123456\\n" * 50_000)

@@ -1,8 +1,10 @@
 """From files as they are to terms: what public knowledge and people's answers decide, and the planner does the rest.
 
 Formal guarantee: of the private files the terms hold the names of columns and how many rows count; besides, where neither a public sample
-nor a declaration says so, whether a column holds numbers or names, and then `Draft.said` tells it. No range, no name of a category and no
-class of a private row is looked at.
+nor a declaration says so, whether a column holds numbers or names, and then `Draft.said` tells it. How many rows count depends, where
+people have several, on the cells of the column that tells them apart: `records` is read off it, and `Draft.said` tells that, too. Replacing
+one person by somebody who has no other row changes nothing of it (`data.headers`). No range, no name of a category and no class of a
+private row is looked at.
 """
 
 import hashlib
@@ -18,6 +20,7 @@ import pandas as pd
 
 from parley.data.headers import Header, Kind, column_kinds, read_header
 from parley.data.table import codes, holds, names, numbers, read_table, require_columns
+from parley.data.targets import dropped_words, with_target
 from parley.decisions.forecasting.odd_columns import odd_columns
 from parley.decisions.forecasting.pilot import open_pilot
 from parley.decisions.forecasting.planner import Proposal, plan
@@ -179,10 +182,11 @@ class _Known:
     public: pd.DataFrame | None
     kinds: Mapping[str, Kind]
     read: tuple[str, ...]  # columns whose kind was read from private files
+    dropped: str | None = None  # of the public sample's rows without a target, in words
 
     @classmethod
     def of(cls, files: Sequence[Path], headers: Sequence[Header], wishes: Wishes) -> "_Known":
-        public = _open_public(files, wishes)
+        public, dropped = _open_public(files, wishes)
         for file, header in zip(files, headers, strict=True):
             require_columns(pd.DataFrame(columns=list(header.columns)), [wishes.target], str(file))
         everywhere = [set(header.columns) for header in headers] + ([] if public is None else [set(map(str, public.columns))])
@@ -192,13 +196,12 @@ class _Known:
         declared: dict[str, Kind] = {**dict.fromkeys(wishes.bounds, NUMBER), **dict.fromkeys(wishes.categories, NAMES)}
         wanted = [column for column in columns if column not in declared and column != wishes.person]
         if public is not None:
-            return cls(
-                wishes, tuple(columns), tuple(sorted(others)), public, column_kinds(public, wanted, "public sample") | declared, ()
-            )
+            kinds = column_kinds(public, wanted, "public sample") | declared
+            return cls(wishes, tuple(columns), tuple(sorted(others)), public, kinds, (), dropped)
         wanted = [column for column in wanted if column != wishes.target and not _says_who(column)]
         wanted = [column for column in wanted if wishes.features is None or column in wishes.features]
         found = [column_kinds(file, wanted, str(file)) for file in files]
-        kinds: dict[str, Kind] = {c: "names" if any(each[c] == "names" for each in found) else "number" for c in wanted}
+        kinds = {c: "names" if any(each[c] == "names" for each in found) else "number" for c in wanted}
         return cls(wishes, tuple(columns), tuple(sorted(others)), None, {**kinds, **declared}, tuple(wanted))
 
     def task(self) -> tuple[str, str | None]:
@@ -327,14 +330,28 @@ class _Known:
     def sentences(self, terms: Terms, features: Sequence[str], missing: Sequence[str]) -> list[str]:
         """What was read, where the rest comes from, and what was left out."""
         files = f"{len(terms.owners)} private file{'s' if len(terms.owners) > 1 else ''}"
-        said = [f"Of {files} the names of columns and the number of rows were read, nothing else."]
+        said, rows = [f"Of {files} the names of columns and the number of rows were read, nothing else."], "the number of rows"
+        person, most = self.wishes.person, self.wishes.records_per_person
+        if person is not None:
+            rows = f"how many rows count (by the cells of {printable(person, 60)!r}: {_first(most)} of everybody)"
+            said = [f"Of {files} the names of columns and {rows} were read, nothing else."]
         if self.read:
             said = [
-                f"Of {files} the names of columns, the number of rows and, for want of a public sample, whether these columns hold numbers "
+                f"Of {files} the names of columns, {rows} and, for want of a public sample, whether these columns hold numbers "
                 f"or names were read: {_list(self.read)}. That much becomes public with the terms; --bounds and --categories spare it."
             ]
+        if person is not None:
+            said.append(
+                "`records` becomes public with the terms. Whoever is replaced by somebody with as many rows, and no others in the table, "
+                "leaves it as it is; how many people there are, and how many rows each has, is not protected."
+            )
+        said.append(
+            f"A private row without a target ({printable(self.wishes.target, 60)}) counts among them, and contributes nothing; its owner "
+            "is told how many there are, and nobody else."
+        )
         if self.public is not None:
             said.append(f"Ranges, scales and names of categories come from {self.wishes.public}, which all parties will see.")
+            said += [] if self.dropped is None else [self.dropped]
         elif missing:
             said.append(
                 f"How {_list(missing)} are spread nobody has said: owners will be asked with noise, for {terms.privacy.scale_epsilon} of "
@@ -360,14 +377,19 @@ def _says_who(column: str) -> bool:
     return WHO.search(HUMP.sub("_", column).lower()) is not None
 
 
+def _first(most: int) -> str:
+    return "the first row" if most == 1 else f"the first {most:,} rows"
+
+
 def _list(columns: Sequence[str], most: int = 12) -> str:
     shown = ", ".join(printable(column, 60) for column in columns[:most])
     return shown if len(columns) <= most else f"{shown} and {len(columns) - most} more"
 
 
-def _open_public(files: Sequence[Path], wishes: Wishes) -> pd.DataFrame | None:
+def _open_public(files: Sequence[Path], wishes: Wishes) -> tuple[pd.DataFrame | None, str | None]:
+    """The public sample's rows that have a target, and what is to be said of the others."""
     if wishes.public is None:
-        return None
+        return None, None
     for file in files:
         if holds(file, wishes.public):
             raise DataError(
@@ -375,7 +397,10 @@ def _open_public(files: Sequence[Path], wishes: Wishes) -> pd.DataFrame | None:
             )
     public = read_table(wishes.public)
     require_columns(public, [wishes.target], "public sample")
-    return public
+    listed = {*wishes.categories.get(wishes.target, ()), *(() if wishes.positive is None else (wishes.positive,))}
+    return with_target(public, wishes.target, listed, "public sample"), dropped_words(
+        public, wishes.target, listed, "public sample"
+    )
 
 
 def _require_known(wishes: Wishes, columns: Sequence[str]) -> None:

@@ -126,7 +126,7 @@ class Outlook:
         if not 0 <= price < np.inf:
             raise SettingError(f"price: expected a finite test cost a row, 0 or more; got {price}")
         agreement = owner.prepare(self.known.terms)
-        rows = agreement.tables.train.in_memory()
+        rows = agreement.tables.train.in_memory().targeted()
         if len(rows) < LEAST_ROWS:
             raise DataError(
                 f"{owner.name}: {len(rows)} rows to learn from are too few for a view of its own; expected {LEAST_ROWS} or more"

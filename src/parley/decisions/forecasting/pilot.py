@@ -8,6 +8,7 @@ import numpy as np
 
 from parley.data import Design, read_table
 from parley.data.table import Table
+from parley.data.targets import listed_classes, with_target
 from parley.decisions.forecasting.assumed import AssumedSample
 from parley.decisions.forecasting.sources import Landscape, Sample, Source
 from parley.errors import DataError, SettingError
@@ -230,7 +231,8 @@ def _opened(terms: Terms, known: Table | Source | None) -> Pilot:
     example = None if known is None else read_table(known)
     setup = resolve(terms, example)
     if example is not None:
-        design = setup.preparation.design(example, "pilot")
+        model = terms.model
+        design = setup.preparation.design(with_target(example, model.target, listed_classes(model), "pilot"), "pilot")
     elif setup.public is not None:
         design = setup.public
     elif terms.model.scales or (terms.model.categories and terms.model.coding == "one-hot"):

@@ -21,6 +21,7 @@ def task_metrics(objective: Objective, preparation: Preparation, held_out: Desig
     (each class against the rest, averaged). None where the rows do not define one (a single class, constant targets).
     """
     names, evaluate = _TASKS[preparation.model.predicts]
+    held_out = held_out.targeted()
     if not len(held_out):
         return dict.fromkeys(names)
     rows = [evaluate(held_out.y, objective.scores(held_out.X, t)) for t in theta.reshape(-1, theta.shape[-1])]

@@ -50,7 +50,7 @@ def refine(model: JointModel, terms: Terms, owner: Owner) -> tuple[JointModel, R
 
 
 def _ridge(agreement: Agreement) -> Ridge:
-    return Ridge(agreement.setup.objective, agreement.setup.preparation, agreement.tables.train.in_memory())
+    return Ridge(agreement.setup.objective, agreement.setup.preparation, agreement.tables.train.in_memory().targeted())
 
 
 def centres(setup: Setup, joint: Floats, none: Centre | None = None) -> list[Centre]:

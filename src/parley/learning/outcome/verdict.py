@@ -107,6 +107,9 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
     held_out, objective, preparation = agreement.tables.held_out.in_memory(), agreement.setup.objective, agreement.setup.preparation
     if not len(held_out):
         raise ModelError("model.holdout: these terms hold no rows out, so there is nothing to score on")
+    held_out = held_out.targeted()
+    if not len(held_out):
+        raise ModelError(f"{owner.name}: none of its held-out rows has a target, so there is nothing to score on")
     own, personal = own_model(agreement), personal_model(agreement, model.theta_)
     models = {"together": model.theta_, "alone": own.theta, "personal": personal.theta}
     losses = {name: objective.record_losses(held_out, theta) * preparation.target_scale**2 for name, theta in models.items()}
@@ -118,7 +121,7 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
         costs={name: Estimate.of(values) for name, values in losses.items()},
         joint_gain=Estimate.of(losses["alone"] - losses["together"]),
         personal_gain=Estimate.of(losses["alone"] - losses["personal"]),
-        one_class=preparation.model.classifies and _one_class(agreement.tables.train.in_memory()),
+        one_class=preparation.model.classifies and _one_class(agreement.tables.train.in_memory().targeted()),
         joint_share=personal.shares[JOINT],
         target_words=preparation.target_words,
     )

@@ -15,7 +15,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2
 
-from parley.data.streamed import ParquetFolder
+from parley.data.parquet import ParquetTable
 from parley.durable import Version, file_version
 from parley.errors import DataError, LedgerError, UnknownTerms
 from parley.network.exchange.messages import SERVICE
@@ -75,13 +75,14 @@ class Readiness:
     def _rows(self) -> list[str]:
         if not os.access(self._table, os.R_OK):
             return ["the table cannot be read"]
-        if isinstance(self._owner.table, ParquetFolder):
+        if isinstance(self._owner.table, ParquetTable):
             try:
                 self._owner.table.require_unchanged()
                 if not all(os.access(file, os.R_OK) for file in self._owner.table.files):
                     return ["the table cannot be read"]
             except (DataError, OSError):
-                return ["the table's files changed since it was opened"]
+                what = "files" if self._owner.table.streams else "file"
+                return [f"the table's {what} changed since it was opened"]
         elif file_version(self._table) != self._opened:
             return ["the table's file changed since it was opened"]
         return ["the table does not fit accepted terms"] if self._unfit else []

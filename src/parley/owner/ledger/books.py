@@ -126,14 +126,16 @@ class Ledger:
         with self._reader.transaction() as db:
             return None if entries < (rows.upgraded(db) or 0) else _hash_at(db, entries)
 
-    def accept(self, reservation: Reservation, table: bytes | None = None) -> None:
+    def accept(self, reservation: Reservation, table: bytes | None = None, schema: str | None = None) -> None:
         """Reserve for these terms. Accepting the same terms again changes nothing; terms are never un-accepted.
 
         `table` is the table's digest. It is kept with the terms, sealed, and terms that were accepted with another table are refused;
-        where none was kept yet, this one is.
+        where none was kept yet, this one is. `schema` is the digest of what it declares of its columns, which counts as public: it is kept
+        with the terms, too, and another one is refused with a sentence of its own. Terms that were accepted before ledgers kept it go on
+        without.
         """
         with self._writer.transaction() as db:
-            rows.accept(db, self.path, reservation, table)
+            rows.accept(db, self.path, reservation, table, schema)
 
     def require_room(self, reservation: Reservation) -> None:
         """Raise what `accept` would raise, and change nothing."""

@@ -182,10 +182,11 @@ def _room_for_rho(db: sqlite3.Connection, path: Path, new: Reservation, most: Fr
     return after
 
 
-def accept(db: sqlite3.Connection, path: Path, new: Reservation, table: bytes | None) -> None:
-    """Reserve for these terms, once; with them the table's digest, sealed. Another table later is refused."""
+def accept(db: sqlite3.Connection, path: Path, new: Reservation, table: bytes | None, schema: str | None = None) -> None:
+    """Reserve for these terms, once; with them the table's digest, sealed, and its schema's. Another table later is refused."""
     after = room(db, path, new)
     if after is None:
+        _require_schema(db, path, new.terms_hash, schema)
         if table is not None:
             _settle_table(db, path, new.terms_hash, table)
         return
@@ -199,7 +200,11 @@ def accept(db: sqlite3.Connection, path: Path, new: Reservation, table: bytes | 
         learner=new.learner,
         round=new.rounds,
         content=None if table is None else seal(table, pad),
-        event=_event(({"gaps": True} if new.gaps else {}) | ({} if filtered(db) is None else {"rho": str(new.rho)})),
+        event=_event(
+            ({"gaps": True} if new.gaps else {})
+            | ({} if filtered(db) is None else {"rho": str(new.rho)})
+            | ({} if schema is None else {"schema": schema})
+        ),
         epsilon=str(new.epsilon),
         delta=str(new.delta),
         balance=str(after),
@@ -212,6 +217,17 @@ def table(db: sqlite3.Connection, terms_hash: str) -> bytes | None:
     if row is None:
         row = db.execute("SELECT content, pad FROM entries WHERE kind='accept' AND terms=?", (terms_hash,)).fetchone()
     return None if row is None or row[0] is None else bytes.fromhex(seal(bytes.fromhex(row[0]), row[1]))
+
+
+def _require_schema(db: sqlite3.Connection, path: Path, terms_hash: str, schema: str | None) -> None:
+    """Refuse a table that declares other columns than the one with which the terms were accepted, as far as that one is known."""
+    (event,) = db.execute("SELECT event FROM entries WHERE kind='accept' AND terms=?", (terms_hash,)).fetchone()
+    known = stated(event).get("schema")
+    if known is not None and schema is not None and known != schema:
+        raise LedgerError(
+            f"{path}: the terms {terms_hash[:16]}… were accepted with a table that declares other columns, or other types of them, "
+            "than the one that is there now; put that one back and restart the daemon, or agree on new terms"
+        )
 
 
 def _settle_table(db: sqlite3.Connection, path: Path, terms_hash: str, digest: bytes) -> None:

@@ -26,7 +26,8 @@ VERSIONS: dict[Rule, int] = {"simple": VERSION, "zcdp": 2}
 # kind     epsilon, delta                     balance                               besides
 # open     the lifetime budget                0                                     event: the rule and its rho; none: simple sums
 # accept   what the terms reserve             epsilon reserved so far, all terms    content: the table's sealed digest; event: whether
-#                                                                                   rounds may be skipped, rho; none: neither
+#                                                                                   rounds may be skipped, rho, the digest of what the
+#                                                                                   table declares of its columns; none: none of it
 # answer   what it cost                       epsilon spent so far, these terms     content: the question's digest; pruned: the answer's
 #                                                                                   (in older files once it is no longer kept)
 # table    0                                  0                                     content: the table's sealed digest, learnt late

@@ -1,23 +1,22 @@
 """A table as it is: its cells as numbers, as names, or missing. For questions about how values are spread, before anything bounds them.
 
-Formal guarantee: what a row counts as is a function of that row's cells alone (`cells`). No cell is refused: one that is no number is
-text, one that is nothing is missing.
+Formal guarantee: what a row counts as is a function of that row's cells and the declared types of their columns (`cells`, `arrow_cells`).
+One that is no number is text, one that is nothing is missing. Where names may be asked, a cell that has none is refused when the table is
+prepared, as it is where names are read for a model (`table.codes`): never silently left out, and never in the middle of a run.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from parley.data.design import Summable
+from parley.data.parts import Kept, counted_rows, example_of, how_many, parts_of, streams
 from parley.data.preparation import Preparation, require_records
-from parley.data.ranges import parts_of
-from parley.data.streamed import ParquetFolder
-from parley.data.table import Rows, keep_per_person, raw_cells, require_columns
+from parley.data.table import Opened, Rows, nameless, raw_cells, require_columns
 from parley.errors import DataError
 from parley.terms import Model, Terms
 from parley.validate import Floats
@@ -42,35 +41,41 @@ class CellColumn:
 
 @dataclass(frozen=True, eq=False)
 class CellTable(Summable):
-    """The asked columns of a table, part by part: all rows at once in memory, or as they are read from a folder."""
+    """The asked columns of a table, part by part: those of a folder as they are read, others held."""
 
-    table: pd.DataFrame | ParquetFolder
+    table: Opened
     columns: tuple[str, ...]
     name: str
+    kept: Kept = None  # which rows count; None: all
 
     def __len__(self) -> int:
-        return len(self.table)
+        return how_many(self.table, self.kept)
 
     @property
     def width(self) -> int:
         return len(self.columns)
 
-    def parts(self) -> Iterator[tuple[CellColumn, ...]]:
+    def parts(self) -> Iterable[tuple[CellColumn, ...]]:
         """Every row once."""
-        if isinstance(self.table, pd.DataFrame):
-            yield self._whole
-            return
-        self.table.require_unchanged()
-        for rows in parts_of(self.table, list(dict.fromkeys(self.columns))):
-            yield self._read(rows)
-        self.table.require_unchanged()
+        return self._read() if streams(self.table) else self._held
 
     @cached_property
-    def _whole(self) -> tuple[CellColumn, ...]:
-        return self._read(self.table) if isinstance(self.table, pd.DataFrame) else ()
+    def _held(self) -> list[tuple[CellColumn, ...]]:
+        return list(self._read())
 
-    def _read(self, rows: Rows) -> tuple[CellColumn, ...]:
-        return tuple(CellColumn.of(rows, column, self.name) for column in self.columns)
+    def _read(self) -> Iterator[tuple[CellColumn, ...]]:
+        for _, rows in parts_of(self.table, self.columns, self.kept):
+            yield tuple(CellColumn.of(rows, column, self.name) for column in self.columns)
+
+    def require_names(self) -> None:
+        """Refuse a cell that has no name."""
+        start = 0
+        for part in self.parts():
+            for column, cells in zip(self.columns, part, strict=True):
+                wrong = np.flatnonzero(~cells.missing & (cells.place < 0))
+                if wrong.size:
+                    raise nameless(self.name, column, start + int(wrong[0]) + 1, ", and these terms may ask for names")
+            start += len(part[0].values)
 
     def for_studies(self) -> "CellTable":
         return self
@@ -115,15 +120,19 @@ class CellPreparation(Preparation):
         """None yet: they may be what is asked."""
         return ()
 
-    def designs(self, table: pd.DataFrame | ParquetFolder, terms: Terms, name: str) -> tuple[Summable, Summable]:
-        if terms.privacy.person is not None:
-            if isinstance(table, ParquetFolder):
-                raise DataError(f"{name}: privacy.person: a streamed table cannot count each person's rows; give one file")
-            table = keep_per_person(table, terms.privacy.person, terms.privacy.records_per_person, name)
-        require_columns(table.example() if isinstance(table, ParquetFolder) else table, self.asked, name)
-        require_records(terms, name, len(table))
-        none = table.example() if isinstance(table, ParquetFolder) else table.iloc[:0]
-        return CellTable(table, self.asked, name), CellTable(none, self.asked, name)
+    def designs(self, table: Opened, terms: Terms, name: str) -> tuple[Summable, Summable]:
+        require_columns(example_of(table), self.asked, name)
+        kept = counted_rows(table, terms.privacy, name)
+        require_records(terms, name, how_many(table, kept))
+        found = CellTable(table, self.asked, name, kept)
+        if may_name(terms):
+            found.require_names()
+        return found, CellTable(example_of(table).iloc[:0], self.asked, name)
+
+
+def may_name(terms: Terms) -> bool:
+    """Whether owners may release names that nobody listed: with a delta for them, and noise of their own."""
+    return not terms.noise.summed and terms.privacy.delta > 0
 
 
 def survey_preparation(model: Model, features: tuple[str, ...]) -> CellPreparation:

@@ -18,7 +18,7 @@ from parley.privacy.mechanisms import Bounded, Extent
 from parley.privacy.mechanisms.stability import MOST_NAMES, PLACE, NamedCounts, Stability
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, Tables
-from parley.tasks.column_statistics.cell_table import CellColumn, CellPreparation, CellTable
+from parley.tasks.column_statistics.cell_table import CellColumn, CellPreparation, CellTable, may_name
 from parley.terms.catalogue import MECHANISMS
 from parley.validate import Floats
 
@@ -64,7 +64,7 @@ class ScalesQuestion(Question):
         if not isinstance(preparation, CellPreparation):
             raise GuaranteeError("scales: expected cells as they are")
         k, C, n = terms.privacy.records_per_person, len(preparation.asked), terms.train_rows(owner)
-        named, norm = not terms.noise.summed and terms.privacy.delta > 0, context.norm
+        named, norm = may_name(terms), context.norm
         moved = (2 * k * C if norm == "l1" else k * (2 * C) ** 0.5) / n
         letters = C * (MOST_NAMES * PLACE) if named else 0
         return cls(

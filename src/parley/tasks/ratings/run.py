@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from parley.errors import GuaranteeError
 from parley.learning.algorithms.algorithm import Progress
@@ -134,7 +133,7 @@ def learn_items(
 def unlisted(terms: Terms, owners: Sequence[Owner]) -> dict[str, float]:
     """What share of every owner's ratings is of items that the terms do not list, for a study."""
     preparation = rating_preparation(terms.model)
-    return {owner.name: preparation.unlisted(owner.table, owner.name) for owner in owners if isinstance(owner.table, pd.DataFrame)}
+    return {owner.name: preparation.unlisted(owner.table, owner.name) for owner in owners}
 
 
 def ask_items(

@@ -70,7 +70,8 @@ def read_ratings(
     """MovieLens' `ratings.dat`, or a CSV or Parquet file (or a data frame) with these three columns.
 
     `items` is a public list, the same for all owners: then the items are those, and ratings of others are left out. Without it the items
-    are those that somebody rated, which is for studies: whether an item was ever rated tells of a rating. `name` is for messages.
+    are those that somebody rated, which is for studies: whether an item was ever rated tells of a rating. A row without a rating is left
+    out, too; its user remains, and so does its place among the user's rows. `name` is for messages.
     """
     if isinstance(table, str | Path) and Path(table).suffix == ".dat":
         frame = read_table(table).set_axis([user, item, target], axis=1)
@@ -80,14 +81,10 @@ def read_ratings(
     require_columns(frame, [user, item, target], name)
     users, user_names = _places(frame, user, name)
     places, item_names = _places(frame, item, name, items)
-    found = Ratings(
-        users,
-        places,
-        column_numbers(frame, target, name, hint="a rating is one, and what is no rating belongs in no row"),
-        user_names,
-        item_names,
-    )
-    return found if items is None else found.pick(places < len(item_names))
+    hint = "a rating is one, and what is no rating belongs in no row"
+    values = column_numbers(frame, target, name, gaps=True, hint=hint)
+    found = Ratings(users, places, values, user_names, item_names)
+    return found.pick(~np.isnan(values) & (places < len(item_names)))
 
 
 def find_ratings(folder: Path) -> Ratings:

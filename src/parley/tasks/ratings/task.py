@@ -77,6 +77,10 @@ class Ratings(Task):
         words = unlisted_words(preparation.unlisted(table, owner.name), agreement.setup.terms.model)
         return [] if words is None else [Doubt("model.items", f"In your table, {words}")]
 
+    def untargeted(self, owner: Owner, agreement: Agreement) -> tuple[int, int, str]:
+        missing, rows = rating_preparation(agreement.setup.terms.model).unrated(owner.table, owner.name)
+        return missing, rows, "rows hold no rating: they are left out, their users are not"
+
     def algorithm(self, setup: Setup) -> Any:
         from parley.tasks.ratings.algorithm import ItemFactors
 

@@ -16,9 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from parley.data.design import Summable
+from parley.data.parts import example_of, frame_of, streams
 from parley.data.preparation import Preparation, require_records
-from parley.data.streamed import ParquetFolder
-from parley.data.table import codes, keep_per_person
+from parley.data.table import Opened, codes, is_gap, keep_per_person, require_columns
 from parley.errors import DataError, SettingError
 from parley.numerals import percent
 from parley.tasks.ratings.table import Places, Ratings, read_ratings
@@ -121,22 +121,35 @@ class RatingPreparation(Preparation):
         """None of features: there are none. That of ratings is the target's."""
         return {}
 
-    def read(self, table: pd.DataFrame, terms: Terms, name: str) -> Ratings:
+    def read(self, table: Opened, terms: Terms, name: str) -> Ratings:
         """The ratings that count, in their own units: of each user's those that the terms say, of listed items."""
         model, privacy = self.model, terms.privacy
+        table = self._frame(table, privacy.person, name)
         if privacy.person is not None:
             table = keep_per_person(table, privacy.person, privacy.records_per_person, name)
         return read_ratings(table, str(model.user), str(model.item), model.target, item_names(model), name)
 
-    def unlisted(self, table: pd.DataFrame, name: str) -> float:
+    def _frame(self, table: Opened, person: str | None, name: str) -> pd.DataFrame:
+        """The columns that are read, all rows at once."""
+        if streams(table):
+            raise DataError(f"{name}: a streamed table cannot be told into users; give one file")
+        model = self.model
+        columns = [str(model.user), str(model.item), model.target, *([] if person is None else [person])]
+        require_columns(example_of(table), columns, name)
+        return frame_of(table, columns)
+
+    def unrated(self, table: Opened, name: str) -> tuple[int, int]:
+        """(rows without a rating, all rows) of a table. For the owner's own eyes."""
+        gaps = is_gap(self._frame(table, None, name), self.model.target, name)
+        return int(np.count_nonzero(gaps)), len(gaps)
+
+    def unlisted(self, table: Opened, name: str) -> float:
         """What share of a table's ratings is of items that the terms do not list. For the owner's own eyes."""
-        listed = item_names(self.model)
+        listed, table = item_names(self.model), self._frame(table, None, name)
         return float((codes(table, str(self.model.item), listed, name) >= len(listed)).mean()) if len(table) else 0.0
 
-    def designs(self, table: pd.DataFrame | ParquetFolder, terms: Terms, name: str) -> tuple[UserRatings, UserRatings]:
+    def designs(self, table: Opened, terms: Terms, name: str) -> tuple[UserRatings, UserRatings]:
         """One record a user; `holdout` of everybody's ratings are kept for judging."""
-        if isinstance(table, ParquetFolder):
-            raise DataError(f"{name}: a streamed table cannot be told into users; give one file")
         if find_spec("numba") is None:  # now, and not when the first question has come
             raise SettingError("ratings need the extra 'ratings': pip install 'parley[ratings]'")
         ratings = self.read(table, terms, name)
