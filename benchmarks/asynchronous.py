@@ -50,7 +50,8 @@ from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.daemon import serve
 from parley.network.serving.log import Log
 from parley.owner.owner import Agreement
-from parley.papers.markets import Market, data_folder, loan_market
+from parley.papers.options import data_folder
+from parley.papers.wu2019.markets import Market, loan_market
 from parley.privacy.mechanisms import SafeNoise
 from parley.protocol.queries import Answer
 from parley.validate import Floats

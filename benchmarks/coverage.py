@@ -18,7 +18,8 @@ import pandas as pd
 
 import parley
 from parley.decisions.forecasting.pilot import open_pilot
-from parley.papers.markets import data_folder, loan_market
+from parley.papers.options import data_folder
+from parley.papers.wu2019.markets import loan_market
 from parley.report.terminal import console, progress_bar
 
 OWNERS, ROWS, ROUNDS = 30, 300, 12

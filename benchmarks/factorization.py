@@ -22,7 +22,7 @@ for _threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 
 import numpy as np  # noqa: E402 - after the number of threads is fixed
 
-from parley.papers.markets import data_folder  # noqa: E402
+from parley.papers.options import data_folder  # noqa: E402
 from parley.tasks.ratings.factorization import Factorization, prediction_errors, root_mean_square, shuffled  # noqa: E402
 from parley.tasks.ratings.table import Ratings, centre, enough, find_ratings  # noqa: E402
 

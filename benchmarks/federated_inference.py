@@ -21,7 +21,7 @@ import numpy as np
 
 from parley.learning.gathering import gather
 from parley.owner.owner import Owner
-from parley.papers.federated_inference import FIGURES, METHODS, Figure, followed, per_update, rounds_of, terms_of, trace
+from parley.papers.zawacki2024.federated_inference import FIGURES, METHODS, Figure, followed, per_update, rounds_of, terms_of, trace
 from parley.protocol.setup import Setup
 
 SPLITS, SAME = 4, 1e-6  # how far apart the two models may end: Parley's is never quite without noise

@@ -21,7 +21,8 @@ import pandas as pd
 import parley
 from parley.data import split_consecutive
 from parley.learning.grid import with_settings
-from parley.papers.markets import PILOT, card_market, data_folder, loan_market
+from parley.papers.options import data_folder
+from parley.papers.wu2019.markets import PILOT, card_market, loan_market
 
 
 def main() -> None:

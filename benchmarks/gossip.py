@@ -23,7 +23,8 @@ import parley
 from parley.data import split_consecutive
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.algorithms.mixing import metropolis, spectral_gap
-from parley.papers.markets import Market, data_folder, loan_market
+from parley.papers.options import data_folder
+from parley.papers.wu2019.markets import Market, loan_market
 from parley.terms.topology import edges
 
 BANKS = tuple(f"bank-{place}" for place in range(1, 10))

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.linalg import helmert
 
 import parley
-from parley.papers.delayed_control import PERIOD, ROTOR
+from parley.papers.zawacki2024.delayed_control import PERIOD, ROTOR
 from parley.tasks.dynamics import DelayedDMD, DMDc, Plant
 from parley.tasks.dynamics.run import identify_together
 

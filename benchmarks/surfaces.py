@@ -16,7 +16,8 @@ import numpy as np
 import parley
 from parley.data import split_consecutive
 from parley.learning.grid import Cell, study, vary
-from parley.papers.markets import Market, card_market, data_folder, loan_market
+from parley.papers.options import data_folder
+from parley.papers.wu2019.markets import Market, card_market, loan_market
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from parley.decisions.games.negotiate import negotiate
 from parley.learning.owners import accepting_owners, open_owners
 from parley.learning.outcome.guarantee import guarantee, kind_of_run
 from parley.report import forecast, joined_page, negotiation, training, verdict
-from parley.papers.privacy_curves import panel_curves
+from parley.privacy.accounting.curve_panels import panel_curves
 from parley.network.serving import offer, opening
 from parley.terms import write_terms
 

@@ -128,9 +128,7 @@ PARTS = {
     "budget": Part(
         "cli.budget", "budget_app", "What an epsilon means, what releases cost together, how much noise a budget needs."
     ),
-    "reproduce": Part(
-        "papers.commands.reproduce", "reproduce_app", "A source document's numbers again: published beside recomputed."
-    ),
+    "reproduce": Part("papers.reproduce", "reproduce_app", "A source document's numbers again: published beside recomputed."),
     "owner": Part(
         "cli.owner",
         "owner_app",

@@ -1,1 +1,1 @@
-"""The source documents' figures and tables again, a file per document, on real data where they are at hand."""
+"""The source documents again: a folder per document with its studies, games and pictures; one runner for all of them."""

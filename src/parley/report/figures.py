@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from parley.errors import SettingError
 from parley.validate import Floats
@@ -40,20 +40,6 @@ def fitness_path(path: Floats, title: str = "How close to the model without priv
         axes.set_xticks([1])
     axes.set_xlabel("round")
     axes.set_ylabel("relative fitness ψ  (0 = optimum)")
-    axes.legend(frameon=False, labelcolor=INK)
-    axes.set_title(title, loc="left", color=INK, fontweight="bold")
-    return figure
-
-
-def accuracy_paths(paths: Sequence[tuple[str, Floats, Floats]], title: str = "Test accuracy as methods go on") -> Figure:
-    """A line for each method: its name, iterations [T], mean accuracy in percent [T]."""
-    figure, axes = _canvas()
-    colours = (ALONE, "#c9a227", LIMIT, TOGETHER)
-    for place, (name, iterations, accuracy) in enumerate(paths):
-        axes.plot(iterations, accuracy, color=colours[place % len(colours)], linewidth=1.6, label=name)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("iteration")
-    axes.set_ylabel("test accuracy, %")
     axes.legend(frameon=False, labelcolor=INK)
     axes.set_title(title, loc="left", color=INK, fontweight="bold")
     return figure

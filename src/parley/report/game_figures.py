@@ -1,34 +1,17 @@
-"""Figures of games: how budgets converge, what owners gain by a budget, what quality costs. Plain numbers in, figures out."""
+"""Figures of games: what owners gain by a budget, what quality costs. Plain numbers in, figures out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate
 from parley.validate import Floats
 
 OWNERS = (TOGETHER, ALONE, "#5b6c9e", "#b59a2a", "#8c4a6b", "#5d8a4a", "#7a6a5a", "#3a8fb7")
 NAMED = 8  # owners that a figure tells apart
-
-
-def convergence(panels: Sequence[tuple[str, Sequence[Floats], Sequence[str]]]) -> Figure:
-    """Panels (title, paths [rounds + 1, owners], owners' labels): budgets after each round, a colour an owner, a line a start."""
-    figure = Figure(figsize=(3.6 * len(panels), 3.8), layout="constrained", facecolor="white")
-    for place, (title, paths, labels) in enumerate(panels, start=1):
-        axes = decorate(figure.add_subplot(1, len(panels), place))
-        for line, path in enumerate(paths):
-            for owner, label in enumerate(labels):
-                name = label if line == 0 else None
-                axes.plot(path[:, owner], color=OWNERS[owner % NAMED], linewidth=1.4, alpha=0.85, label=name)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("round")
-        axes.set_ylabel("budget ε")
-        axes.set_title(title, loc="left", color=INK, fontsize=10, fontweight="bold")
-        axes.legend(frameon=False, labelcolor=INK, fontsize=8)
-    return figure
 
 
 def negotiation(

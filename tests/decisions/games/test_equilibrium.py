@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from parley.decisions.games import Game, best_response_dynamics, best_responses, largest_gain, pure_equilibria, solve, welfare
 from parley.decisions.games.checks import contraction, sampled_concavity, sampled_potential_gap
 from parley.errors import NoEquilibriumError, SettingError
-from parley.papers.games.joint_learning import published
+from parley.papers.pejo2018.games.joint_learning import published
 
 
 def quadratic_game(bend, cross, push, low=0.0, high=1.0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from parley.errors import SettingError
-from parley.papers.delayed_control import runs
+from parley.papers.zawacki2024.delayed_control import runs
 from parley.tasks.dynamics import DelayedQuadratic, Plant, PredictiveFeedback, closed_loop, linear_quadratic, pole_placement
 
 ROTOR = Plant.of([[0, 1.1], [-1.1, 0]], [[1, -1], [-1, 2]], 3.1, 2.0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from parley.errors import DataError, SettingError
-from parley.papers.delayed_control import PERIOD, PUBLISHED, ROTOR
+from parley.papers.zawacki2024.delayed_control import PERIOD, PUBLISHED, ROTOR
 from parley.tasks.dynamics import DelayedDMD, Plant
 from parley.tasks.dynamics.regression import Layout, Regression, triangular
 

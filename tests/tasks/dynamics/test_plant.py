@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from parley.errors import SettingError
-from parley.papers.delayed_control import PERIOD, ROTOR
+from parley.papers.zawacki2024.delayed_control import PERIOD, ROTOR
 from parley.tasks.dynamics import Plant
 
 

@@ -1,6 +1,6 @@
-"""Figures of plants with delayed inputs: what was measured beside what the plant does, and how feedback fares (Z figure 9.1)."""
+"""A figure of plants with delayed inputs: what was measured beside what the plant does."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -39,21 +39,4 @@ def identified(found: DelayedDMD, states: Floats, inputs: Floats, names: Sequenc
         right.axvline(delay, color=ALONE, linewidth=1.6)
     right.set_xlabel("age of the input", color=INK)
     right.set_title("bars: its effect; line: the delay", loc="left", color=MUTED, fontsize=9)
-    return figure
-
-
-def feedback(times: Floats, runs: Mapping[str, tuple[Floats, Floats]]) -> Figure:
-    """The state's size over time under two controllers, by delay: fractional solid, truncated dashed (Z figure 9.1)."""
-    figure = Figure(figsize=(8.2, 4.4), layout="constrained")
-    axes = decorate(figure.subplots())
-    for colour, (name, (fractional, truncated)) in zip(COLOURS, runs.items(), strict=False):
-        axes.plot(times, np.linalg.norm(fractional, axis=1), color=colour, linewidth=2, label=f"{name}, fractional")
-        axes.plot(
-            times, np.linalg.norm(truncated, axis=1), color=colour, linewidth=1.3, linestyle=(0, (4, 2)), label=f"{name}, truncated"
-        )
-    axes.set_xlabel("time", color=INK)
-    axes.set_ylabel("size of the state |x|", color=INK)
-    axes.set_xlim(times[0], times[-1])
-    axes.set_ylim(bottom=0)
-    axes.legend(frameon=False, labelcolor=INK, fontsize=8.5, ncols=3, loc="upper left")
     return figure

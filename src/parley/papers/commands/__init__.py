@@ -1,1 +1,0 @@
-"""`parley reproduce`: one file a document."""

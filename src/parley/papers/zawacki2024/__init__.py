@@ -1,0 +1,1 @@
+"""Z: Zawacki, "Studies in Differential Privacy and Federated Learning", a dissertation of 2024."""

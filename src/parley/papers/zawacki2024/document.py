@@ -1,0 +1,68 @@
+"""`parley reproduce zawacki2024`: chapters 3, 4, 8 and 9 of "Studies in Differential Privacy and Federated Learning"."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parley.papers.document import Document, Exhibit
+from parley.papers.options import AsJson, Listing, out, which
+from parley.papers.runner import show
+from parley.papers.zawacki2024.settings import Trials
+
+
+def _noise(kind: str, draw: str | None, **lines: str) -> tuple[Exhibit, ...]:
+    return tuple(Exhibit("figure", word, line, f"noise:{kind}", draw) for word, line in lines.items())
+
+
+def _accuracy(word: str, line: str) -> Exhibit:
+    return Exhibit("figure", word, f"FedAvg, SCAFFOLD, FedLin, FedInfer: {line}", "accuracy:paths", "pictures:accuracy_paths")
+
+
+CHART, CURVES = "pictures:chart", "parley.report.figures:privacy_curves"
+DOCUMENT = Document(
+    "zawacki2024",
+    (
+        *_noise("chart", CHART, **{"3.4": "privacy loss of one coordinate, by α", "3.5": "the same, by scale"}),
+        *_noise("chart", CHART, **{"3.6": "ε by scale, in one coordinate and in all", "3.7": "ε of Cauchy noise, by scale"}),
+        *_noise("chart", CHART, **{"3.8": "E|noise| by α"}),
+        *_noise("distortions", None, **{"table-3.1": "E|noise| at scale 1, published and computed"}),
+        *_noise("best", CHART, **{"best-alpha": "the α of least distortion for a fixed ε"}),
+        *_noise("curves", CURVES, **{"4.1": "δ by ε at scale 1"}),
+        *_noise("trained", CHART, **{"4.5": "accuracy of a network by the scale of its noise, at table 4.3"}),
+        *_noise("curves", CURVES, **{"4.6": "ε by scale, composed and sampled", "4.7": "ε by scale, for several δ"}),
+        *_noise("curves", CURVES, **{"4.8": "ε by scale, for several compositions", "4.9": "δ by ε, once and twice"}),
+        *_noise("curves", CURVES, **{"4.10": "ε by scale, for several samplings", "4.11": "δ by ε, all and sampled"}),
+        *_noise("trained", CHART, **{"4.12": "accuracy of a network by ε, at table 4.3"}),
+        _accuracy("8.2", "two Gaussians, no noise"),
+        _accuracy("8.3", "two Gaussians"),
+        _accuracy("8.5", "Iris, dealt at random"),
+        _accuracy("8.6", "Iris, each client an expert"),
+        _accuracy("8.7", "breast cancer, dealt at random"),
+        _accuracy("8.8", "breast cancer, staggered clients"),
+        Exhibit("figure", "9.1", "feedback for a plant whose inputs arrive late", "delayed_control:shown", "pictures:feedback"),
+    ),
+)
+
+
+def zawacki2024(
+    figure: Annotated[list[str] | None, which("figure", ", ".join(DOCUMENT.words("figure")))] = None,
+    trials: Annotated[int, typer.Option(help="Trials of each method; Z has 100.")] = 100,
+    splits: Annotated[int, typer.Option(help="Draws of the data among which trials are shared: error bars are theirs.")] = 4,
+    totals: Annotated[bool, typer.Option(help="Also at equal total budgets.")] = True,
+    seed: Annotated[int, typer.Option(help="Makes it repeatable.")] = 0,
+    folder: Annotated[Path | None, out("Where pictures (PNG) go; left out: none are drawn.")] = None,
+    as_json: AsJson = False,
+    listing: Listing = False,
+) -> None:
+    """C. C. Zawacki's dissertation (2024): stable noise, FedInfer and its rivals, and a plant whose inputs arrive late.
+
+    Chapters 3 and 4: stable noise, its ε in one coordinate, as published, and in all, and the best α for a fixed ε. Figures 8.2 to 8.8:
+    FedAvg, SCAFFOLD, FedLin and FedInfer at its (ε, δ) for each update, what that costs in total, and the same at equal total budgets.
+
+    Two Gaussians, Fisher's irises and Wisconsin's breast cancer, from scikit-learn. One figure with 100 trials takes about a minute.
+
+    Example:  parley reproduce zawacki2024 --figure 8.6
+    """
+    bench = Trials(trials, splits, totals, seed)
+    show(DOCUMENT, lambda asked: bench, {"figure": figure}, out=folder, as_json=as_json, listing=listing)

@@ -1,0 +1,27 @@
+"""How often Z's methods are tried, and what every exhibit of Z says of that."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from parley.errors import SettingError
+from parley.papers.document import Parts, Shown
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Trials of each method, shared evenly among so many draws of the data; `totals`: also at equal total budgets."""
+
+    trials: int = 100
+    splits: int = 4
+    totals: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not (self.splits >= 2 and self.trials >= self.splits and self.trials % self.splits == 0):
+            found = f"--trials {self.trials} --splits {self.splits}"
+            raise SettingError(f"{found}: expected at least 2 splits, and a multiple of them as trials")
+
+    def shown(self, word: str, content: dict[str, Any], parts: Parts, drawn: tuple[Any, ...] = ()) -> Shown:
+        """One figure among others."""
+        figure = {"figure": word, **content}
+        return Shown({"figures": [figure], "trials": self.trials, "splits": self.splits}, parts, drawn)
