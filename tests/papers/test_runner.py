@@ -1,4 +1,4 @@
-"""What all documents share: what they register is there, what is asked for is found, and nothing is loaded before it is needed."""
+"""What all documents share: what they register is there, what is asked for is found, nothing is loaded too early."""
 
 import json
 import subprocess
@@ -73,10 +73,9 @@ def test_an_option_that_belongs_elsewhere_is_refused_even_if_it_is_nought():
 
 
 def first(bench, word, progress):
-    table = [Titled("Shared", [["a"], [bench]])]
-    return Shown(
-        {"figures": [word], "tables": {"x": 1}}, [*table, "own remark"], (2.0,), notes=["said once"], findings=[["f", "1"]]
-    )
+    parts = [Titled("Shared", [["a"], [bench]]), "own remark"]
+    findings = [["own " + word, "1"], ["shared", word]]
+    return Shown({"figures": [word], "tables": {"x": 1}}, parts, (2.0,), notes=["said once"], findings=findings)
 
 
 def drawing(width):
@@ -104,7 +103,7 @@ def test_one_object_holds_what_all_exhibits_have(made, tmp_path, capsys):
     content = json.loads(capsys.readouterr().out)
     assert content["figures"] == ["1", "2"]
     assert content["tables"] == {"x": 1}
-    assert content["findings"] == [{"what": "f", "ours": "1"}]
+    assert [found["what"] for found in content["findings"]] == ["own 1", "own 2", "shared"]
     assert (content["notes"], content["folder"]) == (["said once"], str(tmp_path))
 
 

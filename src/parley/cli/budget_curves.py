@@ -23,7 +23,7 @@ def curve_command(
 
     Example:  parley budget curve --figure 4.1 --plot curve.png
     """
-    from parley.papers.privacy_curves import ALL, FIGURES, Panel, panel_curves
+    from parley.privacy.accounting.curve_panels import ALL, FIGURES, Panel, panel_curves
     from parley.privacy.mechanisms.bounded import REPLACE_ONE
 
     require_folder(plot)

@@ -1,7 +1,8 @@
-"""A document and what it shows: figures, tables and studies, each with the function that computes it and the one that draws it.
+"""A document and what it shows: figures, tables and studies, each with the function that computes it and the one that
+draws it.
 
-`--help` and `--list` read this and nothing else. So functions are named as "module:function", of the document's own folder or of
-`parley.` something, and loaded when somebody asks for what they show.
+`--help` and `--list` read this and nothing else. So functions are named as "module:function", of the document's own
+folder or of `parley.` something, and loaded when somebody asks for what they show.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,9 +35,11 @@ Parts = list[Titled | str]
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """What came out of one exhibit: fields for the JSON, tables and remarks in the order of printing, what its picture is drawn from.
+    """What came out of one exhibit: fields for the JSON, tables and remarks in the order of printing, what its picture
+    is drawn from.
 
-    `notes` and `findings` are the document's: notes come first, findings last, and each once, however many exhibits have it.
+    `notes` and `findings` are the document's: notes come first, findings last, and each once, however many exhibits
+    have it.
     """
 
     content: Mapping[str, Any] = field(default_factory=dict)
@@ -51,8 +54,8 @@ class Shown:
 class Exhibit:
     """One figure, table or study: the option and the word that ask for it, what it shows, and how.
 
-    `compute` takes (bench, word, progress) and returns `Shown`; `draw` takes what that holds as `drawn` and returns a figure. `options`
-    are those that nothing else takes; `data` names the files that it reads.
+    `compute` takes (bench, word, progress) and returns `Shown`; `draw` takes what that holds as `drawn` and returns a
+    figure. `options` are those that nothing else takes; `data` names the files that it reads.
     """
 
     option: str
@@ -75,7 +78,8 @@ class Exhibit:
 
 @dataclass(frozen=True)
 class Document:
-    """A source document: its command, what it shows, and the table at the end: its title and what stands beside "what"."""
+    """A source document: its command, what it shows, and the table at the end: its title and what stands beside
+    "what"."""
 
     name: str
     exhibits: tuple[Exhibit, ...]
@@ -95,7 +99,7 @@ class Document:
         return cast(Callable[..., Any], getattr(found, name))
 
     def words(self, option: str) -> list[str]:
-        """What may follow an option."""
+        """The words that may follow an option, in the order of the document."""
         return [each.word for each in self.exhibits if each.option == option]
 
     def find(self, option: str, word: str) -> Exhibit:
@@ -103,7 +107,8 @@ class Document:
         for each in self.exhibits:
             if (each.option, each.word) == (option, word):
                 return each
-        raise SettingError(f"--{option} {word}: expected one of {', '.join(self.words(option))}{self._suggestion(option, word)}")
+        known = ", ".join(self.words(option))
+        raise SettingError(f"--{option} {word}: expected one of {known}{self._suggestion(option, word)}")
 
     def _suggestion(self, option: str, word: str) -> str:
         other = next((each.option for each in self.exhibits if each.word == word and each.option), None)
@@ -123,7 +128,8 @@ class Document:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """What somebody wants to see: exhibits by their names, the folder of real data if there is one, and one for files in between."""
+    """What somebody wants to see: exhibits by their names, the folder of real data if there is one, and one for files
+    in between."""
 
     names: tuple[str, ...]
     folder: Path | None

@@ -17,12 +17,12 @@ def which(option: str, words: str) -> Any:
 
 
 def data(files: str) -> Any:
-    """The folder of real data."""
+    """The option that names the folder of real data."""
     return typer.Option("--data", metavar="DIR", help=f"Folder with {files}; left out: PARLEY_DATA.")
 
 
 def out(what: str) -> Any:
-    """The folder to write to."""
+    """The option that names the folder to write to, with what goes there."""
     return typer.Option("--out", metavar="DIR", help=what)
 
 

@@ -1,4 +1,5 @@
-"""What the commands of all documents do: choose what to show, compute it, draw and save it, print tables or one JSON object."""
+"""What the commands of all documents do: choose what to show, compute it, draw and save it, print tables or one JSON
+object."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,12 +14,13 @@ from parley.papers.options import data_folder
 from parley.report.terminal import console, print_json, progress_bar, terminal_table
 
 Bench = Callable[[Asked], Any]  # what all exhibits of a document share: data, settings, runs that several of them need
+Wanted = Mapping[str, Sequence[str] | None]  # words by option
 
 
 def show(
     document: Document,
     bench: Bench,
-    wanted: Mapping[str, Sequence[str] | None],
+    wanted: Wanted,
     usual: Sequence[Exhibit] | None = None,
     given: Mapping[str, object] | None = None,
     data: Path | None = None,
@@ -27,9 +29,10 @@ def show(
     as_json: bool = False,
     listing: bool = False,
 ) -> None:
-    """Show what is `wanted`, words by option; where nothing is, what is `usual`, else everything.
+    """Show what is `wanted`; where nothing is, what is `usual`, else everything.
 
-    `given`: options that belong to some exhibits only. `out`: a folder for pictures and tables; `plot`: a file for the only picture.
+    `given`: options that belong to some exhibits only. `out`: a folder for pictures and tables; `plot`: a file for the
+    only picture.
     """
     if listing:
         _list(document, as_json)
@@ -43,7 +46,7 @@ def show(
     told.end()
 
 
-def choose(document: Document, wanted: Mapping[str, Sequence[str] | None], usual: Sequence[Exhibit] | None = None) -> list[Exhibit]:
+def choose(document: Document, wanted: Wanted, usual: Sequence[Exhibit] | None = None) -> list[Exhibit]:
     """What was named, each once; where nothing was, what is usual."""
     found = [document.find(option, word) for option, words in wanted.items() for word in words or ()]
     return list(dict.fromkeys(found)) or list(document.exhibits if usual is None else usual)
@@ -92,7 +95,9 @@ class _Told:
     def tell(self, exhibit: Exhibit, shown: Shown) -> None:
         """One exhibit: its files, its fields, its words."""
         merge(self.content, shown.content)
-        self.findings.update({row[0]: row for row in shown.findings})
+        for row in shown.findings:  # what several exhibits find stands where the last of them does
+            self.findings.pop(row[0], None)
+            self.findings[row[0]] = row
         place = self.plot or (self.out and self.out / f"{self.document.prefix}{exhibit.name}.png")
         if exhibit.draw is not None and place is not None:
             self._draw(exhibit.draw, shown, place)
@@ -130,7 +135,7 @@ class _Told:
             if self.document.findings:
                 found = [dict(zip(("what", *beside), row, strict=True)) for row in self.findings.values()]
                 self.content.update(findings=found, notes=list(self.notes), folder=str(self.out))
-            print_json(self.content)
+            print_json(self.content, inside=False)
             return
         if self.findings:
             console.print(terminal_table([["", *beside], *self.findings.values()], title))
@@ -159,7 +164,7 @@ def _list(document: Document, as_json: bool) -> None:
     """What there is, how to ask for it, and what it takes."""
     if as_json:
         facts = ("option", "word", "line", "options", "data")
-        print_json({"exhibits": [{name: getattr(exhibit, name) for name in facts} for exhibit in document.exhibits]})
+        print_json({"exhibits": [{name: getattr(exhibit, name) for name in facts} for exhibit in document.exhibits]}, inside=False)
         return
     for exhibit in document.exhibits:
         asked = f"--{exhibit.option} {exhibit.word}" if exhibit.option else exhibit.word

@@ -1,6 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.contour import ContourSet
 from samples import data_path
 from typer.testing import CliRunner
 
@@ -8,6 +9,7 @@ from parley.cli.app import app
 from parley.papers.runner import choose, computed
 from parley.papers.wu2019 import markets
 from parley.papers.wu2019.document import DOCUMENT
+from parley.papers.wu2019.pictures import surface
 from parley.papers.wu2019.value_of_collaboration import Markets, noise_slope
 
 
@@ -38,6 +40,16 @@ def test_every_kind_of_figure_has_its_forecast_and_says_that_it_is_synthetic(sma
         assert {"mean", "forecast", "without_noise"} <= set(table.columns)
         ratio = np.median(table["forecast"] / table["mean"])
         assert 0.6 < ratio < 1.6  # six runs a cell: only a forecast of the wrong size would be outside
+
+
+def test_only_what_is_forecast_is_dashed():
+    """Levels below 1 are negative in powers of ten, which matplotlib dashes by itself."""
+    grid = [(n, e) for n in (1000, 3000, 9000) for e in (0.1, 1.0, 10.0)]
+    table = pd.DataFrame([{"records": n, "epsilon": e, "mean": (n * e / 1000) ** -1.0} for n, e in grid])
+    axes = surface(table.assign(forecast=table["mean"]), "").axes[0]
+    measured, forecast = (each for each in axes.collections if isinstance(each, ContourSet))
+    assert all(dashes is None for _, dashes in measured.get_linestyles())
+    assert all(dashes is not None for _, dashes in forecast.get_linestyles())
 
 
 def test_a_slope_is_found_where_noise_rules():

@@ -1,14 +1,16 @@
-"""A: the Aarhus report of 2020 on private collaborative machine learning: its settings, what it published, and one run of each kind.
+"""A: the Aarhus report of 2020 on private collaborative machine learning: its settings, what it published, and one run
+of each kind.
 
-Ten logistic regressions, one against the rest, on MNIST: 50 epochs of batches of 20,000 records in all, rate 0.3, each batch split at
-random into ten parts, a record's gradient clipped to C and noise on every sum: Laplace's of scale C/eps (L1), or the Gaussian's of sigma =
-C sqrt(2 ln(1.25/delta))/eps (L2, delta = 1e-3). That is eps for one step and for a record that is added or left out. We count one that is
-replaced (twice as far) and all epochs: a record is in one batch of each.
+Ten logistic regressions, one against the rest, on MNIST: 50 epochs of batches of 20,000 records in all, rate 0.3, each
+batch split at random into ten parts, a record's gradient clipped to C and noise on every sum: Laplace's of scale C/eps
+(L1), or the Gaussian's of sigma = C sqrt(2 ln(1.25/delta))/eps (L2, delta = 1e-3). That is eps for one step and for a
+record that is added or left out. We count one that is replaced (twice as far) and all epochs: a record is in one batch
+of each.
 
-A is read by the letter: a step is the rate times the *sum* of a part's gradients (its algorithm 1, listing 2), and the search starts at
-"a random sample of weights", here standard normal ones. From zero ours would be six to eight points better at some places with most
-clips. But from there A's figure 7 could not show digits, as it says it does: ours do in what was learned, the weights less where they
-started.
+A is read by the letter: a step is the rate times the *sum* of a part's gradients (its algorithm 1, listing 2), and the
+search starts at "a random sample of weights", here standard normal ones. From zero ours would be six to eight points
+better at some places with most clips. But from there A's figure 7 could not show digits, as it says it does: ours do in
+what was learned, the weights less where they started.
 """
 
 import math
@@ -64,7 +66,8 @@ class Cell:
     epochs: int = EPOCHS
 
     def measure(self, digits: Digits) -> tuple[Floats, Floats]:
-        """The accuracy of each run [runs], in percent, and what the first one learned: its weights less those it started with [10, 785]."""
+        """The accuracy of each run [runs], in percent, and what the first one learned: its weights less those it
+        started with [10, 785]."""
         owners = digits.owners(1 if self.who in ("alone", "softmax") else OWNERS)
         terms = self.terms(len(digits.images))
         starts = self.starts
@@ -73,7 +76,8 @@ class Cell:
 
     @property
     def seed(self) -> int:
-        """Of batches, which its runs share, and of their starts and noise. Of two cells that share it, one has another clip."""
+        """Of batches, which its runs share, and of their starts and noise. Of two cells that share it, one has another
+        clip."""
         return zlib.crc32(f"{self.who}/{self.norm}/{self.epsilon}/{self.draw}".encode())
 
     @property
@@ -116,8 +120,9 @@ class Cell:
     def _budgets(self, count: int) -> list[float]:
         """Each owner's epsilon over all epochs, such that the noise is A's.
 
-        One Laplace noise for all: A's epsilons are too large for hosts, whose random bits delta would not pay for. In a study the noise of
-        the first owner alone does: on the sum of all it is what a trusted party would add, A's stand-in for a secure computation.
+        One Laplace noise for all: A's epsilons are too large for hosts, whose random bits delta would not pay for. In a
+        study the noise of the first owner alone does: on the sum of all it is what a trusted party would add, A's
+        stand-in for a secure computation.
         """
         if self.epsilon is None:
             return [SILENT["l2" if self.who == "softmax" else self.norm]] * count
@@ -130,7 +135,8 @@ class Cell:
 
 
 def softmax_learning(epochs: int = SOFTMAX_EPOCHS) -> dict[str, object]:
-    """All records in every step: under one budget, k batches an epoch would each carry the noise of all and have a k-th of the signal."""
+    """All records in every step: under one budget, k batches an epoch would each carry the noise of all and have a k-th
+    of the signal."""
     steps = {"batches": 1, "epochs": epochs, "step": SOFTMAX_STEP, "optimiser": "momentum"}
     return {"algorithm": "private-sgd", **steps}
 
@@ -158,7 +164,8 @@ def total_epsilon(norm: Norm, epsilon: float, epochs: int = EPOCHS) -> float:
 
 
 def fit_clip(clips: tuple[float, ...], accuracies: Floats, wanted: float = WANTED) -> float:
-    """The C at which the accuracy without noise is A's, on a straight line in ln C between those tried; the nearest of them if none is.
+    """The C at which the accuracy without noise is A's, on a straight line in ln C between those tried; the nearest of
+    them if none is.
 
     >>> fit_clip((1.0, 4.0), np.array([80.0, 90.0]), 85.0)
     2.0

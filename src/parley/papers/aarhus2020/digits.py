@@ -28,7 +28,8 @@ class Digits:
     real: bool
 
     def owners(self, count: int) -> list[Owner]:
-        """The images to learn from, in their order, among so many owners alike: the same owners each time, who prepare them once."""
+        """The images to learn from, in their order, among so many owners alike: the same owners each time, who prepare
+        them once."""
         return _owners(self, count)
 
     def accuracy(self, theta: Floats) -> Floats:
@@ -46,7 +47,8 @@ def _owners(digits: Digits, count: int) -> list[Owner]:
 
 
 def load_digits(folder: Path | None, most: int | None = None) -> Digits:
-    """MNIST from mnist.npz in the folder, of which at most so many images are kept; without it, shapes made of nobody's data."""
+    """MNIST from mnist.npz in the folder, of which at most so many images are kept; without it, shapes made of nobody's
+    data."""
     file = None if folder is None else folder / "mnist.npz"
     if file is None or not file.is_file():
         return synthetic_digits(60_000 if most is None else most)

@@ -1,4 +1,5 @@
-"""`parley reproduce aarhus2020`: the tables and figures of the Aarhus report on private collaborative machine learning."""
+"""`parley reproduce aarhus2020`: the tables and figures of the Aarhus report on private collaborative machine
+learning."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,10 +43,12 @@ def aarhus2020(
     as_json: AsJson = False,
     listing: Listing = False,
 ) -> None:
-    """Tables 3 to 6 and figures 5 to 9 of the Aarhus report (2020): private gradient descent on MNIST, alone and together.
+    """Tables 3 to 6 and figures 5 to 9 of the Aarhus report (2020): private gradient descent on MNIST, alone and
+    together.
 
-    Its epsilon is that of one step; beside it stands what all epochs cost a person whose record is replaced. Without --table and --figure
-    all are made: 14 minutes of one core with --runs 1, 20 with 3. Alone and together are compared by ten runs each, whatever --runs says.
+    Its epsilon is that of one step; beside it stands what all epochs cost a person whose record is replaced. Without
+    --table and --figure all are made: 14 minutes of one core with --runs 1, 20 with 3. Alone and together are compared
+    by ten runs each, whatever --runs says.
 
     Example:  parley reproduce aarhus2020 --table 4 --runs 1
     """

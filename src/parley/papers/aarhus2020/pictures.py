@@ -1,4 +1,5 @@
-"""Figures of models of handwritten digits: how many they tell apart, and what their weights look like (after A's figures 5 to 9)."""
+"""Figures of models of handwritten digits: how many they tell apart, and what their weights look like (after A's
+figures 5 to 9)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +14,8 @@ from parley.validate import Floats
 def curves(
     alone: pd.DataFrame, together: pd.DataFrame, silent: Mapping[str, float], published: Mapping[str, float], title: str
 ) -> Figure:
-    """Accuracy against A's epsilon of one step, published as dots and ours as lines; above, what all steps cost together."""
+    """Accuracy against A's epsilon of one step, published as dots and ours as lines; above, what all steps cost
+    together."""
     figure = Figure(figsize=(8.2, 4.8), layout="constrained")
     axes = figure.subplots()
     axes.plot(together["epsilon"], together["softmax"], color=INK, linewidth=2, label="softmax, same total ε")

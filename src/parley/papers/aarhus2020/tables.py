@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 from scipy.stats import ks_2samp
 
-from parley.errors import SettingError
-from parley.learning.algorithms.algorithm import Progress
 from parley.papers.aarhus2020.collaborative_descent import (
     BATCHES,
     CLIPS,
@@ -78,7 +76,8 @@ class Runs:
         self._run()
 
     def _want(self, who: Who, norm: Norm) -> None:
-        """A table's cells: without noise, with it; softmax at the same cost, one run; several owners with their own noise, some places."""
+        """A table's cells: without noise, with it; softmax at the same cost, one run; several owners with their own
+        noise, some places."""
         self._wanted[who, norm, None] = SILENT_RUNS
         for epsilon in EPSILONS[norm]:
             self._wanted |= {(who, norm, epsilon): self.runs, ("softmax", norm, epsilon): 1}
@@ -86,7 +85,7 @@ class Runs:
             self._wanted["own noise", norm, epsilon] = self.runs
 
     def _want_pictures(self) -> None:
-        """Of A's figures 7 and 8."""
+        """The two kinds of runs whose weights A's figures 7 and 8 show."""
         self._wanted.setdefault(("one noise", "l1", None), SILENT_RUNS)
         self._wanted.setdefault(("one noise", "l1", 0.2), self.runs)
 
@@ -157,7 +156,7 @@ class Runs:
 
 
 def table(bench: Runs, word: str, progress: Progress) -> Shown:
-    """Table 3, 4, 5 or 6."""
+    """Table 3, 4, 5 or 6: accuracy by epsilon, published beside ours."""
     return _shown(bench, [int(word)])
 
 

@@ -1,7 +1,9 @@
-"""Ratings divided among owners, and each owner's into those to learn from and those to be judged by; what it has of them alone.
+"""Ratings divided among owners, and each owner's into those to learn from and those to be judged by; what it has of
+them alone.
 
-An owner alone uses nothing but its own ratings, without noise, and has the best that they give by any method that is tried together: no
-gain is that of a better method. Figure 3 is P's own comparison: means of everybody's ratings, and P's descent alone and together.
+An owner alone uses nothing but its own ratings, without noise, and has the best that they give by any method that is
+tried together: no gain is that of a better method. Figure 3 is P's own comparison: means of everybody's ratings, and
+P's descent alone and together.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,13 +68,14 @@ class Alone:
 
     @property
     def best(self) -> float:
-        """What it would stay with."""
+        """The least error, with which the owner would stay."""
         return min(self.by.values())
 
 
 def alone(division: Division, rule: Factorization, seed: int) -> list[Alone]:
-    """Every owner's: "walked", P's descent, centred by the owner's own means; "solved", the same with its users solved in the end;
-    "updates", the rounds by which updates are released, without noise or partner. In figure 3 P's descent and means of everybody only."""
+    """Every owner's: "walked", P's descent, centred by the owner's own means; "solved", the same with its users solved
+    in the end; "updates", the rounds by which updates are released, without noise or partner. In figure 3 P's descent
+    and means of everybody only."""
     found = []
     for train, test in zip(division.trains, division.tests, strict=True):
         centred = division.centred or centre(train)
@@ -92,7 +95,8 @@ def item_vectors(centred: Centred, Q: Floats) -> Floats:
 
 
 def solved_errors(V: Floats, division: Division) -> list[float]:
-    """Every owner's error if its users' factors are solved from their own ratings, given items' V by whatever method."""
+    """Every owner's error if its users' factors are solved from their own ratings, given items' V by whatever
+    method."""
     return [solved_error(V, *own) for own in zip(division.trains, division.tests, strict=True)]
 
 
@@ -104,7 +108,8 @@ def solved_error(V: Floats, train: Ratings, held_out: Ratings) -> float:
 
 
 class Repeats:
-    """Several divisions of the users, and what every owner has alone in each: whatever is tried is measured against that."""
+    """Several divisions of the users, and what every owner has alone in each: whatever is tried is measured against
+    that."""
 
     def __init__(self, divisions: Sequence[Division], rule: Factorization) -> None:
         self._divisions = divisions
@@ -146,6 +151,6 @@ def prediction_error(division: Division, test: Ratings, centred: Centred, predic
 
 
 def union(parts: Sequence[Ratings]) -> Ratings:
-    """All ratings, whoever's."""
+    """All ratings in one table, whoever holds them."""
     users, items, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("users", "items", "values"))
     return replace(parts[0], users=users, items=items, values=values)

@@ -1,4 +1,5 @@
-"""`parley reproduce pejo2018`: "Together or Alone", its games from its own table 5, and its measurements again on MovieLens."""
+"""`parley reproduce pejo2018`: "Together or Alone", its games from its own table 5, and its measurements again on
+MovieLens."""
 
 import json
 from pathlib import Path
@@ -81,11 +82,13 @@ def pejo2018(
     as_json: AsJson = False,
     listing: Listing = False,
 ) -> None:
-    """Pejó, Tang, Arriaga, "Together or Alone: The Price of Privacy in Joint Learning": its equilibria, and its measurements.
+    """Pejó, Tang, Arriaga, "Together or Alone: The Price of Privacy in Joint Learning": its equilibria, and its
+    measurements.
 
-    Without options: the numbers of its section 7.3 from its own table 5, and what does not follow. With --figure: two owners factorise
-    their ratings alone and together; errors (RMSE) are on held-out ratings. On MovieLens 1M figure 3 takes half a minute of one core, 4
-    and 5 some minutes. Noise is sound unless a mechanism is called "published"; then the table says what ε it really gives.
+    Without options: the numbers of its section 7.3 from its own table 5, and what does not follow. With --figure: two
+    owners factorise their ratings alone and together; errors (RMSE) are on held-out ratings. On MovieLens 1M figure 3
+    takes half a minute of one core, 4 and 5 some minutes. Noise is sound unless a mechanism is called "published"; then
+    the table says what ε it really gives.
 
     Examples:  parley reproduce pejo2018 --figure 3 --data DIR --out pictures
                parley reproduce pejo2018 --figure 5 --data DIR --json > five.json

@@ -1,4 +1,5 @@
-"""P's exhibits: what each computes, with its tables and remarks. Whatever factorises ratings is loaded when it is measured."""
+"""P's exhibits: what each computes, with its tables and remarks. Whatever factorises ratings is loaded when it is
+measured."""
 
 from typing import Any
 
@@ -99,7 +100,7 @@ def _private_parts(found: tables.Points) -> Parts:
 
 
 def expansion(bench: Settings, word: str, progress: Progress) -> Shown:
-    """Table 3."""
+    """Table 3: by how much unbounded DP inflates these ratings."""
     with extras():
         from parley.papers.pejo2018 import measurements
         from parley.tasks.ratings.factorization import Factorization

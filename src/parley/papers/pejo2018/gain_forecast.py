@@ -1,9 +1,10 @@
 """What learning together will be worth, before anybody trains: P's Phi from a small public set of ratings.
 
-Some users of the public set stand for each owner: half of the set for both together, then all of it. Gains over learning alone are
-measured there at every pair of p and followed along the learning curve to the owners' own sizes. Noise on ratings is as it will be. Noise
-on sums of updates is the same for any number of users, while what they say adds up; so it is scaled down by the root of the sizes' ratio,
-which keeps noise to signal as it will be. Measured, it was little better than the public set's own gains (docs/together_or_alone.md).
+Some users of the public set stand for each owner: half of the set for both together, then all of it. Gains over
+learning alone are measured there at every pair of p and followed along the learning curve to the owners' own sizes.
+Noise on ratings is as it will be. Noise on sums of updates is the same for any number of users, while what they say
+adds up; so it is scaled down by the root of the sizes' ratio, which keeps noise to signal as it will be. Measured, it
+was little better than the public set's own gains (docs/together_or_alone.md).
 """
 
 from collections.abc import Callable, Sequence
@@ -95,7 +96,8 @@ def _errors(chosen: Sequence[Choice], rule: Factorization, users: int) -> Callab
 
 
 def stands_for(train: Ratings, choice: Choice, users: int) -> Contribution:
-    """Some public users in the place of an owner of so many. Their epsilon means nothing but the noise that belongs to them."""
+    """Some public users in the place of an owner of so many. Their epsilon means nothing but the noise that belongs to
+    them."""
     if choice.p == 0:
         return Contribution(train)
     return Contribution(train, quieter(choice.epsilon, min(len(np.unique(train.users)) / users, 1.0) ** 0.5))
@@ -104,8 +106,8 @@ def stands_for(train: Ratings, choice: Choice, users: int) -> Contribution:
 def judge(
     forecast: Sequence[dict[str, Any]], measured: Sequence[dict[str, Any]], concerns: Sequence[Pair] = CONCERNS
 ) -> list[dict[str, Any]]:
-    """For each mechanism: the root mean square error of the forecast in percent of gain, of "as on the public set" and of "nothing is
-    gained", how large measurements' own errors are, and whether both lead to the same equilibrium."""
+    """For each mechanism: the root mean square error of the forecast in percent of gain, of "as on the public set" and
+    of "nothing is gained", how large measurements' own errors are, and whether both lead to the same equilibrium."""
     judged, truth = [], by_mechanism(measured)
     for mechanism, points in by_mechanism(forecast).items():
         known = {(p["p"], p["p_other"], p["player"]): p for p in truth[mechanism]}

@@ -1,8 +1,10 @@
-"""How a gain grows with the owners' sizes: gain(n) = limit - slope/n, the rate at which a model of fixed size stops gaining by more data.
+"""How a gain grows with the owners' sizes: gain(n) = limit - slope/n, the rate at which a model of fixed size stops
+gaining by more data.
 
-Measured at some sizes it says what to expect at another. Formal guarantee: exact where gains follow that law; the standard error counts the
-spread between divisions at each size as if they and the sizes were independent, and not that the law may be wrong. Where all are drawn from
-the same public users, as in forecasts here, it does not count which users happen to be public either: it is a lower end of the true one.
+Measured at some sizes it says what to expect at another. Formal guarantee: exact where gains follow that law; the
+standard error counts the spread between divisions at each size as if they and the sizes were independent, and not that
+the law may be wrong. Where all are drawn from the same public users, as in forecasts here, it does not count which
+users happen to be public either: it is a lower end of the true one.
 """
 
 from collections.abc import Sequence
@@ -27,7 +29,8 @@ class LearningCurve:
 
 @dataclass(frozen=True)
 class Expected:
-    """A gain that was not measured, its standard error over divisions (None of a single one; too small if they share users), the curve."""
+    """A gain that was not measured, its standard error over divisions (None of a single one; too small if they share
+    users), the curve."""
 
     gain: float
     error: float | None

@@ -1,7 +1,9 @@
-"""The joint-learning game on what was measured: played on the measured points themselves, and on P's quadratic where it fits them.
+"""The joint-learning game on what was measured: played on the measured points themselves, and on P's quadratic where it
+fits them.
 
-On the points each player picks one of the measured p, or stays out, which ends the joint learning: nothing gained, nothing lost by either.
-That everybody stays out is always an equilibrium (P Theorem 1); shown is the one with the largest sum of payoffs.
+On the points each player picks one of the measured p, or stays out, which ends the joint learning: nothing gained,
+nothing lost by either. That everybody stays out is always an equilibrium (P Theorem 1); shown is the one with the
+largest sum of payoffs.
 """
 
 from collections.abc import Sequence
@@ -34,8 +36,8 @@ PRINTED: dict[str, Mechanism] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """An equilibrium: what each player keeps to itself, what it has of it (below 0 it would rather learn alone, for 0), and what share of
-    the gain privacy costs. None: none was found."""
+    """An equilibrium: what each player keeps to itself, what it has of it (below 0 it would rather learn alone, for 0),
+    and what share of the gain privacy costs. None: none was found."""
 
     privacy: tuple[float, float] | None = None
     payoff: tuple[float, float] | None = None
@@ -45,11 +47,13 @@ class Outcome:
 def measured_games(
     points: Sequence[dict[str, Any]], concerns: Sequence[tuple[float, float]] = CONCERNS, resamples: int = 20, seed: int = 0
 ) -> list[dict[str, Any]]:
-    """For each mechanism of figure 5 and each concern: the equilibrium on the points and on the fit, how firm they are, P's own beside.
+    """For each mechanism of figure 5 and each concern: the equilibrium on the points and on the fit, how firm they are,
+    P's own beside.
 
-    A resample draws the divisions of every pair of p anew with replacement, both players together. On points, `same` is the share of
-    resamples with the same equilibrium and the spread of the price its deviation; on a fit, spreads are deviations of what the fits come
-    to. A fit is used as it is, as in P section 7.3: a gain may be negative there, and more privacy may raise it.
+    A resample draws the divisions of every pair of p anew with replacement, both players together. On points, `same` is
+    the share of resamples with the same equilibrium and the spread of the price its deviation; on a fit, spreads are
+    deviations of what the fits come to. A fit is used as it is, as in P section 7.3: a gain may be negative there, and
+    more privacy may raise it.
     """
     games = []
     for mechanism, own in by_mechanism(points).items():
@@ -97,7 +101,8 @@ def _on_fit(fitted: Interpolation, fits: Sequence[Interpolation], concern: tuple
 
 
 def _on_points(table: GainTable, drawn: Sequence[GainTable], concern: tuple[float, float]) -> dict[str, Any]:
-    """The best pure equilibrium of the game on measured points, p = 1 for both if it is to stay out; and how firm it is."""
+    """The best pure equilibrium of the game on measured points, p = 1 for both if it is to stay out; and how firm it
+    is."""
     found, again = equilibrium(table, concern), [equilibrium(one, concern) for one in drawn]
     return {
         **vars(Outcome(found.privacy, found.payoff, found.price)),
@@ -107,7 +112,8 @@ def _on_points(table: GainTable, drawn: Sequence[GainTable], concern: tuple[floa
 
 
 def _drawn(gains: Floats, pairs: NDArray[np.int64], rng: np.random.Generator) -> Floats:
-    """The mean of each point's divisions, drawn with replacement; points of one pair of p were measured together and stay so."""
+    """The mean of each point's divisions, drawn with replacement; points of one pair of p were measured together and
+    stay so."""
     places = rng.integers(0, gains.shape[1], gains.shape)[pairs]
     return np.asarray(np.take_along_axis(gains, places, axis=1).mean(axis=1))
 
@@ -128,7 +134,8 @@ def share(agree: Sequence[bool]) -> float | None:
 
 
 def price_spread(price: float | None, again: Sequence[float | None]) -> Any:
-    """The deviation of the price over resamples; None where there is none to begin with, since nothing could be gained."""
+    """The deviation of the price over resamples; None where there is none to begin with, since nothing could be
+    gained."""
     return None if price is None else spread(again)
 
 

@@ -1,10 +1,12 @@
-"""P section 4 on MovieLens: alone and together over size ratios (figure 3), beside an unconcerned partner (4), both concerned (5), table 3.
+"""P section 4 on MovieLens: alone and together over size ratios (figure 3), beside an unconcerned partner (4), both
+concerned (5), table 3.
 
-Figure 3 centres all ratings before they are divided and measures errors of centred ratings, as P does. Figures 4 and 5 take means of the
-ratings that are learned from, as the owners release them (held-out ratings would tell of themselves otherwise), and measure errors of the
-ratings themselves: noisy means would be judged by themselves otherwise. An owner alone uses nothing but its own ratings, without noise, and
-has the best that they give by any method that is tried together (`alone`); together it has the better of items as they were learned and of
-its users solved anew. So no gain is that of a better method.
+Figure 3 centres all ratings before they are divided and measures errors of centred ratings, as P does. Figures 4 and 5
+take means of the ratings that are learned from, as the owners release them (held-out ratings would tell of themselves
+otherwise), and measure errors of the ratings themselves: noisy means would be judged by themselves otherwise. An owner
+alone uses nothing but its own ratings, without noise, and has the best that they give by any method that is tried
+together (`alone`); together it has the better of items as they were learned and of its users solved anew. So no gain is
+that of a better method.
 """
 
 from collections.abc import Callable, Sequence
@@ -75,12 +77,12 @@ class Choice:
 
     @property
     def epsilon(self) -> float:
-        """As the mechanism names it."""
+        """The epsilon that the mechanism names; infinite without privacy."""
         return 1 / self.p - 1 if self.p > 0 else float("inf")
 
 
 def chosen_mechanisms(names: Sequence[str] | None) -> list[Mechanism]:
-    """Those named, or all."""
+    """The mechanisms of these names, or all of them; an unknown name is refused."""
     chosen = [known for known in UNITS if not names or known in names]
     if names and len(chosen) < len(set(names)):
         raise SettingError(f"mechanism: expected some of {', '.join(UNITS)}")
@@ -89,7 +91,8 @@ def chosen_mechanisms(names: Sequence[str] | None) -> list[Mechanism]:
 
 @dataclass(frozen=True)
 class Together:
-    """Every owner's error; and if it solves its users' factors from their own ratings in the end, which stay with it. None in figure 3."""
+    """Every owner's error; and if it solves its users' factors from their own ratings in the end, which stay with it.
+    None in figure 3."""
 
     errors: list[float]
     solved: list[float] | None
@@ -122,9 +125,11 @@ def together(
 def by_updates(
     division: Division, choices: Sequence[Choice], seed: int, strides: Sequence[int] = (1, 1), memory: float = 2e9
 ) -> Together:
-    """Owners answer with updates. One of mechanism "updates" puts noise on them; of another it answers from ratings that carry theirs.
+    """Owners answer with updates. One of mechanism "updates" puts noise on them; of another it answers from ratings
+    that carry theirs.
 
-    One without privacy has noise that is not heard. Whoever answers in every `stride`-th round has noise for as many answers only.
+    One without privacy has noise that is not heard. Whoever answers in every `stride`-th round has noise for as many
+    answers only.
     """
     parts = enumerate(zip(division.trains, choices, strides, strict=True))
     owners = [_contribution(train, choice, stride, [seed, place], memory) for place, (train, choice, stride) in parts]
@@ -171,9 +176,11 @@ def privacy_curves(
     both: bool = False,
     memory: float = 2e9,
 ) -> list[dict[str, object]]:
-    """Figure 4: what privacy costs the smaller owner of 1:4 whose partner has none. Figure 5 (`both`): two alike, each with its own p.
+    """Figure 4: what privacy costs the smaller owner of 1:4 whose partner has none. Figure 5 (`both`): two alike, each
+    with its own p.
 
-    Of two alike both are measured in either role: their users differ, and a role that only one of them had would show that, too.
+    Of two alike both are measured in either role: their users differ, and a role that only one of them had would show
+    that, too.
     """
     shares, players = ((1, 1), (0, 1)) if both else ((1, 4), (0,))
     pairs = [(a, b) for a in BOTH for b in BOTH] if both else [(p, 0.0) for p in PRIVACY]
@@ -221,8 +228,9 @@ def expansion(counts: dict[str, int], rule: Factorization, thinning: Thinning = 
 
 
 def _claim(mechanism: Mechanism, epsilon: float, rule: Factorization) -> Claim:
-    """What a point of the figures gives. As published, means of both owners' raw ratings centre everybody's: one rating moves residuals of
-    the partner, who may add less noise or none, so that no epsilon holds, though noise of that scale would give some to an owner alone."""
+    """What a point of the figures gives. As published, means of both owners' raw ratings centre everybody's: one rating
+    moves residuals of the partner, who may add less noise or none, so that no epsilon holds, though noise of that scale
+    would give some to an owner alone."""
     if mechanism == "updates":
         return Claim(epsilon, epsilon)
     says = claim(mechanism, epsilon, rule, SCALE)

@@ -1,7 +1,9 @@
-"""A different mechanism for each player: gains at every pair of strategies (mechanism, p), and which mechanism answers which best.
+"""A different mechanism for each player: gains at every pair of strategies (mechanism, p), and which mechanism answers
+which best.
 
-All learn from updates here. An owner either puts noise on its updates (and hides a user) or on its ratings, and answers from those (and
-hides a rating's value); the learner knows how noisy each is. P's cost of privacy is that of p alone, whatever is hidden.
+All learn from updates here. An owner either puts noise on its updates (and hides a user) or on its ratings, and answers
+from those (and hides a rating's value); the learner knows how noisy each is. P's cost of privacy is that of p alone,
+whatever is hidden.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +48,8 @@ def mechanism_pairs(
     progress: Callable[[int, int], None],
     memory: float = 2e9,
 ) -> list[dict[str, Any]]:
-    """Two owners alike at every pair of strategies, each in either role: what either gains over learning alone, in percent."""
+    """Two owners alike at every pair of strategies, each in either role: what either gains over learning alone, in
+    percent."""
     repeats = Repeats([make_division(ratings, (1, 1), split) for split in range(splits)], rule)
     pairs = [(a, b) for a in chosen for b in chosen]
     tick, points = ticks(progress, len(pairs) * splits), []
@@ -62,7 +65,8 @@ def mechanism_pairs(
 def mechanism_games(
     points: Sequence[dict[str, Any]], concerns: Sequence[Pair] = CONCERNS, resamples: int = 20, seed: int = 0
 ) -> list[dict[str, Any]]:
-    """For each concern: the equilibrium over mechanisms and p, each player's best answers, and a strategy that is always best."""
+    """For each concern: the equilibrium over mechanisms and p, each player's best answers, and a strategy that is
+    always best."""
     sample = GainSample.of([((one["strategy"], one["p"]), (one["other"], one["p_other"]), one["improvements"]) for one in points])
     table, drawn = sample.table(), sample.drawn(resamples, seed)
     return [_game(table, drawn, concern) for concern in concerns]

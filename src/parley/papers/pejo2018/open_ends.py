@@ -29,7 +29,8 @@ def mechanisms(bench: Settings, word: str, progress: Progress) -> Shown:
 
 
 def iterations(bench: Settings, word: str, progress: Progress) -> Shown:
-    """Sharing only some iterations: as P learns, by released updates, and the game over both p and how often each answers."""
+    """Sharing only some iterations: as P learns, by released updates, and the game over both p and how often each
+    answers."""
     in_turn = passes_in_turn(bench.ratings, bench.splits, Factorization(), progress)
     updates = updates_at_strides(bench.ratings, bench.splits, Factorization(), progress)
     found = {"in_turn": in_turn, "updates": updates, "games": iteration_games(updates)}

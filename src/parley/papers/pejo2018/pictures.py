@@ -1,4 +1,5 @@
-"""Figures of learning tastes together (after P's figures 3 to 5). Plain numbers in, figures out; colours that everybody can tell apart."""
+"""Figures of learning tastes together (after P's figures 3 to 5). Plain numbers in, figures out; colours that everybody
+can tell apart."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -55,7 +56,8 @@ def size_ratios(points: Sequence[Mapping[str, Any]], splits: int) -> Figure:
 
 
 def unconcerned_partner(points: Sequence[Mapping[str, Any]], splits: int) -> Figure:
-    """The smaller owner's gain over its own epsilon, the partner having no privacy (P figure 4); what is far below is cut off."""
+    """The smaller owner's gain over its own epsilon, the partner having no privacy (P figure 4); what is far below is
+    cut off."""
     figure = Figure(figsize=(8.4, 5.2), layout="constrained", facecolor="white")
     axes = decorate(figure.add_subplot())
     for mechanism, own in _by_mechanism(points).items():
@@ -114,7 +116,7 @@ def _heat(axes: Axes, points: Sequence[Mapping[str, Any]], label: str, named: st
 
 
 def _by_mechanism(points: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """In the order of the looks."""
+    """The points of each mechanism, in the order of the looks."""
     found: dict[str, list[Mapping[str, Any]]] = {name: [] for name in LOOKS}
     for point in points:
         found[point["mechanism"]].append(point)

@@ -1,4 +1,5 @@
-"""P's game where concerns C/B are private: on the measured points, on P's quadratic where it fits them, and on P's own fits."""
+"""P's game where concerns C/B are private: on the measured points, on P's quadratic where it fits them, and on P's own
+fits."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,7 +24,8 @@ def read_priors(texts: Sequence[str]) -> Priors:
 
 
 def published_private_concerns(priors: Priors) -> list[dict[str, Any]]:
-    """P's three fits of its table 5, with P's game (nobody stays out), beside the game in which everybody has the mean concern."""
+    """P's three fits of its table 5, with P's game (nobody stays out), beside the game in which everybody has the mean
+    concern."""
     known = Prior.point(priors[0].mean), Prior.point(priors[1].mean)
     return [
         {
@@ -43,10 +45,11 @@ def measured_private_concerns(
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[dict[str, Any]]:
-    """For each mechanism of figure 5: the Bayes-Nash equilibrium on the points, how firm it is, and on the fit where there is one.
+    """For each mechanism of figure 5: the Bayes-Nash equilibrium on the points, how firm it is, and on the fit where
+    there is one.
 
-    `informed` is the price if concerns were known before they choose: the mean over pairs of concerns of the Price of Privacy of the game
-    of complete information.
+    `informed` is the price if concerns were known before they choose: the mean over pairs of concerns of the Price of
+    Privacy of the game of complete information.
     """
     games, groups = [], by_mechanism(points)
     for done, (mechanism, own) in enumerate(groups.items()):

@@ -1,7 +1,9 @@
-"""Pejo, Tang, Arriaga, "Together or Alone" (P): the equilibria of section 7.3 and the best responses of table 6, recomputed.
+"""Pejo, Tang, Arriaga, "Together or Alone" (P): the equilibria of section 7.3 and the best responses of table 6,
+recomputed.
 
-Three printed numbers do not follow from P's own table 5 and equations; each row says what was found. The printed payoffs come out with the
-opposite sign of eta1 (+0.7225) and the two improvements exchanged; 0.816 is the share of accuracy kept, 1 - PoP.
+Three printed numbers do not follow from P's own table 5 and equations; each row says what was found. The printed
+payoffs come out with the opposite sign of eta1 (+0.7225) and the two improvements exchanged; 0.816 is the share of
+accuracy kept, 1 - PoP.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
-"""Items learned from what owners answer, by terms as anybody would write them; for studies of what else an owner might answer."""
+"""Items learned from what owners answer, by terms as anybody would write them; for studies of what else an owner might
+answer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -26,11 +27,11 @@ LOW, HIGH, DELTA, CLIP = 1.0, 5.0, 1e-5, 5.0
 
 @dataclass(frozen=True, eq=False)
 class Contribution:
-    """The ratings that an owner answers from, the epsilon of its answers (SILENT: noise is not heard), in which rounds it answers (every
-    `stride`-th), and the variance of the noise that its ratings carry already.
+    """The ratings that an owner answers from, the epsilon of its answers (SILENT: noise is not heard), in which rounds
+    it answers (every `stride`-th), and the variance of the noise that its ratings carry already.
 
-    Formal guarantee: what is answered from noisy ratings, without further noise, is a function of them and of V: it has the epsilon of
-    the mechanism that made them, for all rounds together.
+    Formal guarantee: what is answered from noisy ratings, without further noise, is a function of them and of V: it has
+    the epsilon of the mechanism that made them, for all rounds together.
     """
 
     ratings: Ratings
@@ -40,14 +41,16 @@ class Contribution:
 
     @property
     def carried(self) -> float:
-        """The variance of the noise on a rating as it is learned from: it was moved into the scale, so half the range squared at most."""
+        """The variance of the noise on a rating as it is learned from: it was moved into the scale, so half the range
+        squared at most."""
         return min(non_negative(self.variance, "variance"), ((HIGH - LOW) / 2) ** 2)
 
 
 @dataclass(frozen=True, eq=False)
 class ToldNoise(ItemFactors):
-    """Weights that know of noise on ratings. It comes with every term that a rating has a part in, so that an owner's c m v of variance
-    becomes c m (v + carried); and it is the same in all rounds, so that no number of them averages it out."""
+    """Weights that know of noise on ratings. It comes with every term that a rating has a part in, so that an owner's c
+    m v of variance becomes c m (v + carried); and it is the same in all rounds, so that no number of them averages it
+    out."""
 
     carried: Floats = field(default_factory=lambda: np.zeros(1))  # of every owner
 
@@ -56,7 +59,8 @@ class ToldNoise(ItemFactors):
 
 
 def learned_from(owners: Sequence[Contribution], seed: int, rounds: int = ROUNDS) -> Floats:
-    """V = [b, Q] [items, factors + 1]. The learner weights owners by how noisy they are, which is public, whatever they put noise on.
+    """V = [b, Q] [items, factors + 1]. The learner weights owners by how noisy they are, which is public, whatever they
+    put noise on.
 
     Rounds in which nobody answers change nothing, and are left out.
     """

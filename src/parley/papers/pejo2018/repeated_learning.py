@@ -1,4 +1,5 @@
-"""The repeated game on what was measured: from which discount factor on sharing holds, and what holds at a given one."""
+"""The repeated game on what was measured: from which discount factor on sharing holds, and what holds at a given
+one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,10 +17,12 @@ def repeated_games(
     resamples: int = 20,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """For each mechanism of figure 5 and each concern: the best agreement, from which discount factor on it holds, and one period's game.
+    """For each mechanism of figure 5 and each concern: the best agreement, from which discount factor on it holds, and
+    one period's game.
 
-    In a resample the agreement is the same and its threshold is found again: `discount_spread` is the deviation of those that exist,
-    `holds` the share of resamples in which there is one below 1. With `discount`, `at_discount` is the best agreement that holds at it.
+    In a resample the agreement is the same and its threshold is found again: `discount_spread` is the deviation of
+    those that exist, `holds` the share of resamples in which there is one below 1. With `discount`, `at_discount` is
+    the best agreement that holds at it.
     """
     games = []
     for mechanism, own in by_mechanism(points).items():

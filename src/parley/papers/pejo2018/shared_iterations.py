@@ -1,8 +1,10 @@
-"""Sharing only some iterations: what it costs, what it saves, and the game in which each player names p and how often it answers.
+"""Sharing only some iterations: what it costs, what it saves, and the game in which each player names p and how often
+it answers.
 
-As P learns (in turn, from ratings) the last passes are made at home: fewer messages, and no less privacy lost, since noisy ratings are paid
-for once. Released updates are paid for by answer: whoever answers in every fourth round only has less noise on each answer for the same
-epsilon, and says less. Each player chooses for itself (`owners[].stride` in terms); the other goes on in between.
+As P learns (in turn, from ratings) the last passes are made at home: fewer messages, and no less privacy lost, since
+noisy ratings are paid for once. Released updates are paid for by answer: whoever answers in every fourth round only has
+less noise on each answer for the same epsilon, and says less. Each player chooses for itself (`owners[].stride` in
+terms); the other goes on in between.
 """
 
 from collections.abc import Callable, Sequence
@@ -72,7 +74,8 @@ def updates_at_strides(
     strides: Sequence[int] = STRIDES,
     levels: Sequence[float] = LEVELS,
 ) -> list[dict[str, Any]]:
-    """Released updates of two alike at every pair of (p, stride), the noise of each calibrated for its own number of answers."""
+    """Released updates of two alike at every pair of (p, stride), the noise of each calibrated for its own number of
+    answers."""
     repeats = Repeats([make_division(ratings, (1, 1), split) for split in range(splits)], rule)
     ways = [(p, stride) for p in levels for stride in strides]
     pairs = [(a, b) for a in ways for b in ways]
@@ -104,7 +107,8 @@ def spent_by(p: float, stride: int) -> float:
 def iteration_games(
     points: Sequence[dict[str, Any]], concerns: Sequence[Pair] = CONCERNS, resamples: int = 20, seed: int = 0
 ) -> list[dict[str, Any]]:
-    """For each concern: the equilibrium of the game in which each names p and how often it answers, and that with all answers."""
+    """For each concern: the equilibrium of the game in which each names p and how often it answers, and that with all
+    answers."""
     most = max(one["iterations"] for one in points)
     sample = GainSample.of(
         [

@@ -24,8 +24,8 @@ def figure_rows(figure: int, points: Points) -> Rows:
 
 
 def both_players(points: Points, facts: Sequence[str]) -> list[dict[str, Any]]:
-    """One for each combination of these facts: the means over both of two alike. They learned together in each division, so an error is
-    that over divisions of their mean."""
+    """One for each combination of these facts: the means over both of two alike. They learned together in each
+    division, so an error is that over divisions of their mean."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for point in points:
         groups.setdefault(tuple(point[name] for name in facts), []).append(point)
@@ -44,7 +44,7 @@ def _mean(group: Points) -> dict[str, Any]:
 
 
 def table_rows(table: Points) -> Rows:
-    """Table 3."""
+    """Table 3: how many ratings unbounded DP makes of one."""
     rows = [["ε", "NF10 as printed", "NF10", "here, published scale", "here, sound"]]
     for row in table:
         cells = (row["netflix"], row["published_scale"], row["sound"])
@@ -141,7 +141,8 @@ def in_turn_rows(points: Points) -> Rows:
 
 
 def update_rows(points: Points) -> Rows:
-    """Released updates: gains by epsilon and number of answers; what as many answers cost of a series for all rounds."""
+    """Released updates: gains by epsilon and number of answers; what as many answers cost of a series for all
+    rounds."""
     rows = [["own ε", "answers", "other's ε", "answers", "gain %", "±", "ε at the noise of all"]]
     for point in both_players(points, ("p", "iterations", "p_other", "iterations_other")):
         own, other = ("none" if p == 0 else f"{1 / p - 1:.3g}" for p in (point["p"], point["p_other"]))
@@ -171,7 +172,7 @@ def forecast_rows(forecast: Points, measured: Points) -> Rows:
 
 
 def judged_rows(judged: Points) -> Rows:
-    """How far forecasts are off."""
+    """How far forecasts are off, mechanism by mechanism."""
     rows = [["mechanism", "forecast", "public set's own", "no gain at all", "measured ±", "right sign"]]
     for one in judged:
         cells = [one[name] for name in ("error", "error_unscaled", "error_of_nothing", "measured_error", "right_sign")]

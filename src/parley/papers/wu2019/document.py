@@ -1,4 +1,5 @@
-"""`parley reproduce wu2019`: the figures of "The Value of Collaboration in Convex Machine Learning with Differential Privacy"."""
+"""`parley reproduce wu2019`: the figures of "The Value of Collaboration in Convex Machine Learning with Differential
+Privacy"."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,9 +22,9 @@ KINDS = (
 DOCUMENT = Document(
     "wu2019",
     tuple(
-        Exhibit("figure", f"{first + place}", f"{name}: {line}", f"value_of_collaboration:{kind}", f"pictures:{drawn}", data=file)
+        Exhibit("figure", f"{number}", f"{name}: {line}", f"value_of_collaboration:{kind}", f"pictures:{drawn}", data=file)
         for name, (file, first) in MARKETS.items()
-        for place, (line, kind, drawn) in enumerate(KINDS)
+        for number, (line, kind, drawn) in enumerate(KINDS, first)
     ),
     findings=("The value of collaboration", ("published", "measured", "forecast")),
 )
@@ -44,8 +45,8 @@ def wu2019(
 ) -> None:
     """Figures 2 to 11 of Wu, Farokhi, Smith and Kaafar again, each with the forecast drawn through it.
 
-    Real loan and card data where they are at hand, else synthetic markets; the output says which. All figures with 100 runs take about
-    twenty minutes on two cores; one surface with 20 runs a minute or two.
+    Real loan and card data where they are at hand, else synthetic markets; the output says which. All figures with 100
+    runs take about twenty minutes on two cores; one surface with 20 runs a minute or two.
 
     Example:  parley reproduce wu2019 --figure 3 --runs 20
     """

@@ -1,7 +1,7 @@
 """The two markets of W section IV: loans with their interest rates, and card payments with their frauds.
 
-Real where the data lie in the folder given; otherwise synthetic, and the market says so. A pilot of 10,000 rows is set aside as public: the
-last ones, as W does for its PCA - of the shuffled table, or of the table as it was filed.
+Real where the data lie in the folder given; otherwise synthetic, and the market says so. A pilot of 10,000 rows is set
+aside as public: the last ones, as W does for its PCA - of the shuffled table, or of the table as it was filed.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,8 @@ LOAN_FEATURES = (
 
 @dataclass(frozen=True, eq=False)
 class Market:
-    """A table to be divided among banks, and the terms by which they learn; sizes and budgets are the experiment's to set."""
+    """A table to be divided among banks, and the terms by which they learn; sizes and budgets are the experiment's to
+    set."""
 
     name: str
     table: pd.DataFrame
@@ -75,7 +76,8 @@ def _market(
 
 
 def _synthetic_cards(n: int) -> pd.DataFrame:
-    """Payments made of nobody's data: 28 independent components, heavier tails and a shift for the 0.17 % that are frauds."""
+    """Payments made of nobody's data: 28 independent components, heavier tails and a shift for the 0.17 % that are
+    frauds."""
     rng = np.random.default_rng(2)
     fraud = rng.random(n) < 0.00172
     X = rng.standard_t(5, (n, 28)) * np.linspace(1.9, 0.3, 28) + fraud[:, None] * rng.normal(0, 3, 28)

@@ -1,4 +1,5 @@
-"""Figures of how collaboration pays: measured relative fitness with the forecast drawn through it (after W figures 2 to 11)."""
+"""Figures of how collaboration pays: measured relative fitness with the forecast drawn through it (after W figures 2 to
+11)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -58,7 +59,8 @@ def scenarios(tables: Mapping[str, pd.DataFrame], title: str) -> Figure:
 
 
 def slopes(table: pd.DataFrame, x: str, group: str, title: str) -> Figure:
-    """Relative fitness against `x` in a log-log plot, one colour a `group`: dots measured, dashed forecast, a guide of slope -2."""
+    """Relative fitness against `x` in a log-log plot, one colour a `group`: dots measured, dashed forecast, a guide of
+    slope -2."""
     figure, axes = _canvas(1)
     label = {"records": "records of each owner", "epsilon": "ε of each owner"}
     for colour, (value, rows) in zip(SHADES, table.groupby(group), strict=False):
@@ -105,7 +107,7 @@ def _surface(axis: Axes, table: pd.DataFrame, x: str, y: str, norm: LogNorm) -> 
     grid = measured.columns.to_numpy(dtype=float), measured.index.to_numpy(dtype=float)
     mesh = axis.pcolormesh(*grid, measured.to_numpy(), norm=norm, cmap="viridis_r", shading="gouraud")
     levels = np.arange(-3, 3)  # in powers of ten, between which the surface is nearly plane
-    lines = axis.contour(*grid, np.log10(measured.to_numpy()), levels=levels, colors="white", linewidths=1.4)
+    lines = axis.contour(*grid, np.log10(measured.to_numpy()), levels=levels, colors="white", linewidths=1.4, linestyles="solid")
     axis.clabel(lines, fmt=lambda power: f"{10.0**power:g}", fontsize=8)
     axis.contour(*grid, np.log10(forecast.to_numpy()), levels=levels, colors=ALONE, linewidths=1.4, linestyles="dashed")
     axis.set_xscale("log")

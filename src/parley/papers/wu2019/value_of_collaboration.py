@@ -1,7 +1,9 @@
-"""W: Wu, Farokhi, Smith and Kaafar, "The Value of Collaboration in Convex Machine Learning with Differential Privacy", figures 2 to 11.
+"""W: Wu, Farokhi, Smith and Kaafar, "The Value of Collaboration in Convex Machine Learning with Differential Privacy",
+figures 2 to 11.
 
-Each figure is measured again and has the forecast drawn through it, made from the public pilot before any run. Rows are shuffled first, so
-that pilot and owners follow one law as the theorems assume; `as_filed` keeps the order of the file, as W did, and shows what drift does.
+Each figure is measured again and has the forecast drawn through it, made from the public pilot before any run. Rows are
+shuffled first, so that pilot and owners follow one law as the theorems assume; `as_filed` keeps the order of the file,
+as W did, and shows what drift does.
 """
 
 from collections.abc import Sequence
@@ -29,7 +31,8 @@ SMALL, EAGER, SHY = 1000, 10.0, 0.1
 
 @dataclass(eq=False)
 class Markets:
-    """Both markets, from the real data in `folder` or else synthetic, opened when a figure needs one; and the settings of the runs."""
+    """Both markets, from the real data in `folder` or else synthetic, opened when a figure needs one; and the settings
+    of the runs."""
 
     folder: Path | None
     scratch: Path
@@ -48,11 +51,11 @@ class Markets:
 
     @property
     def budgets(self) -> list[float]:
-        """Along one side of a surface."""
+        """The budgets along one side of a surface."""
         return _budgets(self.points)
 
     def sizes(self, market: Market) -> list[int]:
-        """Along the other side."""
+        """The sizes along the other side."""
         return [int(n) for n in np.unique(np.round(np.geomspace(SMALL, _largest(market), self.points)).astype(int))]
 
     @property
@@ -137,9 +140,10 @@ def _slopes(market: Market, word: str, table: pd.DataFrame, x: str, group: str) 
 
 
 def noise_slope(table: pd.DataFrame, x: str, group: str, column: str) -> float:
-    """The common slope of ln psi in ln x, one intercept a group, of what noise adds where it rules but has not blown up the run.
+    """The common slope of ln psi in ln x, one intercept a group, of what noise adds where it rules but has not blown up
+    the run.
 
-    That is above five times what would remain without noise, and below 3, beyond which clips bend the path.
+    That is above five times what would remain without noise, and below 3, beyond which clips change the path.
     """
     rows = table[(table[column] > 5 * table["without_noise"]) & (table[column] < 3)]
     rows = rows[rows.groupby(group)[x].transform("count") > 1]

@@ -1,11 +1,13 @@
 """Compensation games (T chapter 4): owners choose budgets, a learner compensates them.
 
-tau_l = wf_l g(eps_l) - e^(eps_l), with g what the release gives away (leakage, T eq. 2.2) or what it is good for (utility, T eq. 2.3), and
-wf_l the others' share in sum eps n^c times a scale (T eq. 4.1 and 4.2). The scale is there to bring gain and cost to [0, 1]; as printed,
-max g/max e^eps, it multiplies by what it should divide by. The default divides each by its own maximum; `printed=True` is the document's.
+tau_l = wf_l g(eps_l) - e^(eps_l), with g what the release gives away (leakage, T eq. 2.2) or what it is good for
+(utility, T eq. 2.3), and wf_l the others' share in sum eps n^c times a scale (T eq. 4.1 and 4.2). The scale is there to
+bring gain and cost to [0, 1]; as printed, max g/max e^eps, it multiplies by what it should divide by. The default
+divides each by its own maximum; `printed=True` is the document's.
 
-T calls the payoff concave and the equilibrium therefore unique. The utility game is not concave and has two equilibria: one where all give
-little and nobody's share is worth more, and one inside. Uniqueness is therefore not claimed for either game.
+T calls the payoff concave and the equilibrium therefore unique. The utility game is not concave and has two equilibria:
+one where all give little and nobody's share is worth more, and one inside. Uniqueness is therefore not claimed for
+either game.
 """
 
 from collections.abc import Callable
@@ -28,7 +30,8 @@ Curve = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class Channel:
-    """The discrete query whose answers are given: u people with v values; answers up to n apart, c of them at the border."""
+    """The discrete query whose answers are given: u people with v values; answers up to n apart, c of them at the
+    border."""
 
     individuals: int = 1  # u
     values: int = 2  # v
@@ -41,7 +44,8 @@ class Channel:
         return np.asarray(u * (np.log2(v) - np.log2(1 + (v - 1) * np.exp(-epsilon))))
 
     def utility(self, epsilon: Floats) -> Floats:
-        """The chance of guessing the true answer: e^(n eps)(1 - e^eps)/(e^(n eps)(1 - e^eps) + c(1 - e^(n eps))) (T eq. 2.3).
+        """The chance of guessing the true answer: e^(n eps)(1 - e^eps)/(e^(n eps)(1 - e^eps) + c(1 - e^(n eps))) (T eq.
+        2.3).
 
         Written as 1/(1 + c sum_{k=1..n} e^(-k eps)), the same number without 0/0 at eps = 0.
 
@@ -112,11 +116,12 @@ def own_payment_game(payments: Curve, costs: Curve, players: int, budget_range: 
 
 
 def dominant_strategies(game: Game, seed: int = 0) -> Floats | None:
-    """Each owner's strategy that is best whatever the others do, judged against random profiles; None if some owner has none.
+    """Each owner's strategy that is best whatever the others do, judged against random profiles; None if some owner has
+    none.
 
-    T Proposition 1: payments and costs that depend on own eps alone are maximised on a compact interval (extreme value theorem), and the
-    maximiser does not move with the others. A None is a proof (two profiles with different best responses were seen); an answer is one
-    unless unseen profiles differ, and certain for `own_payment_game`.
+    T Proposition 1: payments and costs that depend on own eps alone are maximised on a compact interval (extreme value
+    theorem), and the maximiser does not move with the others. A None is a proof (two profiles with different best
+    responses were seen); an answer is one unless unseen profiles differ, and certain for `own_payment_game`.
 
     >>> game = own_payment_game(lambda e: 2 * e, lambda e: e**2, players=3)
     >>> dominant_strategies(game).round(5).tolist()

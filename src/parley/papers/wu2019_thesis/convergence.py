@@ -1,8 +1,8 @@
 """Wu's thesis (T, June 2019), chapter 4: convergence of the compensation games, figures 4.2 and 4.3.
 
-T prints no parameters. Ours: three owners, one person with two values, answers up to five apart, budgets from 0.01 to 5. What T says of its
-figures is checked: equal sizes end at equal budgets from different starts, unequal sizes at unequal ones. What it says of uniqueness is not
-true of the utility game: from the lowest budgets nobody moves.
+T prints no parameters. Ours: three owners, one person with two values, answers up to five apart, budgets from 0.01 to
+5. What T says of its figures is checked: equal sizes end at equal budgets from different starts, unequal sizes at
+unequal ones. What it says of uniqueness is not true of the utility game: from the lowest budgets nobody moves.
 """
 
 from dataclasses import dataclass

@@ -11,7 +11,8 @@ from parley.validate import Floats
 
 
 def convergence(panels: Sequence[tuple[str, Sequence[Floats], Sequence[str]]]) -> Figure:
-    """Panels (title, paths [rounds + 1, owners], owners' labels): budgets after each round, a colour an owner, a line a start."""
+    """Panels (title, paths [rounds + 1, owners], owners' labels): budgets after each round, a colour an owner, a line a
+    start."""
     figure = Figure(figsize=(3.6 * len(panels), 3.8), layout="constrained", facecolor="white")
     for place, (title, paths, labels) in enumerate(panels, start=1):
         axes = decorate(figure.add_subplot(1, len(panels), place))

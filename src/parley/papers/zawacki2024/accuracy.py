@@ -1,4 +1,5 @@
-"""Exhibits of Z's chapter 8: test accuracy as methods go on, what their budgets add up to, and the same methods at equal totals."""
+"""Exhibits of Z's chapter 8: test accuracy as methods go on, what their budgets add up to, and the same methods at
+equal totals."""
 
 from itertools import count
 from typing import Any

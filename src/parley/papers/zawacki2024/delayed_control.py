@@ -1,4 +1,5 @@
-"""Z section 9.5: a rotor whose inputs arrive 1, 1.25 and 1.5 periods late, identified from samples and then held still by feedback."""
+"""Z section 9.5: a rotor whose inputs arrive 1, 1.25 and 1.5 periods late, identified from samples and then held still
+by feedback."""
 
 from dataclasses import dataclass
 
@@ -38,7 +39,8 @@ class Run:
 
 
 def runs(samples: int = 200, horizon: int = 30, substeps: int = SUBSTEPS, seed: int = 1) -> list[Run]:
-    """Identify each rotor from `samples` under random inputs, design feedback for what was found, and let it hold the true rotor."""
+    """Identify each rotor from `samples` under random inputs, design feedback for what was found, and let it hold the
+    true rotor."""
     result = []
     for delay in DELAYS:
         rotor = ROTOR.delayed(delay * PERIOD)

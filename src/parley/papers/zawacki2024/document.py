@@ -1,4 +1,5 @@
-"""`parley reproduce zawacki2024`: chapters 3, 4, 8 and 9 of "Studies in Differential Privacy and Federated Learning"."""
+"""`parley reproduce zawacki2024`: chapters 3, 4, 8 and 9 of "Studies in Differential Privacy and Federated
+Learning"."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,8 @@ def _noise(kind: str, draw: str | None, **lines: str) -> tuple[Exhibit, ...]:
 
 
 def _accuracy(word: str, line: str) -> Exhibit:
-    return Exhibit("figure", word, f"FedAvg, SCAFFOLD, FedLin, FedInfer: {line}", "accuracy:paths", "pictures:accuracy_paths")
+    line = f"FedAvg, SCAFFOLD, FedLin, FedInfer: {line}"
+    return Exhibit("figure", word, line, "accuracy:paths", "pictures:accuracy_paths")
 
 
 CHART, CURVES = "pictures:chart", "parley.report.figures:privacy_curves"
@@ -57,10 +59,12 @@ def zawacki2024(
 ) -> None:
     """C. C. Zawacki's dissertation (2024): stable noise, FedInfer and its rivals, and a plant whose inputs arrive late.
 
-    Chapters 3 and 4: stable noise, its ε in one coordinate, as published, and in all, and the best α for a fixed ε. Figures 8.2 to 8.8:
-    FedAvg, SCAFFOLD, FedLin and FedInfer at its (ε, δ) for each update, what that costs in total, and the same at equal total budgets.
+    Chapters 3 and 4: stable noise, its ε in one coordinate, as published, and in all, and the best α for a fixed ε.
+    Figures 8.2 to 8.8: FedAvg, SCAFFOLD, FedLin and FedInfer at its (ε, δ) for each update, what that costs in total,
+    and the same at equal total budgets.
 
-    Two Gaussians, Fisher's irises and Wisconsin's breast cancer, from scikit-learn. One figure with 100 trials takes about a minute.
+    Two Gaussians, Fisher's irises and Wisconsin's breast cancer, from scikit-learn. One figure with 100 trials takes
+    about a minute.
 
     Example:  parley reproduce zawacki2024 --figure 8.6
     """

@@ -1,8 +1,10 @@
-"""Z's chapter 8 again: FedAvg, SCAFFOLD, FedLin and FedInfer on three tasks, at Z's budgets for each update and at equal total budgets.
+"""Z's chapter 8 again: FedAvg, SCAFFOLD, FedLin and FedInfer on three tasks, at Z's budgets for each update and at
+equal total budgets.
 
-Z fixes (eps, delta) of one update and never adds up. Here every run has a total: what so many updates of that noise cost together, at the
-same delta. So the same terms, owners and code run both comparisons. Neighbours differ in one record (Z bounds whole updates of a client);
-all methods have the same clip for a gradient, FedInfer one for a record's second moments.
+Z fixes (eps, delta) of one update and never adds up. Here every run has a total: what so many updates of that noise
+cost together, at the same delta. So the same terms, owners and code run both comparisons. Neighbours differ in one
+record (Z bounds whole updates of a client); all methods have the same clip for a gradient, FedInfer one for a record's
+second moments.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,7 +54,8 @@ METHODS = (
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of chapter 8. `clip`: of a gradient; `moments`: of a record's z z'; `stagger`: how slow each client is."""
+    """One figure of chapter 8. `clip`: of a gradient; `moments`: of a record's z z'; `stagger`: how slow each client
+    is."""
 
     number: str
     title: str
@@ -97,8 +100,8 @@ CLAIMS = {
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """What one method did in all trials: test accuracy [trials] after each step, in percent, and what it cost the owner that paid most. A
-    step takes a round, or two where it takes two answers."""
+    """What one method did in all trials: test accuracy [trials] after each step, in percent, and what it cost the owner
+    that paid most. A step takes a round, or two where it takes two answers."""
 
     method: str
     iterations: Floats  # [T]: the iteration at which each step was done
@@ -111,7 +114,7 @@ class Line:
 
     @property
     def mean(self) -> Floats:
-        """Over the trials [T]."""
+        """The mean accuracy over the trials after each step [T]."""
         return np.asarray(self.accuracy.mean(axis=1))
 
     @property
@@ -158,8 +161,8 @@ def terms_of(figure: Figure, method: Method, task: Task, rounds: int, epsilons: 
 
 
 def rounds_of(figure: Figure, method: Method) -> tuple[int, float]:
-    """(rounds, iterations a round takes): methods that wait for everybody wait for the slowest client. Two vectors of one step are two
-    rounds, and travel in one iteration."""
+    """(rounds, iterations a round takes): methods that wait for everybody wait for the slowest client. Two vectors of
+    one step are two rounds, and travel in one iteration."""
     each = 1 if method.infers or not figure.stagger else max(figure.stagger)
     answers = 2 if method.paired else 1
     return answers * (figure.iterations // each), each / answers
@@ -180,10 +183,10 @@ def accuracies(terms: Terms, task: Task, replicates: int, seed: int) -> Floats:
 
 
 def followed(terms: Terms, task: Task, replicates: int, seed: int) -> tuple[Floats, Floats]:
-    """(test accuracy in percent after each round [T, replicates], the models [replicates, P]): a study, by the loop that releases go
-    through."""
+    """(test accuracy in percent after each round [T, replicates], the models [replicates, P]): a study, by the loop
+    that releases go through."""
     owners = [Owner(name, table) for name, table in zip(task.names, task.clients, strict=True)]
-    parties, agreements, worlds = gather(terms, owners, replicates, seed)
+    parties, agreements, shape = gather(terms, owners, replicates, seed)
     setup = agreements[0].setup
     test, algorithm, found = setup.preparation.design(task.test, "test"), make_algorithm(setup), list[Floats]()
 
@@ -192,7 +195,7 @@ def followed(terms: Terms, task: Task, replicates: int, seed: int) -> tuple[Floa
         found.append(100 * np.mean(scores.argmax(axis=-1) == test.y, axis=-1))
 
     with exchange_with(setup, parties, seed) as exchange:
-        begin = algorithm.start(starting_point(setup), worlds)
+        begin = algorithm.start(starting_point(setup), shape)
         last = run(algorithm, exchange, aggregation_of(terms), Asker.of(setup), begin, look)
     return np.array(found), algorithm.model(last)
 
@@ -207,8 +210,8 @@ def trace(
     epsilon: float | None = None,
     progress: Callable[[], None] = lambda: None,
 ) -> Line:
-    """One method in `trials` trials, `splits` draws of the data with as many draws of the noise each. At the figure's noise of each update,
-    or (`rounds`, `epsilon`) at a total budget spread over so many rounds."""
+    """One method in `trials` trials, `splits` draws of the data with as many draws of the noise each. At the figure's
+    noise of each update, or (`rounds`, `epsilon`) at a total budget spread over so many rounds."""
     usual, each = rounds_of(figure, method)
     count = usual if rounds is None else rounds
     found, largest = [], 0.0
@@ -241,8 +244,9 @@ SPREADS = ((4, 50), (16, 20), (16, 5), (64, 5), (64, 1))  # (rounds, local steps
 def equal_totals(
     figure: Figure, trials: int, splits: int, seed: int = 0, progress: Callable[[], None] = lambda: None
 ) -> list[tuple[str, list[Line]]]:
-    """Every method at the same total (eps, delta) of every client, for each of `TOTALS`. FedInfer releases once; a gradient method has the
-    rounds and local steps, among `SPREADS`, that turned out best: a choice for which nothing is charged."""
+    """Every method at the same total (eps, delta) of every client, for each of `TOTALS`. FedInfer releases once; a
+    gradient method has the rounds and local steps, among `SPREADS`, that turned out best: a choice for which nothing is
+    charged."""
     found = []
     for method in METHODS:
         lines = []

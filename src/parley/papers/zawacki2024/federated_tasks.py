@@ -1,8 +1,10 @@
-"""The three classification tasks of Z's chapter 8, split among clients as Z says: two Gaussians, Fisher's flowers, biopsies from Wisconsin.
+"""The three classification tasks of Z's chapter 8, split among clients as Z says: two Gaussians, Fisher's flowers,
+biopsies from Wisconsin.
 
-Columns are brought to [-1, 1] by numbers that are taken to be public. Z expands the features by a linear and a constant kernel on random
-points, whose span is that of the columns and a constant: that is the model here, but for the flowers. Least squares on their columns tells
-85 % of them at best, less than Z has; so theirs are ten Gaussian bumps at random points (`model.basis`), which tell 93 %.
+Columns are brought to [-1, 1] by numbers that are taken to be public. Z expands the features by a linear and a constant
+kernel on random points, whose span is that of the columns and a constant: that is the model here, but for the flowers.
+Least squares on their columns tells 85 % of them at best, less than Z has; so theirs are ten Gaussian bumps at random
+points (`model.basis`), which tell 93 %.
 """
 
 from collections.abc import Callable
@@ -37,7 +39,8 @@ class Task:
 
 
 def two_gaussians(rng: np.random.Generator) -> Task:
-    """1,000 points of two Gaussians, two clients. Z draws them without saying where they lie; here 95 % can be told apart."""
+    """1,000 points of two Gaussians, two clients. Z draws them without saying where they lie; here 95 % can be told
+    apart."""
     y = np.arange(1000) % 2
     X = rng.normal(size=(1000, 2)) + np.where(y[:, None] == 1, 1.15, -1.15)
     return _task(X, y, ("0", "1"), ("x", "y"), (-4.0, 4.0), rng, lambda kept, classes: dealt(kept, 2))
@@ -54,7 +57,8 @@ def flowers(rng: np.random.Generator, expert: bool) -> Task:
 
 
 def biopsies(rng: np.random.Generator, skewed: bool) -> Task:
-    """569 biopsies, four clients: dealt at random, or with unequal shares of both kinds. Columns are clipped at three deviations."""
+    """569 biopsies, four clients: dealt at random, or with unequal shares of both kinds. Columns are clipped at three
+    deviations."""
     cancer = load_breast_cancer()
     centre, spread = cancer.data.mean(axis=0), cancer.data.std(axis=0)
     features = tuple(f"f{j}" for j in range(30))
@@ -71,7 +75,7 @@ Split = Callable[
 
 
 def dealt(kept: Places, clients: int) -> list[Places]:
-    """Like cards."""
+    """Every client's rows, dealt like cards."""
     return [kept[place::clients] for place in range(clients)]
 
 

@@ -25,7 +25,7 @@ REMARKS = {
 
 
 def chart(bench: Trials, word: str, progress: Progress) -> Shown:
-    """Figures 3.4 to 3.8."""
+    """Figures 3.4 to 3.8: losses, epsilons and distortions as lines."""
     found = stable_noise.chart(word)
     rows = [["", f"largest {found.up}", f"at {found.across}", "at the end"]]
     for each in found.curves:
@@ -38,7 +38,7 @@ def chart(bench: Trials, word: str, progress: Progress) -> Shown:
 
 
 def distortions(bench: Trials, word: str, progress: Progress) -> Shown:
-    """Table 3.1."""
+    """Table 3.1: E|noise| at scale 1, published beside computed."""
     found = stable_noise.distortions()
     rows = [["α", "published", "computed"]]
     rows += [[f"{row['alpha']:g}", *(f"{row[key]:.4f}" for key in ("published", "computed"))] for row in found]

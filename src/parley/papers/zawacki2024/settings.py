@@ -22,6 +22,6 @@ class Trials:
             raise SettingError(f"{found}: expected at least 2 splits, and a multiple of them as trials")
 
     def shown(self, word: str, content: dict[str, Any], parts: Parts, drawn: tuple[Any, ...] = ()) -> Shown:
-        """One figure among others."""
+        """What one figure shows, as an entry of the list of figures."""
         figure = {"figure": word, **content}
         return Shown({"figures": [figure], "trials": self.trials, "splits": self.splits}, parts, drawn)

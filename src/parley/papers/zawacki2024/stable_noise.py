@@ -1,7 +1,8 @@
-"""Z's chapters 3 and 4 as far as they are accounting: stable noise's loss, its eps in one coordinate and in all, and the best alpha.
+"""Z's chapters 3 and 4 as far as they are accounting: stable noise's loss, its eps in one coordinate and in all, and
+the best alpha.
 
-`one`: the exact eps of a difference in a single coordinate, Z's figure. `all`: the sound one, for differences in any number of coordinates
-(kappa Delta_1/scale where pure, `stable_epsilon` at a delta).
+`one`: the exact eps of a difference in a single coordinate, Z's figure. `all`: the sound one, for differences in any
+number of coordinates (kappa Delta_1/scale where pure, `stable_epsilon` at a delta).
 """
 
 import math
@@ -109,7 +110,8 @@ def distortions() -> list[dict[str, float]]:
 
 @dataclass(frozen=True)
 class Trained:
-    """A row of Z's table 4.3: what a network trained on CIFAR-10 reached at one scale of the noise, and what was said to be its eps."""
+    """A row of Z's table 4.3: what a network trained on CIFAR-10 reached at one scale of the noise, and what was said
+    to be its eps."""
 
     alpha: float
     epsilon: float
@@ -129,8 +131,8 @@ TABLE_4_3 = (
 
 
 def trained() -> list[dict[str, float]]:
-    """Figures 4.5 and 4.12 at the points that table 4.3 prints: accuracy is Z's; E|Y| and eps are computed for 200 compositions at a
-    sampling rate of 0.001, sensitivity 1, in one coordinate and in all. (Nothing is trained here.)"""
+    """Figures 4.5 and 4.12 at the points that table 4.3 prints: accuracy is Z's; E|Y| and eps are computed for 200
+    compositions at a sampling rate of 0.001, sensitivity 1, in one coordinate and in all. (Nothing is trained here.)"""
     rows = []
     for row in TABLE_4_3:
         what = row.alpha, np.array([row.scale]), DELTA, COMPOSITIONS, SAMPLING
@@ -143,7 +145,8 @@ def trained() -> list[dict[str, float]]:
 
 @dataclass(frozen=True, eq=False)
 class BestAlpha:
-    """At one eps: E|Y| of one number for each of `CHOICES`, at the least scale that keeps it, and the alpha that makes it least."""
+    """At one eps: E|Y| of one number for each of `CHOICES`, at the least scale that keeps it, and the alpha that makes
+    it least."""
 
     rule: str
     epsilon: float
@@ -154,11 +157,12 @@ class BestAlpha:
 
 
 def best_alpha(rule: str, epsilon: float) -> BestAlpha:
-    """Which alpha costs least distortion at this eps: "one" and "all" pure, for a difference of 1 in one coordinate or in L1; "many" at
-    `DELTA`, for a difference of 1 in L2 spread evenly over ever more coordinates.
+    """Which alpha costs least distortion at this eps: "one" and "all" pure, for a difference of 1 in one coordinate or
+    in L1; "many" at `DELTA`, for a difference of 1 in L2 spread evenly over ever more coordinates.
 
-    "many" is the limit in which only Fisher information counts, the low end of what noise of this scale costs: no upper bound, since a
-    difference in few coordinates may cost more. That nothing beats the Gaussian there says so of every sound scale, too.
+    "many" is the limit in which only Fisher information counts, the low end of what noise of this scale costs: no upper
+    bound, since a difference in few coordinates may cost more. That nothing beats the Gaussian there says so of every
+    sound scale, too.
     """
 
     def scale(alpha: float) -> float:

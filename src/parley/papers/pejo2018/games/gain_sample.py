@@ -13,8 +13,8 @@ from parley.validate import Floats
 
 @dataclass(frozen=True, eq=False)
 class GainSample:
-    """Of two players alike: `gains[own][other]` are those measured at a pair of strategies [measurements, divisions]: both players' where
-    strategies are the same."""
+    """Of two players alike: `gains[own][other]` are those measured at a pair of strategies [measurements, divisions]:
+    both players' where strategies are the same."""
 
     names: tuple[str, ...]
     privacy: Floats
@@ -22,7 +22,8 @@ class GainSample:
 
     @classmethod
     def of(cls, measured: Sequence[tuple[tuple[str, float], tuple[str, float], Sequence[float]]]) -> "GainSample":
-        """From ((own name, own p), (other's name, other's p), gains over divisions); all pairs of strategies must be there."""
+        """From ((own name, own p), (other's name, other's p), gains over divisions); all pairs of strategies must be
+        there."""
         strategies = sorted({own for own, _, _ in measured} | {other for _, other, _ in measured}, key=lambda s: (s[1], s[0]))
         cells: dict[tuple[tuple[str, float], tuple[str, float]], list[list[float]]] = {}
         for own, other, gains in measured:
@@ -45,16 +46,17 @@ class GainSample:
         return int(self.gains[0][0].shape[1])
 
     def table(self) -> GainTable:
-        """Of the mean gains."""
+        """The game table of the mean gains over divisions."""
         return self._of([[cell.mean() for cell in row] for row in self.gains])
 
     def drawn(self, count: int, seed: int = 0) -> list[GainTable]:
         """So many tables, every pair's divisions drawn anew with replacement; none of a single division.
 
-        Both players of a division come together: they learned together and are not independent. Pairs are drawn independently although
-        they were measured on the same divisions: what divisions have in common does not cancel between pairs, so what rests on
-        differences between them is shown no firmer than it is. Of two or three divisions there are few resamples to draw, and their
-        deviation is that of the mean times (1 - 1/divisions)^(1/2): a rough error bar, on the small side.
+        Both players of a division come together: they learned together and are not independent. Pairs are drawn
+        independently although they were measured on the same divisions: what divisions have in common does not cancel
+        between pairs, so what rests on differences between them is shown no firmer than it is. Of two or three
+        divisions there are few resamples to draw, and their deviation is that of the mean times (1 -
+        1/divisions)^(1/2): a rough error bar, on the small side.
         """
         if self.divisions < 2:
             return []

@@ -1,9 +1,10 @@
 """The joint-learning game on measured gains: each of two players picks one of what was tried, or stays out.
 
-A gain is in percent, and counts as [gain]+: nobody takes a model that is worse than its own (P eq. 10). A strategy costs its player
-C/B (1 - p), the concern times what it gives up (P eq. 11), whether or not the model is taken. Staying out ends the joint learning: nothing
-gained and nothing lost by either, so nobody can be held below 0, and that both stay out is always an equilibrium (P Theorem 1). Where a
-strategy pays no more than that, its player is said to stay out.
+A gain is in percent, and counts as [gain]+: nobody takes a model that is worse than its own (P eq. 10). A strategy
+costs its player C/B (1 - p), the concern times what it gives up (P eq. 11), whether or not the model is taken. Staying
+out ends the joint learning: nothing gained and nothing lost by either, so nobody can be held below 0, and that both
+stay out is always an equilibrium (P Theorem 1). Where a strategy pays no more than that, its player is said to stay
+out.
 """
 
 from dataclasses import dataclass
@@ -22,9 +23,11 @@ TIE = 1e-12  # of a payoff in percent: what differs by less is a rounding
 
 @dataclass(frozen=True, eq=False)
 class GainTable:
-    """`gains[n][i, j]`: what player n gains by its own strategy i against the other's j. `privacy[n][i]` is what i keeps to itself.
+    """`gains[n][i, j]`: what player n gains by its own strategy i against the other's j. `privacy[n][i]` is what i
+    keeps to itself.
 
-    Where models are not `refusable` a loss counts, too, as on P's fits, on which P plays without [.]+ and without staying out."""
+    Where models are not `refusable` a loss counts, too, as on P's fits, on which P plays without [.]+ and without
+    staying out."""
 
     privacy: tuple[Floats, Floats]
     gains: tuple[Floats, Floats]
@@ -58,7 +61,8 @@ class GainTable:
 
     @cached_property
     def without_privacy(self) -> float | None:
-        """The sum of both gains where nobody protects anything (P eq. 17); None where that was not tried, or gains nothing."""
+        """The sum of both gains where nobody protects anything (P eq. 17); None where that was not tried, or gains
+        nothing."""
         open_ = [np.flatnonzero(p == 0) for p in self.privacy]
         if not all(len(one) for one in open_):
             return None
@@ -75,7 +79,8 @@ class GainTable:
 
 @dataclass(frozen=True)
 class Profile:
-    """What both play, None if they stay out; what they keep, what they have of it, and the Price of Privacy (None: nothing to lose)."""
+    """What both play, None if they stay out; what they keep, what they have of it, and the Price of Privacy (None:
+    nothing to lose)."""
 
     strategies: tuple[int, int] | None
     names: tuple[str, str]
@@ -124,7 +129,8 @@ def best_responses(table: GainTable, player: int, concern: float) -> list[str]:
 
 
 def dominant(table: GainTable, player: int, concern: float) -> str | None:
-    """The strategy that is a best answer to everything the other may play, if there is one; staying out where nothing ever pays."""
+    """The strategy that is a best answer to everything the other may play, if there is one; staying out where nothing
+    ever pays."""
     payoffs = table.payoffs(player, concern)
     if not payoffs.max() > TIE:
         return OUT

@@ -1,12 +1,13 @@
 """The joint-learning game of two players (P sections 5 to 7).
 
-u_n(p1, p2) = B_n b(theta_n, Phi_n(p1, p2)) - C_n (1 - p_n): each chooses how much privacy p_n to keep, 0 none and 1 all. Only C/B, the
-concern, matters for who plays what, so B = 1 here and payoffs are in units of accuracy, percent in P.
+u_n(p1, p2) = B_n b(theta_n, Phi_n(p1, p2)) - C_n (1 - p_n): each chooses how much privacy p_n to keep, 0 none and 1
+all. Only C/B, the concern, matters for who plays what, so B = 1 here and payoffs are in units of accuracy, percent in
+P.
 
-What is gained by learning together, (Phi - theta)/theta, is a quadratic in p fitted to measurements (P eq. 24). As P uses it in its
-section 7 it may be negative, and more privacy may raise it; that is `participation=False`. With `participation=True` the benefit obeys
-P's own assumptions: never negative (eq. 13: whoever gains nothing trains alone, which is p = 1) and never raised by more privacy (eq. 14:
-the least such function above the fit).
+What is gained by learning together, (Phi - theta)/theta, is a quadratic in p fitted to measurements (P eq. 24). As P
+uses it in its section 7 it may be negative, and more privacy may raise it; that is `participation=False`. With
+`participation=True` the benefit obeys P's own assumptions: never negative (eq. 13: whoever gains nothing trains alone,
+which is p = 1) and never raised by more privacy (eq. 14: the least such function above the fit).
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,8 @@ Mechanism = Literal["hide", "bDP", "uDP"]
 
 @dataclass(frozen=True)
 class Interpolation:
-    """f(x, y) = eta0 + alpha1 x + alpha2 y + eta1 x y + beta1 x^2 + beta2 y^2, x the other's p, y one's own (P eq. 24)."""
+    """f(x, y) = eta0 + alpha1 x + alpha2 y + eta1 x y + beta1 x^2 + beta2 y^2, x the other's p, y one's own (P eq.
+    24)."""
 
     eta0: float
     alpha1: float
@@ -39,18 +41,19 @@ class Interpolation:
         return self.eta0 + self.alpha1 * x + self.alpha2 * y + self.eta1 * x * y + self.beta1 * x**2 + self.beta2 * y**2
 
     def benefit(self, x: Floats, y: Floats) -> Floats:
-        """The least function above f that is never negative and that no privacy raises: the largest of 0 and f on [x, 1] x [y, 1].
+        """The least function above f that is never negative and that no privacy raises: the largest of 0 and f on [x,
+        1] x [y, 1].
 
-        A quadratic on a rectangle is largest at a corner, at the stationary point of an edge or at its own; all of those are tried,
-        each moved into the rectangle, so every candidate is a point of it.
+        A quadratic on a rectangle is largest at a corner, at the stationary point of an edge or at its own; all of
+        those are tried, each moved into the rectangle, so every candidate is a point of it.
         """
         one = np.ones_like(x)
         points = [(a, b) for a in (x, one) for b in (y, one)]
         points += [(a, np.clip(self._peak_own(a), y, 1)) for a in (x, one)]
         points += [(np.clip(self._peak_other(b), x, 1), b) for b in (y, one)]
-        slopes = np.array([[2 * self.beta1, self.eta1], [self.eta1, 2 * self.beta2]])
-        if abs(np.linalg.det(slopes)) > 0:
-            peak = np.linalg.solve(slopes, [-self.alpha1, -self.alpha2])
+        hessian = np.array([[2 * self.beta1, self.eta1], [self.eta1, 2 * self.beta2]])
+        if abs(np.linalg.det(hessian)) > 0:
+            peak = np.linalg.solve(hessian, [-self.alpha1, -self.alpha2])
             points.append((np.clip(peak[0], x, 1), np.clip(peak[1], y, 1)))
         return np.asarray(np.maximum(0.0, np.max([self(a, b) for a, b in points], axis=0)))
 
@@ -71,7 +74,8 @@ PUBLISHED: dict[Mechanism, Interpolation] = {
 
 
 def fit(other: ArrayLike, own: ArrayLike, improvement: ArrayLike) -> Interpolation:
-    """Fit the interpolation to measured improvements at these privacy parameters by least squares; `rmse` is the fit's error.
+    """Fit the interpolation to measured improvements at these privacy parameters by least squares; `rmse` is the fit's
+    error.
 
     The error counts degrees of freedom (n - 6), so a table of six measurements, which any quadratic meets, is refused.
 
@@ -109,7 +113,8 @@ def published(mechanism: Mechanism, concern: Sequence[float], participation: boo
 def joint_learning(
     gains: tuple[Interpolation, Interpolation], concern: Sequence[float], participation: bool = False, budgets: bool = True
 ) -> Game:
-    """The game of two players with these gains. Without `budgets` (hiding) p is a share of the data and no epsilon follows."""
+    """The game of two players with these gains. Without `budgets` (hiding) p is a share of the data and no epsilon
+    follows."""
     weight = _concern(concern)
 
     def improvement(p: Floats) -> Floats:
@@ -147,8 +152,8 @@ def _epsilon(p: Floats) -> Floats:
 def table_6(mechanism: Mechanism, concern: float, other: float) -> float:
     """The best response as P's table 6 prints it, in closed form.
 
-    P asks for a positive payoff of *every* player. A player's own is what its best response depends on; the other's is part of the
-    other's best response, so equilibria are the same, and only the own condition is applied here.
+    P asks for a positive payoff of *every* player. A player's own is what its best response depends on; the other's is
+    part of the other's best response, so equilibria are the same, and only the own condition is applied here.
 
     >>> table_6("hide", concern=0.5, other=0.1), round(table_6("bDP", concern=1.0, other=0.14608), 4)
     (0.0, 0.1461)

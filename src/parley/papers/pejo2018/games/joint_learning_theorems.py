@@ -1,9 +1,11 @@
-"""P's four theorems as code: each returns the profile it promises, or None with the reason why its conditions do not hold.
+"""P's four theorems as code: each returns the profile it promises, or None with the reason why its conditions do not
+hold.
 
-The conditions (P eq. 14 to 16) are decided exactly: slopes of a quadratic are straight, so their extremes lie at corners. Two theorems
-say less than they print. Theorem 3 answers "no privacy" whenever that pays at all, though an interior choice can pay more; here the best
-of the three candidates is taken. Theorem 4 promises an equilibrium other than training alone; its proof gives some equilibrium of a game
-with twice differentiable payoffs, which the benefit [Phi - theta]^+ is not, and at concerns of (5, 0.2) training alone is the only one.
+The conditions (P eq. 14 to 16) are decided exactly: derivatives of a quadratic are linear, so their extremes lie at
+corners. Two theorems say less than they print. Theorem 3 answers "no privacy" whenever that pays at all, though an
+interior choice can pay more; here the best of the three candidates is taken. Theorem 4 promises an equilibrium other
+than training alone; its proof gives some equilibrium of a game with twice differentiable payoffs, which the benefit
+[Phi - theta]^+ is not, and at concerns of (5, 0.2) training alone is the only one.
 """
 
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ CORNERS = [(np.array(x), np.array(y)) for x in (0.0, 1.0) for y in (0.0, 1.0)]
 class Assumptions:
     """Which of P's three assumptions a fitted gain meets."""
 
-    privacy_never_helps: bool  # eq. 14: both slopes are at most 0 everywhere
+    privacy_never_helps: bool  # eq. 14: both derivatives are at most 0 everywhere
     full_privacy_is_alone: bool  # eq. 15: no gain where either keeps everything to itself
     together_helps: bool  # eq. 16: a gain where nobody protects anything
 
@@ -41,11 +43,11 @@ def assumptions(gain: Interpolation) -> Assumptions:
     >>> assumptions(PUBLISHED["hide"]).privacy_never_helps, assumptions(PUBLISHED["bDP"]).privacy_never_helps
     (True, False)
     """
-    slopes = [gain.alpha1 + gain.eta1 * y + 2 * gain.beta1 * x for x, y in CORNERS]
-    slopes += [gain.alpha2 + gain.eta1 * x + 2 * gain.beta2 * y for x, y in CORNERS]
+    derivatives = [gain.alpha1 + gain.eta1 * y + 2 * gain.beta1 * x for x, y in CORNERS]
+    derivatives += [gain.alpha2 + gain.eta1 * x + 2 * gain.beta2 * y for x, y in CORNERS]
     zero, one = np.array(0.0), np.array(1.0)
     alone = max(float(gain.benefit(one, zero)), float(gain.benefit(zero, one)))  # largest gain on either edge
-    return Assumptions(max(float(s) for s in slopes) <= 0, alone <= 0, float(gain(zero, zero)) > 0)
+    return Assumptions(max(float(s) for s in derivatives) <= 0, alone <= 0, float(gain(zero, zero)) > 0)
 
 
 def theorem_1(gain: Interpolation) -> Theorem:
@@ -65,7 +67,8 @@ def theorem_2(gain: Interpolation, concern: tuple[float, float]) -> Theorem:
 
 
 def theorem_3(gain: Interpolation, concern: tuple[float, float]) -> Theorem:
-    """One concerned player against one that is not: the latter protects nothing, the former plays rho (eq. 18, mended)."""
+    """One concerned player against one that is not: the latter protects nothing, the former plays rho (eq. 18,
+    mended)."""
     if not (min(concern) == 0 < max(concern)):
         return Theorem(3, None, "expected exactly one concerned player")
     met = assumptions(gain)
@@ -86,7 +89,8 @@ def theorem_3(gain: Interpolation, concern: tuple[float, float]) -> Theorem:
 
 
 def theorem_4(gains: tuple[Interpolation, Interpolation], concern: tuple[float, float]) -> Theorem:
-    """With equal mixed derivatives (eq. 23) the game before clamping is a potential game: the potential's maximum is an equilibrium.
+    """With equal mixed derivatives (eq. 23) the game before clamping is a potential game: the potential's maximum is an
+    equilibrium.
 
     >>> from parley.papers.pejo2018.games.joint_learning import PUBLISHED
     >>> theorem_4((PUBLISHED["bDP"], PUBLISHED["bDP"]), concern=(1.0, 1.0)).profile.round(4).tolist()
@@ -103,19 +107,19 @@ def _potential_maximum(gains: tuple[Interpolation, Interpolation], concern: tupl
 
     It is a quadratic, so its own stationary point, those of the edges and the corners are all that can win.
     """
-    slope = [gain.alpha2 + c for gain, c in zip(gains, concern, strict=True)]
-    bend, cross = [gain.beta2 for gain in gains], gains[0].eta1
+    linear = [gain.alpha2 + c for gain, c in zip(gains, concern, strict=True)]
+    quadratic, cross = [gain.beta2 for gain in gains], gains[0].eta1
 
     def potential(p: tuple[float, float]) -> float:
-        return slope[0] * p[0] + bend[0] * p[0] ** 2 + slope[1] * p[1] + bend[1] * p[1] ** 2 + cross * p[0] * p[1]
+        return linear[0] * p[0] + quadratic[0] * p[0] ** 2 + linear[1] * p[1] + quadratic[1] * p[1] ** 2 + cross * p[0] * p[1]
 
     def peak(player: int, other: float) -> float:
-        return min(max(-(slope[player] + cross * other) / (2 * bend[player]), 0.0), 1.0) if bend[player] else 0.0
+        return min(max(-(linear[player] + cross * other) / (2 * quadratic[player]), 0.0), 1.0) if quadratic[player] else 0.0
 
     ends = (0.0, 1.0)
     points = [(p, q) for p in ends for q in ends] + [(p, peak(1, p)) for p in ends] + [(peak(0, q), q) for q in ends]
-    matrix = np.array([[2 * bend[0], cross], [cross, 2 * bend[1]]])
+    matrix = np.array([[2 * quadratic[0], cross], [cross, 2 * quadratic[1]]])
     if np.linalg.det(matrix) != 0:
-        inside = np.clip(np.linalg.solve(matrix, [-slope[0], -slope[1]]), 0, 1)
+        inside = np.clip(np.linalg.solve(matrix, [-linear[0], -linear[1]]), 0, 1)
         points.append((float(inside[0]), float(inside[1])))
     return np.array(max(points, key=potential))

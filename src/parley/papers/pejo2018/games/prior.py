@@ -50,7 +50,7 @@ class Prior:
 
     @property
     def mean(self) -> float:
-        """The expected concern."""
+        """The concern C/B to be expected under the prior."""
         return self.expected(np.array(self.concerns))
 
     def expected(self, values: Floats) -> float:

@@ -1,10 +1,12 @@
-"""The joint-learning game where each player knows its own concern C/B, and of the other's a public prior: Bayes-Nash equilibria.
+"""The joint-learning game where each player knows its own concern C/B, and of the other's a public prior: Bayes-Nash
+equilibria.
 
-Formal guarantee (steps). A player of concern c that plays strategy i has A_i - c (1 - p_i) q, where q is the probability that the other
-takes part and A_i what it gains on average: a straight line in c whose slope grows with p_i, and staying out is the line 0. So for q > 0
-a larger concern never keeps less: every best response is a step function from concerns to privacy. With finitely many concerns these are
-finitely many, and all pairs are looked at: no equilibrium in pure strategies is missed (for q = 0 nobody learns together, whatever the
-other would have played). That both stay out is always one, so there is one.
+Formal guarantee (steps). A player of concern c that plays strategy i has A_i - c (1 - p_i) q, where q is the
+probability that the other takes part and A_i what it gains on average: a straight line in c whose slope grows with p_i,
+and staying out is the line 0. So for q > 0 a larger concern never keeps less: every best response is a step function
+from concerns to privacy. With finitely many concerns these are finitely many, and all pairs are looked at: no
+equilibrium in pure strategies is missed (for q = 0 nobody learns together, whatever the other would have played). That
+both stay out is always one, so there is one.
 """
 
 from dataclasses import dataclass
@@ -25,8 +27,8 @@ Priors = tuple[Prior, Prior]
 
 @dataclass(frozen=True)
 class Steps:
-    """What a player of each concern of its prior keeps to itself (1: it stays out) and has of it, and from which concern on it would keep
-    more: `switches` holds (concern, p), also for concerns that the prior does not have."""
+    """What a player of each concern of its prior keeps to itself (1: it stays out) and has of it, and from which
+    concern on it would keep more: `switches` holds (concern, p), also for concerns that the prior does not have."""
 
     concerns: tuple[float, ...]
     privacy: tuple[float, ...]
@@ -36,8 +38,8 @@ class Steps:
 
 @dataclass(frozen=True)
 class BayesianOutcome:
-    """A Bayes-Nash equilibrium; payoffs and price are expected ones. `together` is the probability that they learn together, `count` how
-    many equilibria there are besides staying out (None where not all are looked for)."""
+    """A Bayes-Nash equilibrium; payoffs and price are expected ones. `together` is the probability that they learn
+    together, `count` how many equilibria there are besides staying out (None where not all are looked for)."""
 
     players: tuple[Steps, Steps]
     payoff: tuple[float, float]
@@ -49,7 +51,8 @@ class BayesianOutcome:
 def bayesian_equilibrium(table: GainTable, priors: Priors, may_stay_out: bool = True) -> BayesianOutcome:
     """The Bayes-Nash equilibrium in step strategies with the largest sum of expected payoffs.
 
-    Without `may_stay_out` nobody has that choice, as in P section 7.3; then there may be none in pure strategies: `NoEquilibriumError`.
+    Without `may_stay_out` nobody has that choice, as in P section 7.3; then there may be none in pure strategies:
+    `NoEquilibriumError`.
 
     >>> known = bayesian_equilibrium(GainTable.alike([0.0, 0.5], [[3.0, 2.0], [2.8, 1.0]]), (Prior.point(1.0), Prior.point(0.1)))
     >>> [player.privacy for player in known.players], known.payoff
@@ -83,7 +86,8 @@ def bayesian_equilibrium(table: GainTable, priors: Priors, may_stay_out: bool = 
 
 
 def _rules(order: NDArray[np.int64], concerns: int, may_stay_out: bool) -> NDArray[np.int64]:
-    """All step functions [rules, concerns] of places of strategies, by rising p; the place beyond the last is staying out."""
+    """All step functions [rules, concerns] of places of strategies, by rising p; the place beyond the last is staying
+    out."""
     choices = [*order, len(order)] if may_stay_out else [*order]
     found = 1
     for k in range(1, concerns + 1):  # (choices + concerns - 1 over concerns)
@@ -104,7 +108,8 @@ def _shares(rules: NDArray[np.int64], prior: Prior, strategies: int) -> Floats:
 
 
 def _values(table: GainTable, player: int, concern: float, shares: Floats) -> Floats:
-    """What each strategy of a player is worth against these shares of the other's, staying out (0) last [..., strategies + 1]."""
+    """What each strategy of a player is worth against these shares of the other's, staying out (0) last [...,
+    strategies + 1]."""
     joined = shares[..., :-1] @ table.payoffs(player, concern).T
     return np.concatenate([joined, np.zeros((*joined.shape[:-1], 1))], axis=-1)
 
@@ -130,7 +135,8 @@ def _steps(table: GainTable, player: int, prior: Prior, rule: NDArray[np.int64],
 
 
 def switches(table: GainTable, player: int, others: Floats) -> tuple[tuple[float, float], ...]:
-    """(concern, p): from this concern on the player keeps p against these shares of the other's strategies. The upper edge of the lines.
+    """(concern, p): from this concern on the player keeps p against these shares of the other's strategies. The upper
+    edge of the lines.
 
     >>> table = GainTable.alike([0.0, 0.5], [[3.0, 2.0], [2.8, 1.0]])
     >>> [(round(float(c), 3), p) for c, p in switches(table, 0, np.array([1.0, 0.0, 0.0]))]

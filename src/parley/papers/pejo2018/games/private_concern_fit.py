@@ -1,10 +1,12 @@
-"""The same game on a fitted gain, in which p is any number from 0 to 1 and nobody stays out (P section 7.3): private concerns.
+"""The same game on a fitted gain, in which p is any number from 0 to 1 and nobody stays out (P section 7.3): private
+concerns.
 
 With a quadratic the other's strategy matters to one's choice through its expected p alone: a player of concern c keeps
-p(c) = -(alpha2 + c + eta1 m)/(2 beta2), moved into [0, 1], where m is what the other keeps on average. Formal guarantee: for beta2 < 0
-this is the only best response, and the two averages are found to 1e-12 as a fixed point, which exists because p is continuous in m. While
-nobody is at an end, averages are those of the game in which everybody has the mean concern. For beta2 >= 0 payoffs are convex in one's own
-p, so the ends 0 and 1 are best responses, and `bayesian_equilibrium` on these two is the game.
+p(c) = -(alpha2 + c + eta1 m)/(2 beta2), moved into [0, 1], where m is what the other keeps on average. Formal
+guarantee: for beta2 < 0 this is the only best response, and the two averages are found to 1e-12 as a fixed point, which
+exists because p is continuous in m. While nobody is at an end, averages are those of the game in which everybody has
+the mean concern. For beta2 >= 0 payoffs are convex in one's own p, so the ends 0 and 1 are best responses, and
+`bayesian_equilibrium` on these two is the game.
 """
 
 import numpy as np

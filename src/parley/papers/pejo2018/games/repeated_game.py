@@ -1,14 +1,16 @@
 """The joint-learning game again and again: from which discount factor on an agreement holds by itself.
 
-Every period (new ratings, or a further iteration) both play, and what comes a period later counts for `discount` times as much. They agree
-on a pair of strategies; whoever departs from it is assumed to be seen to, and from then on nobody learns together. Of updates this holds as
-far as noise is named in terms and ledgers that partners see; of noise on ratings partners have an owner's word only, and how many ratings
-somebody left out (`hide`) nobody can see from outside: there the thresholds are no more than what would hold if it were seen.
+Every period (new ratings, or a further iteration) both play, and what comes a period later counts for `discount` times
+as much. They agree on a pair of strategies; whoever departs from it is assumed to be seen to, and from then on nobody
+learns together. Of updates this holds as far as noise is named in terms and ledgers that partners see; of noise on
+ratings partners have an owner's word only, and how many ratings somebody left out (`hide`) nobody can see from outside:
+there the thresholds are no more than what would hold if it were seen.
 
-Formal guarantee: an agreement that pays player n V_n, while the best departure in one period pays D_n, is an equilibrium of the repeated
-game, in every period, if and only if discount >= (D_n - V_n)/(D_n - 0) for both: departing gains D_n - V_n once and loses V_n in each later
-period. No other punishment does with less patience: staying out gives anybody 0 whatever the other plays, so nobody can be pushed below,
-and that both stay out is an equilibrium of one period, so the threat is believed.
+Formal guarantee: an agreement that pays player n V_n, while the best departure in one period pays D_n, is an
+equilibrium of the repeated game, in every period, if and only if discount >= (D_n - V_n)/(D_n - 0) for both: departing
+gains D_n - V_n once and loses V_n in each later period. No other punishment does with less patience: staying out gives
+anybody 0 whatever the other plays, so nobody can be pushed below, and that both stay out is an equilibrium of one
+period, so the threat is believed.
 """
 
 from dataclasses import dataclass
@@ -20,8 +22,8 @@ from parley.papers.pejo2018.games.gain_table import TIE, GainTable, Pair, Profil
 
 @dataclass(frozen=True)
 class Agreement:
-    """A pair of strategies, what each would have of departing for a period, and from which discount factor on each keeps to it: 0 where
-    it would not depart anyway, None where no patience helps."""
+    """A pair of strategies, what each would have of departing for a period, and from which discount factor on each
+    keeps to it: 0 where it would not depart anyway, None where no patience helps."""
 
     agreed: Profile
     temptation: Pair
@@ -35,7 +37,8 @@ class Agreement:
 
 
 def threshold(kept: float, departing: float, punished: float = 0.0) -> float | None:
-    """The least discount factor below 1 at which `kept` for ever beats `departing` once and `punished` for ever after; None: there is none.
+    """The least discount factor below 1 at which `kept` for ever beats `departing` once and `punished` for ever after;
+    None: there is none.
 
     >>> threshold(kept=2.0, departing=3.0), threshold(kept=0.5, departing=0.5), threshold(kept=-1.0, departing=0.5)
     (0.3333333333333333, 0.0, None)
@@ -60,7 +63,8 @@ def agreement(table: GainTable, concern: Pair, i: int, j: int) -> Agreement:
 
 
 def best_agreement(table: GainTable, concern: Pair, discount: float | None = None) -> Agreement:
-    """The agreement with the largest sum of payoffs that holds at this discount factor; without one, at some factor below 1.
+    """The agreement with the largest sum of payoffs that holds at this discount factor; without one, at some factor
+    below 1.
 
     >>> table = GainTable.alike([0.0, 0.5], [[3.0, 0.0], [3.4, 1.0]])  # a dilemma: keeping half pays whatever the other does
     >>> found = best_agreement(table, (1.0, 1.0))
