@@ -14,7 +14,8 @@ from collections.abc import Callable
 import numpy as np
 
 from parley.privacy.accounting import compose, stable_epsilon
-from parley.privacy.mechanisms import Event, stable
+from parley.privacy.events import GaussianEvent
+from parley.privacy.mechanisms import stable_law
 
 STEPS, RATE, SIGMA, DELTA = 10_000, 0.01, 1.0, 1e-5
 
@@ -28,7 +29,7 @@ def timed(work: Callable[[], object]) -> tuple[object, float]:
 def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     print(f"{STEPS:,} releases, Poisson rate {RATE}, delta {DELTA}")
-    stable._law(1.9)  # tables of the density are made once a process
+    stable_law._law(1.9)  # tables of the density are made once a process
     seconds = {}
     for error in (0.1, 0.01):
         seconds[error] = prv(error)
@@ -36,7 +37,7 @@ def main() -> None:
     print(f"  parley, stable alpha 1.9, one coordinate      eps {one.low:.4f}..{one.high:.4f}   {alone:7.2f} s")
     every, both = timed(lambda: stable_epsilon(1.9, SIGMA / 2**0.5, DELTA, 1.0, compositions=STEPS, sampling=RATE))
     print(f"  parley, stable alpha 1.9, every direction     eps {every.low:.4f}..{every.high:.4f}   {both:7.2f} s")
-    event = Event("gaussian", SIGMA / 2, "l2", sampling=RATE, count=STEPS)
+    event = GaussianEvent(SIGMA / 2, sampling=RATE, count=STEPS)
     gauss, own = timed(lambda: compose([event], DELTA, "pld"))
     print(f"  parley, Gaussian, replace-one                 eps {gauss.low:.4f}..{gauss.high:.4f}   {own:7.2f} s")
     for error, value in seconds.items():
@@ -48,7 +49,7 @@ def main() -> None:
     rng, size = np.random.default_rng(0), 10_000_000
     _, laplace = timed(lambda: rng.laplace(size=size))
     for alpha in (1.0, 1.5, 1.9, 2.0):
-        _, drawn = timed(lambda a=alpha: stable.sample(a, 1.0, size, rng))
+        _, drawn = timed(lambda a=alpha: stable_law.sample(a, 1.0, size, rng))
         print(f"  {size:,} stable draws, alpha {alpha}: {drawn:.2f} s, {drawn / laplace:.1f} x NumPy's Laplace")
 
 

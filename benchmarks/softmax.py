@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 
 import parley
-from parley.privacy.accounting.compose import gaussian_epsilon
-from parley.privacy.mechanisms.gaussian import gaussian_ratio
+from parley.privacy.mechanisms.gaussian import gaussian_epsilon, gaussian_ratio
 
 DATA = Path(os.environ.get("PARLEY_DATA", Path(__file__).parents[2] / "shared" / "data")) / "mnist.npz"
 PIXELS = [f"p{j}" for j in range(784)]

@@ -1,9 +1,11 @@
 """`parley budget`: what an epsilon means, what releases cost together, how much noise a budget needs."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,11 +13,11 @@ from parley.cli.budget_curves import curve_command
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.numerals import number
+from parley.privacy.events import Event, GaussianEvent, GeometricEvent, LaplaceEvent, Norm, PureEvent, StableEvent
 from parley.report.terminal import console, print_json, terminal_table
 
 if TYPE_CHECKING:
     from parley.privacy.accounting.compose import Method
-    from parley.privacy.mechanisms import Event
 
 budget_app = typer.Typer(
     no_args_is_help=True, help="What an epsilon means, what releases cost together, how much noise a budget needs."
@@ -25,7 +27,8 @@ budget_app.command("curve")(curve_command)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="The privacy budget.")]
 Delta = Annotated[float, typer.Option("--delta", "-d", help="The additive slack of (epsilon, delta)-DP; 0 = pure.")]
-Kind = Literal["laplace", "gaussian", "geometric", "stable"]
+KINDS: dict[str, type[Event]] = {kind.mechanism: kind for kind in (LaplaceEvent, GaussianEvent, GeometricEvent, StableEvent)}
+LETTERS: dict[type[Event], str] = {GaussianEvent: "σ", StableEvent: "γ"}  # of a noise's scale; b for the others
 
 
 @budget_app.command()
@@ -106,7 +109,7 @@ SAMPLED = (
 )
 
 
-def _rule_row(events: "list[Event]", delta: float, rule: "Method") -> list[str]:
+def _rule_row(events: list[Event], delta: float, rule: "Method") -> list[str]:
     from parley.privacy.accounting import compose
 
     try:
@@ -118,7 +121,7 @@ def _rule_row(events: "list[Event]", delta: float, rule: "Method") -> list[str]:
 
 @budget_app.command()
 def calibrate(
-    mechanism: Annotated[str, typer.Argument(help=f"One of {', '.join(get_args(Kind))}.")],
+    mechanism: Annotated[str, typer.Argument(help=f"One of {', '.join(KINDS)}.")],
     epsilon: Epsilon,
     delta: Delta = 0.0,
     rounds: Annotated[int, typer.Option(help="How many releases share the budget.")] = 1,
@@ -136,31 +139,31 @@ def calibrate(
     """
     from parley.privacy.accounting import multiplier_for, rounds_for
     from parley.privacy.accounting.stable_bounds import sampling_rate
-    from parley.privacy.mechanisms import Event
-    from parley.privacy.mechanisms.bounded import REPLACE_ONE
     from parley.validate import positive, whole
 
-    kind = mechanism_kind(mechanism, alpha)
+    norm: Norm = "l2" if delta > 0 else "l1"  # for stable noise, which knows two
+    make_event = event_maker(
+        mechanism, alpha, norm, sampling_rate(sampling), 1 if multiplier is not None else whole(rounds, "rounds")
+    )
     positive(sensitivity, "sensitivity")
-    norm: Literal["l1", "l2"] = "l2" if kind == "gaussian" or (kind == "stable" and delta > 0) else "l1"
-    content: dict[str, Any] = {"mechanism": kind, "epsilon": epsilon, "delta": delta, "norm": norm, "adjacency": REPLACE_ONE}
+    unit = make_event(1.0)
+    content: dict[str, Any] = {"mechanism": mechanism, "epsilon": epsilon, "delta": delta, "norm": unit.norm}
+    content |= {"adjacency": unit.adjacency}
     if multiplier is not None:
-        event = Event(kind, positive(multiplier, "multiplier"), norm, alpha, sampling_rate(sampling))
+        event = make_event(positive(multiplier, "multiplier"))
         content |= {"multiplier": multiplier, "rounds": rounds_for(event, epsilon, delta)}
         sentence = f"{content['rounds']:,} rounds fit into the budget."
     else:
-        ratio = multiplier_for(kind, epsilon, delta, rounds, sampling_rate(sampling), alpha)
-        content |= {"multiplier": ratio, "scale": positive(ratio * sensitivity, "noise scale"), "rounds": whole(rounds, "rounds")}
-        noise = {"gaussian": "σ", "stable": "γ"}.get(kind, "b")
-        sentence = (
-            f"{noise} = {number(content['scale'], 6, 'above')}   ({number(ratio, 6, 'above')} times the {norm.upper()} sensitivity)"
-        )
+        ratio = multiplier_for(make_event, epsilon, delta)
+        content |= {"multiplier": ratio, "scale": positive(ratio * sensitivity, "noise scale"), "rounds": rounds}
+        scale, times = number(content["scale"], 6, "above"), number(ratio, 6, "above")
+        sentence = f"{LETTERS.get(type(unit), 'b')} = {scale}   ({times} times the {unit.norm.upper()} sensitivity)"
     if as_json:
         print_json(content, inside=False)
     else:
         console.print(f"[bold]{sentence}[/bold]")
         console.print(
-            f"{kind}, {content['rounds']} round(s), ε = {number(epsilon)}, δ = {number(delta)}, {REPLACE_ONE}", style="dim"
+            f"{mechanism}, {content['rounds']} round(s), ε = {number(epsilon)}, δ = {number(delta)}, {unit.adjacency}", style="dim"
         )
 
 
@@ -180,7 +183,6 @@ def compare(
     Example:  parley budget compare --epsilon 1 --dimension 10 --rounds 100
     """
     from parley.privacy.accounting.equal_privacy import equal_privacy
-    from parley.privacy.mechanisms.bounded import REPLACE_ONE
 
     content = equal_privacy(epsilon, delta, dimension, sensitivity, rounds)
     if as_json:
@@ -200,23 +202,28 @@ def compare(
             number(s[k], side="below" if k == "low" else "above") for k in ("spread_1", "spread_4", "spread_64", "low", "high")
         ]
         table.append([f"α = {s['alpha']}", *bounds])
-    console.print(terminal_table(table, f"ε at δ = {number(delta)} of one release, by how a difference is spread ({REPLACE_ONE})"))
+    console.print(
+        terminal_table(table, f"ε at δ = {number(delta)} of one release, by how a difference is spread ({content['adjacency']})")
+    )
     console.print("The one-coordinate column is the dissertation's; a guarantee is the last column.", style="dim")
 
 
-def mechanism_kind(name: str, alpha: float | None) -> Kind:
-    """The mechanism of this name, with the alpha it needs."""
-    from parley.privacy.mechanisms.stable import check_alpha
+def event_maker(name: str, alpha: float | None, norm: Norm, sampling: float, count: int) -> Callable[[float], Event]:
+    """How a multiplier becomes an event of the mechanism of this name, with the alpha it needs; `norm` is for stable noise."""
+    from parley.privacy.mechanisms.stable_law import check_alpha
 
-    if name not in get_args(Kind):
-        raise SettingError(f"mechanism = {name!r}: expected one of {', '.join(get_args(Kind))}")
-    if name == "stable" and alpha is None:
+    kind = KINDS.get(name)
+    if kind is None:
+        raise SettingError(f"mechanism = {name!r}: expected one of {', '.join(KINDS)}")
+    if kind is not StableEvent:
+        if alpha is not None:
+            raise SettingError(f"alpha: only stable noise has one, not {name}")
+        return partial(kind, sampling=sampling, count=count)
+    if alpha is None:
         raise SettingError("alpha: missing; stable noise needs its stability index, --alpha 1 to 2")
-    if name != "stable" and alpha is not None:
-        raise SettingError(f"alpha: only stable noise has one, not {name}")
-    if name == "stable" and check_alpha(alpha or 0) == 2:
+    if check_alpha(alpha) == 2:
         raise SettingError("alpha = 2: that is Gaussian noise of standard deviation sqrt(2) times the scale; use gaussian")
-    return name  # type: ignore[return-value]
+    return partial(StableEvent, sampling=sampling, count=count, alpha=alpha, norm=norm)
 
 
 def noise_multiplier(epsilon: float, count: int) -> float:
@@ -229,14 +236,13 @@ def noise_multiplier(epsilon: float, count: int) -> float:
     return multiplier
 
 
-def parse_release(text: str) -> "Event":
+def parse_release(text: str) -> Event:
     """MECHANISM:KEY=VALUE,... as an event.
 
     >>> parse_release("laplace:epsilon=0.1,count=5").multiplier
     10.0
     """
     from parley.privacy.accounting.stable_bounds import sampling_rate
-    from parley.privacy.mechanisms import Event
     from parley.validate import positive, whole
 
     name, _, rest = text.partition(":")
@@ -252,15 +258,15 @@ def parse_release(text: str) -> "Event":
             values[key] = float(value)
         except ValueError:
             raise SettingError(f"{text}: {key} = {value!r}: expected a number") from None
-    kind = mechanism_kind(name, values.get("alpha"))
-    if ("multiplier" in values) == ("epsilon" in values):
-        raise SettingError(f"{text}: expected either multiplier=... or epsilon=...")
-    if "epsilon" in values and kind not in ("laplace", "geometric"):
-        raise SettingError(f"{text}: epsilon=... is for pure noise of one scale; expected multiplier=...")
     count = values.get("count", 1.0)
     if not count.is_integer():
         raise SettingError(f"{text}: count = {count:g}: expected a whole number")
-    multiplier = values["multiplier"] if "multiplier" in values else noise_multiplier(values["epsilon"], whole(int(count), "count"))
-    norm: Literal["l1", "l2"] = "l2" if kind in ("gaussian", "stable") else "l1"
-    rate = sampling_rate(values.get("sampling", 1.0))
-    return Event(kind, positive(multiplier, "multiplier"), norm, values.get("alpha"), rate, whole(int(count), "count"))
+    times = whole(int(count), "count")
+    make_event = event_maker(name, values.get("alpha"), "l2", sampling_rate(values.get("sampling", 1.0)), times)
+    if ("multiplier" in values) == ("epsilon" in values):
+        raise SettingError(f"{text}: expected either multiplier=... or epsilon=...")
+    if "multiplier" in values:
+        return make_event(positive(values["multiplier"], "multiplier"))
+    if not issubclass(KINDS[name], PureEvent):
+        raise SettingError(f"{text}: epsilon=... is for pure noise of one scale; expected multiplier=...")
+    return make_event(positive(noise_multiplier(values["epsilon"], times), "multiplier"))

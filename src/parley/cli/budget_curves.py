@@ -24,7 +24,7 @@ def curve_command(
     Example:  parley budget curve --figure 4.1 --plot curve.png
     """
     from parley.privacy.accounting.curve_panels import ALL, FIGURES, Panel, panel_curves
-    from parley.privacy.mechanisms.bounded import REPLACE_ONE
+    from parley.privacy.adjacency import Adjacency
 
     require_folder(plot)
     if plot is not None:
@@ -43,8 +43,8 @@ def curve_command(
     if plot is not None:
         figures.save(figures.privacy_curves(content), plot)
     if as_json:
-        print_json({"figure": figure, "adjacency": REPLACE_ONE, "panels": content}, inside=False)
+        print_json({"figure": figure, "adjacency": Adjacency.REPLACE_ONE, "panels": content}, inside=False)
     elif plot is not None:
-        console.print(f"{plot}: {sum(len(p['curves']) for p in content)} curves ({REPLACE_ONE})")
+        console.print(f"{plot}: {sum(len(p['curves']) for p in content)} curves ({Adjacency.REPLACE_ONE})")
     else:
         raise SettingError("expected --plot FILE or --json: where should the curves go?")

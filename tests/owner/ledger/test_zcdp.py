@@ -21,8 +21,8 @@ from parley.owner.ledger.backup import back_up, restore
 from parley.owner.ledger.chain import COLUMNS, START, row_hash
 from parley.owner.ledger.zcdp import epsilon_of, holds, largest_rho
 from parley.owner.owner import reservation
-from parley.privacy.accounting.compose import gaussian_epsilon
 from parley.privacy.accounting.series import SERIES, Series, series_rho
+from parley.privacy.mechanisms.gaussian import gaussian_epsilon
 
 EPSILON, DELTA = Fraction(3), Fraction("1e-5")
 BUDGETS = [("1", "1e-6"), ("3", "1e-5"), ("0.1", "1e-8"), ("20", "1e-3"), ("0.001", "1e-12")]

@@ -21,7 +21,7 @@ from parley.papers.zawacki2024.federated_inference import (
 )
 from parley.papers.zawacki2024.federated_tasks import biopsies, flowers
 from parley.privacy.accounting import compose
-from parley.privacy.mechanisms.bounded import Event
+from parley.privacy.events import GaussianEvent
 from parley.privacy.mechanisms.gaussian import gaussian_ratio
 from parley.protocol.setup import resolve
 
@@ -45,7 +45,7 @@ def test_every_answer_has_the_noise_of_zs_update(number, name):
 
 
 def test_a_total_is_that_of_composition():
-    event = Event("gaussian", gaussian_ratio(1.38, 0.0095), "l2", count=150)
+    event = GaussianEvent(gaussian_ratio(1.38, 0.0095), count=150)
     assert total_epsilon(1.38, 0.0095, 150) == pytest.approx(compose([event], 0.0095, "pld").high, rel=0.02)
     assert total_epsilon(0.5, 0.0025, 1) == pytest.approx(0.5, rel=1e-5)
 

@@ -12,7 +12,8 @@ from parley.papers.zawacki2024 import stable_noise
 from parley.papers.zawacki2024.document import DOCUMENT
 from parley.papers.zawacki2024.stable_noise import CHOICES, all_epsilon, best_alpha, chart, distortions, loss, one_epsilon
 from parley.privacy.accounting.pairs import Pair, stable_law
-from parley.privacy.mechanisms.stable import cauchy_epsilon, distortion, pdf
+from parley.privacy.mechanisms.stable import cauchy_epsilon
+from parley.privacy.mechanisms.stable_law import distortion, pdf
 
 
 def test_every_figure_that_needs_accounting_only_is_there():

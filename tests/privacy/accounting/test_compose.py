@@ -1,6 +1,7 @@
 import contextlib
 import math
 from fractions import Fraction
+from functools import partial
 
 import mpmath
 import pytest
@@ -12,13 +13,12 @@ from hypothesis import strategies as st
 
 from parley.errors import SettingError
 from parley.privacy.accounting import METHODS, compose, make_series, multiplier_for, rounds_for, shared_record_epsilon
-from parley.privacy.accounting.compose import gaussian_epsilon
-from parley.privacy.mechanisms import Event
-from parley.privacy.mechanisms.gaussian import gaussian_delta
+from parley.privacy.events import Event, GaussianEvent, GeometricEvent, LaplaceEvent, PureEvent, StableEvent
+from parley.privacy.mechanisms.gaussian import gaussian_delta, gaussian_epsilon
 
 
 def test_simple_composition_adds_up():
-    events = [Event("laplace", 10.0, "l1", count=5), Event("pure", 4.0, "l1"), Event("geometric", 2.0, "l1", count=2)]
+    events = [LaplaceEvent(10.0, count=5), PureEvent(4.0), GeometricEvent(2.0, count=2)]
     assert compose(events).high == pytest.approx(0.5 + 0.25 + 1.0)
     assert compose(events).method == "simple"
 
@@ -27,24 +27,24 @@ def test_simple_composition_adds_up():
 @given(st.lists(st.tuples(st.decimals("0.001", "1000", places=3), st.integers(1, 10**6)), min_size=1, max_size=4))
 def test_simple_composition_of_pure_noise_is_never_below_the_exact_sum(parts):
     """Read as the decimal that is printed, and off by no more than the last digit of a float. Sums of tenths stay what people write."""
-    events = [Event("laplace", float(multiplier), "l1", count=count) for multiplier, count in parts]
+    events = [LaplaceEvent(float(multiplier), count=count) for multiplier, count in parts]
     exact = sum(count / Fraction(str(float(multiplier))) for multiplier, count in parts)
     high = compose(events).high
     assert exact <= Fraction(repr(high)) <= exact * (1 + Fraction(1, 10**15))
 
 
 def test_floats_that_would_lie_below_are_lifted():
-    thirds = compose([Event("laplace", 3.0, "l1")]).high
+    thirds = compose([LaplaceEvent(3.0)]).high
     assert Fraction(1 / 3) < Fraction(1, 3) < Fraction(thirds)
-    assert compose([Event("laplace", 10.0, "l1", count=3)]).high == 0.3
+    assert compose([LaplaceEvent(10.0, count=3)]).high == 0.3
     for method in ("zcdp", "rdp", "pld", "advanced"):
-        bound = compose([Event("laplace", 10.0, "l1", count=30)], 1e-6, method)
+        bound = compose([LaplaceEvent(10.0, count=30)], 1e-6, method)
         assert bound.high > bound.low
     assert shared_record_epsilon([0.1, 0.2, 0.4], shared=3) >= Fraction(7, 30)
 
 
 def test_gaussian_releases_against_the_exact_answer_and_dp_accounting():
-    events, delta = [Event("gaussian", 20.0, "l2", count=100)], 1e-6
+    events, delta = [GaussianEvent(20.0, count=100)], 1e-6
     exact = gaussian_epsilon(20.0 / 10, delta)
     for method in METHODS:
         bound = compose(events, delta, method)
@@ -58,7 +58,7 @@ def test_gaussian_releases_against_the_exact_answer_and_dp_accounting():
 
 
 def test_laplace_releases_stay_above_the_exact_scalar_and_below_simple():
-    events, delta = [Event("laplace", 20.0, "l1", count=100)], 1e-5
+    events, delta = [LaplaceEvent(20.0, count=100)], 1e-5
     accountant = PLDAccountant(NeighboringRelation.REPLACE_SPECIAL)
     accountant.compose(SelfComposedDpEvent(LaplaceDpEvent(20.0), 100))
     scalar = accountant.get_epsilon(delta)
@@ -70,14 +70,14 @@ def test_laplace_releases_stay_above_the_exact_scalar_and_below_simple():
 def test_advanced_composition_is_the_published_formula():
     e, k, d = 0.1, 200, 1e-6
     expected = k * e * math.tanh(e / 2) + math.sqrt(2 * k * e * e * math.log(1 / d))
-    assert compose([Event("laplace", 1 / e, "l1", count=k)], d, "advanced").high == pytest.approx(expected)
+    assert compose([LaplaceEvent(1 / e, count=k)], d, "advanced").high == pytest.approx(expected)
 
 
 def test_different_releases_compose():
     events = [
-        Event("gaussian", 5.0, "l2", count=10),
-        Event("laplace", 10.0, "l1", count=3),
-        Event("geometric", 10.0, "l1", sampling=0.1, count=30),
+        GaussianEvent(5.0, count=10),
+        LaplaceEvent(10.0, count=3),
+        GeometricEvent(10.0, sampling=0.1, count=30),
     ]
     bound = compose(events, 1e-6)
     alone = [compose([event], 1e-6).high for event in events]
@@ -88,28 +88,30 @@ def test_different_releases_compose():
 @settings(max_examples=20, deadline=None)
 @given(st.floats(1, 50), st.integers(1, 50), st.floats(0.01, 1), st.sampled_from([1e-4, 1e-6]))
 def test_more_rounds_never_cost_less_and_no_rule_undercuts_the_exact_one(multiplier, count, sampling, delta):
-    fewer = compose([Event("gaussian", multiplier, "l2", sampling=sampling, count=count)], delta).high
-    more = compose([Event("gaussian", multiplier, "l2", sampling=sampling, count=2 * count)], delta).high
+    fewer = compose([GaussianEvent(multiplier, sampling=sampling, count=count)], delta).high
+    more = compose([GaussianEvent(multiplier, sampling=sampling, count=2 * count)], delta).high
     assert fewer <= more * (1 + 1e-3)
     unsampled = gaussian_epsilon(multiplier / math.sqrt(count), delta)
     assert fewer <= unsampled * 1.01 + 1e-3
     for method in METHODS:
         if sampling == 1:
-            assert compose([Event("gaussian", multiplier, "l2", count=count)], delta, method).high >= unsampled * (1 - 1e-9)
+            assert compose([GaussianEvent(multiplier, count=count)], delta, method).high >= unsampled * (1 - 1e-9)
 
 
 def test_no_rule_goes_below_the_exact_composition_of_scalar_laplace_noise():
+    from noise_laws import LAPLACE
+
     from parley.privacy.accounting.loss import from_curve
-    from parley.privacy.accounting.pairs import LAPLACE, Pair
+    from parley.privacy.accounting.pairs import Pair
 
     scalar = from_curve(*Pair(LAPLACE, 0.5 / 20).curve(), 1e-4).self_compose(100).get_epsilon_for_delta(1e-5)
     for method in METHODS:
-        bound = compose([Event("laplace", 20.0, "l1", count=100)], 1e-5, method)
+        bound = compose([LaplaceEvent(20.0, count=100)], 1e-5, method)
         assert bound.high >= scalar * (1 - 1e-3)
         assert bound.low == 0.0
     for count, epsilon in ((10**12, 1e-8), (10**10, 1e-7)):
         truth = 0.0272 if count == 10**12 else 0.027  # the Gaussian limit of so many tiny releases
-        assert compose([Event("laplace", 1 / epsilon, "l1", count=count)], 1e-5, "rdp").high >= truth * 0.99
+        assert compose([LaplaceEvent(1 / epsilon, count=count)], 1e-5, "rdp").high >= truth * 0.99
 
 
 @pytest.mark.parametrize(
@@ -128,33 +130,33 @@ def test_no_rule_goes_below_the_exact_composition_of_scalar_laplace_noise():
 )
 def test_impossible_events_are_one_sentence(wrong):
     with pytest.raises(SettingError, match=next(iter(wrong))):
-        Event(**({"mechanism": "laplace", "multiplier": 1.0, "norm": "l1"} | wrong))
+        Event.from_dict({"mechanism": "laplace", "multiplier": 1.0, "norm": "l1"} | wrong)
 
 
 def test_sampled_gaussian_oracle():
-    bound = compose([Event("gaussian", 0.5, "l2", sampling=0.01, count=1000)], 1e-5, "pld")
+    bound = compose([GaussianEvent(0.5, sampling=0.01, count=1000)], 1e-5, "pld")
     assert bound.high == pytest.approx(2.84, rel=0.01)
     assert bound.low <= 2.8434 <= bound.high
 
 
 def test_ten_thousand_sampled_releases_stay_sharp():
     """10.88 by dp-accounting at a grid of 1e-4 (replace-one, sigma = 1 for records clipped at 1)."""
-    bound = compose([Event("gaussian", 0.5, "l2", sampling=0.01, count=10_000)], 1e-5, "pld")
+    bound = compose([GaussianEvent(0.5, sampling=0.01, count=10_000)], 1e-5, "pld")
     assert bound.high == pytest.approx(10.8808, rel=2e-3)
 
 
 def test_inverse_problems_end_on_the_private_side():
-    ratio = multiplier_for("gaussian", 1.0, 1e-5, rounds=100)
+    ratio = multiplier_for(partial(GaussianEvent, count=100), 1.0, 1e-5)
     assert gaussian_delta(1.0, 10 / ratio) <= 1e-5
     assert gaussian_delta(1.0, 10 / (ratio * 0.9999)) > 1e-5
-    rounds = rounds_for(Event("gaussian", 40.0, "l2"), 1.0, 1e-5)
-    assert compose([Event("gaussian", 40.0, "l2", count=rounds)], 1e-5).high <= 1.0
-    assert compose([Event("gaussian", 40.0, "l2", count=rounds + 1)], 1e-5).high > 1.0
-    assert multiplier_for("laplace", 2.0, rounds=10) == pytest.approx(5.0, rel=2e-6)
-    assert rounds_for(Event("laplace", 10.0, "l1"), 1.0, 0.0) == 10
-    assert rounds_for(Event("laplace", 0.5, "l1"), 1.0, 0.0) == 0
-    stable = multiplier_for("stable", 1.0, 1e-5, rounds=4, alpha=1.9)
-    assert compose([Event("stable", stable, "l2", alpha=1.9, count=4)], 1e-5).high <= 1.0
+    rounds = rounds_for(GaussianEvent(40.0), 1.0, 1e-5)
+    assert compose([GaussianEvent(40.0, count=rounds)], 1e-5).high <= 1.0
+    assert compose([GaussianEvent(40.0, count=rounds + 1)], 1e-5).high > 1.0
+    assert multiplier_for(partial(LaplaceEvent, count=10), 2.0) == pytest.approx(5.0, rel=2e-6)
+    assert rounds_for(LaplaceEvent(10.0), 1.0, 0.0) == 10
+    assert rounds_for(LaplaceEvent(0.5), 1.0, 0.0) == 0
+    stable = multiplier_for(partial(StableEvent, alpha=1.9, norm="l2", count=4), 1.0, 1e-5)
+    assert compose([StableEvent(stable, norm="l2", alpha=1.9, count=4)], 1e-5).high <= 1.0
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
@@ -162,7 +164,7 @@ def test_a_series_spends_its_budget_round_by_round(mechanism):
     delta = Fraction(0) if mechanism == "laplace" else Fraction("1e-6")
     series = make_series(mechanism, Fraction(7, 10), delta, 30, sensitivity=0.2)
     for k in (1, 2, 10, 29):
-        event = Event(mechanism, series.mechanism.event.multiplier, series.mechanism.norm, count=k)
+        event = series.event.times(k)
         exact = compose([event], float(delta), "simple" if mechanism == "laplace" else "pld").high
         assert float(series.spent_after(k)) == pytest.approx(exact, rel=1e-6)
     assert series.spent_after(0) == 0
@@ -170,7 +172,7 @@ def test_a_series_spends_its_budget_round_by_round(mechanism):
     assert series.spent_after(31) > Fraction(7, 10)
     shared = make_series(mechanism, Fraction(7, 10), delta, 30, 0.2, shared_records=2)
     for k in (1, 10, 30):  # all copies of a record together
-        event = Event(mechanism, shared.mechanism.event.multiplier, shared.mechanism.norm, count=k)
+        event = shared.event.times(k)
         one = compose([event], float(delta) / 2, "simple" if mechanism == "laplace" else "pld").high
         assert float(shared.spent_after(k)) >= 2 * one * (1 - 1e-6) - 1e-9
     assert shared.mechanism.event.multiplier > 1.9 * series.mechanism.event.multiplier
@@ -180,11 +182,11 @@ def test_a_series_spends_its_budget_round_by_round(mechanism):
     ("events", "delta", "method", "message"),
     [
         ([], 1e-5, "best", "at least one"),
-        ([Event("gaussian", 1.0, "l2")], 0.0, "best", "never pure"),
-        ([Event("laplace", 1.0, "l1")], 0.0, "pld", "needs a delta"),
-        ([Event("laplace", 1.0, "l1")], float("nan"), "best", "delta = nan"),
-        ([Event("laplace", 1.0, "l1")], 1.5, "best", "delta = 1.5"),
-        ([Event("gaussian", 1.0, "l2", sampling=0.1)], 1e-5, "zcdp", "no amplification"),
+        ([GaussianEvent(1.0)], 0.0, "best", "never pure"),
+        ([LaplaceEvent(1.0)], 0.0, "pld", "needs a delta"),
+        ([LaplaceEvent(1.0)], float("nan"), "best", "delta = nan"),
+        ([LaplaceEvent(1.0)], 1.5, "best", "delta = 1.5"),
+        ([GaussianEvent(1.0, sampling=0.1)], 1e-5, "zcdp", "no amplification"),
     ],
 )
 def test_impossible_questions_are_one_sentence(events, delta, method, message):
@@ -192,12 +194,12 @@ def test_impossible_questions_are_one_sentence(events, delta, method, message):
         compose(events, delta, method)
 
 
-@pytest.mark.parametrize("mechanism", ["gaussian", "laplace", "geometric", "stable"])
+@pytest.mark.parametrize("kind", [GaussianEvent, LaplaceEvent, GeometricEvent, partial(StableEvent, alpha=1.5, norm="l1")])
 @pytest.mark.parametrize("count", [1, 967, 10**9])
-def test_every_size_of_noise_has_a_finite_bound_or_a_sentence(mechanism, count):
+def test_every_size_of_noise_has_a_finite_bound_or_a_sentence(kind, count):
     for multiplier in (1e-9, 1e-4, 1e-3, 1e-2, 1.0, 1e4, 1e15):
         for sampling in (1.0, 0.00517171, 1e-12):
-            event = Event(mechanism, multiplier, "l2" if mechanism == "gaussian" else "l1", 1.5, sampling, count)
+            event = kind(multiplier, sampling, count)
             for method in ("best", "pld"):
                 with contextlib.suppress(SettingError):
                     assert 0 <= compose([event], 1e-6, method).high < math.inf

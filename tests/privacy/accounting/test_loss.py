@@ -7,12 +7,14 @@ from dp_accounting import NeighboringRelation
 from dp_accounting.pld import privacy_loss_distribution as reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from noise_laws import LAPLACE
 from scipy import stats
 
 from parley.errors import SettingError
-from parley.privacy.accounting.loss import amplified, delta_at, epsilon_at, from_curve, loss_distribution
-from parley.privacy.accounting.pairs import LAPLACE, Pair, stable_law
-from parley.privacy.mechanisms import Event
+from parley.privacy.accounting.loss import delta_at, epsilon_at, from_curve
+from parley.privacy.accounting.pairs import Pair, stable_law
+from parley.privacy.accounting.releases import amplified, loss_distribution
+from parley.privacy.events import GaussianEvent, LaplaceEvent, PureEvent
 from parley.privacy.mechanisms.gaussian import gaussian_delta
 
 EPSILON = np.array([0.0, 0.05, 0.3, 1.0, 2.0, 4.0])
@@ -50,7 +52,7 @@ def test_the_stable_curve_is_the_hockey_stick_integral(alpha, sampling):
 
 @pytest.mark.parametrize("interval", [1e-3, 1e-4])
 def test_one_release_is_reported_from_above_and_within_1e_4(interval):
-    gaussian = loss_distribution(Event("gaussian", 0.8, "l2"), interval)
+    gaussian = loss_distribution(GaussianEvent(0.8), interval)
     laplace = from_curve(*Pair(LAPLACE, 0.5 / 1.3).curve(), interval)
     for epsilon in (0.1, 0.5, 0.7512, 2.0):
         exact = gaussian_delta(epsilon, 1.25)
@@ -86,7 +88,7 @@ def test_opposite_moves_of_full_length_are_the_worst_that_a_drawn_record_and_its
 @pytest.mark.parametrize(("sampling", "sigma", "steps"), [(0.01, 1.0, 1000), (0.1, 3.0, 100), (1.0, 20.0, 500)])
 def test_gaussian_releases_agree_with_dp_accounting(sampling, sigma, steps):
     """dp-accounting's replace-one pair has a sensitivity of 1 to each side; ours is the distance between the two."""
-    ours = loss_distribution(Event("gaussian", sigma / 2, "l2", sampling=sampling), 1e-3).self_compose(steps)
+    ours = loss_distribution(GaussianEvent(sigma / 2, sampling=sampling), 1e-3).self_compose(steps)
     theirs = reference.from_gaussian_mechanism(
         sigma, sampling_prob=sampling, neighboring_relation=NeighboringRelation.REPLACE_ONE, value_discretization_interval=1e-3
     ).self_compose(steps)
@@ -96,13 +98,13 @@ def test_gaussian_releases_agree_with_dp_accounting(sampling, sigma, steps):
 @settings(max_examples=15, deadline=None)
 @given(st.floats(1, 10), st.integers(1, 100), st.integers(0, 3000))
 def test_composed_gaussians_are_reported_from_above(multiplier, count, place):
-    distribution = loss_distribution(Event("gaussian", multiplier, "l2"), 1e-3).self_compose(count)
+    distribution = loss_distribution(GaussianEvent(multiplier), 1e-3).self_compose(count)
     epsilon = place * 1e-3
     assert gaussian_delta(epsilon, math.sqrt(count) / multiplier) <= delta_at(distribution, epsilon)
 
 
 def test_a_delta_below_the_numerical_error_is_refused():
-    distribution = loss_distribution(Event("gaussian", 1.0, "l2"), 1e-3)
+    distribution = loss_distribution(GaussianEvent(1.0), 1e-3)
     assert epsilon_at(distribution, 1e-6) > 0
     with pytest.raises(SettingError, match="computed to 1e-12"):
         epsilon_at(distribution, 1e-12)
@@ -113,7 +115,7 @@ def test_a_delta_below_the_numerical_error_is_refused():
 @pytest.mark.parametrize(("epsilon", "count"), [(0.02, 10_000), (0.02, 30_000)])
 def test_randomised_response_composed_is_reported_from_above(epsilon, count):
     """Against the exact binomial sum at several eps."""
-    distribution = loss_distribution(Event("pure", 1 / epsilon, "l1"), 1e-3).self_compose(count)
+    distribution = loss_distribution(PureEvent(1 / epsilon), 1e-3).self_compose(count)
     k = np.arange(count + 1)
     log_p = stats.binom.logpmf(k, count, 1 / (1 + math.exp(-epsilon)))
     loss = epsilon * (2 * k - count)
@@ -149,7 +151,7 @@ def test_amplification_by_sampling():
 
 def test_a_pure_vector_release_is_covered_whatever_its_direction():
     """Laplace noise on m coordinates, the difference spread over them: never above the randomised response that stands in for it."""
-    stand_in = loss_distribution(Event("laplace", 1.0, "l1"), 1e-3)
+    stand_in = loss_distribution(LaplaceEvent(1.0), 1e-3)
     for m in (1, 2, 5, 20):
         spread = from_curve(*Pair(LAPLACE, 0.5 / m).curve(), 1e-4).self_compose(m)
         for epsilon in (0.0, 0.2, 0.5, 0.9):
@@ -169,9 +171,9 @@ def test_composition_of_simulated_losses_matches():
     pair = Pair(stable_law(1.8), 0.2)
     curve, largest = pair.curve()
     composed = from_curve(curve, largest, 1e-3).self_compose(20)
-    from parley.privacy.mechanisms import stable
+    from parley.privacy.mechanisms.stable_law import sample
 
-    x = stable.sample(1.8, 1.0, (40_000, 20), np.random.default_rng(1)) + 0.2
+    x = sample(1.8, 1.0, (40_000, 20), np.random.default_rng(1)) + 0.2
     loss = pair.loss(x.ravel()).reshape(x.shape).sum(axis=1)
     for epsilon in (0.2, 0.8, 1.5):
         estimate = np.maximum(0, -np.expm1(epsilon - loss))

@@ -16,7 +16,8 @@ from parley.privacy.accounting.loss import from_curve
 from parley.privacy.accounting.renyi import renyi_epsilon
 from parley.privacy.accounting.sampled import base_epsilon, sampled_ratio
 from parley.privacy.accounting.series import in_pieces, make_series
-from parley.privacy.mechanisms import Bounded, Event, FastNoise, GridGeometric, SafeNoise
+from parley.privacy.events import GaussianEvent
+from parley.privacy.mechanisms import Bounded, FastNoise, GridGeometric, SafeNoise
 from parley.privacy.mechanisms.gaussian import gaussian_ratio
 
 
@@ -84,12 +85,12 @@ def test_calibration_takes_bounded_work_and_never_more_noise_than_without_draws(
     assert max(grids, default=0) <= 1.01e5
     assert ratio <= gaussian_ratio(epsilon, delta) * count**0.5 * 1.0002
     if count == 1_000:  # by a coarser grid
-        assert compose([Event("gaussian", ratio, "l2", None, rate, count)], delta).high == pytest.approx(epsilon, rel=0.02)
+        assert compose([GaussianEvent(ratio, rate, count)], delta).high == pytest.approx(epsilon, rel=0.02)
 
 
 def test_calibration_for_many_rounds_is_that_of_the_fine_grid():
     ratio = sampled_ratio(2.0, 1e-6, 3_000, 0.01)
-    assert compose([Event("gaussian", ratio, "l2", None, 0.01, 3_000)], 1e-6, "pld").high == pytest.approx(2.0, rel=2e-3)
+    assert compose([GaussianEvent(ratio, 0.01, 3_000)], 1e-6, "pld").high == pytest.approx(2.0, rel=2e-3)
 
 
 def cost(b_up, b_down, q):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from parley.privacy.mechanisms.stable import cdf, sample
+from parley.privacy.mechanisms.stable_law import cdf, sample
 from parley.privacy.mechanisms.stable_location import located, reach
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from parley.errors import SettingError
 from parley.losses.inference import Solved, solve
 from parley.losses.moments import unpack_moments
-from parley.privacy.mechanisms.stable import check_alpha
+from parley.privacy.mechanisms.stable_law import check_alpha
 from parley.privacy.mechanisms.stable_location import located, reach
 from parley.validate import Floats, positive
 

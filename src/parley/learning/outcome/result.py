@@ -15,7 +15,7 @@ from parley.learning.outcome.scores import Scores
 from parley.learning.outcome.study import Quality
 from parley.owner.owner import Agreement
 from parley.privacy.accounting import shared_record_epsilon
-from parley.privacy.mechanisms.bounded import REPLACE_ONE
+from parley.privacy.adjacency import Adjacency
 from parley.protocol.setup import Setup
 from parley.terms import Terms
 from parley.validate import Floats, upper
@@ -47,7 +47,7 @@ class Result:
     quality: Quality | None  # measured from the private tables: None for a release
     scores: Scores | None  # released by the owners, with noise: None where the terms agree on none
     owners: tuple[OwnerOutcome, ...]
-    adjacency: str
+    adjacency: Adjacency
     shared_record_epsilon: float
     safe_noise: bool | None  # None: owners elsewhere, whose noise nobody here sees
     released: bool
@@ -167,7 +167,7 @@ def make_result(
         quality=quality,
         scores=scores,
         owners=tuple(owners),
-        adjacency=REPLACE_ONE,
+        adjacency=Adjacency.REPLACE_ONE,
         shared_record_epsilon=shared_record_epsilon(
             [upper(terms.promised_epsilon(o.name)) for o in terms.owners], terms.privacy.shared_records
         ),

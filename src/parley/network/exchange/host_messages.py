@@ -9,6 +9,7 @@ from parley.network.exchange import host_pb2 as wire
 from parley.network.exchange.messages import LARGEST_MESSAGE, parsed
 from parley.network.exchange.number_messages import Piece, put_numbers, read_piece
 from parley.network.exchange.parcel import CONTENT, Opening, Parcel, Shape, to_words
+from parley.privacy.mechanisms.recipe import Law
 from parley.privacy.sharing.ring import to_bytes
 from parley.terms import PARTY
 from parley.validate import printable
@@ -47,13 +48,9 @@ def read_parcel(content: bytes) -> Parcel:
     """The parcel in a message, or a refusal. Whether it fits the terms is the host's to say."""
     message = parsed(wire.Parcel, content)
     terms, number, asked = _question(message.question)
-    if (
-        not re.fullmatch(PARTY, message.owner)
-        or not 1 <= message.size <= LARGEST_SIZE
-        or message.law not in ("laplace", "gaussian")
-    ):
+    if not re.fullmatch(PARTY, message.owner) or not 1 <= message.size <= LARGEST_SIZE or message.law not in tuple(Law):
         raise Malformed("parcel: expected an owner's name, a known law and a size")
-    shape = Shape("laplace" if message.law == "laplace" else "gaussian", message.exponent, message.size)
+    shape = Shape(Law(message.law), message.exponent, message.size)
     return Parcel(terms, number, asked, message.owner, message.records, shape, (message.first, message.second))
 
 

@@ -24,8 +24,8 @@ import numpy as np
 from parley.learning.train import train
 from parley.papers.aarhus2020.digits import CLASSES, PIXELS, Digits
 from parley.privacy.accounting import compose
-from parley.privacy.accounting.compose import gaussian_epsilon
-from parley.privacy.mechanisms.bounded import Event
+from parley.privacy.events import LaplaceEvent
+from parley.privacy.mechanisms.gaussian import gaussian_epsilon
 from parley.terms import Terms
 from parley.validate import Floats
 
@@ -160,7 +160,7 @@ def total_epsilon(norm: Norm, epsilon: float, epochs: int = EPOCHS) -> float:
     """What all epochs cost at delta, by the tightest accounting."""
     if norm == "l2":
         return gaussian_epsilon(multiplier(norm, epsilon) / math.sqrt(epochs), DELTA)
-    return compose([Event("laplace", multiplier(norm, epsilon), "l1", count=epochs)], DELTA).high
+    return compose([LaplaceEvent(multiplier(norm, epsilon), count=epochs)], DELTA).high
 
 
 def fit_clip(clips: tuple[float, ...], accuracies: Floats, wanted: float = WANTED) -> float:

@@ -20,8 +20,7 @@ from parley.learning.gathering import exchange_with, gather
 from parley.learning.start import starting_point
 from parley.owner.owner import Owner
 from parley.papers.zawacki2024.federated_tasks import Task, biopsies, flowers, two_gaussians
-from parley.privacy.accounting.compose import gaussian_epsilon
-from parley.privacy.mechanisms.gaussian import gaussian_ratio
+from parley.privacy.mechanisms.gaussian import gaussian_epsilon, gaussian_ratio
 from parley.protocol.aggregation import aggregation_of
 from parley.protocol.queries import Answer
 from parley.terms import Terms

@@ -13,10 +13,11 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gamma
 
 from parley.privacy.accounting.curves import epsilon_curve
-from parley.privacy.accounting.renyi import fisher_information
+from parley.privacy.accounting.divergences import fisher_information
 from parley.privacy.accounting.stable_bounds import stable_epsilon
 from parley.privacy.mechanisms.gaussian import gaussian_ratio
-from parley.privacy.mechanisms.stable import cauchy_epsilon, distortion, log_pdf, score_bound
+from parley.privacy.mechanisms.stable import cauchy_epsilon
+from parley.privacy.mechanisms.stable_law import distortion, log_pdf, score_bound
 from parley.validate import Floats
 
 DISTORTIONS = {2.0: 1.1284, 1.999: 1.1289, 1.99: 1.1340, 1.95: 1.1576, 1.9: 1.1903, 1.8: 1.2687, 1.0: math.inf}  # table 3.1

@@ -10,12 +10,12 @@ from typing import Literal
 import numpy as np
 
 from parley.errors import SettingError
+from parley.privacy.accounting.divergences import fisher_information
 from parley.privacy.accounting.loss import delta_at, from_curve
 from parley.privacy.accounting.pairs import Pair, stable_law
-from parley.privacy.accounting.renyi import fisher_information
 from parley.privacy.accounting.stable_bounds import grid_interval, sampling_rate, spread_epsilon
 from parley.privacy.mechanisms.gaussian import probability
-from parley.privacy.mechanisms.stable import check_alpha
+from parley.privacy.mechanisms.stable_law import check_alpha
 from parley.validate import Floats, positive, whole
 
 Spread = Literal["one", "many"]

@@ -5,8 +5,8 @@ from fractions import Fraction
 from typing import Any
 
 from parley.privacy.accounting.stable_bounds import stable_epsilon
+from parley.privacy.adjacency import Adjacency
 from parley.privacy.mechanisms import Gaussian, Geometric, Laplace, Stable
-from parley.privacy.mechanisms.bounded import REPLACE_ONE
 from parley.validate import positive, whole
 
 
@@ -36,7 +36,7 @@ def equal_privacy(epsilon: float, delta: float, dimension: int = 1, sensitivity:
         "delta": delta,
         "dimension": dimension,
         "rounds": rounds,
-        "adjacency": REPLACE_ONE,
+        "adjacency": Adjacency.REPLACE_ONE,
         "mechanisms": entries,
         "epsilon_by_spread": [_spread_entry(alpha, sensitivity, delta) for alpha in (2.0, 1.999, 1.9, 1.5)],
     }

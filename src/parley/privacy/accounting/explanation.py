@@ -13,7 +13,7 @@ from parley.privacy.accounting.meaning import (
     min_entropy_leakage,
     posterior_bounds,
 )
-from parley.privacy.mechanisms.bounded import REPLACE_ONE
+from parley.privacy.adjacency import Adjacency
 from parley.validate import positive, whole
 
 
@@ -40,7 +40,7 @@ def explanation(epsilon: float, delta: float = 0.0, prior: float = 0.5, people: 
         "min_entropy_leakage_bits": min_entropy_leakage(epsilon, 1, 2) if pure else None,
         "belief_bound": belief_bound(epsilon, people) if pure else None,
         "epsilon_for_belief_one_half": epsilon_for_belief(0.5, people) if pure and people > 2 else None,
-        "adjacency": REPLACE_ONE,
+        "adjacency": Adjacency.REPLACE_ONE,
     }
 
 
@@ -69,5 +69,5 @@ def sentences(content: dict[str, Any], people: int) -> list[str]:
     return [
         *said,
         "This holds for the worst person and an adversary who knows everybody else's record. Two tables are neighbours if one "
-        f"person's records are replaced ({REPLACE_ONE}).",
+        f"person's records are replaced ({Adjacency.REPLACE_ONE}).",
     ]

@@ -4,16 +4,13 @@
 grid and lies above it between. So every result is an upper bound, and refining the grid closes the gap quadratically.
 """
 
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from parley.errors import SettingError
-from parley.privacy.accounting.pairs import Curve, Pair, stable_law
-from parley.privacy.mechanisms import Event, stable
+from parley.privacy.accounting.pairs import Curve
 from parley.validate import Floats
 
 if TYPE_CHECKING:  # the library takes a second to load, and most series need none of it
@@ -65,58 +62,3 @@ def epsilon_at(distribution: "PrivacyLossDistribution", delta: float, compositio
         raise SettingError(f"delta = {delta:g}: loss distributions of so many releases are computed to {error:.0e}; use rdp")
     with np.errstate(over="ignore"):
         return float(distribution.get_epsilon_for_delta(delta - error))
-
-
-@lru_cache(maxsize=256)
-def loss_distribution(event: Event, interval: float) -> "PrivacyLossDistribution":
-    """The loss distribution of one release (count is applied by `composed`).
-
-    Gaussian: exact in any dimension. Laplace, geometric and other pure releases of vectors: the worst loss distribution that any
-    eps-DP release can have (randomised response), because for spread-out differences no smaller one is proved; sampled by the
-    amplified eps ln(1 + q (e^eps - 1)).
-    """
-    if event.mechanism == "gaussian":
-        pair = Pair(stable_law(2.0), 2**-0.5 / event.multiplier, event.sampling)  # scale = sigma/sqrt(2)
-        return from_curve(*pair.curve(), interval)
-    epsilon = amplified(pure_event_epsilon(event), event.sampling)
-    if epsilon > 60:
-        raise SettingError("pld: a release of such an epsilon hides nothing; use simple")
-    from dp_accounting.pld.common import DifferentialPrivacyParameters
-    from dp_accounting.pld.privacy_loss_distribution import from_privacy_parameters
-
-    return from_privacy_parameters(DifferentialPrivacyParameters(epsilon, 0.0), interval)
-
-
-def amplified(epsilon: float, sampling: float) -> float:
-    """eps of a Poisson-sampled release: ln(1 + q (e^eps - 1)), for the replacement of a record too (Balle, Barthe, Gaboardi 2018)."""
-    if sampling == 1:
-        return epsilon
-    if epsilon > 30:
-        return float(np.logaddexp(np.log1p(-sampling), np.log(sampling) + epsilon))
-    return float(np.log1p(sampling * np.expm1(epsilon)))
-
-
-def pure_event_epsilon(event: Event) -> float:
-    """eps of one unsampled pure release."""
-    if event.mechanism == "gaussian" or event.alpha == 2:
-        raise SettingError("a Gaussian release is never pure: give a delta and use zcdp, rdp or pld")
-    if event.mechanism == "stable":
-        if event.norm != "l1":
-            raise SettingError("stable noise on a value bounded in L2 has an interval, not a pure epsilon: use stable_epsilon")
-        return stable.score_bound(float(event.alpha or 0)) / event.multiplier
-    return 1 / event.multiplier
-
-
-def composed(events: Sequence[Event], interval: float) -> "PrivacyLossDistribution":
-    """All events together. For a sequence fixed in advance; the queries inside it may be chosen adaptively."""
-    from dp_accounting.pld.privacy_loss_distribution import identity
-
-    total: Any = identity(value_discretization_interval=interval)
-    for event in events:
-        total = total.compose(loss_distribution(single(event), interval).self_compose(event.count))
-    return total
-
-
-def single(event: Event) -> Event:
-    """The same event once."""
-    return Event(event.mechanism, event.multiplier, event.norm, event.alpha, event.sampling)

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.privacy.mechanisms import stable
+from parley.privacy.mechanisms.stable_law import log_pdf, survival
 from parley.validate import Floats
 
 Curve = Callable[[Floats], Floats]
@@ -40,13 +40,10 @@ class Law:
     reach: float  # beyond this many scales the tail mass is below 1e-19
 
 
-LAPLACE = Law(lambda z: -np.abs(z) - math.log(2), lambda z: 0.5 * np.exp(-z), reach=50.0)
-
-
 def stable_law(alpha: float) -> Law:
     """Symmetric alpha-stable noise; alpha = 2 is the Gaussian of standard deviation sqrt(2)."""
     reach = 14.0 if alpha == 2 else 1e12
-    return Law(lambda z: stable.log_pdf(z, alpha), lambda z: stable.survival(z, alpha), reach)
+    return Law(lambda z: log_pdf(z, alpha), lambda z: survival(z, alpha), reach)
 
 
 @dataclass(frozen=True)
@@ -114,3 +111,8 @@ class Pair:
     def _above(self, x: Floats) -> Floats:
         tail = self.law.survival(np.abs(x))
         return np.where(x >= 0, tail, 1 - tail)
+
+
+def gaussian_pair(multiplier: float, sampling: float = 1.0) -> Pair:
+    """The worst pair of Gaussian noise of standard deviation multiplier x sensitivity, in any dimension."""
+    return Pair(stable_law(2.0), 2**-0.5 / multiplier, sampling)  # scale = sigma/sqrt(2)

@@ -10,9 +10,9 @@ import numpy as np
 
 from parley.errors import SettingError
 from parley.privacy.accounting.loss import delta_at, epsilon_at, from_curve
-from parley.privacy.accounting.pairs import Curve, Pair, stable_law
+from parley.privacy.accounting.pairs import Curve, gaussian_pair
 from parley.privacy.accounting.renyi import renyi_epsilon
-from parley.privacy.mechanisms import Event
+from parley.privacy.events import GaussianEvent
 from parley.privacy.mechanisms.gaussian import gaussian_ratio
 
 if TYPE_CHECKING:
@@ -54,16 +54,18 @@ def base_epsilon(epsilon: Fraction, rate: float, share: Fraction = HALF) -> Frac
     return max(epsilon, max(Fraction(midway) / share, Fraction(plain)) * (1 - Fraction(MARGIN)))
 
 
-def sampled_epsilon(event: Event, delta: float, count: int) -> float:
-    """An upper bound on eps of so many such Gaussian releases at delta: by Renyi divergences, or by the loss distribution of as many as the
-    next power of two. It rises with the count, by more than machines differ in last digits: a ledger goes on where another stopped."""
-    by_renyi = renyi_epsilon([_times(event, count)], delta) * (1 + MARGIN)
+def sampled_epsilon(multiplier: float, rate: float, delta: float, count: int) -> float:
+    """An upper bound on eps at delta of so many Gaussian releases about records drawn at this rate: by Renyi divergences, or by the loss
+    distribution of as many as the next power of two. It rises with the count, by more than machines differ in last digits: a ledger goes on
+    where another stopped."""
+    event = GaussianEvent(multiplier, rate)
+    by_renyi = renyi_epsilon([event.times(count)], delta) * (1 + MARGIN)
     doublings = (count - 1).bit_length()
-    return min(by_renyi, _doubled(_times(event, 1), delta, doublings) * (1 + RISE * count / (1 << doublings)))
+    return min(by_renyi, _doubled(event, delta, doublings) * (1 + RISE * count / (1 << doublings)))
 
 
 @lru_cache(maxsize=1024)
-def _doubled(event: Event, delta: float, doublings: int) -> float:
+def _doubled(event: GaussianEvent, delta: float, doublings: int) -> float:
     """eps of 2^doublings releases by their loss distribution, and at least that of half of them; infinite where no grid reaches it."""
     fewer = 0.0 if doublings == 0 else _doubled(event, delta, doublings - 1)
     count = 1 << doublings
@@ -87,11 +89,11 @@ def sampled_ratio(epsilon: float, delta: float, count: int, rate: float) -> floa
     if not 1e-9 <= epsilon <= 1e6:
         raise SettingError(f"epsilon = {epsilon:g}: expected a number from 1e-9 to 1e6")
 
-    def event(power: int) -> Event:
-        return Event("gaussian", math.exp(power * STEP), "l2", None, rate)
+    def event(power: int) -> GaussianEvent:
+        return GaussianEvent(math.exp(power * STEP), rate)
 
     def by_renyi(power: int) -> float:
-        return _log_ratio(renyi_epsilon([_times(event(power), count)], delta) * (1 + MARGIN), epsilon)
+        return _log_ratio(renyi_epsilon([event(power).times(count)], delta) * (1 + MARGIN), epsilon)
 
     def by_losses(power: int) -> float:
         try:
@@ -139,14 +141,6 @@ def _least(excess: Callable[[int], float], enough: int, stride: int) -> int:
     return high
 
 
-def _times(event: Event, count: int) -> Event:
-    return Event(event.mechanism, event.multiplier, event.norm, None, event.sampling, count)
-
-
-def _pair(event: Event) -> Pair:
-    return Pair(stable_law(2.0), 2**-0.5 / event.multiplier, event.sampling)  # scale = sigma/sqrt(2)
-
-
 def _largest(curve: Curve, top: float, count: int, delta: float) -> float:
     """The loss beyond which all of them together have a probability that hardly counts; it is counted as an infinite loss."""
     losses = min(top, 60.0) * np.geomspace(1e-4, 1, 300)
@@ -154,9 +148,9 @@ def _largest(curve: Curve, top: float, count: int, delta: float) -> float:
     return float(losses[int(np.argmax(rare))]) if rare.any() else float(losses[-1])
 
 
-def _step(event: Event, count: int, delta: float, parts: float) -> float:
+def _step(event: GaussianEvent, count: int, delta: float, parts: float) -> float:
     """The step of a grid that resolves so many parts of the deviation of one release's loss."""
-    pair = _pair(event)
+    pair = gaussian_pair(event.multiplier, event.sampling)
     z = np.linspace(-pair.law.reach, pair.law.reach, 4_001)
     weight, loss = np.exp(pair.law.log_pdf(z)), pair.loss(z)
     deviation = math.sqrt(float(np.sum(weight * loss**2) / np.sum(weight)))  # without the record: nearly the same
@@ -167,8 +161,8 @@ def _step(event: Event, count: int, delta: float, parts: float) -> float:
     return step
 
 
-def _composed(event: Event, count: int, delta: float, step: float) -> "PrivacyLossDistribution":
+def _composed(event: GaussianEvent, count: int, delta: float, step: float) -> "PrivacyLossDistribution":
     """The loss distribution of so many releases, pessimistic on a grid of this step."""
-    curve, top = _pair(event).curve()
+    curve, top = gaussian_pair(event.multiplier, event.sampling).curve()
     wide = 0.5 * step * min(FINE * math.sqrt(count), FAR)  # so much room makes the library's bounds of the sum's tails tight
     return from_curve(curve, max(_largest(curve, top, count, delta), wide), step).self_compose(count)

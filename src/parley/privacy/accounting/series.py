@@ -10,11 +10,11 @@ from typing import ClassVar
 
 from parley.errors import SettingError
 from parley.privacy.accounting.budget import per_round
-from parley.privacy.accounting.compose import gaussian_epsilon
 from parley.privacy.accounting.sampled import base_epsilon, sampled_epsilon, sampled_ratio
-from parley.privacy.mechanisms import Event, Gaussian, GridGeometric, Laplace, Mechanism, Norm
+from parley.privacy.events import Event, Norm
+from parley.privacy.mechanisms import Gaussian, GridGeometric, Laplace, Mechanism
 from parley.privacy.mechanisms.bounded import audible
-from parley.privacy.mechanisms.gaussian import gaussian_ratio
+from parley.privacy.mechanisms.gaussian import gaussian_epsilon, gaussian_ratio
 from parley.privacy.mechanisms.recipe import Law
 from parley.validate import whole
 
@@ -40,6 +40,7 @@ class Series(ABC):
     norm: ClassVar[Norm]
     law: ClassVar[Law]  # of the whole numbers that three hosts draw in its place
     exact: ClassVar[bool] = False  # whether what answers cost is a fraction, the same on every machine
+    instead: ClassVar[str] = "fewer epochs or coordinates"  # what to use where a person's rows pay too often for its grid
 
     @classmethod
     @abstractmethod
@@ -89,7 +90,7 @@ class PureSeries(Series):
     """Laplace noise: pure costs add up, exactly."""
 
     norm = Laplace.norm
-    law = "laplace"
+    law = Law.LAPLACE
     exact = True
     kind: ClassVar[type[Laplace] | type[GridGeometric]] = Laplace
 
@@ -126,6 +127,7 @@ class GeometricSeries(PureSeries):
     """Two-sided geometric noise on a grid: pure, too. What hosts draw for the sum of all is its law already."""
 
     kind = GridGeometric
+    instead = "laplace noise"
 
 
 class GaussianSeries(Series):
@@ -135,7 +137,7 @@ class GaussianSeries(Series):
     """
 
     norm = Gaussian.norm
-    law = "gaussian"
+    law = Law.GAUSSIAN
 
     @classmethod
     def calibrated(
@@ -160,9 +162,9 @@ class GaussianSeries(Series):
     def partly_spent(self, answers: int) -> Fraction:
         copies = self.shared_records  # each copy of a shared record costs as much, at its share of delta
         if self.rate < 1:
-            once = sampled_epsilon(self.event, float(self.delta / copies), answers)
+            once = sampled_epsilon(self.event.multiplier, self.rate, float(self.delta / copies), answers)
         else:
-            once = gaussian_epsilon(self.mechanism.event.multiplier / answers**0.5, float(self.delta / copies))
+            once = gaussian_epsilon(self.event.multiplier / answers**0.5, float(self.delta / copies))
         return min(copies * Fraction(once), self.epsilon)
 
 
@@ -208,10 +210,9 @@ def in_pieces(
         if pieces == 1 or needed <= wanted:
             return series
         wanted = sensitivity + 2 * (needed - sensitivity)
-    instead = "laplace noise" if mechanism == "geometric" else "fewer epochs or coordinates"
     raise SettingError(
         f"noise: a person's rows in {pieces:,} batches pay for its grid in each, which is too much; use a smaller records_per_person, or "
-        + instead
+        + series.instead
     )
 
 

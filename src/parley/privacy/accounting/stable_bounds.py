@@ -8,12 +8,15 @@ import math
 from dataclasses import dataclass
 
 from parley.errors import SettingError
+from parley.privacy.accounting.divergences import fisher_information
 from parley.privacy.accounting.loss import epsilon_at, from_curve
 from parley.privacy.accounting.pairs import Pair, stable_law
-from parley.privacy.accounting.renyi import fisher_information, renyi_epsilon
-from parley.privacy.mechanisms import Event
+from parley.privacy.accounting.renyi import renyi_epsilon
+from parley.privacy.adjacency import Adjacency
+from parley.privacy.events import StableEvent
 from parley.privacy.mechanisms.gaussian import probability
-from parley.privacy.mechanisms.stable import check_alpha, pure_epsilon
+from parley.privacy.mechanisms.stable import pure_epsilon
+from parley.privacy.mechanisms.stable_law import check_alpha
 from parley.validate import positive, whole
 
 SPREADS = (1, 2, 4, 16, 64, 256)
@@ -27,7 +30,7 @@ class StableBound:
     high: float
     one_dimensional: float  # Z's figure: for differences that sit in a single coordinate, and only for those
     delta: float
-    adjacency: str = "replace-one"
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
 
 
 def stable_epsilon(
@@ -68,7 +71,7 @@ def stable_epsilon(
     lows = [alone[0], spread_epsilon(2.0, limit, delta, compositions, sampling)[0]]
     if sampling == 1 and alpha < 2:
         lows += [figure(m)[0] for m in SPREADS[1:]]
-    event = Event("stable", 1 / distance, "l2", alpha, sampling, compositions)
+    event = StableEvent(1 / distance, sampling, compositions, alpha=alpha, norm="l2")
     return StableBound(max(lows), max(renyi_epsilon([event], delta), *lows), alone[1], delta)
 
 

@@ -1,6 +1,7 @@
 """Noise: a bounded value in, a released value out."""
 
-from parley.privacy.mechanisms.bounded import Bounded, Event, Norm
+from parley.privacy.events import Norm
+from parley.privacy.mechanisms.bounded import Bounded
 from parley.privacy.mechanisms.exponential import Exponential
 from parley.privacy.mechanisms.extent import Extent
 from parley.privacy.mechanisms.gaussian import Gaussian
@@ -13,7 +14,6 @@ from parley.privacy.mechanisms.stable import Stable
 
 __all__ = [
     "Bounded",
-    "Event",
     "Exponential",
     "Extent",
     "FastNoise",

@@ -1,19 +1,14 @@
-"""What goes into a mechanism and what comes out beside the noise: a value that knows how far one person can move it, and the
-fact that the release was."""
+"""What goes into a mechanism: a value that knows how far one person can move it."""
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
 
 import numpy as np
 
 from parley.errors import GuaranteeError, SettingError
-from parley.validate import Floats, positive, whole
-
-Norm = Literal["l1", "l2"]
-
-REPLACE_ONE = "replace-one"
+from parley.privacy.events import Norm
+from parley.validate import Floats, positive
 
 LOUDEST = 1e250  # no value and no noise scale beyond this: their sum stays finite but for once in e^(10^50) releases
 
@@ -49,43 +44,6 @@ def require(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded:
     if not np.abs(bounded.value).max(initial=0) <= LOUDEST:
         raise GuaranteeError("the value is not finite, or too large to carry noise; nothing was released")
     return bounded
-
-
-@dataclass(frozen=True)
-class Event:
-    """One kind of release as a fact: which noise, how large relative to the sensitivity, how often, on which share of the records.
-
-    `multiplier` is scale/sensitivity (sigma/sensitivity for the Gaussian, 1/eps for "pure": any pure-DP release), the sensitivity
-    being how far replacing one record moves the value. With `sampling` below 1 a record that is not drawn must leave the value
-    midway: with or without it, the value moves by at most half the sensitivity (as in sums of clipped records, where that half is
-    the clip). Accountants interpret events; nothing here is an opinion about eps.
-    """
-
-    mechanism: Literal["laplace", "gaussian", "geometric", "stable", "pure"]
-    multiplier: float
-    norm: Norm
-    alpha: float | None = None
-    sampling: float = 1.0
-    count: int = 1
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.multiplier, int | float) or not 1e-9 <= self.multiplier <= 1e15:
-            raise SettingError(f"multiplier = {self.multiplier!r}: expected a number from 1e-9 to 1e15")
-        if not isinstance(self.sampling, int | float) or not 0 < self.sampling <= 1:
-            raise SettingError(f"sampling = {self.sampling!r}: expected a rate above 0 and at most 1")
-        if whole(self.count, "count") > 10**18:
-            raise SettingError("count: more than 1e18 releases have no budget; expected fewer")
-        norms = {"gaussian": ("l2",), "stable": ("l1", "l2")}.get(self.mechanism, ("l1",))
-        if self.norm not in norms:
-            raise SettingError(
-                f"norm = {self.norm!r}: {self.mechanism} noise needs a value bounded in {' or '.join(norms).upper()}"
-            )
-        if self.mechanism == "stable" and (self.alpha is None or not 1 <= self.alpha <= 2):
-            raise SettingError(f"alpha = {self.alpha!r}: expected a number from 1 (Cauchy) to 2 (Gaussian)")
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data, for a ledger."""
-        return dict(vars(self))
 
 
 def rounded_up(scale: Fraction) -> float:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from parley.errors import SettingError
-from parley.privacy.mechanisms.bounded import Event, rounded_up
+from parley.privacy.events import PureEvent
+from parley.privacy.mechanisms.bounded import rounded_up
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats, finite, positive
 
@@ -47,6 +48,6 @@ class Exponential:
         return np.asarray(weight / weight.sum())
 
     @property
-    def event(self) -> Event:
+    def event(self) -> PureEvent:
         """The fact that the ledger stores; accountants interpret it."""
-        return Event("pure", self.scale / (2 * self.sensitivity), "l1")
+        return PureEvent(self.scale / (2 * self.sensitivity))

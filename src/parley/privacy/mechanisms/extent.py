@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.errors import GuaranteeError
-from parley.privacy.mechanisms.bounded import Norm
+from parley.privacy.events import Norm
 from parley.privacy.mechanisms.mechanism import Mechanism
 from parley.validate import Floats
 

@@ -11,7 +11,8 @@ from scipy.optimize import brentq
 from scipy.special import erfcx, gammainccinv, log_ndtr, ndtr, ndtri
 
 from parley.errors import SettingError
-from parley.privacy.mechanisms.bounded import Bounded, Event, Norm, audible, require
+from parley.privacy.events import GaussianEvent, Norm
+from parley.privacy.mechanisms.bounded import Bounded, audible, require
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats, positive, whole
 
@@ -88,9 +89,9 @@ class Gaussian:
         return self.sigma * math.sqrt(2 * float(gammainccinv(coordinates / 2, probability)))
 
     @cached_property
-    def event(self) -> Event:
+    def event(self) -> GaussianEvent:
         """The fact that the ledger stores; accountants interpret it."""
-        return Event("gaussian", self.sigma / self.sensitivity, self.norm)
+        return GaussianEvent(self.sigma / self.sensitivity)
 
 
 def probability(delta: float) -> float:
@@ -118,6 +119,27 @@ def gaussian_delta(epsilon: float, shift: float) -> float:
         ratios = erfcx(np.array([-a, shift / 2 + middle]) / math.sqrt(2))
         difference = math.sqrt(math.pi / 2) * float(ratios[0] - ratios[1])
     return math.exp(-a * a / 2) / math.sqrt(2 * math.pi) * max(difference, 0.0)
+
+
+def gaussian_epsilon(multiplier: float, delta: float) -> float:
+    """The exact eps of one Gaussian release at delta, rounded up in the ninth digit.
+
+    >>> round(gaussian_epsilon(2**0.5, 1e-5), 3)
+    2.943
+    """
+    shift = 1 / positive(multiplier, "multiplier")
+    delta = probability(delta) * (1 - 1e-9)  # gaussian_delta is right to ten digits
+    if gaussian_delta(0.0, shift) <= delta:
+        return 0.0
+    low, high = 0.0, 1.0
+    while gaussian_delta(high, shift) > delta:
+        low, high = high, 2 * high
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(middle, shift) > delta else (low, middle)
+        if high - low <= 1e-12 * high:
+            break
+    return high * (1 + 1e-12)
 
 
 @lru_cache(maxsize=1024)

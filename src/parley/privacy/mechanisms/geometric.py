@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from parley.errors import SettingError
-from parley.privacy.mechanisms.bounded import Bounded, Event, Norm, require, rounded_up
+from parley.privacy.events import GeometricEvent, Norm
+from parley.privacy.mechanisms.bounded import Bounded, require, rounded_up
 from parley.privacy.mechanisms.noise import Integers, Noise
 from parley.validate import positive
 
@@ -59,6 +60,6 @@ class Geometric:
         return 2 * math.exp(-1 / self.scale) / -math.expm1(-2 / self.scale)
 
     @property
-    def event(self) -> Event:
+    def event(self) -> GeometricEvent:
         """The fact that the ledger stores; accountants interpret it."""
-        return Event("geometric", self.scale / self.sensitivity, self.norm)
+        return GeometricEvent(self.scale / self.sensitivity)

@@ -10,7 +10,8 @@ import numpy as np
 from scipy.special import gammainccinv
 
 from parley.errors import SettingError
-from parley.privacy.mechanisms.bounded import Bounded, Event, Norm, require, rounded_up
+from parley.privacy.events import GeometricEvent, Norm
+from parley.privacy.mechanisms.bounded import Bounded, require, rounded_up
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats, positive
 
@@ -91,6 +92,6 @@ class GridGeometric:
         return (steps * float(gammainccinv(coordinates, probability)) + 2 * coordinates) * unit
 
     @cached_property
-    def event(self) -> Event:
+    def event(self) -> GeometricEvent:
         """The fact that the ledger stores; accountants interpret it."""
-        return Event("geometric", self.scale / self.sensitivity, self.norm)
+        return GeometricEvent(self.scale / self.sensitivity)

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from scipy.special import gammainccinv
 
-from parley.privacy.mechanisms.bounded import Bounded, Event, Norm, require, rounded_up
+from parley.privacy.events import LaplaceEvent, Norm
+from parley.privacy.mechanisms.bounded import Bounded, require, rounded_up
 from parley.privacy.mechanisms.exact_laplace import widened
 from parley.privacy.mechanisms.noise import LONG, Noise
 from parley.validate import Floats, positive
@@ -88,6 +89,6 @@ class Laplace:
         return math.nextafter(self.sensitivity / self.scale, math.inf)
 
     @cached_property
-    def event(self) -> Event:
+    def event(self) -> LaplaceEvent:
         """The fact that the ledger stores; accountants interpret it."""
-        return Event("laplace", self.scale / self.sensitivity, self.norm)
+        return LaplaceEvent(self.scale / self.sensitivity)

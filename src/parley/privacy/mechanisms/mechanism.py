@@ -2,7 +2,8 @@
 
 from typing import Protocol
 
-from parley.privacy.mechanisms.bounded import Bounded, Event, Norm
+from parley.privacy.events import Event, Norm
+from parley.privacy.mechanisms.bounded import Bounded
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats
 

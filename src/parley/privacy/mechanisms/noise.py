@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.errors import GuaranteeError
+from parley.privacy.mechanisms import stable_law
 from parley.privacy.mechanisms.exact_gaussian import add_gaussian
 from parley.privacy.mechanisms.exact_laplace import add_laplace, discrete_laplace
 from parley.validate import Floats
@@ -102,9 +103,7 @@ class FastNoise:
         return noisy
 
     def stable(self, value: Floats, alpha: float, scale: float) -> Floats:
-        from parley.privacy.mechanisms.stable import sample  # the law lives beside its mechanism, which needs this file
-
-        return value + sample(alpha, scale * float(np.sum(self._weights**alpha)) ** (1 / alpha), value.shape, self._rng)
+        return value + stable_law.sample(alpha, scale * float(np.sum(self._weights**alpha)) ** (1 / alpha), value.shape, self._rng)
 
     def _laplaces(self, count: int, scale: float, shape: tuple[int, ...]) -> Floats:
         """Sums of so many Laplace numbers."""

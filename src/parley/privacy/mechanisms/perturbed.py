@@ -6,7 +6,8 @@ from functools import cached_property
 from typing import ClassVar
 
 from parley.errors import SettingError
-from parley.privacy.mechanisms.bounded import Bounded, Event, Norm
+from parley.privacy.events import Norm, PureEvent
+from parley.privacy.mechanisms.bounded import Bounded
 from parley.privacy.mechanisms.laplace import Laplace
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats, positive
@@ -65,6 +66,6 @@ class Perturbed:
         return self.outside.norm_tail(probability, coordinates)
 
     @cached_property
-    def event(self) -> Event:
+    def event(self) -> PureEvent:
         """The fact that the ledger stores: a pure release of all of epsilon."""
-        return Event("pure", float(1 / self.epsilon), self.norm)
+        return PureEvent(float(1 / self.epsilon))

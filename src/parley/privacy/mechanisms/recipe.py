@@ -7,8 +7,8 @@ the same. Both laws come in sizes of 2^exponent grid units only; how long a grid
 import math
 from dataclasses import dataclass
 from decimal import Context, Decimal
+from enum import StrEnum
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 
@@ -23,9 +23,14 @@ REACH = 6  # a geometric number goes up to 2^6 times its scale
 LEAST, MOST = 3, 48  # exponents: below, the grid shows; beyond, sums and noise do not fit 64 bits
 DISTANCE = 2.0**-58  # that no recipe exceeds
 
-Law = Literal["laplace", "gaussian"]
-
 _DIGITS = Context(prec=60)
+
+
+class Law(StrEnum):
+    """The laws that hosts can draw together, as their messages name them."""
+
+    LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
 
 
 @dataclass(frozen=True)
@@ -57,23 +62,23 @@ class Recipe:
 def recipe_scale(law: Law, exponent: int) -> float:
     """The scale of the recipe of this size, without making it.
 
-    >>> recipe_scale("gaussian", 8) == make_recipe("gaussian", 8).scale
+    >>> recipe_scale(Law.GAUSSIAN, 8) == make_recipe(Law.GAUSSIAN, 8).scale
     True
     """
-    return 2.0**exponent if law == "laplace" else math.sqrt((SIGMA * 2**exponent) ** 2 - BLUR**2)
+    return 2.0**exponent if law == Law.LAPLACE else math.sqrt((SIGMA * 2**exponent) ** 2 - BLUR**2)
 
 
 def make_recipe(law: Law, exponent: int) -> Recipe:
     """The recipe of this law in this size.
 
-    >>> make_recipe("laplace", 10).scale, round(make_recipe("gaussian", 8).scale)
+    >>> make_recipe(Law.LAPLACE, 10).scale, round(make_recipe(Law.GAUSSIAN, 8).scale)
     (1024.0, 2560)
     """
     if not LEAST <= exponent <= MOST:
         raise SettingError(
             f"noise: its size of 2^{exponent} grid units cannot be drawn in 64 bits; use fewer rounds or coordinates"
         )
-    return laplace_recipe(exponent) if law == "laplace" else gaussian_recipe(exponent)
+    return laplace_recipe(exponent) if law == Law.LAPLACE else gaussian_recipe(exponent)
 
 
 @lru_cache(maxsize=64)
@@ -85,9 +90,9 @@ def laplace_recipe(exponent: int) -> Recipe:
     """
     digits = exponent + REACH
     bits = [_threshold(1 / (1 + _exp(Decimal(2) ** (i - exponent)))) for i in range(digits)]
-    b = recipe_scale("laplace", exponent)
+    b = recipe_scale(Law.LAPLACE, exponent)
     return Recipe(
-        law="laplace",
+        law=Law.LAPLACE,
         exponent=exponent,
         singles=tuple((t, sign << i) if sign > 0 else (t, -(1 << i)) for sign in (1, -1) for i, t in enumerate(bits)),
         ladder=(),
@@ -119,14 +124,14 @@ def gaussian_recipe(exponent: int) -> Recipe:
     blur = 2 * math.exp(-2 * math.pi**2 * BLUR**2) * 1.0001
     beyond = float(2 * sum(weights[LADDER + 1 :]) / total)
     return Recipe(
-        law="gaussian",
+        law=Law.GAUSSIAN,
         exponent=exponent,
         singles=(),
         ladder=thresholds,
         step=n,
         fair=tuple(2**i for i in range(exponent) for _ in range(k)),
         offset=-k * (n - 1) // 2,
-        scale=recipe_scale("gaussian", exponent),
+        scale=recipe_scale(Law.GAUSSIAN, exponent),
         variance=n * n * float(2 * sum(w * j * j for j, w in enumerate(weights)) / total) + k * (n * n - 1) / 12,
         distance=(LADDER * 2.0 ** -(WORD + 1) + beyond + 4 * blur + _ripple(exponent)) * (1 + 1e-6),
     )
@@ -142,7 +147,7 @@ def _discrete_gaussian() -> tuple[list[Decimal], Decimal, tuple[int, ...]]:
 
 def draw_plainly(recipe: Recipe, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
     """Numbers of the same law from one generator, for studies: nothing of this may be released."""
-    if recipe.law == "laplace":
+    if recipe.law == Law.LAPLACE:
         stop = -np.expm1(-1 / recipe.scale)
         return np.asarray(rng.geometric(stop, size=shape) - rng.geometric(stop, size=shape))
     drawn = rng.integers(0, 2**WORD, size=shape, dtype=np.uint64, endpoint=False)

@@ -12,10 +12,11 @@ import numpy as np
 from scipy.special import gammainccinv
 
 from parley.errors import GuaranteeError
-from parley.privacy.mechanisms.bounded import Bounded, Event, Norm, require
+from parley.privacy.events import Event, GaussianEvent, LaplaceEvent, Norm
+from parley.privacy.mechanisms.bounded import Bounded, require
 from parley.privacy.mechanisms.noise import Noise
 from parley.privacy.mechanisms.random_words import Integers, Words
-from parley.privacy.mechanisms.recipe import SIGMA, SMOOTHERS, Recipe
+from parley.privacy.mechanisms.recipe import SIGMA, SMOOTHERS, Law, Recipe
 from parley.validate import Floats
 
 ROOM = 2**62  # sums and noise stay below: nothing wraps around
@@ -59,14 +60,11 @@ class SharedNoise:
         """Of the noise in one coordinate of a mean over `records`."""
         return self.recipe.variance / self.factor**2
 
-    @property
+    @cached_property
     def event(self) -> Event:
         """The fact that the ledger stores; accountants interpret it."""
-        return self._event
-
-    @cached_property
-    def _event(self) -> Event:
-        return Event(self.recipe.law, self.recipe.scale / self.moved, self.norm)
+        kind = LaplaceEvent if self.recipe.law == Law.LAPLACE else GaussianEvent
+        return kind(self.recipe.scale / self.moved)
 
     def over(self, records: int) -> "SharedNoise":
         """The same noise in a mean over so many records."""
@@ -97,13 +95,13 @@ class SharedNoise:
         Formal guarantee: a discrete Laplace number is in size at most an exponential one plus 1; the other law is sub-Gaussian, its
         discrete part with variance at most 100 N^2, each uniform one with (N/2)^2 (Hoeffding).
         """
-        if self.recipe.law == "laplace":
+        if self.recipe.law == Law.LAPLACE:
             return (self.recipe.scale * math.log(coordinates / probability) + 1) / self.factor
         return self._proxy * math.sqrt(2 * math.log(2 * coordinates / probability)) / self.factor
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
         """How much the noise of so many coordinates measures in `norm`, but for this probability (L2: Hsu, Kakade and Zhang 2012)."""
-        if self.recipe.law == "laplace":
+        if self.recipe.law == Law.LAPLACE:
             return (self.recipe.scale * float(gammainccinv(coordinates, probability)) + coordinates) / self.factor
         t = -math.log(probability)
         return self._proxy * math.sqrt(coordinates + 2 * math.sqrt(coordinates * t) + 2 * t) / self.factor

@@ -1,167 +1,19 @@
-"""Symmetric alpha-stable (SaS) noise: characteristic function exp(-|scale t|^alpha), 1 <= alpha <= 2 (Z chapter 3).
+"""The stable mechanism, for studies: symmetric alpha-stable noise, and what it costs without a delta (Z chapter 3).
 
-alpha = 1 is the Cauchy law, alpha = 2 the Gaussian of variance 2 scale^2. Between them the density has no closed form. Here it is
-computed by inversion along a rotated ray, where the integrand decays instead of oscillating, joined to the tail series; both are
-checked against 50-digit arithmetic. Stated error of `pdf` and `cdf`'s tails: 1e-8 relative for |x| <= 1e6 scale.
-
-What is and is not safe about it: the law is pure DP in any dimension (`pure_epsilon`) when sampled exactly. The sampler here is
-floating-point Chambers-Mallows-Stuck, whose low bits depend on the value it is added to; there is no exact sampler for this law.
-It is for studies, never for a release.
+The law (`stable_law`) is pure DP in any dimension when sampled exactly; no sampler does that, so nothing is released with it.
 """
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
-
-import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import gamma, gammaln, ndtr
+from typing import ClassVar
 
 from parley.errors import SettingError
-from parley.privacy.mechanisms.bounded import Bounded, Event, Norm, require
+from parley.privacy.events import Norm, StableEvent
+from parley.privacy.mechanisms.bounded import Bounded, require
 from parley.privacy.mechanisms.noise import Noise
+from parley.privacy.mechanisms.stable_law import check_alpha, distortion, score_bound
 from parley.validate import Floats, non_negative, positive
-
-if TYPE_CHECKING:
-    from scipy.interpolate import BSpline
-
-EDGE = 20.0  # beyond this many scales the tail series takes over
-_TERMS = np.arange(1, 31)
-_NODES = 6001
-
-
-def check_alpha(alpha: float) -> float:
-    """The stability index as a float in [1, 2]. Between 1.9999 and 2 the tail drowns in rounding, so nothing is claimed there."""
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.floating) or not 1 <= alpha <= 2:
-        raise SettingError(f"alpha = {alpha!r}: expected a number from 1 (Cauchy) to 2 (Gaussian)")
-    if 1.9999 < alpha < 2:
-        raise SettingError(f"alpha = {alpha!r}: expected at most 1.9999, or exactly 2")
-    return float(alpha)
-
-
-def pdf(x: ArrayLike, alpha: float, scale: float = 1.0) -> Floats:
-    """The density at x.
-
-    >>> float(pdf(0.0, 1.0)) == 1 / math.pi
-    True
-    """
-    scale = positive(scale, "scale")
-    return np.exp(log_pdf(np.asarray(x, dtype=np.float64) / scale, check_alpha(alpha))) / scale
-
-
-def cdf(x: ArrayLike, alpha: float, scale: float = 1.0) -> Floats:
-    """P[Y <= x]; accurate to 1e-8 relative in the left tail, so use cdf(-x) for small upper tails.
-
-    >>> round(float(cdf(0.0, 1.5)), 12)
-    0.5
-    """
-    z = np.asarray(x, dtype=np.float64) / positive(scale, "scale")
-    tail = survival(np.abs(z), check_alpha(alpha))
-    return np.where(z <= 0, tail, 1 - tail)
-
-
-def log_pdf(z: Floats, alpha: float) -> Floats:
-    """ln of the standard density (scale 1)."""
-    z = np.abs(z)
-    if alpha == 1:
-        return -math.log(math.pi) - np.log1p(z * z)
-    if alpha == 2:
-        return -z * z / 4 - math.log(2 * math.sqrt(math.pi))
-    law = _law(alpha)
-    out = np.empty_like(z)
-    near = z <= EDGE
-    out[near] = law.log_density(np.arcsinh(z[near]))
-    far = z[~near]
-    out[~near] = np.log(_series(far, alpha, law.density_terms)) - np.log(far)
-    return out
-
-
-def survival(z: Floats, alpha: float) -> Floats:
-    """P[Y > z] of the standard law for z >= 0, with full relative accuracy."""
-    if alpha == 1:
-        return np.arctan2(1.0, z) / math.pi
-    if alpha == 2:
-        return np.asarray(ndtr(-z / math.sqrt(2)))
-    law = _law(alpha)
-    out = np.empty_like(z)
-    near = z <= EDGE
-    out[near] = np.exp(law.log_tail(np.arcsinh(z[near])))
-    out[~near] = _series(z[~near], alpha, law.tail_terms)
-    return out
-
-
-def score(z: Floats, alpha: float) -> Floats:
-    """p'(z)/p(z) of the standard law: how fast the log-density changes."""
-    if alpha == 1:
-        return -2 * z / (1 + z * z)
-    if alpha == 2:
-        return -z / 2
-    law = _law(alpha)
-    size = np.abs(z)
-    near = np.minimum(size, EDGE)
-    slope = law.log_density_slope(np.arcsinh(near)) / np.hypot(1.0, near)
-    far = np.maximum(size, EDGE)
-    terms = law.density_terms
-    tail = -_series(far, alpha, terms * (alpha * _TERMS + 1)) / (_series(far, alpha, terms) * far)
-    return np.sign(z) * np.where(size <= EDGE, slope, tail)
-
-
-def sample(alpha: float, scale: float, size: int | tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """Independent draws by Chambers, Mallows and Stuck (1976). For studies: see the note on safety above."""
-    alpha, scale = check_alpha(alpha), positive(scale, "scale")
-    if alpha == 2:
-        return rng.normal(scale=scale * math.sqrt(2), size=size)
-    if alpha == 1:
-        return scale * rng.standard_cauchy(size=size)
-    angle = rng.uniform(-math.pi / 2, math.pi / 2, size=size)
-    wait = rng.standard_exponential(size=size)
-    cosine = np.cos(angle)
-    draw = np.sin(alpha * angle) / cosine ** (1 / alpha)
-    draw *= (np.cos((1 - alpha) * angle) / wait) ** ((1 - alpha) / alpha)
-    draw *= scale
-    return draw
-
-
-def distortion(alpha: float, scale: float = 1.0) -> float:
-    """E|Y| = (2 scale/pi) Gamma(1 - 1/alpha); infinite for the Cauchy law (Z table 3.1).
-
-    >>> round(distortion(1.9), 4)
-    1.1903
-    """
-    alpha, scale = check_alpha(alpha), positive(scale, "scale")
-    return math.inf if alpha == 1 else 2 * scale / math.pi * float(gamma(1 - 1 / alpha))
-
-
-def combined_scale(alpha: float, weights: ArrayLike, scales: ArrayLike) -> float:
-    """The scale of sum_l a_l Y_l for independent SaS noises: (sum |a_l scale_l|^alpha)^(1/alpha). The sum is SaS again.
-
-    >>> combined_scale(1.0, [0.5, 0.5], [2.0, 4.0])
-    3.0
-    """
-    alpha = check_alpha(alpha)
-    return float(np.sum(np.abs(np.asarray(weights) * np.asarray(scales)) ** alpha) ** (1 / alpha))
-
-
-@lru_cache(maxsize=64)
-def score_bound(alpha: float) -> float:
-    """kappa(alpha) = sup |p'/p| at scale 1: the most that ln p changes per unit of shift. Infinite for the Gaussian.
-
-    Rounded up in the eighth digit, so that what is derived from it stays an upper bound.
-
-    >>> score_bound(1.0)
-    1.0
-    """
-    alpha = check_alpha(alpha)
-    if alpha == 1:
-        return 1.0
-    if alpha == 2:
-        return math.inf
-    z = np.sinh(np.linspace(0, math.asinh(2 * EDGE), 20_001))
-    best = int(np.argmax(-score(z, alpha)))
-    fine = np.linspace(z[max(best - 1, 0)], z[best + 1], 2001)
-    return float(np.max(-score(fine, alpha))) * (1 + 1e-8)
 
 
 def pure_epsilon(alpha: float, scale: float, l1_sensitivity: float) -> float:
@@ -192,7 +44,7 @@ class Stable:
     """Independent SaS noise on every coordinate of a value bounded in L1.
 
     Formal guarantee: `pure_epsilon(alpha, scale, sensitivity)`-DP in any dimension, for exactly sampled noise. Sampling here is
-    floating-point, so this mechanism is for studies (see the top of this file).
+    floating-point, so this mechanism is for studies (`stable_law`).
     """
 
     name: ClassVar[str] = "stable"
@@ -227,60 +79,6 @@ class Stable:
         return distortion(self.alpha, self.scale)
 
     @property
-    def event(self) -> Event:
+    def event(self) -> StableEvent:
         """The fact that the ledger stores; accountants interpret it."""
-        return Event("stable", self.scale / self.sensitivity, self.norm, alpha=self.alpha)
-
-
-class _Law:
-    """Splines of ln p and ln P[Y > z] in asinh(z) on [0, EDGE], and the coefficients of the tail series."""
-
-    log_density: "BSpline"
-    log_density_slope: "BSpline"
-    log_tail: "BSpline"
-
-    def __init__(self, alpha: float) -> None:
-        from scipy.interpolate import make_interp_spline  # who names no stable noise need not wait for it
-
-        signs = np.where(_TERMS % 2 == 1, 1.0, -1.0) * np.sin(math.pi * np.remainder(alpha * _TERMS, 4) / 2) / math.pi
-        self.density_terms = signs * np.exp(gammaln(alpha * _TERMS + 1) - gammaln(_TERMS + 1))
-        self.tail_terms = signs * np.exp(gammaln(alpha * _TERMS) - gammaln(_TERMS + 1))
-        u = np.linspace(0, math.asinh(EDGE), _NODES)
-        density = _inversion(np.sinh(u), alpha)
-        self.log_density = make_interp_spline(u, np.log(density), k=5)
-        self.log_density_slope = self.log_density.derivative()
-        mass = make_interp_spline(u, density * np.cosh(u), k=5).antiderivative()
-        beyond = _series(np.array([EDGE]), alpha, self.tail_terms)
-        tail = mass(u[-1]) - mass(u) + beyond
-        self.log_tail = make_interp_spline(u, np.log(tail * (0.5 / tail[0])), k=5)
-
-
-@lru_cache(maxsize=32)
-def _law(alpha: float) -> _Law:
-    return _Law(alpha)
-
-
-def _series(z: Floats, alpha: float, terms: Floats) -> Floats:
-    """sum_k terms_k z^(-alpha k): the asymptotic tail, thirty terms; at z >= 20 the last ones are below 1e-14 of the first."""
-    y = z**-alpha
-    total = np.zeros_like(z)
-    for coefficient in terms[::-1]:
-        total = (total + coefficient) * y
-    return total
-
-
-def _inversion(z: Floats, alpha: float) -> Floats:
-    """(1/pi) Re int exp(i z t - t^alpha) dt along t = s e^(i phi), phi = pi/(4 alpha), by the double-exponential rule."""
-    h = 0.02
-    u = np.arange(-4.5, 5.2, h)
-    s = np.exp(u - np.exp(-u))
-    weight = h * s * (1 + np.exp(-u))
-    ray = np.exp(1j * math.pi / (4 * alpha))
-    decay = -(s**alpha) * ray**alpha
-    keep = decay.real > -745
-    s, weight, decay = s[keep], weight[keep], decay[keep]
-    out = np.empty(len(z))
-    for start in range(0, len(z), 500):
-        rows = slice(start, start + 500)
-        out[rows] = (np.exp(1j * ray * z[rows, None] * s + decay) @ weight * ray).real / math.pi
-    return out
+        return StableEvent(self.scale / self.sensitivity, alpha=self.alpha, norm=self.norm)

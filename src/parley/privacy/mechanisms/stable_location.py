@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from parley.privacy.mechanisms.stable import cdf, log_pdf
+from parley.privacy.mechanisms.stable_law import cdf, log_pdf
 from parley.validate import Floats
 
 AROUND = np.sinh(

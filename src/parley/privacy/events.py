@@ -1,0 +1,127 @@
+"""Releases as facts (dp_accounting's `DpEvent`s): frozen, stored by ledgers, and no opinion about eps; accountants interpret them.
+
+The class says which noise was added; `accounting.releases` says what is proved of each.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self, get_args
+
+from parley.errors import SettingError
+from parley.privacy.adjacency import Adjacency
+from parley.validate import whole
+
+Norm = Literal["l1", "l2"]  # in which a value is bounded
+
+
+@dataclass(frozen=True)
+class Event:
+    """One kind of release: how large its noise is relative to the sensitivity, on which share of the records, how often.
+
+    `multiplier` is scale/sensitivity (dp_accounting: noise_multiplier), the sensitivity being how far replacing one record moves the value
+    in `norm`. With `sampling` below 1 (Poisson, drawn in secret) a record that is not drawn must leave the value midway: with or without it,
+    the value moves by at most half the sensitivity (as in sums of clipped records, where that half is the clip).
+    """
+
+    mechanism: ClassVar[str]  # as ledgers and commands write it
+    adjacency: ClassVar[Adjacency] = Adjacency.REPLACE_ONE
+
+    multiplier: float
+    sampling: float = 1.0
+    count: int = 1
+    norm: Norm = field(default="l1", init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.multiplier, int | float) or not 1e-9 <= self.multiplier <= 1e15:
+            raise SettingError(f"multiplier = {self.multiplier!r}: expected a number from 1e-9 to 1e15")
+        if not isinstance(self.sampling, int | float) or not 0 < self.sampling <= 1:
+            raise SettingError(f"sampling = {self.sampling!r}: expected a rate above 0 and at most 1")
+        if whole(self.count, "count") > 10**18:
+            raise SettingError("count: more than 1e18 releases have no budget; expected fewer")
+
+    def times(self, count: int) -> Self:
+        """The same release so many times (dp_accounting: SelfComposedDpEvent)."""
+        return self if count == self.count else replace(self, count=count)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as plain data, for a ledger.
+
+        >>> Event.from_dict(GaussianEvent(2.0, count=3).to_dict())
+        GaussianEvent(multiplier=2.0, sampling=1.0, count=3, norm='l2')
+        """
+        return {
+            "mechanism": self.mechanism,
+            "multiplier": self.multiplier,
+            "norm": self.norm,
+            "alpha": None,
+            "sampling": self.sampling,
+            "count": self.count,
+        }
+
+    @staticmethod
+    def from_dict(content: Mapping[str, Any]) -> "Event":
+        """The event that was written so, by this version or an earlier one."""
+        known = dict(content)
+        name, norm, alpha = known.pop("mechanism"), known.pop("norm"), known.pop("alpha", None)
+        if name not in EVENTS:
+            raise SettingError(f"mechanism = {name!r}: expected one of {', '.join(EVENTS)}")
+        event = StableEvent(**known, norm=norm, alpha=alpha) if EVENTS[name] is StableEvent else EVENTS[name](**known)
+        if event.norm != norm:
+            raise SettingError(f"norm = {norm!r}: {name} noise needs a value bounded in {event.norm.upper()}")
+        return event
+
+
+@dataclass(frozen=True)
+class PureEvent(Event):
+    """Any release that is 1/multiplier-DP without a delta, whatever its noise."""
+
+    mechanism = "pure"
+
+
+@dataclass(frozen=True)
+class LaplaceEvent(PureEvent):
+    """Laplace noise on every coordinate of a value bounded in L1."""
+
+    mechanism = "laplace"
+
+
+@dataclass(frozen=True)
+class GeometricEvent(PureEvent):
+    """Two-sided geometric noise (discrete Laplace) on every coordinate of a value bounded in L1."""
+
+    mechanism = "geometric"
+
+
+@dataclass(frozen=True)
+class GaussianEvent(Event):
+    """Normal noise, of standard deviation multiplier x sensitivity, on every coordinate of a value bounded in L2."""
+
+    mechanism = "gaussian"
+
+    norm: Norm = field(default="l2", init=False)
+
+
+@dataclass(frozen=True)
+class StableEvent(Event):
+    """Symmetric alpha-stable noise on every coordinate of a value bounded in L1 (then it is pure, below alpha = 2) or in L2."""
+
+    mechanism = "stable"
+
+    alpha: float = field(kw_only=True)
+    norm: Norm = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.norm not in get_args(Norm):
+            raise SettingError(f"norm = {self.norm!r}: stable noise needs a value bounded in L1 or L2")
+        if self.alpha is None or not 1 <= self.alpha <= 2:
+            raise SettingError(f"alpha = {self.alpha!r}: expected a number from 1 (Cauchy) to 2 (Gaussian)")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as plain data, for a ledger."""
+        return super().to_dict() | {"alpha": self.alpha}
+
+
+EVENTS: dict[str, type[Event]] = {
+    kind.mechanism: kind for kind in (LaplaceEvent, GaussianEvent, GeometricEvent, StableEvent, PureEvent)
+}
