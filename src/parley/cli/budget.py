@@ -193,6 +193,7 @@ def compare(
         promise = "pure" if e["guarantee"] == "pure" else f"δ = {number(delta)}"
         rows.append([str(e["mechanism"]), promise, number(e["scale"], side="above"), number(e["expected_distortion"])])
     title = f"Noise for ε = {number(epsilon)} in {dimension} dimension(s), {rounds} round(s), L2 sensitivity {number(sensitivity)}"
+    title += f" ({content['adjacency']})"
     console.print(terminal_table(rows, title))
     console.print()
     head = ["stable noise, scale = sensitivity", "1 coordinate", "4", "64", "worst spread", "every direction: at most"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.numerals import number
+from parley.privacy.adjacency import Adjacency
 from parley.report.terminal import console, errors_console, progress_bar, terminal_table
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def demo(
     )
     console.print(
         f"Unions have {small[0]} to {small[-1]:,} loans, the bank {large_one:,}. Regions differ, in who borrows and in what rates depend "
-        f"on. Everybody's ε is {EPSILON:g}. {', '.join(HOSTS[:-1])} and {HOSTS[-1]} draw one noise for all, which none of them knows.",
+        f"on. Everybody's ε is {EPSILON:g} ({Adjacency.REPLACE_ONE}). "
+        f"{', '.join(HOSTS[:-1])} and {HOSTS[-1]} draw one noise for all, which none of them knows.",
         soft_wrap=True,
     )
     console.print(

@@ -13,6 +13,7 @@ from parley.durable import exposed
 from parley.network.identity.settings import load_owner
 from parley.network.serving.opening import open_books
 from parley.numerals import number
+from parley.privacy.adjacency import Adjacency
 from parley.report.extras import extras
 from parley.report.terminal import console, errors_console, print_json, progress_bar
 from parley.terms import load_terms
@@ -70,7 +71,8 @@ def init_command(
     console.print(f"{folder / 'owner.toml'}  settings: look through them", soft_wrap=True)
     held = "" if rule is LifetimeRule.simple else ", held as zCDP"
     console.print(
-        f"{settings.ledger}  the ledger: lifetime budget ε = {number(lifetime)}, δ = {number(lifetime_delta)}{held}", soft_wrap=True
+        f"{settings.ledger}  the ledger: lifetime budget ε = {number(lifetime)}, δ = {number(lifetime_delta)}, {Adjacency.REPLACE_ONE}{held}",
+        soft_wrap=True,
     )
     console.print(
         f"Next: put ca.crt, ca.crl and {name}.crt beside them; the key is made there and never copied: parley certs request {name} "

@@ -8,6 +8,7 @@ from parley.owner.ledger.account import Reservation
 from parley.owner.owner import Agreement, Owner
 from parley.owner.warnings import sentences
 from parley.privacy.accounting.meaning import WIDER, approximate_posterior, posterior_bounds
+from parley.privacy.adjacency import Adjacency
 from parley.protocol.task import Task
 from parley.terms import Terms
 from parley.terms.catalogue import PREDICTION
@@ -43,7 +44,7 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         *_arrivals(agreement),
         *sentences(agreement),
         f"What it promises every {task.unit} in the table: ε = {number(reservation.epsilon, side='above')}, "
-        f"δ = {number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. "
+        f"δ = {number(terms.privacy.delta, side='above')} ({Adjacency.REPLACE_ONE}){_whose(owner, terms)}. "
         f"Who believed something about a {task.unit} with 50.0% ends between {percent(low, 'below')} and "
         f"{percent(high, 'above')}{unless}." + task.several,
         _costs(require_books(owner), reservation, known),

@@ -116,7 +116,7 @@ def noise_choice(setup: Setup, name: str) -> str | None:
     cheaper = min(deviations, key=deviations.__getitem__)
     figures = ", ".join(f"{number(deviation, 3)} with {mechanism} noise" for mechanism, deviation in deviations.items())
     at = "" if terms.privacy.delta > 0 else f" (gaussian noise at δ = {USUAL_DELTA:g}, which these terms do not grant)"
-    mine = "laplace" if terms.privacy.mechanism == "geometric" else terms.privacy.mechanism
+    mine = "laplace" if MECHANISMS[terms.privacy.mechanism].grid else terms.privacy.mechanism
     verdict = "these terms use the cheaper one" if mine == cheaper else f"{cheaper} noise would be cheaper"
     return f"Clipped in {terms.privacy.clip_norm.upper()}, an answer has a standard deviation of {figures} in each number{at}: {verdict}."
 

@@ -11,10 +11,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from parley.errors import SettingError
+from parley.privacy.adjacency import Adjacency
 from parley.validate import Floats
 
 INK, MUTED, GRID = "#1c2733", "#66727f", "#e3e8ed"
 TOGETHER, ALONE, LIMIT = "#1f6f78", "#c8743c", "#8a94a0"
+EPSILON = f"ε ({Adjacency.REPLACE_ONE})"  # of an axis
 
 
 def fitness_path(path: Floats, title: str = "How close to the model without privacy", forecast: Floats | None = None) -> Figure:
@@ -57,7 +59,7 @@ def error_tradeoff(false_alarms: Floats, misses: Floats, epsilon: float, delta: 
     axes.set_xlabel("false alarms")
     axes.set_ylabel("misses")
     axes.legend(frameon=False, labelcolor=INK)
-    title = f"What an attacker can reach at ε = {epsilon:g}" + (f", δ = {delta:g}" if delta else "")
+    title = f"What an attacker can reach at ε = {epsilon:g}" + (f", δ = {delta:g}" if delta else "") + f" ({Adjacency.REPLACE_ONE})"
     axes.set_title(title, loc="left", color=INK, fontweight="bold")
     return figure
 
@@ -79,7 +81,7 @@ def privacy_curves(panels: Sequence[Mapping[str, Any]]) -> Figure:
             axes.plot(curve["x"], y, line, color=colour, linewidth=1.8 if repeat == 0 else 1.0, alpha=0.9, label=label)
         axes.set_yscale("log")
         if panel["over"] == "epsilon":
-            axes.set_xlabel("ε")
+            axes.set_xlabel(EPSILON)
             axes.set_ylabel("δ")
             axes.set_ylim(1e-10, 1)
         else:
@@ -90,7 +92,7 @@ def privacy_curves(panels: Sequence[Mapping[str, Any]]) -> Figure:
                 axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
                 axis.set_minor_formatter(NullFormatter())
             axes.set_xlabel("scale of the noise")
-            axes.set_ylabel("ε")
+            axes.set_ylabel(EPSILON)
         axes.set_title(panel["title"], loc="left", color=INK, fontsize=10, fontweight="bold")
     first = figure.axes[0]
     first.legend(frameon=False, labelcolor=INK, fontsize=8)

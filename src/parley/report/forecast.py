@@ -7,6 +7,7 @@ import numpy as np
 
 from parley.decisions.forecasting import Forecast, Proposal, Worth
 from parley.numerals import number
+from parley.privacy.adjacency import Adjacency
 
 if TYPE_CHECKING:  # an owner's own view loads what a forecast has no use for
     from parley.decisions.forecasting.inside import InsideView
@@ -16,7 +17,7 @@ METHODS = {
     "exact-moments": "exact moments of the algorithm on the pilot's landscape",
     "pilot-run": "the algorithm itself, run on the pilot with the owners' noise",
 }
-OWNERS = "Together or alone: expected test costs for each owner's own customers"
+OWNERS = f"Together or alone: expected test costs for each owner's own customers (ε: {Adjacency.REPLACE_ONE})"
 CAVEAT = "Once trained, each owner judges the model on its own held-out rows: parley score MODEL TERMS --owner NAME."
 NAMED = 6  # owners in a sentence
 PLAN = "The same budgets, spent otherwise"

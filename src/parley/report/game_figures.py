@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from parley.report.figures import ALONE, INK, LIMIT, MUTED, TOGETHER, decorate
+from parley.report.figures import ALONE, EPSILON, INK, LIMIT, MUTED, TOGETHER, decorate
 from parley.validate import Floats
 
 OWNERS = (TOGETHER, ALONE, "#5b6c9e", "#b59a2a", "#8c4a6b", "#5d8a4a", "#7a6a5a", "#3a8fb7")
@@ -19,7 +19,7 @@ def negotiation(
     payoffs: Mapping[str, Floats],
     chosen: Mapping[str, float],
     spend: Mapping[str, tuple[Floats, Floats]],
-    budget: str = "own budget ε",
+    budget: str = f"own budget {EPSILON}",
 ) -> Figure:
     """Left: each owner's payoff against its own budget, the others' as agreed, with its choice. Right: quality against spend.
 

@@ -11,6 +11,7 @@ from parley.decisions.games.negotiate import CommonNegotiation, Negotiation
 from parley.learning.outcome.model import JointModel
 from parley.learning.outcome.verdict import Estimate
 from parley.numerals import number
+from parley.privacy.adjacency import Adjacency
 
 SHOWN = 9  # owners in a table, from the smallest to the largest
 
@@ -178,7 +179,7 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
         else f"and {name} still stays out: bringing it in costs more than it is worth"
     )
     said.append(
-        f"With contracts, {len(members)} of {count} join at ε = {number(members[0].epsilon, 3)}. They cost {money(paid.deal.spend)}, "
+        f"With contracts, {len(members)} of {count} join at ε = {number(members[0].epsilon, 3)} ({Adjacency.REPLACE_ONE}). They cost {money(paid.deal.spend)}, "
         f"{moved}."
     )
     if isinstance(paid, CommonNegotiation) and paid.members_gain is not None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from parley.decisions.games.budget_game import EXACT_UP_TO
 from parley.decisions.games.negotiate import Negotiation
 from parley.numerals import number
+from parley.privacy.adjacency import Adjacency
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +21,7 @@ def headline(result: Negotiation) -> str:
     return f"Expected relative fitness ψ = {number(result.relative_fitness)}"
 
 
-WISHES = "In the best company, each with the budget it likes best"
+WISHES = f"In the best company, each with the budget it likes best (ε: {Adjacency.REPLACE_ONE})"
 
 
 def wish_rows(result: Negotiation) -> list[list[str]]:
@@ -66,7 +67,8 @@ def moves(result: Negotiation) -> list[str]:
 
 def title(result: Negotiation) -> str:
     """What the table is."""
-    return "What each owner would choose" if result.target is None else "The cheapest contracts found"
+    what = "What each owner would choose" if result.target is None else "The cheapest contracts found"
+    return f"{what} (ε: {Adjacency.REPLACE_ONE})"
 
 
 def owner_rows(result: Negotiation) -> list[list[str]]:
@@ -103,7 +105,7 @@ def figure(result: Negotiation) -> "Figure":
     """Payoffs by own budget with the choices marked, and quality against spend."""
     epsilons, payoffs = result.payoff_curves()
     chosen = {owner.name: owner.epsilon for owner in result.owners if owner.epsilon is not None}
-    budget = "common budget ε" if result.terms.noise.common else "own budget ε"
-    from parley.report import game_figures  # a library that takes its time
+    from parley.report import figures, game_figures  # a library that takes its time
 
+    budget = f"{'common' if result.terms.noise.common else 'own'} budget {figures.EPSILON}"
     return game_figures.negotiation(epsilons, payoffs, chosen, result.spending(), budget)

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from parley.numerals import number
+from parley.privacy.adjacency import Adjacency
 
-STANDINGS = "One budget ε for all: where each owner stands"
+STANDINGS = f"One budget ε for all ({Adjacency.REPLACE_ONE}): where each owner stands"
 TITLE = "The same terms, rounds and clip with noise drawn elsewhere"
 ALIKE = 0.01  # relative fitnesses that differ by less are the same
 KINDS = {"each_owner": "each owner's own", "shared": "one for all (hosts)", "distributed": "in owners' shares"}

@@ -81,7 +81,7 @@ def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, 
             yield f"{mechanism}, best horizon, step and clip", noisy, ("horizon", "step", "clip")
         if terms.model.predicts == "number" and (once := one_release(noisy)) is not None:
             yield f"{mechanism}, one release of statistics", once, ("clip",)
-        if mechanism == "laplace" and perturbs(terms):
+        if not MECHANISMS[mechanism].approximate and perturbs(terms):
             yield "one release of a perturbed minimum", noisy.changed(learning=PERTURBED), ("clip",)
 
 

@@ -25,6 +25,7 @@ from parley.errors import DataError, SettingError, TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.metrics import Metrics, task_metrics
 from parley.owner.warnings import budget_doubt, noise_choice
+from parley.privacy.adjacency import Adjacency
 from parley.protocol.aggregation import CoalitionNoise, OneNoise
 from parley.protocol.setup import Setup
 from parley.terms import Terms
@@ -95,6 +96,7 @@ class Forecast:
             "metrics": self.metrics,
             "published_bounds": vars(self.published_bounds),
             "owners": [owner.to_json() for owner in self.owners],
+            "adjacency": Adjacency.REPLACE_ONE,
             "differences": self.joining.differences.to_json(),
             "best_coalition": list(self.best_coalition),
             "baselines": self.worth.to_json(),

@@ -23,6 +23,7 @@ from parley.decisions.games.stakes import BUDGET_RANGE, CommonStakes, Stakes, co
 from parley.decisions.games.weakest_link import Standing, WeakestLink, play, standing
 from parley.decisions.games.wishes import Wish, wishes
 from parley.errors import SettingError, TermsError
+from parley.privacy.adjacency import Adjacency
 from parley.protocol.aggregation import Members
 from parley.terms import Terms
 from parley.validate import Floats
@@ -64,6 +65,7 @@ class Negotiation:
         return {
             "title": self.terms.title,
             "owners": [vars(owner) for owner in self.owners],
+            "adjacency": Adjacency.REPLACE_ONE,
             "price_of_privacy": self.price_of_privacy,
             "relative_fitness": self.relative_fitness,
             "largest_gain": self.largest_gain,

@@ -16,6 +16,7 @@ from parley.owner.acceptance_summary import promise, require_books
 from parley.owner.custody import facts, key_doubts
 from parley.owner.owner import Agreement, Owner
 from parley.owner.warnings import doubts, figures
+from parley.privacy.adjacency import Adjacency
 from parley.terms import Terms
 from parley.terms.doubt import Doubt
 
@@ -59,6 +60,7 @@ class Offer:
             "peer": self.peer is not None,
             "promise": list(self.promise),
             "figures": figures(self.agreement),
+            "adjacency": Adjacency.REPLACE_ONE,
             "doubts": [vars(doubt) for doubt in self.doubts],
             "hosts": facts(terms),
         }

@@ -7,6 +7,7 @@ from parley.network.identity.settings import OwnerSettings
 from parley.network.serving.acceptance import Acceptances
 from parley.owner.ledger import Ledger
 from parley.owner.ledger.account import Account
+from parley.privacy.adjacency import Adjacency
 from parley.protocol.schedule import agreed_answers
 from parley.validate import upper
 
@@ -21,6 +22,7 @@ def statement(settings: OwnerSettings, verify: bool = False) -> dict[str, Any]:
     ledger.close()
     return {
         "owner": settings.name,
+        "adjacency": Adjacency.REPLACE_ONE,
         "lifetime": {"epsilon": float(lifetime[0]), "delta": float(lifetime[1])},
         "reserved": {"epsilon": upper(reserved[0]), "delta": upper(reserved[1])},
         "rule": "simple" if rho is None else "zcdp",

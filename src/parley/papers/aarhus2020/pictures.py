@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from parley.privacy.adjacency import Adjacency
 from parley.report.figures import ALONE, GRID, INK, LIMIT, MUTED, TOGETHER
 from parley.validate import Floats
 
@@ -32,7 +33,7 @@ def curves(
     )
     axes.plot([], [], color=MUTED, linewidth=1, linestyle=(0, (4, 3)), label="no noise: ours")
     axes.plot([], [], color=MUTED, linewidth=1, linestyle=(0, (1, 2)), label="no noise: published")
-    axes.set_xlabel("ε as published: of one step, a record added or left out", color=INK)
+    axes.set_xlabel(f"ε as published: of one step, a record {Adjacency.ADD_OR_REMOVE_ONE.verb}", color=INK)
     axes.set_ylabel("test images told right, %", color=INK)
     axes.grid(color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
@@ -42,7 +43,7 @@ def curves(
     top = axes.secondary_xaxis("top")
     places = alone["epsilon"].to_numpy()
     top.set_xticks(places, [f"{total:.3g}" for total in alone["total"]])
-    top.set_xlabel("total ε of all epochs at δ = 0.001, a record replaced", color=MUTED, fontsize=9)
+    top.set_xlabel(f"total ε of all epochs at δ = 0.001, a record {Adjacency.REPLACE_ONE.verb}", color=MUTED, fontsize=9)
     top.tick_params(colors=MUTED, labelsize=8.5)
     figure.suptitle(title, x=0.02, ha="left", color=INK, fontweight="bold", fontsize=12)
     return figure

@@ -11,7 +11,7 @@ that of a better method.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from parley.papers.pejo2018.divided_ratings import (
     union,
 )
 from parley.papers.pejo2018.released_updates import Contribution, learned_from
+from parley.privacy.adjacency import Adjacency
 from parley.privacy.mechanisms import FastNoise
 from parley.tasks.ratings.factorization import Factorization
 from parley.tasks.ratings.joint_factorization import Order, Player, factorize
@@ -55,6 +56,14 @@ UNITS: dict[Mechanism, str] = {  # what is hidden
     "bounded-published": "a rating's value",
     "unbounded-published": "a rating",
     "updates": "a user",
+}
+ADJACENCY: dict[Mechanism, Adjacency | None] = {  # of what is hidden: P calls them bounded and unbounded
+    "hide": None,
+    "bounded": Adjacency.REPLACE_ONE,
+    "unbounded": Adjacency.ADD_OR_REMOVE_ONE,
+    "bounded-published": Adjacency.REPLACE_ONE,
+    "unbounded-published": Adjacency.ADD_OR_REMOVE_ONE,
+    "updates": Adjacency.REPLACE_ONE,
 }
 RATIOS = ((1, 9), (1, 4), (1, 2), (1, 1))
 PRIVACY = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)  # P's p; eps = 1/p - 1
@@ -199,7 +208,8 @@ def privacy_curves(
         for player in players:
             p, other = pair[player], pair[1 - player]
             says = _claim(mechanism, 1 / p - 1, rule) if p else None
-            facts = {"mechanism": mechanism, "hides": UNITS[mechanism], "p": p, "p_other": other, "player": player + 1}
+            facts: dict[str, Any] = {"mechanism": mechanism, "hides": UNITS[mechanism], "adjacency": ADJACENCY[mechanism]}
+            facts |= {"p": p, "p_other": other, "player": player + 1}
             named = {"ratio": f"{shares[0]}:{shares[1]}", "epsilon_named": says and says.named, "epsilon": says and says.real}
             runs = [Measured(own[player].means, own[player].best, one.best[player]) for own, one in zip(apart, found, strict=True)]
             ways = {
@@ -211,7 +221,7 @@ def privacy_curves(
     return points
 
 
-def expansion(counts: dict[str, int], rule: Factorization, thinning: Thinning = Thinning()) -> list[dict[str, float]]:  # noqa: B008 - frozen
+def expansion(counts: dict[str, int], rule: Factorization, thinning: Thinning = Thinning()) -> list[dict[str, Any]]:  # noqa: B008 - frozen
     """Table 3: by how much unbounded DP inflates a matrix of these counts; P's is NF10 by the published scale."""
     rows = []
     for epsilon, printed in TABLE_3.items():
@@ -223,7 +233,9 @@ def expansion(counts: dict[str, int], rule: Factorization, thinning: Thinning = 
         netflix = (
             expected_ratings(NETFLIX["users"], NETFLIX["items"], scales["published_scale"], HALF, thinning) / NETFLIX["ratings"]
         )
-        rows.append({"epsilon": epsilon, "netflix_printed": printed, "netflix": netflix, **own})
+        rows.append(
+            {"epsilon": epsilon, "adjacency": ADJACENCY["unbounded"], "netflix_printed": printed, "netflix": netflix, **own}
+        )
     return rows
 
 

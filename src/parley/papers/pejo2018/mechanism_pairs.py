@@ -14,7 +14,7 @@ from parley.papers.pejo2018.divided_ratings import Repeats, make_division, ticks
 from parley.papers.pejo2018.games.gain_sample import GainSample
 from parley.papers.pejo2018.games.gain_table import GainTable, Pair, best_responses, dominant, equilibrium
 from parley.papers.pejo2018.measured_game import CONCERNS, price_spread, share
-from parley.papers.pejo2018.measurements import UNITS, Choice, Mechanism, by_updates
+from parley.papers.pejo2018.measurements import ADJACENCY, UNITS, Choice, Mechanism, by_updates
 from parley.tasks.ratings.factorization import Factorization
 from parley.tasks.ratings.table import Ratings
 
@@ -58,6 +58,7 @@ def mechanism_pairs(
         for player, own, other in ((0, *pair), (1, *pair[::-1])):
             facts = {"strategy": called(own), "other": called(other), "mechanism": own.mechanism if own.p else None, "p": own.p}
             facts |= {"p_other": other.p, "hides": UNITS[own.mechanism] if own.p else "nothing", "player": player + 1}
+            facts |= {"adjacency": ADJACENCY[own.mechanism] if own.p else None}
             points.append({**facts, **found[player]})
     return points
 

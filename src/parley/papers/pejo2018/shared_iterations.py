@@ -25,7 +25,7 @@ from parley.papers.pejo2018.divided_ratings import (
 from parley.papers.pejo2018.games.gain_sample import GainSample
 from parley.papers.pejo2018.games.gain_table import Pair, equilibrium
 from parley.papers.pejo2018.measured_game import CONCERNS, price_spread, share
-from parley.papers.pejo2018.measurements import Choice, by_updates
+from parley.papers.pejo2018.measurements import ADJACENCY, Choice, by_updates
 from parley.papers.pejo2018.released_updates import DELTA
 from parley.privacy.accounting import exact, make_series
 from parley.tasks.ratings.factorization import Factorization
@@ -85,7 +85,8 @@ def updates_at_strides(
         for player, own, other in ((0, *pair), (1, *pair[::-1])):
             facts = {"p": own[0], "p_other": other[0], "iterations": _answers(own[1]), "iterations_other": _answers(other[1])}
             budget = {"epsilon": 1 / own[0] - 1 if own[0] else None, "stopped": spent_by(*own) if own[0] else None}
-            points.append({**facts, "player": player + 1, **budget, **found[player]})
+            about = {"adjacency": ADJACENCY["updates"] if own[0] else None, "player": player + 1}
+            points.append({**facts, **about, **budget, **found[player]})
     return points
 
 

@@ -11,7 +11,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from parley.report.figures import ALONE, GRID, INK, MUTED
+from parley.report.figures import ALONE, EPSILON, GRID, INK, MUTED
 from parley.validate import Floats
 
 SHADES = ("#0b4f58", "#2a9d8f", "#e9a23b", "#c8543c")
@@ -39,7 +39,7 @@ def surface(table: pd.DataFrame, title: str) -> Figure:
     """Relative fitness over size and budget: colours and white contours as measured, dashed contours as forecast."""
     figure, axes = _canvas(1)
     mesh = _surface(axes[0], table, "records", "epsilon", _norm([table]))
-    _label(axes[0], "records of each owner", "ε of each owner")
+    _label(axes[0], "records of each owner", f"{EPSILON} of each owner")
     _colourbar(figure, mesh, axes)
     figure.suptitle(title, x=0.02, ha="left", color=INK, fontweight="bold", fontsize=12)
     return figure
@@ -51,7 +51,7 @@ def scenarios(tables: Mapping[str, pd.DataFrame], title: str) -> Figure:
     norm = _norm(tables.values())
     for place, (axis, (name, table)) in enumerate(zip(axes, tables.items(), strict=True)):
         mesh = _surface(axis, table, "records", "epsilon", norm)
-        _label(axis, "records of bank 1", "ε of bank 1" if place == 0 else "")
+        _label(axis, "records of bank 1", f"{EPSILON} of bank 1" if place == 0 else "")
         axis.set_title(name, fontsize=9, color=MUTED, loc="left")
     _colourbar(figure, mesh, axes)
     figure.suptitle(title, x=0.02, ha="left", color=INK, fontweight="bold", fontsize=12)
@@ -62,7 +62,7 @@ def slopes(table: pd.DataFrame, x: str, group: str, title: str) -> Figure:
     """Relative fitness against `x` in a log-log plot, one colour a `group`: dots measured, dashed forecast, a guide of
     slope -2."""
     figure, axes = _canvas(1)
-    label = {"records": "records of each owner", "epsilon": "ε of each owner"}
+    label = {"records": "records of each owner", "epsilon": f"{EPSILON} of each owner"}
     for colour, (value, rows) in zip(SHADES, table.groupby(group), strict=False):
         name = f"ε = {value:g}" if group == "epsilon" else f"{value:,.0f} records each"
         axes[0].plot(rows[x], rows["mean"], "o", color=colour, markersize=6, label=name)

@@ -15,6 +15,7 @@ from scipy.special import gamma
 from parley.privacy.accounting.curves import epsilon_curve
 from parley.privacy.accounting.divergences import fisher_information
 from parley.privacy.accounting.stable_bounds import stable_epsilon
+from parley.privacy.adjacency import Adjacency
 from parley.privacy.mechanisms.gaussian import gaussian_ratio
 from parley.privacy.mechanisms.stable import cauchy_epsilon
 from parley.privacy.mechanisms.stable_law import distortion, log_pdf, score_bound
@@ -89,7 +90,7 @@ def chart(name: str) -> Chart:
         for alpha in (1.0, 1.5, 1.9):
             curves.append(Curve(f"α = {alpha:g}", SCALES, np.array([one_epsilon(alpha, float(s)) for s in SCALES])))
             curves.append(Curve(f"α = {alpha:g}, all coordinates", SCALES, all_epsilon(alpha, 1.0) / SCALES, sound=True))
-        return Chart("Pure ε by the noise's scale", "scale", "ε", tuple(curves), logarithmic=True)
+        return Chart("Pure ε by the noise's scale", "scale", f"ε ({Adjacency.REPLACE_ONE})", tuple(curves), logarithmic=True)
     if name == "3.7":
         exact = np.array([cauchy_epsilon(float(s), 1.0) for s in SCALES])
         small = SCALES[SCALES < 0.9]
@@ -99,7 +100,7 @@ def chart(name: str) -> Chart:
             Curve("2 ln(√2/scale), as printed", small, 2 * np.log(math.sqrt(2) / small)),
             Curve("2 ln(1/scale), mended", small, 2 * np.log(1 / small)),
         )
-        return Chart("Cauchy noise: exact and approximate", "scale", "ε", lines, logarithmic=True)
+        return Chart("Cauchy noise: exact and approximate", "scale", f"ε ({Adjacency.REPLACE_ONE})", lines, logarithmic=True)
     alphas = np.linspace(1.02, 2, 99)
     return Chart("Γ(1 − 1/α)", "α", "Γ", (Curve("", alphas, np.asarray(gamma(1 - 1 / alphas))),))
 

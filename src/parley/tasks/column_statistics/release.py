@@ -18,6 +18,7 @@ from parley.protocol.setup import Setup
 from parley.tasks.column_statistics.cell_table import CellPreparation
 from parley.tasks.column_statistics.question import BINS, EDGES, EQUAL, MAGNITUDES, NAMES, WIDTH, ScalesQuestion
 from parley.terms import Model
+from parley.terms.catalogue import MECHANISMS
 from parley.validate import Floats
 
 CERTAIN = 0.05  # how likely it is at most that noise alone makes a bin that is read
@@ -64,7 +65,7 @@ class Survey:
         if not isinstance(preparation, CellPreparation) or not isinstance(question, ScalesQuestion):
             raise GuaranteeError("scales: expected terms that ask for them")
         weights = tuple((noise.records / noise.records.sum()).tolist())
-        named, gaussian = question.names_in is not None, setup.terms.privacy.mechanism == "gaussian"
+        named, gaussian = question.names_in is not None, MECHANISMS[setup.terms.privacy.mechanism].approximate
         return cls(preparation.asked, setup.terms.model, named, noise.all_together**0.5, gaussian, weights)
 
     def clear(self, bins: int) -> float:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from parley.learning.outcome.guarantee import INSIDE
 from parley.numerals import number, percent
+from parley.privacy.adjacency import Adjacency
 from parley.tasks.column_statistics.release import ColumnScale
 from parley.tasks.column_statistics.run import ScalesResult
 from parley.validate import printable
@@ -14,7 +15,8 @@ MANY = 6  # names that are listed
 def summary(result: ScalesResult) -> str:
     """What the run was."""
     privacy = result.asked.privacy
-    cost = f"ε = {number(result.asked.owners[0].epsilon, side='above')}, δ = {number(privacy.delta, side='above')} of every owner"
+    epsilon, delta = number(result.asked.owners[0].epsilon, side="above"), number(privacy.delta, side="above")
+    cost = f"ε = {epsilon}, δ = {delta} of every owner ({Adjacency.REPLACE_ONE})"
     if not result.released:
         return f"Simulation, not a release: seeded noise, no ledger was debited. A release by these terms costs {cost}. {INSIDE}"
     return f"Released: {cost}, debited in its ledger before anything left. Everything below follows from noisy counts."

@@ -11,6 +11,7 @@ from parley.learning.algorithms.algorithm import Progress
 from parley.learning.asking import Asked, ask_here
 from parley.learning.owners import accepting_owners, open_owners, require_ledgers, require_room
 from parley.owner.owner import Owner
+from parley.privacy.adjacency import Adjacency
 from parley.privacy.mechanisms.stability import Stability
 from parley.tasks.column_statistics.agreement import scales_agreement
 from parley.tasks.column_statistics.algorithm import Scales
@@ -45,6 +46,7 @@ class ScalesResult:
             "waits": list(self.ready.waits),
             "epsilon": self.asked.owners[0].epsilon,
             "delta": self.asked.privacy.delta,
+            "adjacency": Adjacency.REPLACE_ONE,
             "spent": dict(self.spent),
             "left": {owner.name: owner.epsilon for owner in self.ready.terms.owners},
             "left_delta": self.ready.terms.privacy.delta,

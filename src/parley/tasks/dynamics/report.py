@@ -3,6 +3,7 @@
 import numpy as np
 
 from parley.numerals import number
+from parley.privacy.adjacency import Adjacency
 from parley.tasks.dynamics.delay import Identified
 from parley.tasks.dynamics.forecast import PlantForecast
 from parley.tasks.dynamics.run import PlantResult
@@ -60,7 +61,7 @@ def plant_json(found: Identified, terms: Terms) -> dict[str, object]:
 
 def owner_rows(result: PlantResult) -> list[list[str]]:
     """What each owner gave and spent."""
-    rows = [["owner", "trajectories", "ε", "ε spent"]]
+    rows = [["owner", "trajectories", f"ε ({Adjacency.REPLACE_ONE})", "ε spent"]]
     for owner in result.terms.owners:
         promised, spent = float(result.terms.promised_epsilon(owner.name)), result.spent.get(owner.name)
         rows.append(

@@ -10,6 +10,7 @@ from parley.errors import DataError, GuaranteeError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.asking import Asked, ask_here
 from parley.owner.owner import Owner
+from parley.privacy.adjacency import Adjacency
 from parley.protocol.setup import Setup
 from parley.tasks.dynamics.algorithm import Identification
 from parley.tasks.dynamics.delay import Identified
@@ -49,6 +50,7 @@ class PlantResult:
             "owners": [
                 {"name": o.name, "trajectories": o.records, "epsilon_spent": self.spent.get(o.name)} for o in self.terms.owners
             ],
+            "adjacency": Adjacency.REPLACE_ONE,
             "deviation": self.releases[0].deviation,
             "repaired": self.releases[0].repaired,
             "released": self.released,

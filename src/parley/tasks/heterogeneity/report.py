@@ -2,6 +2,7 @@
 
 from parley.learning.outcome.guarantee import INSIDE
 from parley.numerals import number, percent
+from parley.privacy.adjacency import Adjacency
 from parley.tasks.heterogeneity.run import DifferencesResult
 
 MANY = 0.05  # of the public rows: a clip that scales down more of them hides some of what differs
@@ -10,7 +11,8 @@ MANY = 0.05  # of the public rows: a clip that scales down more of them hides so
 def summary(result: DifferencesResult) -> str:
     """What the run was."""
     privacy = result.asked.privacy
-    cost = f"ε = {number(result.asked.owners[0].epsilon, side='above')}, δ = {number(privacy.delta, side='above')} of every owner"
+    epsilon, delta = number(result.asked.owners[0].epsilon, side="above"), number(privacy.delta, side="above")
+    cost = f"ε = {epsilon}, δ = {delta} of every owner ({Adjacency.REPLACE_ONE})"
     if not result.released:
         return f"Simulation, not a release: seeded noise, no ledger was debited. A release by these terms costs {cost}. {INSIDE}"
     return f"Released: {cost}, debited in its ledger before anything left."

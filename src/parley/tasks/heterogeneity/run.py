@@ -14,11 +14,13 @@ from parley.learning.deployed import DeployedRun, prepare_run
 from parley.learning.owners import accepting_owners, require_room
 from parley.learning.start import starting_point
 from parley.owner.owner import Owner
+from parley.privacy.adjacency import Adjacency
 from parley.protocol.queries import Answer, GradientQuery
 from parley.protocol.setup import Setup
 from parley.tasks.heterogeneity.agreement import differences_agreement, terms_after_differences
 from parley.tasks.heterogeneity.between_owners import BetweenOwners, OwnersAnswers
 from parley.terms import Terms
+from parley.terms.catalogue import MECHANISMS
 from parley.validate import Floats
 
 MOST = 2000  # parameters whose covariance is written out
@@ -71,6 +73,7 @@ class DifferencesResult:
             "clipped": self.clipped,
             "epsilon": self.asked.owners[0].epsilon,
             "delta": self.asked.privacy.delta,
+            "adjacency": Adjacency.REPLACE_ONE,
             "spent": dict(self.spent),
             "left": {owner.name: owner.epsilon for owner in self.ready.owners},
             "left_delta": self.ready.privacy.delta,
@@ -121,7 +124,7 @@ def differences_result(terms: Terms, asked: Asked) -> DifferencesResult:
         records=np.array([float(part.question.records) for part in parts]),
         noise=np.array([part.series.mechanism.variance for part in parts]),
         covariance=known.covariance,
-        peaked=setup.terms.privacy.mechanism != "gaussian",
+        peaked=not MECHANISMS[setup.terms.privacy.mechanism].approximate,
     )
     ready = terms_after_differences(terms)
     return DifferencesResult(setup.terms, found.between(), known.clipped, ready, asked.spent, asked.released, asked.seconds)

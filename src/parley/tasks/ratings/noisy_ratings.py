@@ -14,6 +14,7 @@ from parley.errors import DataError, GuaranteeError, SettingError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.gathering import in_order
 from parley.owner.owner import Owner
+from parley.privacy.adjacency import Adjacency
 from parley.privacy.mechanisms import FastNoise
 from parley.tasks.ratings.algorithm import Items
 from parley.tasks.ratings.factorization import Factorization
@@ -86,6 +87,7 @@ def learn_from_noisy(
         time.perf_counter() - began,
         tuple(f"{party.name}: {_sentence(terms, party, claims[party.name])}" for party in parties),
         unlisted(terms, owners),
+        ADJACENCY[terms.privacy.mechanism],
     )
 
 
@@ -207,6 +209,13 @@ def _claim(terms: Terms, party: Party, several: int) -> Claim:
     return Claim(terms.owner(party.name).epsilon, one.real * several if one.real != one.named else terms.owner(party.name).epsilon)
 
 
+ADJACENCY: dict[str, Adjacency | None] = {  # of an epsilon that terms name so
+    "hide": None,
+    "bounded-ratings": Adjacency.REPLACE_ONE,
+    "unbounded-ratings": Adjacency.ADD_OR_REMOVE_ONE,
+}
+
+
 def _unit(terms: Terms) -> str:
     """What an epsilon is about."""
     what = {"hide": "nothing that is kept", "bounded-ratings": "the value of a rating", "unbounded-ratings": "a rating"}
@@ -218,4 +227,4 @@ def _unit(terms: Terms) -> str:
 def _sentence(terms: Terms, party: Party, said: Claim) -> str:
     if terms.privacy.mechanism == "hide":
         return f"no ε; {hidden_share(party.epsilon):.0%} of the ratings are hidden, the others not at all"
-    return f"{said.words()}, for {_unit(terms)}"
+    return f"{said.words()}, for {_unit(terms)} ({ADJACENCY[terms.privacy.mechanism]})"

@@ -11,6 +11,7 @@ from parley.learning.algorithms.algorithm import Progress
 from parley.learning.asking import Asked, ask_here
 from parley.learning.start import starting_point
 from parley.owner.owner import Owner
+from parley.privacy.adjacency import Adjacency
 from parley.protocol.setup import Setup
 from parley.tasks.ratings.algorithm import ItemFactors, Items
 from parley.tasks.ratings.own_items import alone, personal
@@ -60,6 +61,7 @@ class ItemsResult:
     unlisted: Mapping[str, float] = field(
         default_factory=dict
     )  # in a study: shares of owners' ratings that are of items not listed
+    adjacency: Adjacency | None = Adjacency.REPLACE_ONE  # None: no epsilon at all
 
     def to_json(self) -> dict[str, Any]:
         """What `parley train --json` prints for ratings."""
@@ -85,6 +87,7 @@ class ItemsResult:
             "items": len(self.model.item_names),
             "factors": self.model.items.V.shape[1] - 1,
             "unit": self.unit,
+            "adjacency": self.adjacency,
             "notes": list(self.notes),
             "replicates": max(len(self.rmse), 1),
             "released": self.released,
