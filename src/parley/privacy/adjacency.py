@@ -1,13 +1,13 @@
-"""Which two tables are neighbours. An epsilon means nothing without it, so whatever prints, plots or stores one names it from here."""
+"""Which two tables are neighbours. An epsilon means nothing without it: whatever prints, plots or stores one names it."""
 
 from enum import StrEnum
 
 
 class Adjacency(StrEnum):
-    """What makes two tables neighbours (dp_accounting's `NeighboringRelation`), written as commands and their JSON name it.
+    """What makes two tables neighbours (dp_accounting: `NeighboringRelation`), written as commands and JSON name it.
 
-    Parley promises for `REPLACE_ONE`: the number of records is public, and one person's records are replaced by others. The other is how some
-    of the papers count. Replacing is leaving out and adding, so what is eps-DP there is 2 eps-DP here, and not eps-DP.
+    Parley promises for `REPLACE_ONE`: the number of records is public, and one person's records are replaced by others.
+    The other is how some papers count. Replacing is leaving out and adding: what is eps-DP there is 2 eps-DP here.
 
     >>> f"eps = 1 ({Adjacency.REPLACE_ONE}: a record is {Adjacency.REPLACE_ONE.verb})"
     'eps = 1 (replace-one: a record is replaced)'

@@ -1,6 +1,6 @@
-"""Releases as facts (dp_accounting's `DpEvent`s): frozen, stored by ledgers, and no opinion about eps; accountants interpret them.
+"""Releases as facts (dp_accounting: `DpEvent`): frozen data that ledgers store and accountants interpret.
 
-The class says which noise was added; `accounting.releases` says what is proved of each.
+The class says which noise was added, and nothing of an eps; `accounting.releases` says what is proved of each.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,12 @@ Norm = Literal["l1", "l2"]  # in which a value is bounded
 
 @dataclass(frozen=True)
 class Event:
-    """One kind of release: how large its noise is relative to the sensitivity, on which share of the records, how often.
+    """One kind of release: how large its noise is beside the sensitivity, on which share of the records, how often.
 
-    `multiplier` is scale/sensitivity (dp_accounting: noise_multiplier), the sensitivity being how far replacing one record moves the value
-    in `norm`. With `sampling` below 1 (Poisson, drawn in secret) a record that is not drawn must leave the value midway: with or without it,
-    the value moves by at most half the sensitivity (as in sums of clipped records, where that half is the clip).
+    `multiplier` is scale/sensitivity (dp_accounting: noise_multiplier), the sensitivity being how far replacing one
+    record moves the value in `norm`. With `sampling` below 1 (Poisson, drawn in secret) a record that is not drawn must
+    leave the value midway: with or without it, the value moves by at most half the sensitivity (as in sums of clipped
+    records, where that half is the clip).
     """
 
     mechanism: ClassVar[str]  # as ledgers and commands write it
@@ -103,7 +104,7 @@ class GaussianEvent(Event):
 
 @dataclass(frozen=True)
 class StableEvent(Event):
-    """Symmetric alpha-stable noise on every coordinate of a value bounded in L1 (then it is pure, below alpha = 2) or in L2."""
+    """Symmetric alpha-stable noise on every coordinate of a value bounded in L1 (below alpha = 2 pure) or in L2."""
 
     mechanism = "stable"
 

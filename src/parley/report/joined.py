@@ -179,7 +179,8 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
         else f"and {name} still stays out: bringing it in costs more than it is worth"
     )
     said.append(
-        f"With contracts, {len(members)} of {count} join at ε = {number(members[0].epsilon, 3)} ({Adjacency.REPLACE_ONE}). They cost {money(paid.deal.spend)}, "
+        f"With contracts, {len(members)} of {count} join at ε = {number(members[0].epsilon, 3)} ({Adjacency.REPLACE_ONE}). "
+        f"They cost {money(paid.deal.spend)}, "
         f"{moved}."
     )
     if isinstance(paid, CommonNegotiation) and paid.members_gain is not None:

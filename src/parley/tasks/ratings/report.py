@@ -46,7 +46,10 @@ def unit_line(result: ItemsResult) -> str:
     delta, rows = result.terms.privacy.delta, result.terms.privacy.records_per_person
     counts = f", of whom {rows:,} ratings count at most" if result.terms.privacy.person is not None else ", with all ratings"
     words = "Each owner's answers together are" if result.released else "A release by these terms is"
-    return f"{words} ε-differentially private, δ = {delta:g}, for replacing one {result.unit} ({result.adjacency}){counts}. No user's factors left their owner."
+    return (
+        f"{words} ε-differentially private, δ = {delta:g}, for replacing one {result.unit} ({result.adjacency}){counts}. "
+        "No user's factors left their owner."
+    )
 
 
 def gain_line(result: ItemsResult) -> str | None:
