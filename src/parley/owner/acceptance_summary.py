@@ -43,8 +43,8 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         *_steps(agreement),
         *_arrivals(agreement),
         *sentences(agreement),
-        f"What it promises every {task.unit} in the table: ε = {number(reservation.epsilon, side='above')}, "
-        f"δ = {number(terms.privacy.delta, side='above')} ({Adjacency.REPLACE_ONE}){_whose(owner, terms)}. "
+        f"What it promises every {task.unit} in the table ({Adjacency.REPLACE_ONE}): ε = {number(reservation.epsilon, side='above')}, "
+        f"δ = {number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. "
         f"Who believed something about a {task.unit} with 50.0% ends between {percent(low, 'below')} and "
         f"{percent(high, 'above')}{unless}." + task.several,
         _costs(require_books(owner), reservation, known),
