@@ -1,4 +1,5 @@
-"""Which two tables are neighbours. An epsilon means nothing without it: whatever prints, plots or stores one names it."""
+"""Which two tables are neighbours. An epsilon means nothing without it: whatever prints, plots or stores one names
+it."""
 
 from enum import StrEnum
 

@@ -110,15 +110,6 @@ def test_the_loss_in_any_direction_is_that_of_its_length():
         assert stats.kstest(loss, stats.norm(0.5, 1).cdf).pvalue > 1e-6
 
 
-def test_the_classical_formula_has_its_range_and_is_never_below():
-    for epsilon in ("0.1", "0.5", "0.99"):
-        classical = Gaussian.classical(Fraction(epsilon), 1e-5, 1.0)
-        assert classical.sigma == pytest.approx(math.sqrt(2 * math.log(1.25e5)) / float(epsilon))
-        assert classical.sigma > Gaussian.calibrate(Fraction(epsilon), 1e-5, 1.0).sigma
-    with pytest.raises(SettingError, match="epsilon < 1"):
-        Gaussian.classical(Fraction(1), 1e-5, 1.0)
-
-
 @pytest.mark.parametrize(("noise", "count"), [(FastNoise(1), 200_000), (SafeNoise(), 20_000)])
 def test_both_samplers_follow_the_law_and_a_mutant_does_not(noise, count):
     sample = noise.gaussian(np.zeros(count), 3.0)

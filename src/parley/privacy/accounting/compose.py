@@ -1,7 +1,8 @@
 """From events to (eps, delta), by every composition rule worth knowing. Every `high` is an upper bound.
 
-simple, zcdp and rdp hold however later events depend on earlier answers (within the given total); advanced and pld hold for a sequence of
-events fixed in advance, as in one accepted agreement - the queries inside may still be chosen adaptively.
+simple, zcdp and rdp hold however later events depend on earlier answers (within
+the given total); advanced and pld hold for a sequence of events fixed in advance,
+as in one accepted agreement - the queries inside may still be chosen adaptively.
 """
 
 import math
@@ -36,7 +37,8 @@ METHODS: tuple[Method, ...] = ("simple", "advanced", "zcdp", "rdp", "pld")
 
 @dataclass(frozen=True)
 class Bound:
-    """eps at delta: the truth lies in [low, high], and a guarantee is `high`. low = 0 where a rule bounds from above only."""
+    """eps at delta: the truth lies in [low, high], and a guarantee
+    is `high`. low = 0 where a rule bounds from above only."""
 
     low: float
     estimate: float
@@ -84,7 +86,8 @@ def _simple(events: Sequence[Event], delta: float) -> Bound:
 
 
 def _advanced(events: Sequence[Event], delta: float) -> Bound:
-    """Kairouz, Oh and Viswanath (2015), heterogeneous: half of delta for the deviation, half for the releases that need one."""
+    """Kairouz, Oh and Viswanath (2015), heterogeneous: half of
+    delta for the deviation, half for the releases that need one."""
     needing = sum(event.count for event in events if needs_delta(event))
     own, deviation = (delta / 2 / needing, delta / 2) if needing else (0.0, delta)
     parts = [(event.count, release_epsilon(event, own)) for event in events]
@@ -135,7 +138,8 @@ def merged(events: Sequence[Event]) -> list[Event]:
 
 
 def composed(events: Sequence[Event], interval: float) -> "PrivacyLossDistribution":
-    """The privacy-loss distribution of all events together, for a sequence fixed in advance; queries inside may be chosen adaptively."""
+    """The privacy-loss distribution of all events together, for a
+    sequence fixed in advance; queries inside may be chosen adaptively."""
     from dp_accounting.pld.privacy_loss_distribution import identity
 
     total: Any = identity(value_discretization_interval=interval)
@@ -169,7 +173,8 @@ def _above(value: float, delta: float, method: str) -> Bound:
 
 
 def rounds_for(event: Event, epsilon: float, delta: float, method: Method | Literal["best"] = "best") -> int:
-    """How many such releases fit into (epsilon, delta): the largest count whose upper bound stays within; 0 if none does."""
+    """How many such releases fit into (epsilon, delta): the
+    largest count whose upper bound stays within; 0 if none does."""
     positive(epsilon, "epsilon")
     if delta == 0:
         return int(Fraction(str(epsilon)) / exact_epsilon(event, 0.0))
@@ -193,7 +198,8 @@ def rounds_for(event: Event, epsilon: float, delta: float, method: Method | Lite
 def multiplier_for(
     make_event: Callable[[float], Event], epsilon: float, delta: float = 0.0, method: Method | Literal["best"] = "best"
 ) -> float:
-    """The least scale/sensitivity with which `make_event` of it stays within (epsilon, delta), to 1e-6 and on the private side.
+    """The least scale/sensitivity with which `make_event` of it
+    stays within (epsilon, delta), to 1e-6 and on the private side.
 
     (dp_accounting's `calibrate_dp_mechanism`, whose `make_event_from_param` this takes.)
 

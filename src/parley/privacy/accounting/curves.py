@@ -1,7 +1,8 @@
-"""Privacy curves of stable noise, as in the dissertation's chapter 4 - and what they look like when a difference is spread out.
+"""Privacy curves of stable noise, as in the dissertation's chapter
+4 - and what they look like when a difference is spread out.
 
-Z draws one dimension. `spread="many"` draws the limit of a difference spread over many coordinates: there SaS noise leaks like the
-Gaussian with the same Fisher information, and the published advantage is gone.
+Z draws one dimension. `spread="many"` draws the limit of a difference spread over many coordinates: there SaS noise
+leaks like the Gaussian with the same Fisher information, and the published advantage is gone.
 """
 
 import math
@@ -24,7 +25,8 @@ Spread = Literal["one", "many"]
 def delta_curve(
     alpha: float, scale: float, epsilons: Floats, compositions: int = 1, sampling: float = 1.0, spread: Spread = "one"
 ) -> Floats:
-    """delta at each eps for an L2 shift of 1: an upper bound for one coordinate; for "many", the limit that equal spreads approach.
+    """delta at each eps for an L2 shift of 1: an upper bound for one
+    coordinate; for "many", the limit that equal spreads approach.
 
     >>> bool(delta_curve(2.0, 1.0, np.array([0.0]))[0] > delta_curve(2.0, 2.0, np.array([0.0]))[0])
     True

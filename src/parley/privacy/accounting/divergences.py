@@ -18,7 +18,8 @@ from parley.validate import Floats
 
 
 def pure_divergence(epsilon: float, orders: Floats) -> Floats:
-    """The largest R_a that an eps-DP release can have, that of randomised response: ln[cosh((a - 1/2) eps)/cosh(eps/2)]/(a - 1)."""
+    """The largest R_a that an eps-DP release can have, that of
+    randomised response: ln[cosh((a - 1/2) eps)/cosh(eps/2)]/(a - 1)."""
     a = np.asarray(orders, dtype=np.float64)
 
     def log_cosh(x: Floats) -> Floats:
@@ -31,11 +32,12 @@ def pure_divergence(epsilon: float, orders: Floats) -> Floats:
 
 @lru_cache(maxsize=256)
 def stable_divergence(alpha: float, distance: float, orders: tuple[float, ...]) -> Floats:
-    """distance^2 sup over 0 < d <= distance of R_a(d)/d^2 for SaS noise of scale 1: valid for every direction of that L2 length.
+    """distance^2 sup over 0 < d <= distance of R_a(d)/d^2 for SaS
+    noise of scale 1: valid for every direction of that L2 length.
 
-    The limit at zero is a/2 times the Fisher information (at least 0.4). Beyond d = 20 the quotient is at most kappa/20 < 0.2, since
-    R_a(d) <= kappa d; between, it is evaluated at 20 shifts, it varies slowly, and 1e-4 is added. In all we computed it is
-    largest at zero.
+    The limit at zero is a/2 times the Fisher information (at least 0.4). Beyond d = 20 the quotient is at most
+    kappa/20 < 0.2, since R_a(d) <= kappa d; between, it is evaluated at 20 shifts, it varies slowly, and 1e-4 is added.
+    In all we computed it is largest at zero.
     """
     a = np.array(orders)
     if alpha == 2:
@@ -49,7 +51,8 @@ def stable_divergence(alpha: float, distance: float, orders: tuple[float, ...]) 
 def shift_divergence(alpha: float, shift: float, orders: Floats) -> Floats:
     """R_a between SaS noise of scale 1 and itself moved by `shift`.
 
-    E_Q[(P/Q)^a] - 1 = int q (expm1(a L) - a expm1(L)) dx, since E_Q[P/Q - 1] = 0: nothing cancels, however small the shift.
+    E_Q[(P/Q)^a] - 1 = int q (expm1(a L) - a expm1(L)) dx, since
+    E_Q[P/Q - 1] = 0: nothing cancels, however small the shift.
     """
     x, weight = _nodes(shift)
     log_q = log_pdf(x, alpha)
@@ -67,7 +70,8 @@ def shift_divergence(alpha: float, shift: float, orders: Floats) -> Floats:
 
 @lru_cache(maxsize=32)
 def fisher_information(alpha: float) -> float:
-    """E[(p'/p)^2] at scale 1: what a small shift, spread over many coordinates, leaks like a Gaussian of variance 1/this."""
+    """E[(p'/p)^2] at scale 1: what a small shift, spread over
+    many coordinates, leaks like a Gaussian of variance 1/this."""
     if alpha == 2:
         return 0.5
     x, weight = _nodes(0.0)

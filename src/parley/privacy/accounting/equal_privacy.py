@@ -11,7 +11,8 @@ from parley.validate import positive, whole
 
 
 def equal_privacy(epsilon: float, delta: float, dimension: int = 1, sensitivity: float = 1.0, rounds: int = 1) -> dict[str, Any]:
-    """The object that `parley budget compare --json` prints; `sensitivity` is in L2, in L1 it is taken to be sqrt(dimension) times that."""
+    """The object that `parley budget compare --json` prints; `sensitivity`
+    is in L2, in L1 it is taken to be sqrt(dimension) times that."""
     whole(dimension, "dimension")
     l1 = positive(sensitivity, "sensitivity") * math.sqrt(dimension)
     share = Fraction(str(positive(epsilon, "epsilon"))) / whole(rounds, "rounds")

@@ -20,7 +20,8 @@ from parley.validate import positive, whole
 def explanation(epsilon: float, delta: float = 0.0, prior: float = 0.5, people: int = 100) -> dict[str, Any]:
     """The object that `parley budget explain --json` prints.
 
-    `prior` is what an adversary believes beforehand about a fact; `people` are those among whom somebody is to be found.
+    `prior` is what an adversary believes beforehand about a
+    fact; `people` are those among whom somebody is to be found.
     """
     positive(epsilon, "epsilon")
     whole(people, "people", least=2)

@@ -1,7 +1,8 @@
 """Privacy-loss distributions: discretised pessimistically, composed by FFT (dp-accounting does both).
 
-"Connect the dots" (Doroshenko et al. 2022): a discrete loss distribution on a grid of eps whose delta(eps) equals the true one on the
-grid and lies above it between. So every result is an upper bound, and refining the grid closes the gap quadratically.
+"Connect the dots" (Doroshenko et al. 2022): a discrete loss distribution on a grid
+of eps whose delta(eps) equals the true one on the grid and lies above it between. So
+every result is an upper bound, and refining the grid closes the gap quadratically.
 """
 
 from typing import TYPE_CHECKING
@@ -20,7 +21,8 @@ ROUNDING = 1e-13  # error of one computed delta of a curve (measured: 2e-14): ad
 
 
 def reading_error(compositions: int) -> float:
-    """Error of a delta read off a composed distribution (measured: 3e-13 once, 3e-12 at 1e5, 6e-11 at 1e6): charged to delta."""
+    """Error of a delta read off a composed distribution (measured:
+    3e-13 once, 3e-12 at 1e5, 6e-11 at 1e6): charged to delta."""
     return 1e-12 + 2e-16 * compositions
 
 

@@ -1,7 +1,7 @@
 """What eps means for a person (Z chapter 2, T section 2.4, Lee and Clifton 2011).
 
-All statements hold for the worst person, against an adversary who knows everything but that person's record, and are about what the
-release adds to what was known before.
+All statements hold for the worst person, against an adversary who knows everything but that person's record, and are
+about what the release adds to what was known before.
 """
 
 import math
@@ -31,8 +31,8 @@ def posterior_bounds(epsilon: float, prior: float) -> tuple[float, float]:
 def approximate_posterior(epsilon: float, delta: float, prior: float) -> tuple[float, float, float]:
     """(low, high, failure): with delta > 0 the bounds of 2 eps hold except with probability `failure`.
 
-    The set where one law exceeds e^t times the other has probability at most delta/(1 - e^(eps - t)), for either order and t > eps: no
-    bound of eps itself holds with any such probability, and t = 2 eps is the choice made here.
+    The set where one law exceeds e^t times the other has probability at most delta/(1 - e^(eps - t)), for either order
+    and t > eps: no bound of eps itself holds with any such probability, and t = 2 eps is the choice made here.
     """
     low, high = posterior_bounds(2 * positive(epsilon, "epsilon"), prior)
     return low, high, min(1.0, 2 * probability(delta) / -math.expm1(-epsilon))
@@ -62,7 +62,8 @@ def least_total_error(epsilon: float, delta: float = 0.0) -> float:
 
 
 def min_entropy_leakage(epsilon: float, individuals: int, values: int) -> float:
-    """Bits by which the release can lower the min-entropy of a whole table: u log2(v e^eps/(v - 1 + e^eps)) (T eq. 2.2).
+    """Bits by which the release can lower the min-entropy of a
+    whole table: u log2(v e^eps/(v - 1 + e^eps)) (T eq. 2.2).
 
     >>> round(min_entropy_leakage(1.0, individuals=1, values=2), 4)
     0.5481
@@ -75,7 +76,8 @@ def min_entropy_leakage(epsilon: float, individuals: int, values: int) -> float:
 def belief_bound(epsilon: float, people: int, difference: float = 1.0, sensitivity: float = 1.0) -> float:
     """Lee and Clifton: the most an adversary who must find one absent person among `people` can believe in a guess.
 
-    1/(1 + (m - 1) exp(-eps Dv/Df)), with Dv the largest difference between two candidate answers and Df the sensitivity.
+    1/(1 + (m - 1) exp(-eps Dv/Df)), with Dv the largest difference
+    between two candidate answers and Df the sensitivity.
 
     >>> round(belief_bound(1.0, people=2), 4)
     0.7311

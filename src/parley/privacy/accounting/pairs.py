@@ -1,20 +1,22 @@
 """The worst pair of output laws of one release, and its exact privacy curve delta(eps).
 
-One person's record is replaced. On a share q of the rounds (Poisson sampling, drawn by the owner in secret; q = 1: always) it takes
-part; then it moves the value by at most half the sensitivity to one side, and its replacement to the other:
+One person's record is replaced. On a share q of the rounds (Poisson sampling,
+drawn by the owner in secret; q = 1: always) it takes part; then it moves the value
+by at most half the sensitivity to one side, and its replacement to the other:
 
     P = (1 - q) f(x) + q f(x - c),   Q = (1 - q) f(x) + q f(x + c),   c = sensitivity/2
 
 Replace-one adjacency in one dimension; P and Q are mirror images.
 
-Formal guarantee, Gaussian noise of any dimension: whatever the directions u, v of the two moves, |u|, |v| <= c, this pair has the largest
-delta at every eps, so sequences of releases are bounded by sequences of it. For q = 1 the law is rotation invariant. For q < 1 let
-g = e^eps >= 1 (below 0 exchange P and Q). P(S) - g Q(S) = q (N_u(S) - k R(S)) with k >= 1 and R a mixture, in shares that q and eps fix, of
-the laws centred at 0 and at v. Seen from u, its largest value over S is q E[(1 - k M)_+], M the sum of shares times exp(<w, x> - |w|^2/2),
-x standard normal, w the two centres less u, in units of the noise: |w| <= c and <= 2 c. t -> (1 - k t)_+ is convex; of sums with given
-marginal laws the comonotone one is largest in convex order, which is that of parallel w; and each summand grows in convex order with |w| (a
-martingale), comonotone sums with their summands. Largest is therefore w = c e and 2 c e for one e: v = -u. Checked by quadrature in two
-dimensions over directions and lengths, in the tests.
+Formal guarantee, Gaussian noise of any dimension: whatever the directions u, v of the two moves, |u|, |v| <= c, this
+pair has the largest delta at every eps, so sequences of releases are bounded by sequences of it. For q = 1 the law is
+rotation invariant. For q < 1 let g = e^eps >= 1 (below 0 exchange P and Q). P(S) - g Q(S) = q (N_u(S) - k R(S)) with
+k >= 1 and R a mixture, in shares that q and eps fix, of the laws centred at 0 and at v. Seen from u, its largest value
+over S is q E[(1 - k M)_+], M the sum of shares times exp(<w, x> - |w|^2/2), x standard normal, w the two centres less
+u, in units of the noise: |w| <= c and <= 2 c. t -> (1 - k t)_+ is convex; of sums with given marginal laws the
+comonotone one is largest in convex order, which is that of parallel w; and each summand grows in convex order with |w|
+(a martingale), comonotone sums with their summands. Largest is therefore w = c e and 2 c e for one e: v = -u. Checked
+by quadrature in two dimensions over directions and lengths, in the tests.
 
 For other noises it is the worst case of a single number, as far as that was checked; nothing is claimed of several.
 """
@@ -71,8 +73,9 @@ class Pair:
     def curve(self) -> tuple[Curve, float]:
         """(delta as a function of eps >= 0, the largest loss).
 
-        {loss > eps} is an interval (a, b) in x > 0: the loss rises from 0 to its top and, for heavy tails, falls back. Its ends are
-        found on a grid and polished; an error dx in an end changes delta by less than dx^2, and rounding is added: errors are upward.
+        {loss > eps} is an interval (a, b) in x > 0: the loss rises from 0 to its top and,
+        for heavy tails, falls back. Its ends are found on a grid and polished; an error dx
+        in an end changes delta by less than dx^2, and rounding is added: errors are upward.
         """
         c = self.half_shift
         around = np.sinh(np.linspace(0, math.asinh(self.law.reach + c), 6_000))

@@ -1,7 +1,8 @@
 """What is proved of one release: all that accountants ask of an event, one function for each notion of privacy.
 
-Formal guarantee: each is an upper bound for the event's adjacency (replace-one) and every direction of a difference, in any dimension. New
-noise is accounted for as soon as it has a line in `pure_epsilon`, as the worst release of that eps; a line in the others makes it cheaper.
+Formal guarantee: each is an upper bound for the event's adjacency (replace-one) and every direction of a difference, in
+any dimension. New noise is accounted for as soon as it has a line in `pure_epsilon`, as the worst release of that eps;
+a line in the others makes it cheaper.
 """
 
 from fractions import Fraction
@@ -55,14 +56,16 @@ def release_epsilon(event: Event, delta: float) -> float:
 
 
 def exact_epsilon(event: Event, delta: float) -> Fraction:
-    """The same, not below the truth: a fraction for plain pure noise, whose multiplier is the decimal that people wrote."""
+    """The same, not below the truth: a fraction for plain pure
+    noise, whose multiplier is the decimal that people wrote."""
     if isinstance(event, PureEvent) and event.sampling == 1:
         return 1 / Fraction(repr(float(event.multiplier)))
     return Fraction(release_epsilon(event, delta) * (1 + ROUNDING))
 
 
 def amplified(epsilon: float, sampling: float) -> float:
-    """eps of a Poisson-sampled release: ln(1 + q (e^eps - 1)), for the replacement of a record too (Balle, Barthe, Gaboardi 2018)."""
+    """eps of a Poisson-sampled release: ln(1 + q (e^eps - 1)), for
+    the replacement of a record too (Balle, Barthe, Gaboardi 2018)."""
     if sampling == 1:
         return epsilon
     if epsilon > 30:
@@ -90,9 +93,9 @@ def renyi_divergence(event: Event, orders: Floats, sensitivity: float = 1.0) -> 
 def loss_distribution(event: Event, interval: float) -> "PrivacyLossDistribution":
     """The privacy-loss distribution of one release, pessimistic on a grid of this interval.
 
-    Gaussian: exact in any dimension. Laplace, geometric and other pure releases of vectors: the worst loss distribution that any
-    eps-DP release can have (randomised response), because for spread-out differences no smaller one is proved; sampled by the
-    amplified eps ln(1 + q (e^eps - 1)).
+    Gaussian: exact in any dimension. Laplace, geometric and other pure releases of vectors: the worst loss distribution
+    that any eps-DP release can have (randomised response), because for spread-out differences no smaller one is proved;
+    sampled by the amplified eps ln(1 + q (e^eps - 1)).
     """
     if isinstance(event, GaussianEvent):
         return from_curve(*gaussian_pair(event.multiplier, event.sampling).curve(), interval)

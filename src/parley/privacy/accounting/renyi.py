@@ -1,4 +1,5 @@
-"""The Renyi accountant: divergences add up over releases, so they bound every direction and every adaptive choice at once."""
+"""The Renyi accountant: divergences add up over releases, so
+they bound every direction and every adaptive choice at once."""
 
 import math
 from collections.abc import Sequence
@@ -19,11 +20,12 @@ WHOLE_ORDERS = np.unique(np.concatenate([np.arange(2, 65), np.round(np.geomspace
 def sampled_divergence(event: Event, orders: Floats) -> Floats:
     """R_a of one Poisson-sampled release for whole orders, replace-one adjacency, every direction.
 
-    With f the law without the record, g with it, h with its replacement: P - Q = q (g - h), so for whole a
-    E_Q[(P/Q)^a] = 1 + sum_(j>=2) C(a, j) q^j int (g - h)^j/Q^(j-1). Two bounds of the integral, the smaller counts:
-    Q >= (1 - q) f leaves (1 - q)^(1-j) E_f[|g/f - h/f|^j]; and (u, v, w) -> |u - v|^j/w^(j-1) is jointly convex, so Q may be replaced by
-    the worse of f and h (as in Wang, Balle, Kasiviswanathan 2019). Then |u - v|^j <= u^j + v^j, and for j = 2
-    (u - v)^2 <= 2 (u - 1)^2 + 2 (v - 1)^2. Whatever is left are moments of g and h against f (half the sensitivity away) or of g against h.
+    With f the law without the record, g with it, h with its replacement: P - Q = q (g - h), so for whole a E_Q[(P/Q)^a]
+    = 1 + sum_(j>=2) C(a, j) q^j int (g - h)^j/Q^(j-1). Two bounds of the integral, the smaller counts: Q >= (1 - q) f
+    leaves (1 - q)^(1-j) E_f[|g/f - h/f|^j]; and (u, v, w) -> |u - v|^j/w^(j-1) is jointly convex, so Q may be replaced
+    by the worse of f and h (as in Wang, Balle, Kasiviswanathan 2019). Then |u - v|^j <= u^j + v^j, and for j = 2
+    (u - v)^2 <= 2 (u - 1)^2 + 2 (v - 1)^2. Whatever is left are moments of g and h against f (half the sensitivity
+    away) or of g against h.
     """
     q = event.sampling
     j = np.arange(2.0, orders.max() + 1)
@@ -57,7 +59,8 @@ def _once(event: Event, whole: bool) -> Floats:
 
 
 def renyi_epsilon(events: Sequence[Event], delta: float) -> float:
-    """eps at delta by adding Renyi divergences over all events: an upper bound, valid for adaptively chosen queries and events."""
+    """eps at delta by adding Renyi divergences over all events: an
+    upper bound, valid for adaptively chosen queries and events."""
     whole = any(event.sampling < 1 for event in events)
     orders = WHOLE_ORDERS if whole else REAL_ORDERS
     total = np.zeros(len(orders))

@@ -35,13 +35,14 @@ LEAST_POWER = -100_000  # a ratio of 4.5e-5: no epsilon that is allowed needs so
 
 
 def base_epsilon(epsilon: Fraction, rate: float, share: Fraction = HALF) -> Fraction:
-    """The most that a pure release may cost the records it is about so that, drawn at this rate, it costs `epsilon`. A record that is
-    drawn or not costs at most `share` of that, as its value lies midway (1/2, and what a grid adds).
+    """The most that a pure release may cost the records it is about so that, drawn at this rate, it costs `epsilon`. A
+    record that is drawn or not costs at most `share` of that, as its value lies midway (1/2, and what a grid adds).
 
-    Formal guarantee: let f, g, h be the densities without the record, with it and with its replacement, and s = share b. Then g <= e^s f
-    and h >= e^-s f, so ((1 - q) f + q g)/((1 - q) f + q h) <= ((1 - q) + q e^s)/((1 - q) + q e^-s), which is e^eps at
-    s = eps/2 + asinh(sinh(eps/2) (1 - q)/q). Without a word on f but that all three are within b of each other the ratio is at most
-    1 + q (e^b - 1), and e^b. All hold, so the largest b does. A smaller rate costs less: it draws among the drawn. Rounded down.
+    Formal guarantee: let f, g, h be the densities without the record, with it and with its replacement, and s = share
+    b. Then g <= e^s f and h >= e^-s f, so ((1 - q) f + q g)/((1 - q) f + q h) <= ((1 - q) + q e^s)/((1 - q) + q e^-s),
+    which is e^eps at s = eps/2 + asinh(sinh(eps/2) (1 - q)/q). Without a word on f but that all three are within b of
+    each other the ratio is at most 1 + q (e^b - 1), and e^b. All hold, so the largest b does. A smaller rate costs
+    less: it draws among the drawn. Rounded down.
 
     >>> float(base_epsilon(Fraction(1, 10), 0.1)) > 0.95
     True
@@ -55,9 +56,9 @@ def base_epsilon(epsilon: Fraction, rate: float, share: Fraction = HALF) -> Frac
 
 
 def sampled_epsilon(multiplier: float, rate: float, delta: float, count: int) -> float:
-    """An upper bound on eps at delta of so many Gaussian releases about records drawn at this rate: by Renyi divergences, or by the loss
-    distribution of as many as the next power of two. It rises with the count, by more than machines differ in last digits: a ledger goes on
-    where another stopped."""
+    """An upper bound on eps at delta of so many Gaussian releases about records drawn at this rate: by Renyi
+    divergences, or by the loss distribution of as many as the next power of two. It rises with the count, by more
+    than machines differ in last digits: a ledger goes on where another stopped."""
     event = GaussianEvent(multiplier, rate)
     by_renyi = renyi_epsilon([event.times(count)], delta) * (1 + MARGIN)
     doublings = (count - 1).bit_length()
@@ -66,7 +67,8 @@ def sampled_epsilon(multiplier: float, rate: float, delta: float, count: int) ->
 
 @lru_cache(maxsize=1024)
 def _doubled(event: GaussianEvent, delta: float, doublings: int) -> float:
-    """eps of 2^doublings releases by their loss distribution, and at least that of half of them; infinite where no grid reaches it."""
+    """eps of 2^doublings releases by their loss distribution, and at
+    least that of half of them; infinite where no grid reaches it."""
     fewer = 0.0 if doublings == 0 else _doubled(event, delta, doublings - 1)
     count = 1 << doublings
     try:
@@ -80,11 +82,13 @@ def _doubled(event: GaussianEvent, delta: float, doublings: int) -> float:
 
 @lru_cache(maxsize=1024)
 def sampled_ratio(epsilon: float, delta: float, count: int, rate: float) -> float:
-    """The least power of 1.0001 as sigma/sensitivity with which `count` Gaussian releases at this rate are (epsilon, delta)-DP.
+    """The least power of 1.0001 as sigma/sensitivity with which
+    `count` Gaussian releases at this rate are (epsilon, delta)-DP.
 
-    Formal guarantee: what is returned suffices by the closed form without sampling, by Renyi divergences or by a loss distribution on some
-    grid; each is an upper bound. A coarse grid says where to look, a fine one decides. Work is bounded: grids have limited sizes, and where
-    none is fine enough (many rounds, tiny losses) Renyi divergences decide.
+    Formal guarantee: what is returned suffices by the closed form without sampling, by Renyi divergences or by a loss
+    distribution on some grid; each is an upper bound. A coarse grid says where to look, a fine one decides. Work is
+    bounded: grids have limited sizes, and where none is fine enough (many rounds, tiny losses) Renyi divergences
+    decide.
     """
     if not 1e-9 <= epsilon <= 1e6:
         raise SettingError(f"epsilon = {epsilon:g}: expected a number from 1e-9 to 1e6")
@@ -119,7 +123,8 @@ def _log_ratio(value: float, allowed: float) -> float:
 
 
 def _least(excess: Callable[[int], float], enough: int, stride: int) -> int:
-    """The least whole number whose excess is not above 0, up to one that is enough, where the excess falls; by secants."""
+    """The least whole number whose excess is not above 0, up to one that is enough, where the excess falls; by
+    secants."""
     high, above = enough, excess(enough)
     if not above <= 0:
         return enough  # by another rule
@@ -142,7 +147,8 @@ def _least(excess: Callable[[int], float], enough: int, stride: int) -> int:
 
 
 def _largest(curve: Curve, top: float, count: int, delta: float) -> float:
-    """The loss beyond which all of them together have a probability that hardly counts; it is counted as an infinite loss."""
+    """The loss beyond which all of them together have a probability
+    that hardly counts; it is counted as an infinite loss."""
     losses = min(top, 60.0) * np.geomspace(1e-4, 1, 300)
     rare = curve(losses) * count <= 1e-5 * delta
     return float(losses[int(np.argmax(rare))]) if rare.any() else float(losses[-1])

@@ -1,6 +1,7 @@
 """The noise of one agreement and what each of its answers costs: fixed when the terms are accepted.
 
-Each mechanism that terms can name has its series here: how it is calibrated for all releases together, and what the first k cost.
+Each mechanism that terms can name has its series here: how it is
+calibrated for all releases together, and what the first k cost.
 """
 
 from abc import ABC, abstractmethod
@@ -23,11 +24,12 @@ from parley.validate import whole
 class Series(ABC):
     """`count` releases by one mechanism, together (epsilon, delta)-DP.
 
-    Formal guarantee: after k answers the owner has spent at most `spent_after(k)` at `delta`, for any k, queries chosen adaptively. With
-    records shared by kappa owners each release is calibrated to (epsilon/kappa, delta/kappa), and what is spent covers all copies. With a
-    `rate` below 1 each release is about records that the owner drew at that rate in secret, independently (Poisson); then the mechanism's
-    sensitivity is at least twice what one record, drawn or not, moves the value before it is rounded to a mechanism's grid. The grid moves
-    two values apart by its `rounding` w, whole or half the way: noise calibrated for S makes half the way cost (S/2 + w)/(S + w) of b.
+    Formal guarantee: after k answers the owner has spent at most `spent_after(k)` at `delta`, for any k, queries chosen
+    adaptively. With records shared by kappa owners each release is calibrated to (epsilon/kappa, delta/kappa), and what
+    is spent covers all copies. With a `rate` below 1 each release is about records that the owner drew at that rate in
+    secret, independently (Poisson); then the mechanism's sensitivity is at least twice what one record, drawn or not,
+    moves the value before it is rounded to a mechanism's grid. The grid moves two values apart by its `rounding` w,
+    whole or half the way: noise calibrated for S makes half the way cost (S/2 + w)/(S + w) of b.
     """
 
     mechanism: Mechanism
@@ -47,18 +49,19 @@ class Series(ABC):
     def calibrated(
         cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0, coordinates: int | None = None
     ) -> Mechanism:
-        """The least noise with which `count` releases of values of this sensitivity are (epsilon, delta)-DP; `coordinates` they have, for
-        the grid beside a rate. Left out, nothing is assumed of it."""
+        """The least noise with which `count` releases of values of this sensitivity are (epsilon, delta)-DP;
+        `coordinates` they have, for the grid beside a rate. Left out, nothing is assumed of it."""
 
     @classmethod
     @abstractmethod
     def covered(cls, epsilon: Fraction, delta: Fraction, count: int, rate: float = 1.0) -> Fraction:
-        """The largest sensitivity for which noise of scale 1 makes `count` releases (epsilon, delta)-DP. Of it, roundings included, a
-        record that is drawn or not moves half."""
+        """The largest sensitivity for which noise of scale 1 makes `count` releases (epsilon, delta)-DP. Of it,
+        roundings included, a record that is drawn or not moves half."""
 
     @classmethod
     def rho(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction | None:
-        """What the `count` releases that `calibrated` makes noise for cost together as zCDP, at most; None if that is not known.
+        """What the `count` releases that `calibrated` makes noise for
+        cost together as zCDP, at most; None if that is not known.
 
         For a mechanism whose delta is the probability that it fails there is none: rho-zCDP has no place for that.
         """
@@ -98,8 +101,8 @@ class PureSeries(Series):
     def calibrated(
         cls, epsilon: Fraction, delta: Fraction, count: int, sensitivity: float, rate: float = 1.0, coordinates: int | None = None
     ) -> Mechanism:
-        """With a rate: the share of a release's cost that half the way costs depends on the grid, the grid on the noise; tried in turn,
-        from half of it on. The share 1 always holds."""
+        """With a rate: the share of a release's cost that half the way costs depends on the grid, the grid on the
+        noise; tried in turn, from half of it on. The share 1 always holds."""
         once, share = per_round(epsilon, count), Fraction(1, 2)
         for _ in range(8 if rate < 1 and coordinates is not None else 0):
             mechanism = cls.kind.calibrate(base_epsilon(once, rate, share), sensitivity)
@@ -133,7 +136,8 @@ class GeometricSeries(PureSeries):
 class GaussianSeries(Series):
     """Gaussian noise: k releases are one Gaussian release of sqrt(k) times the sensitivity.
 
-    Formal guarantee: this is the privacy-loss distribution of the sequence in closed form; the sequence is fixed in advance.
+    Formal guarantee: this is the privacy-loss distribution of the
+    sequence in closed form; the sequence is fixed in advance.
     """
 
     norm = Gaussian.norm
@@ -155,8 +159,9 @@ class GaussianSeries(Series):
 
     @classmethod
     def rho(cls, epsilon: Fraction, delta: Fraction, count: int) -> Fraction:
-        """sensitivity^2/(2 sigma^2) for each release, rounded up. The noise is sigma = ratio sqrt(count) sensitivity, and exact: all of
-        delta is slack of the conversion, so nothing of it is lost when agreements are added up as rho."""
+        """sensitivity^2/(2 sigma^2) for each release, rounded up. The noise is
+        sigma = ratio sqrt(count) sensitivity, and exact: all of delta is slack of
+        the conversion, so nothing of it is lost when agreements are added up as rho."""
         return Fraction((1 + 1e-9) / (2 * gaussian_ratio(float(epsilon), float(delta)) ** 2))
 
     def partly_spent(self, answers: int) -> Fraction:
@@ -199,9 +204,10 @@ def in_pieces(
 ) -> Series:
     """The same where each release is made in parts, of which a person moves up to `pieces`, by `sensitivity` in all.
 
-    Formal guarantee: parts that a person moves by S_1, S_2, ... with sum at most S cost it, for pure noise, (S_i + w)/(b (1 + w/S')) each,
-    w being what the sampler's grid moves two values (`rounding`) and S' what the noise of scale b is calibrated for: together at most S'/b,
-    the cost of one release, if S' >= S + (pieces - 1) w. For Gaussian noise w = 0, and the squares of the S_i add up to at most S^2.
+    Formal guarantee: parts that a person moves by S_1, S_2, ... with sum at most S cost it, for pure noise,
+    (S_i + w)/(b (1 + w/S')) each, w being what the sampler's grid moves two values (`rounding`) and S' what the noise
+    of scale b is calibrated for: together at most S'/b, the cost of one release, if S' >= S + (pieces - 1) w. For
+    Gaussian noise w = 0, and the squares of the S_i add up to at most S^2.
     """
     wanted = sensitivity
     for _ in range(8):
@@ -219,9 +225,9 @@ def in_pieces(
 def series_rho(mechanism: str, epsilon: Fraction, delta: Fraction, count: int, shared_records: int = 1) -> Fraction | None:
     """What the series of `make_series` costs as zCDP, by the terms alone; None if that is not known.
 
-    Formal guarantee: all its releases together, queries chosen adaptively, are rho-zCDP for replace-one adjacency at the level of persons
-    (whose rows count in the sensitivity); with records shared by kappa owners this covers all copies, whose rho add up. Nothing is
-    gained by rounds that ask a random sample: those count like all others.
+    Formal guarantee: all its releases together, queries chosen adaptively, are rho-zCDP for replace-one adjacency at
+    the level of persons (whose rows count in the sensitivity); with records shared by kappa owners this covers all
+    copies, whose rho add up. Nothing is gained by rounds that ask a random sample: those count like all others.
 
     >>> series_rho("laplace", Fraction(1), Fraction(0), 10)
     Fraction(1, 20)

@@ -17,10 +17,12 @@ SLACK = Fraction(1, 2**50)  # more than the roundings of units and factor
 
 @dataclass(frozen=True)
 class Span:
-    """One owner's answers: means over `records`, of this sensitivity, at most `extent` in the same norm and `largest` in a coordinate.
+    """One owner's answers: means over `records`, of this sensitivity,
+    at most `extent` in the same norm and `largest` in a coordinate.
 
-    `roundings`: how often a person's move pays for what rounding does to an answer. That is the number of answers over which it may be
-    spread (`pieces`); two where records are drawn in secret, since half the move is rounded like all of it.
+    `roundings`: how often a person's move pays for what rounding does to an answer.
+    That is the number of answers over which it may be spread (`pieces`); two where
+    records are drawn in secret, since half the move is rounded like all of it.
     """
 
     records: int
@@ -31,14 +33,15 @@ class Span:
 
     @property
     def reach(self) -> Fraction:
-        """How far one person moves the owner's sum before it is rounded to the grid: the product with the factor is rounded in both tables,
-        by a relative 2^-53, in every answer that moves."""
+        """How far one person moves the owner's sum before it is rounded to the grid: the product with the factor is
+        rounded in both tables, by a relative 2^-53, in every answer that moves."""
         return self.records * (Fraction(self.sensitivity) + self.roundings * Fraction(self.extent) / 2**52) * (1 + SLACK)
 
 
 @dataclass(frozen=True)
 class Spans:
-    """What all owners' answers have in common: how far one person moves a sum at most, and how large a coordinate of everybody's sum is."""
+    """What all owners' answers have in common: how far one person moves
+    a sum at most, and how large a coordinate of everybody's sum is."""
 
     reach: Fraction
     largest: float
@@ -83,12 +86,13 @@ def shared_law(
 ) -> SharedLaw:
     """The least noise with which `count` openings of the owners' sum are (epsilon, delta)-DP for every person.
 
-    Formal guarantee: an owner's encoded answers differ, for two neighbouring tables, by at most units reach + r in the mechanism's norm,
-    where r = size (L1) or sqrt(size) (L2): each coordinate of either answer is rounded by at most half a unit. A person's records with
-    `copies` owners move the sum by at most copies times that, whoever is in it: `moved`. The law's scale covers it. Where a release is made
-    in parts of which a person moves up to `pieces` (by `reach` in all), r is counted that often. Where owners draw records at a `rate`, r
-    is counted twice: a record that is drawn or not moves the sum by at most half of `moved`. The total variation of
-    finitely many random bits is not in here: the caller takes it off delta first (`bits_delta`).
+    Formal guarantee: an owner's encoded answers differ, for two neighbouring tables, by at most units reach + r in the
+    mechanism's norm, where r = size (L1) or sqrt(size) (L2): each coordinate of either answer is rounded by at most
+    half a unit. A person's records with `copies` owners move the sum by at most copies times that, whoever is in it:
+    `moved`. The law's scale covers it. Where a release is made in parts of which a person moves up to `pieces` (by
+    `reach` in all), r is counted that often. Where owners draw records at a `rate`, r is counted twice: a record that
+    is drawn or not moves the sum by at most half of `moved`. The total variation of finitely many random bits is not in
+    here: the caller takes it off delta first (`bits_delta`).
 
     >>> law = shared_law("laplace", Fraction(1), Fraction(0), 1, 2, Spans.of([Span(100, 0.02, 1.0, 1.0)]))
     >>> 2.0 < law.recipe.scale / law.units < 2.02
@@ -115,7 +119,8 @@ def shared_law(
 
 
 def bits_delta(epsilon: Fraction, numbers: int) -> Fraction:
-    """What finitely many random bits cost when so many numbers are drawn: (1 + e^epsilon) times their total variation, rounded up.
+    """What finitely many random bits cost when so many numbers are
+    drawn: (1 + e^epsilon) times their total variation, rounded up.
 
     If M is within t of M' in total variation and M' is (epsilon, d)-DP, then M is (epsilon, d + (1 + e^epsilon) t)-DP.
     """

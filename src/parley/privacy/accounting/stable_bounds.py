@@ -1,7 +1,8 @@
 """What stable noise costs when vectors are bounded in L2: an honest interval (erratum d of Z).
 
-Z accounts for one dimension and adds noise to many. A difference of L2 length D spread equally over m coordinates is m releases of
-shift D/sqrt(m); for the Gaussian that is the same, for alpha < 2 it leaks more. The truth for the worst direction lies in (low, high).
+Z accounts for one dimension and adds noise to many. A difference of L2 length D spread equally over m coordinates is m
+releases of shift D/sqrt(m); for the Gaussian that is the same, for alpha < 2 it leaks more. The truth for the worst
+direction lies in (low, high).
 """
 
 import math
@@ -42,12 +43,13 @@ def stable_epsilon(
     compositions: int = 1,
     sampling: float = 1.0,
 ) -> StableBound:
-    """eps of `compositions` releases with i.i.d. SaS noise on vectors of this L2 sensitivity, Poisson-sampled at rate `sampling`.
+    """eps of `compositions` releases with i.i.d. SaS noise on vectors
+    of this L2 sensitivity, Poisson-sampled at rate `sampling`.
 
-    Formal guarantee: `high` is an upper bound for every direction and dimension, replace-one adjacency (l2_sensitivity is how far
-    replacing one record moves the value; sampled, a record moves it by at most half of that to its side), for exactly sampled
-    noise. `low` is reached by a difference spread equally over some number of coordinates. With `spread=m` both are the figure
-    for an equal spread over m coordinates: low = high up to discretisation.
+    Formal guarantee: `high` is an upper bound for every direction and dimension, replace-one adjacency (l2_sensitivity
+    is how far replacing one record moves the value; sampled, a record moves it by at most half of that to its side),
+    for exactly sampled noise. `low` is reached by a difference spread equally over some number of coordinates. With
+    `spread=m` both are the figure for an equal spread over m coordinates: low = high up to discretisation.
 
     >>> bound = stable_epsilon(1.9, 1.0, 1e-5, spread=4)
     >>> round(bound.low, 2), round(bound.high, 2)
@@ -85,8 +87,8 @@ def sampling_rate(rate: float) -> float:
 def spread_epsilon(alpha: float, shift: float, delta: float, count: int, sampling: float) -> tuple[float, float]:
     """(low, high) eps of `count` one-dimensional releases with this shift, by loss distributions.
 
-    `high` is pessimistic on its grid. Halving the grid moves it by about three quarters of its distance to the truth (the error is
-    quadratic in the interval), so `low` is the finer value less twice that move.
+    `high` is pessimistic on its grid. Halving the grid moves it by about three quarters of its distance to the truth
+    (the error is quadratic in the interval), so `low` is the finer value less twice that move.
     """
     curve, largest = Pair(stable_law(alpha), shift / 2, sampling).curve()
     if count == 1 and largest * count <= 1e-12:
@@ -99,5 +101,6 @@ def spread_epsilon(alpha: float, shift: float, delta: float, count: int, samplin
 
 
 def grid_interval(largest: float, count: int) -> float:
-    """A grid for the loss distribution of `count` releases of at most this loss each: fine, but of at most ten million points."""
+    """A grid for the loss distribution of `count` releases of at
+    most this loss each: fine, but of at most ten million points."""
     return max(min(1e-3, max(largest / 200, 1e-6)), count * min(largest, 60.0) / 1e7)

@@ -15,11 +15,12 @@ LOUDEST = 1e250  # no value and no noise scale beyond this: their sum stays fini
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """A query's exact value [..., d] together with its sensitivity. Only objectives make these; no caller retypes a sensitivity.
+    """A query's exact value [..., d] together with its sensitivity.
+    Only objectives make these; no caller retypes a sensitivity.
 
-    Formal guarantee: for any two tables of the same public size that differ in the rows of one person (at most
-    `records_per_person` of them, at the same places), the computed values - rounding errors included - differ by at most
-    `sensitivity` in `norm`.
+    Formal guarantee: for any two tables of the same public size that differ in the rows
+    of one person (at most `records_per_person` of them, at the same places), the computed
+    values - rounding errors included - differ by at most `sensitivity` in `norm`.
     """
 
     value: Floats
@@ -30,8 +31,8 @@ class Bounded:
 def require(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded:
     """The value, if it is finite and bounded as the mechanism was calibrated for.
 
-    Whether a value is finite may depend on a record, so refusing it would tell something. Prepared values are made such that it always
-    is (`data.design`); this is the last line, for what a person changes later.
+    Whether a value is finite may depend on a record, so refusing it would tell something. Prepared values are made such
+    that it always is (`data.design`); this is the last line, for what a person changes later.
     """
     if bounded.norm != norm:
         raise GuaranteeError(
@@ -47,7 +48,8 @@ def require(bounded: Bounded, norm: Norm, sensitivity: float) -> Bounded:
 
 
 def rounded_up(scale: Fraction) -> float:
-    """A noise scale as a float above the exact one, by 2^-50: OpenDP's own rounded-up map then still stays below epsilon."""
+    """A noise scale as a float above the exact one, by 2^-50:
+    OpenDP's own rounded-up map then still stays below epsilon."""
     try:
         return audible(float(scale * (1 + Fraction(1, 2**50))))
     except OverflowError:

@@ -1,25 +1,29 @@
 """Gaussian noise without floating-point gaps: the normal law itself, rounded after the noise was added.
 
-A standard normal number is a real number, and it is drawn here as one: as many of its binary digits as the result depends on, decided in
-whole-number arithmetic on words of the operating system's cryptographic generator. What is released is a function of value + sigma N
-alone, so the analytic delta(eps) of Gaussian noise holds to the letter, in any dimension and over any number of rounds. (The discrete
-Gaussian law of Canonne, Kamath and Steinke has the same bound on zCDP but a slightly other delta(eps).)
+A standard normal number is a real number, and it is drawn here as one: as many of its binary digits as the result
+depends on, decided in whole-number arithmetic on words of the operating system's cryptographic generator. What is
+released is a function of value + sigma N alone, so the analytic delta(eps) of Gaussian noise holds to the letter, in
+any dimension and over any number of rounds. (The discrete Gaussian law of Canonne, Kamath and Steinke has the same
+bound on zCDP but a slightly other delta(eps).)
 
-Sampling by rejection. Half the line is cut into strips [j, j + 1)/8. A strip is proposed with probability w_j/2^16, then a place x in
-[0, 1) in it uniformly; it is kept with probability A e^(-z^2/2)/w_j, z = (j + x)/8. So the density of what is kept is proportional to
-e^(-z^2/2), whatever the weights are, as long as w_j >= A e^(-(j/8)^2/2) makes that a probability. The weights are whole numbers, so
-strips are drawn exactly; from 4.5 on they are 1/2, 1/4, 1/8, ...: a coin is thrown until it shows heads. (There the condition holds at
-first, 0.2494 <= 1/2; the quotient of both sides grows for eight strips, to 0.87, and falls from then on.)
+Sampling by rejection. Half the line is cut into strips [j, j + 1)/8. A strip is proposed with probability w_j/2^16,
+then a place x in [0, 1) in it uniformly; it is kept with probability A e^(-z^2/2)/w_j, z = (j + x)/8. So the density of
+what is kept is proportional to e^(-z^2/2), whatever the weights are, as long as w_j >= A e^(-(j/8)^2/2) makes that a
+probability. The weights are whole numbers, so strips are drawn exactly; from 4.5 on they are 1/2, 1/4, 1/8, ...: a coin
+is thrown until it shows heads. (There the condition holds at first, 0.2494 <= 1/2; the quotient of both sides grows for
+eight strips, to 0.87, and falls from then on.)
 
-Filter. Nearly always 64 digits of x and 47 of the uniform number u that decides are enough, and floats can tell. With r = 2^-53:
-- kept: u e^y < A e^(-(j/8)^2/2)/w_j, y = x (2 j + x)/128 <= 71/128. e^y is a polynomial of degree 12 in positive terms: cut off at
-  y^13/13! (1 + y/14 + ...) < 2^-43, relative rounding at most 25 r for 12 Horner steps and 5 r y for y itself. The product and the
-  right-hand side, a number from 0.4 to 1, are rounded by at most 2 r; the digits of u not yet drawn count less than 2^-47 e^y, those
-  of x less than 2^-64. All in all less than 1.8 (2^-43 + 30 r + 2^-47) + 4 r < 2^-41.
-- the place of the result, sigma z/g + offset with sigma/g < 2^32: j + x < 37 is off by at most 2^-48 + 2^-53 + 2^-64, times 2^29;
-  product and sum, below 2^35, are rounded by at most 2^-19 each. All in all less than 2^-17.
-Only +, - and * of IEEE arithmetic are relied on, no library's exp. A draw closer to a decision than these bounds, or beyond 4.5 sigma, is
-settled in whole numbers with as many further digits of x and u as it takes: about five in 100,000.
+Filter. Nearly always 64 digits of x and 47 of the uniform number
+u that decides are enough, and floats can tell. With r = 2^-53:
+- kept: u e^y < A e^(-(j/8)^2/2)/w_j, y = x (2 j + x)/128 <= 71/128. e^y is a polynomial of degree 12 in positive terms:
+  cut off at y^13/13! (1 + y/14 + ...) < 2^-43, relative rounding at most 25 r for 12 Horner steps and 5 r y for y
+  itself. The product and the right-hand side, a number from 0.4 to 1, are rounded by at most 2 r; the digits of u not
+  yet drawn count less than 2^-47 e^y, those of x less than 2^-64. All in all less than 1.8 (2^-43 + 30 r + 2^-47) + 4
+  r < 2^-41.
+- the place of the result, sigma z/g + offset with sigma/g < 2^32: j + x < 37 is off by at most 2^-48 + 2^-53 + 2^-64,
+  times 2^29; product and sum, below 2^35, are rounded by at most 2^-19 each. All in all less than 2^-17.
+Only +, - and * of IEEE arithmetic are relied on, no library's exp. A draw closer to a decision than these bounds, or
+beyond 4.5 sigma, is settled in whole numbers with as many further digits of x and u as it takes: about five in 100,000.
 """
 
 import math
@@ -43,12 +47,14 @@ Mask = NDArray[np.bool_]
 
 
 def add_gaussian(value: Floats, sigma: float) -> Floats:
-    """`value` plus independent normal noise of standard deviation `sigma`, on a grid g of about sigma/2^32 (not below 2^-1074).
+    """`value` plus independent normal noise of standard deviation
+    `sigma`, on a grid g of about sigma/2^32 (not below 2^-1074).
 
-    Formal guarantee: the result is a function of the real number value + sigma N alone, N standard normal: its nearest multiple of g,
-    rounded to the nearest float. By post-processing it is as private as Gaussian noise in exact arithmetic, at any magnitude of
-    the value; nothing is rounded before the noise, so no term for floating point is left over. (Noise beyond 2^53 g, of
-    probability below e^(-2^40), would be rounded on its own.) Timing is not protected: it depends on the noise drawn.
+    Formal guarantee: the result is a function of the real number value + sigma N alone, N standard normal: its nearest
+    multiple of g, rounded to the nearest float. By post-processing it is as private as Gaussian noise in exact
+    arithmetic, at any magnitude of the value; nothing is rounded before the noise, so no term for floating point is
+    left over. (Noise beyond 2^53 g, of probability below e^(-2^40), would be rounded on its own.) Timing is not
+    protected: it depends on the noise drawn.
     """
     flat = finite(value, "value").reshape(-1)
     exponent = max(math.frexp(positive(sigma, "sigma"))[1] - BITS, -1074)
@@ -69,7 +75,8 @@ def add_gaussian(value: Floats, sigma: float) -> Floats:
 
 
 def rounded_normal(steps: float, offsets: Floats, offset: Callable[[int], Fraction]) -> Integers:
-    """The whole numbers nearest to steps N + offset(place), N independent standard normal numbers, exactly; 0 < steps < 2^32.
+    """The whole numbers nearest to steps N + offset(place), N
+    independent standard normal numbers, exactly; 0 < steps < 2^32.
 
     `offsets` are the numbers offset(place), at most 1/2 in size, as floats that are right to 2^-60.
     """
@@ -90,8 +97,9 @@ def rounded_normal(steps: float, offsets: Floats, offset: Callable[[int], Fracti
 def near_normal(size: int, draw: Draw) -> Floats:
     """Floats near independent standard normal numbers N: |float - N| <= 2^-66 + 2^-51 |N|, always.
 
-    Formal guarantee: the numbers N are exactly normal, drawn as above to 64 digits or more of their place in a strip; of a number that is
-    settled in whole numbers 2^-80 is the last digit. What is added to the last digits by rounding is a few units of 2^-53 |N|.
+    Formal guarantee: the numbers N are exactly normal, drawn as above to 64 digits or more
+    of their place in a strip; of a number that is settled in whole numbers 2^-80 is the
+    last digit. What is added to the last digits by rounding is a few units of 2^-53 |N|.
     """
     drawn = np.empty(size)
     missing = np.arange(size)
@@ -131,7 +139,8 @@ def _filter(first: Words, second: Words, steps: float, offsets: Floats) -> tuple
 
 
 def _settle(first: int, second: int, steps: Fraction, offset: Fraction, draw: Draw | None = None) -> int | None:
-    """The result of one proposal in exact arithmetic, None if it is not kept; further digits of x and u are drawn while they matter."""
+    """The result of one proposal in exact arithmetic, None if it is
+    not kept; further digits of x and u are drawn while they matter."""
     draw = draw or random_words
     strip = int(_STRIP_OF[first & 0xFFFF])
     weight = Fraction(1, 2) if strip == STRIPS else Fraction(_WEIGHTS[strip])

@@ -1,8 +1,8 @@
 """Exact discrete Laplace noise for long vectors: the law OpenDP samples, two orders of magnitude faster.
 
-Canonne, Kamath and Steinke (2020), algorithms 1 and 2, on whole arrays: every comparison is between whole numbers made of 64-bit
-words of the operating system's cryptographic generator, so the sampled law is exactly P(k) proportional to exp(-|k|/scale).
-No floating-point number is involved before the result.
+Canonne, Kamath and Steinke (2020), algorithms 1 and 2, on whole arrays: every comparison is between whole numbers made
+of 64-bit words of the operating system's cryptographic generator, so the sampled law is exactly P(k) proportional to
+exp(-|k|/scale). No floating-point number is involved before the result.
 """
 
 import math
@@ -21,9 +21,10 @@ BITS = 46  # of the noise scale in grid units: its multiples up to 127 are exact
 def add_laplace(value: Floats, scale: float, sensitivity: float) -> Floats:
     """`value` plus Laplace noise of at least this scale, on a grid of scale/2^46.
 
-    Formal guarantee: (sensitivity/scale)-DP for values of this L1 sensitivity, floating point included. Rounding d coordinates to the
-    grid g moves two values apart by at most d g more, so the noise is scaled up by (sensitivity + d g)/sensitivity. Rounded value
-    and noise are whole multiples of g, exact as floats; their correctly rounded sum depends on their exact sum only.
+    Formal guarantee: (sensitivity/scale)-DP for values of this L1 sensitivity, floating point included. Rounding d
+    coordinates to the grid g moves two values apart by at most d g more, so the noise is scaled up by (sensitivity + d
+    g)/sensitivity. Rounded value and noise are whole multiples of g, exact as floats; their correctly rounded sum
+    depends on their exact sum only.
     """
     steps, exponent = widened(scale, sensitivity, value.size)
     grid = Fraction(2) ** exponent
@@ -37,7 +38,8 @@ def add_laplace(value: Floats, scale: float, sensitivity: float) -> Floats:
 
 
 def widened(scale: float, sensitivity: float, size: int) -> tuple[int, int]:
-    """(k, e): the noise on `size` coordinates has the scale k 2^e, on a grid of 2^e; refused where that cannot be drawn."""
+    """(k, e): the noise on `size` coordinates has the scale k
+    2^e, on a grid of 2^e; refused where that cannot be drawn."""
     exponent = math.frexp(scale)[1] - BITS
     grid = Fraction(2) ** exponent
     steps = math.ceil(Fraction(scale) * (1 + size * grid / Fraction(sensitivity)) / grid)
@@ -96,8 +98,8 @@ def _bernoulli_exp(numerator: Words, denominator: int) -> NDArray[np.bool_]:
 
 
 def _below(limit: int, size: int) -> Words:
-    """`size` independent uniform whole numbers from 0 to limit - 1: 64-bit words by their remainder, those of the last, incomplete
-    round of remainders drawn again."""
+    """`size` independent uniform whole numbers from 0 to limit - 1: 64-bit words by their remainder, those of the
+    last, incomplete round of remainders drawn again."""
     if limit == 1:
         return np.zeros(size, dtype=np.uint64)
     words = random_words(size)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,8 +19,6 @@ class Exponential:
 
     Formal guarantee: 2 sensitivity/scale-DP, pure, if one person changes no score by more than `sensitivity`.
     """
-
-    name: ClassVar[str] = "exponential"
 
     scale: float
     sensitivity: float

@@ -1,4 +1,5 @@
-"""Where a query's value can lie, before its noise and after: bound and noise are public, so anybody can tell what cannot be an answer."""
+"""Where a query's value can lie, before its noise and after: bound
+and noise are public, so anybody can tell what cannot be an answer."""
 
 from dataclasses import dataclass
 
@@ -15,7 +16,8 @@ UNLIKELY = 1e-12  # how probable it is at most that an honest answer is refused
 
 @dataclass(frozen=True, eq=False)
 class Extent:
-    """Every coordinate from `low` to `high` (numbers, or one for each coordinate), and all together at most `size` in `norm`."""
+    """Every coordinate from `low` to `high` (numbers, or one for
+    each coordinate), and all together at most `size` in `norm`."""
 
     low: float | Floats
     high: float | Floats
@@ -25,8 +27,9 @@ class Extent:
     def noisy(self, mechanism: Mechanism, coordinates: int, probability: float) -> "Extent":
         """Where such a value of so many coordinates lies after its noise.
 
-        Formal guarantee: a value within this extent, released by `mechanism`, is outside of the result with at most this probability,
-        whatever the value is. Half of it is for the worst coordinate, half for the norm (triangle inequality).
+        Formal guarantee: a value within this extent, released by `mechanism`, is
+        outside of the result with at most this probability, whatever the value is. Half
+        of it is for the worst coordinate, half for the norm (triangle inequality).
         """
         if mechanism.norm != self.norm:
             raise GuaranteeError(

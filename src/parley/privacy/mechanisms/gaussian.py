@@ -1,4 +1,4 @@
-"""The Gaussian mechanism: the classical formula for eps < 1 and the exact (analytic) calibration of Balle and Wang (2018)."""
+"""The Gaussian mechanism, calibrated exactly (the analytic calibration of Balle and Wang 2018)."""
 
 import math
 from dataclasses import dataclass
@@ -22,12 +22,11 @@ class Gaussian:
     """Independent normal noise of standard deviation `sigma` on every coordinate of a value bounded in L2.
 
     Formal guarantee: `count` releases of values of L2 sensitivity at most `sensitivity` satisfy every (eps, delta) with
-    delta >= gaussian_delta(eps, sqrt(count) sensitivity/sigma), queries chosen adaptively. The normal law is rotation invariant, so
-    this holds in any dimension. With `SafeNoise` the statement includes floating point: what is released is a function of the exact
-    sum of value and normal noise.
+    delta >= gaussian_delta(eps, sqrt(count) sensitivity/sigma), queries chosen adaptively. The normal law is rotation
+    invariant, so this holds in any dimension. With `SafeNoise` the statement includes floating point: what is released
+    is a function of the exact sum of value and normal noise.
     """
 
-    name: ClassVar[str] = "gaussian"
     norm: ClassVar[Norm] = "l2"
 
     sigma: float
@@ -43,16 +42,8 @@ class Gaussian:
         ratio = gaussian_ratio(float(epsilon), delta) * math.sqrt(whole(count, "count"))
         return cls(audible(ratio * positive(sensitivity, "sensitivity")), sensitivity)
 
-    @classmethod
-    def classical(cls, epsilon: Fraction, delta: float, sensitivity: float) -> "Gaussian":
-        """sigma = sqrt(2 ln(1.25/delta)) sensitivity/eps, proved for eps < 1 only (A section 3.3); never less noise than needed."""
-        if not epsilon < 1:
-            raise SettingError(f"epsilon = {float(epsilon):g}: the classical formula is proved for epsilon < 1; use `calibrate`")
-        sigma = math.sqrt(2 * math.log(1.25 / probability(delta))) * positive(sensitivity, "sensitivity") / float(epsilon)
-        return cls(sigma, sensitivity)
-
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """The value with noise."""
+        """The value plus noise of this law; refused (GuaranteeError) if it is not bounded as calibrated for."""
         return noise.gaussian(require(bounded, self.norm, self.sensitivity).value, self.sigma)
 
     @property
@@ -67,7 +58,7 @@ class Gaussian:
 
     @property
     def expected_distortion(self) -> float:
-        """E|Y| of one coordinate."""
+        """E|Y|, the mean size of the noise in one coordinate."""
         return self.sigma * math.sqrt(2 / math.pi)
 
     def rounding(self, coordinates: int) -> float:
@@ -85,7 +76,8 @@ class Gaussian:
         return -self.sigma * float(ndtri(probability / (2 * coordinates)))
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """How much the noise of so many coordinates measures in L2, but for this probability: its square is chi-squared."""
+        """How much the noise of so many coordinates measures in
+        L2, but for this probability: its square is chi-squared."""
         return self.sigma * math.sqrt(2 * float(gammainccinv(coordinates / 2, probability)))
 
     @cached_property
@@ -104,8 +96,9 @@ def probability(delta: float) -> float:
 def gaussian_delta(epsilon: float, shift: float) -> float:
     """The exact delta of Gaussian noise at eps, for a shift s of this many standard deviations (Z eq. 4.1).
 
-    Phi(a) - e^eps Phi(b), a = s/2 - eps/s, b = -s/2 - eps/s. Since e^eps phi(b) = phi(a), this is phi(a) (M(-a) - M(-b)) with Mills' ratio
-    M(x) = Phi(-x)/phi(x): nothing overflows, and for small shifts the difference is taken by its derivatives, so nothing cancels.
+    Phi(a) - e^eps Phi(b), a = s/2 - eps/s, b = -s/2 - eps/s. Since e^eps phi(b) = phi(a), this is phi(a)
+    (M(-a) - M(-b)) with Mills' ratio M(x) = Phi(-x)/phi(x): nothing overflows, and for small shifts the difference is
+    taken by its derivatives, so nothing cancels.
     """
     a, middle = shift / 2 - epsilon / shift, epsilon / shift
     if shift < 1e-3:

@@ -21,7 +21,6 @@ class Geometric:
     Formal guarantee: sensitivity/scale-DP, pure.
     """
 
-    name: ClassVar[str] = "geometric"
     norm: ClassVar[Norm] = "l1"
 
     scale: float

@@ -24,16 +24,16 @@ ROOM = 2.0**62  # of values in grid units
 class GridGeometric:
     """Two-sided geometric noise, P(k) proportional to exp(-|k| g/scale), on multiples of a grid g.
 
-    Formal guarantee: releasing a `Bounded` value of L1 sensitivity S at most `sensitivity` is sensitivity/scale-DP, floating point
-    included. g is a power of two, so value/g is exact. Rounding d coordinates to whole numbers moves two values apart by at most d grid
-    units more than S/g; the noise has a whole scale of at least (S/g + d) scale/S grid units (`steps`), and the geometric law of scale b
-    on whole numbers that differ by at most D in L1 is D/b-DP. What follows is a function of the noisy whole numbers.
+    Formal guarantee: releasing a `Bounded` value of L1 sensitivity S at most `sensitivity` is sensitivity/scale-DP,
+    floating point included. g is a power of two, so value/g is exact. Rounding d coordinates to whole numbers moves two
+    values apart by at most d grid units more than S/g; the noise has a whole scale of at least (S/g + d) scale/S grid
+    units (`steps`), and the geometric law of scale b on whole numbers that differ by at most D in L1 is D/b-DP. What
+    follows is a function of the noisy whole numbers.
 
     >>> GridGeometric.calibrate(Fraction(1, 100), sensitivity=0.5).scale >= 50
     True
     """
 
-    name: ClassVar[str] = "geometric"
     norm: ClassVar[Norm] = "l1"
 
     scale: float
@@ -64,7 +64,8 @@ class GridGeometric:
         return np.asarray(noise.geometric(whole, float(steps)) * unit)
 
     def rounding(self, coordinates: int) -> float:
-        """How far apart the grid moves two values of so many coordinates, in L1: what the noise covers beside the sensitivity."""
+        """How far apart the grid moves two values of so many
+        coordinates, in L1: what the noise covers beside the sensitivity."""
         return coordinates * self.grid(coordinates)[0]
 
     @property
@@ -74,12 +75,13 @@ class GridGeometric:
 
     @property
     def variance(self) -> float:
-        """Variance of the noise in one coordinate, but for the grid: it widens the scale by up to a part in 2^FINE, and to a whole number
-        of units, so this by twice as much."""
+        """Variance of the noise in one coordinate, but for the grid: it widens the scale by up to a part in 2^FINE,
+        and to a whole number of units, so this by twice as much."""
         return 2 * self.scale**2
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """How far the noise goes in the worst of so many coordinates, but for this probability, rounding to the grid included.
+        """How far the noise goes in the worst of so many coordinates,
+        but for this probability, rounding to the grid included.
 
         Formal guarantee: |k| is at most an exponential number of scale b, plus 1, in distribution.
         """

@@ -19,15 +19,14 @@ from parley.validate import Floats, positive
 class Laplace:
     """Independent Laplace noise of `scale` on every coordinate of a value bounded in L1.
 
-    Formal guarantee: releasing a `Bounded` value of L1 sensitivity at most `sensitivity` is sensitivity/scale-DP for that value's
-    adjacency. `calibrate` rounds the scale up, so that this never exceeds the epsilon asked for. With `SafeNoise` the statement
-    includes floating point.
+    Formal guarantee: releasing a `Bounded` value of L1 sensitivity at most `sensitivity` is sensitivity/scale-DP for
+    that value's adjacency. `calibrate` rounds the scale up, so that this never exceeds the epsilon asked for. With
+    `SafeNoise` the statement includes floating point.
 
     >>> Laplace.calibrate(Fraction(1, 100), sensitivity=0.5).scale >= 50
     True
     """
 
-    name: ClassVar[str] = "laplace"
     norm: ClassVar[Norm] = "l1"
 
     scale: float
@@ -40,7 +39,7 @@ class Laplace:
         return cls(scale=rounded_up(needed), sensitivity=sensitivity)
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """The value with noise."""
+        """The value plus noise of this law; refused (GuaranteeError) if it is not bounded as calibrated for."""
         return noise.laplace(require(bounded, self.norm, self.sensitivity).value, self.scale, self.sensitivity)
 
     @property
@@ -55,11 +54,12 @@ class Laplace:
 
     @property
     def expected_distortion(self) -> float:
-        """E|Y| of one coordinate."""
+        """E|Y|, the mean size of the noise in one coordinate."""
         return self.scale
 
     def rounding(self, coordinates: int) -> float:
-        """How far apart the sampler's grid moves two values of so many coordinates, in L1: what the noise covers beside the sensitivity."""
+        """How far apart the sampler's grid moves two values of so many
+        coordinates, in L1: what the noise covers beside the sensitivity."""
         return 0.0 if coordinates < LONG else coordinates * math.ldexp(1.0, widened(self.scale, self.sensitivity, coordinates)[1])
 
     def tail(self, probability: float, coordinates: int) -> float:
@@ -73,7 +73,8 @@ class Laplace:
         return self._drawn(coordinates) * math.log(coordinates / probability)
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """How much the noise of so many coordinates measures in L1, but for this probability: a sum of exponentials, gamma distributed."""
+        """How much the noise of so many coordinates measures in L1, but
+        for this probability: a sum of exponentials, gamma distributed."""
         return self._drawn(coordinates) * float(gammainccinv(coordinates, probability))
 
     def _drawn(self, coordinates: int) -> float:
@@ -82,11 +83,6 @@ class Laplace:
             return self.scale
         steps, exponent = widened(self.scale, self.sensitivity, coordinates)
         return math.ldexp(steps, exponent)
-
-    @property
-    def epsilon(self) -> float:
-        """What one release costs, rounded up."""
-        return math.nextafter(self.sensitivity / self.scale, math.inf)
 
     @cached_property
     def event(self) -> LaplaceEvent:

@@ -9,7 +9,8 @@ from parley.validate import Floats
 
 
 class Mechanism(Protocol):
-    """Bound, then noise: `release` takes a value that knows its own sensitivity, and adds noise that was calibrated for at least that."""
+    """Bound, then noise: `release` takes a value that knows its own
+    sensitivity, and adds noise that was calibrated for at least that."""
 
     @property
     def norm(self) -> Norm:
@@ -37,11 +38,12 @@ class Mechanism(Protocol):
         ...
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """The value with noise."""
+        """The value plus noise; refused (GuaranteeError) if it is not bounded as the noise was calibrated for."""
         ...
 
     def rounding(self, coordinates: int) -> float:
-        """How far apart the sampler's grid moves two values of so many coordinates, in `norm`: covered beside the sensitivity."""
+        """How far apart the sampler's grid moves two values of so
+        many coordinates, in `norm`: covered beside the sensitivity."""
         ...
 
     def tail(self, probability: float, coordinates: int) -> float:

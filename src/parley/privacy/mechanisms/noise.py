@@ -1,8 +1,9 @@
-"""Where randomness comes from. Studies use fast noise with a seed; whatever leaves an owner uses safe noise without one.
+"""Where randomness comes from. Studies use fast noise with a
+seed; whatever leaves an owner uses safe noise without one.
 
-The two differ in more than speed. A floating-point Laplace sample has gaps that depend on the value it is added to, and an
-observer who sees enough low bits can tell neighbouring tables apart (Mironov 2012). Safe noise is drawn in exact arithmetic with a
-cryptographic generator and has no such gaps.
+The two differ in more than speed. A floating-point Laplace sample has gaps that depend on the value it is added to, and
+an observer who sees enough low bits can tell neighbouring tables apart (Mironov 2012). Safe noise is drawn in exact
+arithmetic with a cryptographic generator and has no such gaps.
 """
 
 import os
@@ -50,7 +51,8 @@ class Noise(Protocol):
         ...
 
     def choose(self, scores: Floats, scale: float) -> int:
-        """The place of the largest score + Gumbel noise of this scale: place i with probability proportional to exp(score_i/scale)."""
+        """The place of the largest score + Gumbel noise of this scale:
+        place i with probability proportional to exp(score_i/scale)."""
         ...
 
 
@@ -68,12 +70,13 @@ class FastNoise:
         self._weights: Floats = np.ones(1)
 
     def combined(self, weights: Floats) -> "FastNoise":
-        """The same source, but for one draw of Y it gives one of sum_i w_i Y_i, the Y_i independent and like Y, all weights positive: the
-        noise that many owners' weighted mean carries, without drawing that of each.
+        """The same source, but for one draw of Y it gives one of sum_i w_i Y_i, the Y_i independent and like Y, all
+        weights positive: the noise that many owners' weighted mean carries, without drawing that of each.
 
-        The law is that of the sum: normal numbers add up to one of scale |w|_2, alpha-stable ones to one of scale |w|_alpha, and k equal
-        Laplace or geometric ones to the difference of two gamma or negative binomial numbers of shape k. So these two cost a draw for each
-        different weight; weights within 1e-9 of each other count as the same.
+        The law is that of the sum: normal numbers add up to one of scale |w|_2, alpha-stable ones to one of scale
+        |w|_alpha, and k equal Laplace or geometric ones to the difference of two gamma or negative binomial numbers of
+        shape k. So these two cost a draw for each different weight; weights within 1e-9 of each other count as the
+        same.
         """
         other = FastNoise(self._rng)
         other._weights = np.asarray(weights, dtype=np.float64)
@@ -123,13 +126,16 @@ class FastNoise:
 
 
 class SafeNoise:
-    """Exact samplers without a seed or floating-point gaps: OpenDP's (about 40 us a number), our own where they are the faster ones.
+    """Exact samplers without a seed or floating-point gaps: OpenDP's
+    (about 40 us a number), our own where they are the faster ones.
 
     Formal guarantee: with no floating-point term left over, for every finite value,
-    - Laplace noise on L1 sensitivity S is S/scale-DP. Below `LONG` coordinates OpenDP adds noise of the exact two-sided geometric
-      law on a grid of 2^-1074 on which every float lies; longer vectors go to `exact_laplace`, which pays for its coarser grid.
-    - Gaussian noise is the normal law itself, rounded to a grid after it was added (`exact_gaussian`): a function of value + sigma N
-      alone, so whatever is proved for exact Gaussian noise in any dimension, delta(eps) and zCDP, holds as it stands.
+    - Laplace noise on L1 sensitivity S is S/scale-DP. Below `LONG` coordinates OpenDP
+      adds noise of the exact two-sided geometric law on a grid of 2^-1074 on which every
+      float lies; longer vectors go to `exact_laplace`, which pays for its coarser grid.
+    - Gaussian noise is the normal law itself, rounded to a grid after it was added
+      (`exact_gaussian`): a function of value + sigma N alone, so whatever is proved for
+      exact Gaussian noise in any dimension, delta(eps) and zCDP, holds as it stands.
     """
 
     safe = True

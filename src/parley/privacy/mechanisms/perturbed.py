@@ -1,4 +1,5 @@
-"""The noise of a perturbed minimum: a random slope inside of what was minimised, and Laplace noise outside for what rounding did."""
+"""The noise of a perturbed minimum: a random slope inside of what
+was minimised, and Laplace noise outside for what rounding did."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,14 +20,14 @@ SHARE = Fraction(1, 100)  # of epsilon that hides rounding; the slope has the re
 class Perturbed:
     """Releases computed minima that are near exact ones.
 
-    Formal guarantee: let t be the exact minimum, a random vector whose law is (1 - SHARE) epsilon-DP, and v the computed one, at most
-    `away` from t in L1 whatever was drawn. Laplace noise that is SHARE epsilon-DP for an L1 sensitivity of 2 away makes v's release
-    epsilon-DP: its law given t is within exp(SHARE epsilon/2) of the law of t (rounded to floats, which `away` includes) with the same
-    noise; that one is post-processing of t; and on the other table it is the same way back. On its grid the sampler moves two values apart
-    by w = `rounding`, once on each way, while it makes room for w once; so noise is calibrated for a little more than 2 away.
+    Formal guarantee: let t be the exact minimum, a random vector whose law is (1 - SHARE) epsilon-DP, and v the
+    computed one, at most `away` from t in L1 whatever was drawn. Laplace noise that is SHARE epsilon-DP for an L1
+    sensitivity of 2 away makes v's release epsilon-DP: its law given t is within exp(SHARE epsilon/2) of the law of t
+    (rounded to floats, which `away` includes) with the same noise; that one is post-processing of t; and on the other
+    table it is the same way back. On its grid the sampler moves two values apart by w = `rounding`, once on each way,
+    while it makes room for w once; so noise is calibrated for a little more than 2 away.
     """
 
-    name: ClassVar[str] = "perturbed"
     norm: ClassVar[Norm] = "l1"
 
     epsilon: Fraction
@@ -42,7 +43,7 @@ class Perturbed:
         return cls(epsilon, Laplace.calibrate(SHARE * epsilon, 2 * positive(away, "distance") / room), variance)
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """The value with noise."""
+        """The value plus noise of this law; refused (GuaranteeError) if it is not bounded as calibrated for."""
         return self.outside.release(bounded, noise)
 
     @property
@@ -58,11 +59,11 @@ class Perturbed:
         return self.outside.rounding(coordinates)
 
     def tail(self, probability: float, coordinates: int) -> float:
-        """Of the noise outside."""
+        """How far the noise outside goes in the worst of so many coordinates, but for this probability."""
         return self.outside.tail(probability, coordinates)
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """Of the noise outside."""
+        """How much the noise outside measures in L1 over so many coordinates, but for this probability."""
         return self.outside.norm_tail(probability, coordinates)
 
     @cached_property

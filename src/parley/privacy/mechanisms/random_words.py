@@ -1,4 +1,5 @@
-"""Random words of the operating system's cryptographic generator, or of a secret seed: all that the exact samplers draw from."""
+"""Random words of the operating system's cryptographic generator,
+or of a secret seed: all that the exact samplers draw from."""
 
 import hashlib
 import os
@@ -18,9 +19,11 @@ def random_words(size: int) -> Words:
 
 
 class SeededWords:
-    """The words that follow from a seed, one stretch after the other: SHAKE-256 of the seed and the number of the stretch.
+    """The words that follow from a seed, one stretch after the
+    other: SHAKE-256 of the seed and the number of the stretch.
 
-    Formal guarantee: independent uniform words for whoever cannot tell SHAKE-256 of an unknown seed of 32 bytes from such.
+    Formal guarantee: independent uniform words for whoever cannot
+    tell SHAKE-256 of an unknown seed of 32 bytes from such.
     """
 
     def __init__(self, seed: bytes) -> None:

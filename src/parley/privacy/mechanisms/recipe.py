@@ -1,7 +1,9 @@
-"""Noise as a weighted sum of random bits: the two laws that three hosts can draw together without any of them knowing the number.
+"""Noise as a weighted sum of random bits: the two laws that three
+hosts can draw together without any of them knowing the number.
 
-A recipe says which bits there are. Who draws them, in the clear or in shares, is somebody else's business, and the law is
-the same. Both laws come in sizes of 2^exponent grid units only; how long a grid unit is, the mechanism chooses to fit (`shared.py`).
+A recipe says which bits there are. Who draws them, in the clear or in shares, is
+somebody else's business, and the law is the same. Both laws come in sizes of 2^exponent
+grid units only; how long a grid unit is, the mechanism chooses to fit (`shared.py`).
 """
 
 import math
@@ -35,8 +37,9 @@ class Law(StrEnum):
 
 @dataclass(frozen=True)
 class Recipe:
-    """X = offset + sum of weight [r < threshold], one random word r each, + (sign) step #{t in ladder: r < t}, one word and a fair sign for
-    all of it, + sum of the `fair` weights whose fair bits are 1. Thresholds are whole numbers up to 2^64, words below that.
+    """X = offset + sum of weight [r < threshold], one random word r each, + (sign) step #{t
+    in ladder: r < t}, one word and a fair sign for all of it, + sum of the `fair` weights
+    whose fair bits are 1. Thresholds are whole numbers up to 2^64, words below that.
 
     Formal guarantee: X has the law that its maker claims but for a total variation of `distance`, at most 2^-58.
     """
@@ -85,8 +88,8 @@ def make_recipe(law: Law, exponent: int) -> Recipe:
 def laplace_recipe(exponent: int) -> Recipe:
     """Discrete Laplace noise of scale b = 2^exponent: P(k) proportional to e^(-|k|/b).
 
-    It is the difference of two geometric numbers, P(g) proportional to e^(-g/b). The binary digits of such a number are independent, digit
-    i being 1 with probability 1/(1 + e^(2^i/b)), because e^(-g/b) is a product over the digits of g.
+    It is the difference of two geometric numbers, P(g) proportional to e^(-g/b). The binary digits of such a number are
+    independent, digit i being 1 with probability 1/(1 + e^(2^i/b)), because e^(-g/b) is a product over the digits of g.
     """
     digits = exponent + REACH
     bits = [_threshold(1 / (1 + _exp(Decimal(2) ** (i - exponent)))) for i in range(digits)]
@@ -109,14 +112,15 @@ def laplace_recipe(exponent: int) -> Recipe:
 def gaussian_recipe(exponent: int) -> Recipe:
     """N Y + U_1 + ... + U_k - k (N - 1)/2, N = 2^exponent: Y discrete Gaussian of deviation 10, the U uniform below N.
 
-    Claimed law: whole numbers x added to a whole value q are, but for `distance`, a post-processing of q + a normal number of deviation
-    `scale` = sqrt((10 N)^2 - 1.6^2). Proof in three steps, for N Y + U and its characteristic function phi(N t) D(t)^k:
-    1. By Poisson's formula phi(N t) is a sum of Gaussian bumps around 2 pi j/N; those at multiples of 2 pi are the characteristic function
-       of the discrete Gaussian of deviation 10 N on the whole numbers. The others stand where D, the uniform law's, has zeros: D^k leaves
-       almost nothing of them (`_ripple`).
-    2. The discrete Gaussian of deviation s is, but for a relative error of 2 d/(1 - d), d = 2 e^(-2 pi^2 1.6^2), what randomised rounding
-       makes of a normal number z of deviation sqrt(s^2 - 1.6^2): a whole x with probability proportional to e^(-(x - z)^2/(2 1.6^2)).
-       Rounding q + z instead moves x by exactly q.
+    Claimed law: whole numbers x added to a whole value q are, but for `distance`, a
+    post-processing of q + a normal number of deviation `scale` = sqrt((10 N)^2 - 1.6^2).
+    Proof in three steps, for N Y + U and its characteristic function phi(N t) D(t)^k:
+    1. By Poisson's formula phi(N t) is a sum of Gaussian bumps around 2 pi j/N; those at multiples of 2 pi are the
+       characteristic function of the discrete Gaussian of deviation 10 N on the whole numbers. The others stand where
+       D, the uniform law's, has zeros: D^k leaves almost nothing of them (`_ripple`).
+    2. The discrete Gaussian of deviation s is, but for a relative error of 2 d/(1 - d), d = 2 e^(-2 pi^2 1.6^2), what
+       randomised rounding makes of a normal number z of deviation sqrt(s^2 - 1.6^2): a whole x with probability
+       proportional to e^(-(x - z)^2/(2 1.6^2)). Rounding q + z instead moves x by exactly q.
     3. The independent U are added afterwards.
     """
     n, k = 2**exponent, SMOOTHERS
@@ -139,7 +143,8 @@ def gaussian_recipe(exponent: int) -> Recipe:
 
 @lru_cache(maxsize=1)
 def _discrete_gaussian() -> tuple[list[Decimal], Decimal, tuple[int, ...]]:
-    """(weights of 0, 1, 2, ..., those of all whole numbers together, thresholds of P(|Y| >= j)): the same in every size."""
+    """(weights of 0, 1, 2, ..., those of all whole numbers
+    together, thresholds of P(|Y| >= j)): the same in every size."""
     weights = [_exp(-Decimal(j * j) / (2 * SIGMA * SIGMA)) for j in range(4 * LADDER)]
     total = weights[0] + 2 * sum(weights[1:])
     return weights, total, tuple(_threshold(2 * sum(weights[j:]) / total) for j in range(1, LADDER + 1))
@@ -164,9 +169,9 @@ def _rungs(ladder: tuple[int, ...], words: Words) -> Integers:
 def _ripple(exponent: int) -> float:
     """A bound on the total variation between N Y + U and (the discrete Gaussian of deviation 10 N) + U.
 
-    Half the L1 norm of the difference is at most half of sqrt(window) times its L2 norm, and what lies beyond the window. The L2 norm is,
-    by Parseval and the triangle inequality, at most the sum over j of those of the bumps: with u = N (t - 2 pi j/N),
-    (2 pi N)^-1 times the integral of e^(-100 u^2) |D|^(2k), and |D| = |sin(u/2)|/(N |sin(t/2)|).
+    Half the L1 norm of the difference is at most half of sqrt(window) times its L2 norm, and what lies beyond the
+    window. The L2 norm is, by Parseval and the triangle inequality, at most the sum over j of those of the bumps: with
+    u = N (t - 2 pi j/N), (2 pi N)^-1 times the integral of e^(-100 u^2) |D|^(2k), and |D| = |sin(u/2)|/(N |sin(t/2)|).
     """
     n, k = 2**exponent, SMOOTHERS
     u = np.linspace(-math.pi, math.pi, 4001)

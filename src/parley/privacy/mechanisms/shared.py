@@ -1,7 +1,9 @@
-"""One noise for the sum of all owners' answers, drawn once for all of them, on a grid of whole numbers (SCIENCE 4; Chase et al. 2017).
+"""One noise for the sum of all owners' answers, drawn once for all
+of them, on a grid of whole numbers (SCIENCE 4; Chase et al. 2017).
 
-Each owner encodes its bounded answer, as a sum over its records, in whole grid units modulo 2^64. The sum of these plus one number of the
-recipe's law is what a learner gets to see, and nothing else. An owner that drops out changes how many records there are, not the noise.
+Each owner encodes its bounded answer, as a sum over its records, in whole grid units modulo 2^64. The sum of these plus
+one number of the recipe's law is what a learner gets to see, and nothing else. An owner that drops out changes how many
+records there are, not the noise.
 """
 
 import math
@@ -24,12 +26,14 @@ ROOM = 2**62  # sums and noise stay below: nothing wraps around
 
 @dataclass(frozen=True)
 class SharedNoise:
-    """The noise of everybody's sum, as one owner of `records` rows sees it: its answer is a mean of L1 or L2 sensitivity `sensitivity`.
+    """The noise of everybody's sum, as one owner of `records` rows sees
+    it: its answer is a mean of L1 or L2 sensitivity `sensitivity`.
 
-    Formal guarantee: let `moved` grid units bound how far one person moves the encoded sum - over all owners that hold it - in `norm`,
-    rounding included. Then the sum with a number of the recipe's law in each coordinate is as private as the law's claim: for Laplace
-    moved/scale-DP, for the Gaussian a post-processing of normal noise of `scale` on values of L2 sensitivity `moved`, in both cases but for
-    a total variation of `recipe.distance` in each coordinate. Who draws the number must not be who sees the sum (`sharing`).
+    Formal guarantee: let `moved` grid units bound how far one person moves the encoded sum - over all owners that hold
+    it - in `norm`, rounding included. Then the sum with a number of the recipe's law in each coordinate is as private
+    as the law's claim: for Laplace moved/scale-DP, for the Gaussian a post-processing of normal noise of `scale` on
+    values of L2 sensitivity `moved`, in both cases but for a total variation of `recipe.distance` in each coordinate.
+    Who draws the number must not be who sees the sum (`sharing`).
     """
 
     recipe: Recipe
@@ -86,21 +90,22 @@ class SharedNoise:
         )
 
     def rounding(self, coordinates: int) -> float:
-        """0: `moved` has it already."""
+        """0: `moved`, which the noise covers, has the rounding in it already."""
         return 0.0
 
     def tail(self, probability: float, coordinates: int) -> float:
         """How far the noise goes in the worst of so many coordinates, but for this probability.
 
-        Formal guarantee: a discrete Laplace number is in size at most an exponential one plus 1; the other law is sub-Gaussian, its
-        discrete part with variance at most 100 N^2, each uniform one with (N/2)^2 (Hoeffding).
+        Formal guarantee: a discrete Laplace number is in size at most an exponential one plus 1; the other law is
+        sub-Gaussian, its discrete part with variance at most 100 N^2, each uniform one with (N/2)^2 (Hoeffding).
         """
         if self.recipe.law == Law.LAPLACE:
             return (self.recipe.scale * math.log(coordinates / probability) + 1) / self.factor
         return self._proxy * math.sqrt(2 * math.log(2 * coordinates / probability)) / self.factor
 
     def norm_tail(self, probability: float, coordinates: int) -> float:
-        """How much the noise of so many coordinates measures in `norm`, but for this probability (L2: Hsu, Kakade and Zhang 2012)."""
+        """How much the noise of so many coordinates measures in `norm`,
+        but for this probability (L2: Hsu, Kakade and Zhang 2012)."""
         if self.recipe.law == Law.LAPLACE:
             return (self.recipe.scale * float(gammainccinv(coordinates, probability)) + coordinates) / self.factor
         t = -math.log(probability)

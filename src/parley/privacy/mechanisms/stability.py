@@ -1,18 +1,21 @@
-"""Counts of names that nobody listed: noisy ones leave with their name, and only those above a threshold that one person cannot reach.
+"""Counts of names that nobody listed: noisy ones leave with their
+name, and only those above a threshold that one person cannot reach.
 
-Formal guarantee. Let D and D' be neighbouring tables: the same size n, k rows of one person replaced. In each of C columns a name is a
-*candidate* if more than f rows hold it. What is released is a function of (1) the counts on fixed places and of the names that are
-candidates in both tables, with independent noise of the base mechanism, and (2) the names that are candidates in one table only, with noisy
-counts of at least the threshold t.
-- (1) differs by at most the sensitivity that the noise was calibrated for, so it is (eps, delta_1)-DP: where a name's count stands in the
-  drawn vector plays no role, the vector has one length for all tables (n/(f + 1) places a column always suffice) and its noise is
-  independent and alike in every place.
-- (2): replacing k rows takes the names of at most k of them a column below f, and each of these had at most f + k rows. So one of them
-  leaves with probability at most p = C k P(noise >= t - f - k); likewise for D'.
-- Let M~ be the mechanism that withholds them. P(M(D) in A) <= P(M~(D) in A) + p <= e^eps P(M~(D') in A) + delta_1 + p
-  <= e^eps (P(M(D') in A) + p) + delta_1 + p: in all (eps, delta_1 + (1 + e^eps) p)-DP. The threshold makes (1 + e^eps) p at most `delta_2`.
-  Other releases under the same agreement are part of (1), adaptively chosen or not, as long as names are released once.
-- t is larger than the exact law of the samplers needs by a billionth: more than their grids and roundings move a count or a tail.
+Formal guarantee. Let D and D' be neighbouring tables: the same size n, k rows of one person replaced. In each of C
+columns a name is a *candidate* if more than f rows hold it. What is released is a function of (1) the counts on fixed
+places and of the names that are candidates in both tables, with independent noise of the base mechanism, and (2) the
+names that are candidates in one table only, with noisy counts of at least the threshold t.
+- (1) differs by at most the sensitivity that the noise was calibrated for, so it is (eps, delta_1)-DP: where a name's
+  count stands in the drawn vector plays no role, the vector has one length for all tables (n/(f + 1) places a column
+  always suffice) and its noise is independent and alike in every place.
+- (2): replacing k rows takes the names of at most k of them a column below f, and each of these had at most f + k rows.
+  So one of them leaves with probability at most p = C k P(noise >= t - f - k); likewise for D'.
+- Let M~ be the mechanism that withholds them. P(M(D) in A) <= P(M~(D) in A) + p <= e^eps P(M~(D') in
+  A) + delta_1 + p <= e^eps (P(M(D') in A) + p) + delta_1 + p: in all (eps, delta_1 + (1 + e^eps) p)-DP. The threshold
+  makes (1 + e^eps) p at most `delta_2`. Other releases under the same agreement are part of (1), adaptively chosen or
+  not, as long as names are released once.
+- t is larger than the exact law of the samplers needs by a billionth:
+  more than their grids and roundings move a count or a tail.
 
 Because of the floor f there are few candidates, however many names a column holds; it is small beside the noise.
 """
@@ -40,7 +43,8 @@ HOPELESS = 1e-290  # a probability so small that no threshold is computed for it
 
 @dataclass(frozen=True, eq=False)
 class NamedCounts(Bounded):
-    """Shares of the rows on fixed places [..., columns x width], and for each column whose names are asked how many rows hold each."""
+    """Shares of the rows on fixed places [..., columns x width], and
+    for each column whose names are asked how many rows hold each."""
 
     named: tuple[Mapping[str, int] | None, ...] = ()
 
@@ -61,7 +65,8 @@ class Stability:
     def calibrate(
         cls, base: Mechanism, epsilon: Fraction, delta: Fraction, records: int, per_person: int, columns: int, width: int
     ) -> "Stability":
-        """The least threshold with which names that one person brings or takes away cost no more than `delta`, at `epsilon`."""
+        """The least threshold with which names that one person
+        brings or takes away cost no more than `delta`, at `epsilon`."""
         floor = min(records, max(records // MOST_CANDIDATES, per_person))
         places = records // (floor + 1)
         allowed = float(delta) * math.exp(-min(float(epsilon), 1e3)) / 2 / (columns * per_person)  # 1 + e^eps <= 2 e^eps
@@ -106,7 +111,8 @@ class Stability:
         return self.base.norm_tail(probability, max(coordinates, self.drawn))
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """The shares on fixed places with noise; where names are asked, those that passed stand in a column's places instead."""
+        """The shares on fixed places with noise; where names are
+        asked, those that passed stand in a column's places instead."""
         checked = require(bounded, self.norm, self.sensitivity)
         named = checked.named if isinstance(checked, NamedCounts) else ()
         candidates = [self._candidates(counts) for counts in named]

@@ -1,6 +1,7 @@
 """The stable mechanism, for studies: symmetric alpha-stable noise, and what it costs without a delta (Z chapter 3).
 
-The law (`stable_law`) is pure DP in any dimension when sampled exactly; no sampler does that, so nothing is released with it.
+The law (`stable_law`) is pure DP in any dimension when sampled
+exactly; no sampler does that, so nothing is released with it.
 """
 
 import math
@@ -19,9 +20,9 @@ from parley.validate import Floats, non_negative, positive
 def pure_epsilon(alpha: float, scale: float, l1_sensitivity: float) -> float:
     """eps of one release of any dimension with i.i.d. SaS noise on values of this L1 sensitivity.
 
-    Formal guarantee: a coordinate that moves by d changes ln p by at most kappa d/scale, and the coordinates' moves add up to the
-    L1 sensitivity: kappa Delta_1/scale, pure DP (erratum e of Z, which accounts for one dimension only). For the Cauchy law a
-    single coordinate has the smaller exact value `cauchy_epsilon`.
+    Formal guarantee: a coordinate that moves by d changes ln p by at most kappa d/scale, and the coordinates' moves add
+    up to the L1 sensitivity: kappa Delta_1/scale, pure DP (erratum e of Z, which accounts for one dimension only). For
+    the Cauchy law a single coordinate has the smaller exact value `cauchy_epsilon`.
 
     >>> pure_epsilon(1.0, 2.0, 1.0)
     0.5
@@ -43,11 +44,10 @@ def cauchy_epsilon(scale: float, sensitivity: float) -> float:
 class Stable:
     """Independent SaS noise on every coordinate of a value bounded in L1.
 
-    Formal guarantee: `pure_epsilon(alpha, scale, sensitivity)`-DP in any dimension, for exactly sampled noise. Sampling here is
-    floating-point, so this mechanism is for studies (`stable_law`).
+    Formal guarantee: `pure_epsilon(alpha, scale, sensitivity)`-DP in any dimension, for exactly sampled noise. Sampling
+    here is floating-point, so this mechanism is for studies (`stable_law`).
     """
 
-    name: ClassVar[str] = "stable"
     norm: ClassVar[Norm] = "l1"
 
     alpha: float
@@ -65,7 +65,7 @@ class Stable:
         return cls(alpha, scale * (1 + 1e-12), sensitivity)
 
     def release(self, bounded: Bounded, noise: Noise) -> Floats:
-        """The value with noise."""
+        """The value plus noise of this law; refused (GuaranteeError) if it is not bounded as calibrated for."""
         return noise.stable(require(bounded, self.norm, self.sensitivity).value, self.alpha, self.scale)
 
     @property
@@ -75,7 +75,7 @@ class Stable:
 
     @property
     def expected_distortion(self) -> float:
-        """E|Y| of one coordinate."""
+        """E|Y|, the mean size of the noise in one coordinate."""
         return distortion(self.alpha, self.scale)
 
     @property

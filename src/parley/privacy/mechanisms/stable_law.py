@@ -1,11 +1,12 @@
 """The symmetric alpha-stable (SaS) law: characteristic function exp(-|scale t|^alpha), 1 <= alpha <= 2 (Z chapter 3).
 
-alpha = 1 is the Cauchy law, alpha = 2 the Gaussian of variance 2 scale^2. Between them the density has no closed form. Here it is
-computed by inversion along a rotated ray, where the integrand decays instead of oscillating, joined to the tail series; both are
-checked against 50-digit arithmetic. Stated error of `pdf` and `cdf`'s tails: 1e-8 relative for |x| <= 1e6 scale.
+alpha = 1 is the Cauchy law, alpha = 2 the Gaussian of variance 2 scale^2. Between them the density has no closed form.
+Here it is computed by inversion along a rotated ray, where the integrand decays instead of oscillating, joined to the
+tail series; both are checked against 50-digit arithmetic. Stated error of `pdf` and `cdf`'s tails: 1e-8 relative for
+|x| <= 1e6 scale.
 
-The sampler is floating-point Chambers-Mallows-Stuck, whose low bits depend on the value it is added to; there is no exact sampler for this
-law. It is for studies, never for a release.
+The sampler is floating-point Chambers-Mallows-Stuck, whose low bits depend on the value it is added to; there is no
+exact sampler for this law. It is for studies, never for a release.
 """
 
 import math
@@ -28,7 +29,8 @@ _NODES = 6001
 
 
 def check_alpha(alpha: float) -> float:
-    """The stability index as a float in [1, 2]. Between 1.9999 and 2 the tail drowns in rounding, so nothing is claimed there."""
+    """The stability index as a float in [1, 2]. Between 1.9999 and
+    2 the tail drowns in rounding, so nothing is claimed there."""
     if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.floating) or not 1 <= alpha <= 2:
         raise SettingError(f"alpha = {alpha!r}: expected a number from 1 (Cauchy) to 2 (Gaussian)")
     if 1.9999 < alpha < 2:
@@ -178,7 +180,8 @@ def _law(alpha: float) -> _Law:
 
 
 def _series(z: Floats, alpha: float, terms: Floats) -> Floats:
-    """sum_k terms_k z^(-alpha k): the asymptotic tail, thirty terms; at z >= 20 the last ones are below 1e-14 of the first."""
+    """sum_k terms_k z^(-alpha k): the asymptotic tail, thirty
+    terms; at z >= 20 the last ones are below 1e-14 of the first."""
     y = z**-alpha
     total = np.zeros_like(z)
     for coefficient in terms[::-1]:
@@ -187,7 +190,8 @@ def _series(z: Floats, alpha: float, terms: Floats) -> Floats:
 
 
 def _inversion(z: Floats, alpha: float) -> Floats:
-    """(1/pi) Re int exp(i z t - t^alpha) dt along t = s e^(i phi), phi = pi/(4 alpha), by the double-exponential rule."""
+    """(1/pi) Re int exp(i z t - t^alpha) dt along t = s e^(i phi), phi = pi/(4 alpha), by the double-exponential
+    rule."""
     h = 0.02
     u = np.arange(-4.5, 5.2, h)
     s = np.exp(u - np.exp(-u))

@@ -1,10 +1,10 @@
-"""Where answers with stable noise lie: such noise has no mean square, so a mean of answers does not settle, and one of m is not 1/m as
-uncertain. What holds instead follows from the law, which is known exactly.
+"""Where answers with stable noise lie: such noise has no mean square, so a mean of answers does not settle, and one of
+m is not 1/m as uncertain. What holds instead follows from the law, which is known exactly.
 
-One answer: what it is about lies around it by that law. Several answers of one thing: under a flat prior the posterior is the product of
-their densities, by then of finite variance (its tails fall like z^(-m (1 + alpha)), m >= 2); its mean is Pitman's estimate, the best of
-those that move along when all answers are moved (1939). Since nothing but the place is unknown, its intervals are right in the sense of
-repeated answers, too, and given how far apart the answers lie.
+One answer: what it is about lies around it by that law. Several answers of one thing: under a flat prior the posterior
+is the product of their densities, by then of finite variance (its tails fall like z^(-m (1 + alpha)), m >= 2); its mean
+is Pitman's estimate, the best of those that move along when all answers are moved (1939). Since nothing but the place
+is unknown, its intervals are right in the sense of repeated answers, too, and given how far apart the answers lie.
 """
 
 import numpy as np
@@ -39,7 +39,8 @@ def located(answers: Floats, alpha: float, scale: float) -> tuple[Floats, Floats
 
 
 def reach(level: float, alpha: float, scale: float, deviation: float) -> float:
-    """How far from 0 a stable number of this scale plus a normal one of this deviation lies at most, with this probability.
+    """How far from 0 a stable number of this scale plus a normal
+    one of this deviation lies at most, with this probability.
 
     >>> round(reach(0.9, 1.0, 1.0, 0.0), 3), round(reach(0.9, 1.5, 0.0, 1.0), 3)
     (6.314, 1.645)

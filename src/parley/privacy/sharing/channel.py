@@ -1,4 +1,5 @@
-"""How the three hosts reach each other: a channel each. Here inside one process; over a network, whoever keeps the promise of `Channel`."""
+"""How the three hosts reach each other: a channel each. Here inside
+one process; over a network, whoever keeps the promise of `Channel`."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -15,8 +16,8 @@ T = TypeVar("T")
 class Channel(Protocol):
     """One host's end: messages between a pair arrive whole, in order and unread by others (over a network: TLS).
 
-    `send` never waits for the receiver to read (all three send before they receive); `receive` waits, and raises `Unavailable` when the
-    other does not send in time or is gone.
+    `send` never waits for the receiver to read (all three send before they receive); `receive` waits, and raises
+    `Unavailable` when the other does not send in time or is gone.
     """
 
     @property
@@ -56,7 +57,7 @@ class Wire:
 
 
 def wires(timeout: float = 60.0) -> tuple[Wire, Wire, Wire]:
-    """Three ends in one process."""
+    """The ends of three hosts' channels within one process, in the order of the hosts."""
     queues: dict[tuple[int, int], SimpleQueue[bytes | None]] = {
         (i, j): SimpleQueue() for i in range(HOSTS) for j in range(HOSTS) if i != j
     }
@@ -82,7 +83,8 @@ class Counted:
 
 
 def together(*tasks: Callable[[], T], wires: Sequence[Wire] = ()) -> tuple[T, ...]:
-    """Run the hosts' tasks in threads of their own. The first error closes the wires, so that nobody waits for ever, and is raised."""
+    """Run the hosts' tasks in threads of their own. The first error
+    closes the wires, so that nobody waits for ever, and is raised."""
     with ThreadPoolExecutor(len(tasks)) as pool:
         futures = [pool.submit(task) for task in tasks]
         done, _ = wait(futures, return_when=FIRST_EXCEPTION)

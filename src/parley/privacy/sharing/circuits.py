@@ -1,6 +1,8 @@
-"""Circuits on shared bits, 64 lanes a word: exclusive or is free, a round of ANDs costs one message, a bit a gate and lane.
+"""Circuits on shared bits, 64 lanes a word: exclusive or is
+free, a round of ANDs costs one message, a bit a gate and lane.
 
-A wire is a row of words (a plane: one bit of each of 64 lanes a word). A `Builder` writes a circuit down once; `evaluate` runs it.
+A wire is a row of words (a plane: one bit of each of 64 lanes a
+word). A `Builder` writes a circuit down once; `evaluate` runs it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -135,8 +137,8 @@ def _rows(numbers: Iterable[int]) -> Rows:
 def evaluate(party: Party, circuit: Circuit, inputs: Replicated) -> Replicated:
     """Shares of the outputs' planes [outputs, words] from shares of the inputs' [inputs, words].
 
-    Formal guarantee: a gate's message, x_i y_i + x_i y_{i+1} + x_{i+1} y_i plus a part of zero, is uniform to the host that
-    receives it: the part of zero holds a word of the key that this host lacks.
+    Formal guarantee: a gate's message, x_i y_i + x_i y_{i+1} + x_{i+1} y_i plus a part of zero, is uniform to the host
+    that receives it: the part of zero holds a word of the key that this host lacks.
     """
     first, second = party.scratch(2, circuit.wires + 1, inputs.first.shape[1])
     first[: circuit.inputs], second[: circuit.inputs] = inputs.first, inputs.second

@@ -20,7 +20,8 @@ class _Digits:
 
 
 def below(builder: Builder, word: Sequence[Wire], threshold: int) -> Output:
-    """[word < threshold]: the word's wires most significant first, an even number of them; the threshold public, up to 2^digits."""
+    """[word < threshold]: the word's wires most significant first,
+    an even number of them; the threshold public, up to 2^digits."""
     if not 0 <= threshold <= 1 << len(word):
         raise SettingError(f"threshold: expected a whole number from 0 to 2^{len(word)}")
     if threshold == 1 << len(word):

@@ -1,7 +1,7 @@
 """The end of a question: each host says its share of the noisy sum, and what it holds of the next host's.
 
-A host sums the owners' shares and the noise's with `+` of `Replicated` and sends `opening_of` the sum, once (that is its keeper's duty, not
-this file's). Whoever gets all three has the sum.
+A host sums the owners' shares and the noise's with `+` of `Replicated` and sends `opening_of` the sum, once (that is
+its keeper's duty, not this file's). Whoever gets all three has the sum.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,8 @@ from parley.privacy.sharing.ring import Replicated, digest
 
 
 class LyingHostError(ContradictionError):
-    """Hosts say different things about a share that both of them hold: `pairs` of them, and `host` if only one can have lied alone."""
+    """Hosts say different things about a share that both of them
+    hold: `pairs` of them, and `host` if only one can have lied alone."""
 
     def __init__(self, pairs: tuple[tuple[int, int], ...]) -> None:
         self.pairs = pairs
@@ -42,8 +43,8 @@ def opening_of(total: Replicated) -> Opening:
 def open_words(openings: Sequence[Opening]) -> Words:
     """The sum, from the openings of hosts 0, 1 and 2.
 
-    Formal guarantee: if at most one host says something else than what it holds, the words are the sum of the three shares, or
-    `LyingHostError` names the pairs that disagree, with the liar in each (SHA-256 being free of collisions).
+    Formal guarantee: if at most one host says something else than what it holds, the words are the sum of the three
+    shares, or `LyingHostError` names the pairs that disagree, with the liar in each (SHA-256 being free of collisions).
     """
     first, second, third = openings
     pairs = tuple((i, (i + 1) % HOSTS) for i in range(HOSTS) if openings[i].digest != digest(openings[(i + 1) % HOSTS].words))

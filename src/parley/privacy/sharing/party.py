@@ -1,4 +1,5 @@
-"""One host's side of every protocol: its two keys, what comes out of them without a word, and the one message that completes a share.
+"""One host's side of every protocol: its two keys, what comes out
+of them without a word, and the one message that completes a share.
 
 Key j is known to hosts j and j - 1, like share j. Host i therefore has keys i and i + 1, and never sees key i + 2.
 """
@@ -22,11 +23,11 @@ T = TypeVar("T")
 class Party:
     """A host with its keys: `keys` = (key i, in common with the host before; key i + 1, in common with the next).
 
-    All three call the same methods with the same shapes in the same order; one thread each. After any failure the hosts may stand at
-    different places of their streams, so the party refuses to go on.
+    All three call the same methods with the same shapes in the same order; one thread each. After any failure the hosts
+    may stand at different places of their streams, so the party refuses to go on.
 
-    Formal guarantee: no word of a stream is used twice; every message that a host receives from `complete` or `deal` has been masked by
-    words of the key that it does not know.
+    Formal guarantee: no word of a stream is used twice; every message that a host receives from `complete` or `deal`
+    has been masked by words of the key that it does not know.
     """
 
     def __init__(self, channel: Channel, keys: tuple[bytes, bytes]) -> None:
@@ -41,11 +42,13 @@ class Party:
         self._scratch = np.empty(0, dtype=np.uint64)
 
     def random(self, *shape: int) -> Replicated:
-        """Shares of uniform words that nobody knows; nothing is sent. Host i lacks share i + 2, the stream of the key that it lacks."""
+        """Shares of uniform words that nobody knows; nothing is sent.
+        Host i lacks share i + 2, the stream of the key that it lacks."""
         return self._guarded(lambda: Replicated(self._words(0, _SHARES, shape), self._words(1, _SHARES, shape)))
 
     def zero_bits(self, *shape: int) -> Words:
-        """This host's part of words whose exclusive or over the three hosts is 0; to a host, either other part is uniform."""
+        """This host's part of words whose exclusive or over the
+        three hosts is 0; to a host, either other part is uniform."""
         return self._guarded(lambda: self._words(0, _ZEROS, shape) ^ self._words(1, _ZEROS, shape))
 
     def zero_words(self, *shape: int) -> Words:
@@ -53,15 +56,17 @@ class Party:
         return self._guarded(lambda: self._words(0, _ZEROS, shape) - self._words(1, _ZEROS, shape))
 
     def complete(self, part: Words) -> Replicated:
-        """Parts, one a host, become replicated shares: part i is share i and goes to host i - 1. The part must be masked by zeros."""
+        """Parts, one a host, become replicated shares: part i is share
+        i and goes to host i - 1. The part must be masked by zeros."""
         return self._guarded(lambda: Replicated(part, self._pass(self.before, part, self.next, part.shape)))
 
     def deal(self, secret: Words, held: tuple[int, ...], received: tuple[int, ...]) -> tuple[Words, Words]:
-        """Split `secret`, known to this host only, additively between the two others; returns this host's parts of what they split.
+        """Split `secret`, known to this host only, additively between
+        the two others; returns this host's parts of what they split.
 
-        The first part belongs to the next host's secret (shape `held`), the second to that of the host before (shape `received`).
-        The mask comes from key i, known to host i - 1, which keeps it as its part and is sent nothing. Host i + 1 is sent the
-        difference, and does not know key i.
+        The first part belongs to the next host's secret (shape `held`), the second to that of the host before (shape
+        `received`). The mask comes from key i, known to host i - 1, which keeps it as its part and is sent nothing.
+        Host i + 1 is sent the difference, and does not know key i.
         """
 
         def act() -> tuple[Words, Words]:
@@ -72,7 +77,8 @@ class Party:
         return self._guarded(act)
 
     def scratch(self, *shape: int) -> Words:
-        """Room to work in, overwritten by whoever asks next: fresh memory for each draw would cost a third of its time."""
+        """Room to work in, overwritten by whoever asks next: fresh memory for each draw would cost a third of its
+        time."""
         size = int(np.prod(shape))
         if self._scratch.size < size:
             self._scratch = np.empty(size, dtype=np.uint64)
@@ -86,7 +92,8 @@ class Party:
         return self._streams[which, purpose].words(*shape)
 
     def _pass(self, to: int, words: Words, source: int, shape: tuple[int, ...]) -> Words:
-        """Send words one way, receive as many as are due from the other. The number of the step tells when hosts are out of step."""
+        """Send words one way, receive as many as are due from the
+        other. The number of the step tells when hosts are out of step."""
         self._step += 1
         label = self._step.to_bytes(8, "little")
         self._channel.send(to, b"".join((label, np.ascontiguousarray(words, dtype="<u8").data)))

@@ -53,7 +53,7 @@ def digest(words: Words) -> bytes:
 
 
 def to_bytes(words: Words) -> bytes:
-    """The words, little-endian."""
+    """The words as bytes, eight each, the lowest first on every machine."""
     return words.astype("<u8", copy=False).tobytes()
 
 
@@ -65,7 +65,7 @@ class Replicated:
     second: Words
 
     def __add__(self, other: "Replicated") -> "Replicated":
-        """Shares of the sum."""
+        """Shares of the sum of both secrets, made without a message."""
         if self.first.shape != other.first.shape:
             raise SettingError(
                 f"shares: sizes {self.first.shape} and {other.first.shape} cannot be added; send vectors of one size"

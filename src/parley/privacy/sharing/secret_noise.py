@@ -1,14 +1,17 @@
 """Noise of a recipe's law, drawn by three hosts together and known to none of them.
 
-Formal guarantee: the sum of the three shares has the recipe's law, also given everything that one host sees: its two keys and what it
-receives. Each random word is the exclusive or of three streams, one of them of the key that this host lacks, and what it receives is masked
-by further words of that key. Two hosts together have all keys: they can compute the number.
+Formal guarantee: the sum of the three shares has the recipe's law, also given everything that one host sees: its two
+keys and what it receives. Each random word is the exclusive or of three streams, one of them of the key that this host
+lacks, and what it receives is masked by further words of that key. Two hosts together have all keys: they can compute
+the number.
 
 - A word and a threshold: a comparison in six rounds of ANDs, everybody's at once (`circuits`).
-- The ladder: c_1 >= c_2 >= ... say whether one word is below the descending thresholds. Digit j of their number T is the exclusive or of
-  c_(m 2^j), m = 1, 2, ...; with a fair sign s, (1 - 2 s) T is the sum of 2^j (digit j xor s), less (2^J - 1) s for J digits. No gate.
-- Fair bits of weights w, 2 w, 4 w, ..., L of them, are w times a uniform number below 2^L. That is u + c modulo 2^L for a u that
-  only host 0 knows and a c that only hosts 1 and 2 know: u + c less 2^L times the carry. One bit to convert, not L.
+- The ladder: c_1 >= c_2 >= ... say whether one word is below the descending thresholds. Digit j of their number T is
+  the exclusive or of c_(m 2^j), m = 1, 2, ...; with a fair sign s, (1 - 2 s) T is the sum of 2^j (digit j xor s), less
+  (2^J - 1) s for J digits. No gate.
+- Fair bits of weights w, 2 w, 4 w, ..., L of them, are w times a uniform number
+  below 2^L. That is u + c modulo 2^L for a u that only host 0 knows and a c that
+  only hosts 1 and 2 know: u + c less 2^L times the carry. One bit to convert, not L.
 - Bits become a sum with two messages (`circuits.weighted_sum` and the last one, which makes the shares replicated).
 """
 
@@ -43,7 +46,8 @@ class Plan:
 
 
 def draw(party: Party, recipe: Recipe, size: int) -> Replicated:
-    """This host's two shares of `size` independent numbers of the recipe's law. The three hosts call it with the same recipe and size."""
+    """This host's two shares of `size` independent numbers of the
+    recipe's law. The three hosts call it with the same recipe and size."""
     whole(size, "size")
     plan = make_plan(recipe)
     try:

@@ -1,8 +1,10 @@
-"""An owner's answer in three shares, any two of which say nothing: two seeds, and what the words they stand for leave of it.
+"""An owner's answer in three shares, any two of which say
+nothing: two seeds, and what the words they stand for leave of it.
 
-What an owner writes down is a nonce and a tag of the third share. The three shares together are the exact answer; from the nonce, the
-question and a key the seeds follow, and from seeds and table the third share can be computed again. The key lies beside the ledger and
-is in no backup of it, so whoever reads a backup has no share at all, and cannot try out guesses of the answer either.
+What an owner writes down is a nonce and a tag of the third share. The three shares together are the exact answer; from
+the nonce, the question and a key the seeds follow, and from seeds and table the third share can be computed again. The
+key lies beside the ledger and is in no backup of it, so whoever reads a backup has no share at all, and cannot try out
+guesses of the answer either.
 """
 
 import hmac
@@ -22,9 +24,9 @@ NONCE = 32  # bytes
 class Shares:
     """x = expand(seed 0) + expand(seed 1) + third, modulo 2^64; `record` is what is written down.
 
-    Formal guarantee: a seed is HMAC-SHA-256 of a fresh nonce and of the question, under the owner's key, and stands for this one vector.
-    So the two shares that one host gets - of seed 0, seed 1 and third - tell nothing of x to anybody who cannot tell HMAC-SHA-256 and
-    AES-256 in counter mode from random functions.
+    Formal guarantee: a seed is HMAC-SHA-256 of a fresh nonce and of the question, under the owner's key, and stands for
+    this one vector. So the two shares that one host gets - of seed 0, seed 1 and third - tell nothing of x to anybody
+    who cannot tell HMAC-SHA-256 and AES-256 in counter mode from random functions.
     """
 
     seeds: tuple[bytes, bytes]
@@ -38,7 +40,8 @@ class Shares:
 
     @classmethod
     def again(cls, record: Words, words: Words, key: bytes, content: str) -> "Shares":
-        """The shares that were recorded, of words that were computed again; `VoidRound` if they did not come out as they were."""
+        """The shares that were recorded, of words that were computed
+        again; `VoidRound` if they did not come out as they were."""
         shares = cls._split(words, key, content, to_bytes(record)[:NONCE])
         if not hmac.compare_digest(to_bytes(shares.record), to_bytes(record)):
             raise VoidRound(

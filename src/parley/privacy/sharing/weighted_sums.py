@@ -30,14 +30,16 @@ def weigh(bits: NDArray[np.uint8], weights: Words) -> Words:
 
 
 def weighted_sum(party: Party, planes: Replicated, weights: Words, size: int) -> Words:
-    """This host's part of sum over k of weights[k] bit_k, modulo 2^64, for each of `size` lanes; the bits are shared planes [n, words].
+    """This host's part of sum over k of weights[k] bit_k, modulo 2^64,
+    for each of `size` lanes; the bits are shared planes [n, words].
 
-    One message. The bits are dealt out in turn: bit k's dealer, host i = k mod 3, alone knows u = share i xor share i + 1; the two
-    others know c = share i + 2, and bit = u xor c = c + u (1 - 2 c), linear in u. The dealer splits u into d (sent to host i + 1) and m
-    (a stream that it has in common with host i - 1), whereupon host i + 1 computes c + d (1 - 2 c) and host i - 1 m (1 - 2 c).
+    One message. The bits are dealt out in turn: bit k's dealer, host i = k mod 3, alone knows u = share i xor share
+    i + 1; the two others know c = share i + 2, and bit = u xor c = c + u (1 - 2 c), linear in u. The dealer splits u
+    into d (sent to host i + 1) and m (a stream that it has in common with host i - 1), whereupon host i + 1 computes
+    c + d (1 - 2 c) and host i - 1 m (1 - 2 c).
 
-    Formal guarantee: d is uniform to host i + 1, which lacks the stream m; host i - 1 and the dealer receive nothing. The parts are not
-    yet fit to be shown to anybody: `Party.complete` them with a part of zero.
+    Formal guarantee: d is uniform to host i + 1, which lacks the stream m; host i - 1 and the dealer receive nothing.
+    The parts are not yet fit to be shown to anybody: `Party.complete` them with a part of zero.
     """
     rows = [slice(i, None, HOSTS) for i in range(HOSTS)]
     counts = [len(range(i, len(weights), HOSTS)) for i in range(HOSTS)]
