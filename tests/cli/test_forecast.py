@@ -56,6 +56,7 @@ def test_a_plan_is_shown_printed_as_json_and_written_as_terms_that_train(folder)
 
 def test_without_a_plan_the_json_says_so(folder):
     content = json.loads(invoke("forecast", folder / "terms.toml", "--pilot", folder / "pilot.csv", "--json").stdout)
+    assert content["adjacency"] == "replace-one"
     assert content["plan"] is None
     assert set(content["metrics"]) == {"r2", "mean_absolute_error"}
 

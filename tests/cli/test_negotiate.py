@@ -72,6 +72,7 @@ def test_budgets_payments_and_a_terms_file_that_trains(folder):
     run = CliRunner().invoke(app, [*arguments, "--plot", str(folder / "n.png")])
     assert run.exit_code == 0, run.output
     content = json.loads(run.stdout)
+    assert content["adjacency"] == "replace-one"
     assert content["relative_fitness"] <= 1.0 * (1 + 1e-9)
     assert content["largest_gain"] < 1e-6
     joined = {owner["name"]: owner for owner in content["owners"] if owner["participates"]}

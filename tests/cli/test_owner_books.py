@@ -55,6 +55,7 @@ def test_the_books_say_by_which_rule_they_are_kept(home):
     with pytest.raises(BudgetExhausted, match="which held as zCDP is rho"):
         accept(home, files[8])
     known = books(home)
+    assert known["adjacency"] == "replace-one"
     assert (known["rule"], known["head"], known["rho"]["reserved"]) == ("zcdp", end, pytest.approx(8 * once))
     assert known["rho"]["reserved"] <= known["rho"]["lifetime"] == pytest.approx(0.22425, rel=1e-4)
     assert known["reserved"] == {"epsilon": 8.0, "delta": pytest.approx(8e-6)}

@@ -71,8 +71,8 @@ def init_command(
     console.print(f"{folder / 'owner.toml'}  settings: look through them", soft_wrap=True)
     held = "" if rule is LifetimeRule.simple else ", held as zCDP"
     console.print(
-        f"{settings.ledger}  the ledger: lifetime budget ε = {number(lifetime)}, δ = {number(lifetime_delta)}, "
-        f"{Adjacency.REPLACE_ONE}{held}",
+        f"{settings.ledger}  the ledger: lifetime budget ({Adjacency.REPLACE_ONE}) ε = {number(lifetime)}, "
+        f"δ = {number(lifetime_delta)}{held}",
         soft_wrap=True,
     )
     console.print(

@@ -85,6 +85,7 @@ def test_the_command_prints_and_draws_them(tmp_path):
     run = CliRunner().invoke(app, ["reproduce", "zawacki2024", *asked, "--out", str(tmp_path), "--json"])
     assert run.exit_code == 0, run.output
     content = json.loads(run.stdout)
+    assert content["adjacency"] == "replace-one"
     assert [each["figure"] for each in content["figures"]] == names
     assert {path.name for path in tmp_path.iterdir()} == {"figure-3.5.png", "figure-3.8.png"}
     shown = CliRunner().invoke(app, ["reproduce", "zawacki2024", "--figure", "table-3.1"])

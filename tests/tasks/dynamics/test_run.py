@@ -106,6 +106,7 @@ def test_a_release_with_one_noise_is_drawn_by_hosts(tables, tmp_path):
     for owner in owners:
         owner.accept(terms)
     result = identify_together(terms, owners)
+    assert result.to_json()["adjacency"] == "replace-one"
     assert result.released
     assert result.spent == dict.fromkeys(("plant-0", "plant-1", "plant-2"), 12.0)
     found = result.identified()

@@ -144,6 +144,7 @@ def test_a_release_debits_exactly_that_once(public, tmp_path):
     done = typed("differences", tmp_path / "terms.toml", *books, "--lifetime", 4.0, "--lifetime-delta", 1e-5, *out)
     assert done.exit_code == 0, (done.output, done.exception)
     shown = json.loads(done.stdout)
+    assert shown["adjacency"] == "replace-one"
     assert shown["released"]
     assert shown["spent"] == {part.name: 1.0 for part in terms.owners}
     assert set(shown["differences"]) == {"mean", "low", "high", "rows"}

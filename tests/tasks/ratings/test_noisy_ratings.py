@@ -31,7 +31,7 @@ def test_sound_noise_gives_the_epsilon_that_it_names_and_costs_accuracy():
     loud, quiet = (learned(epsilon, mechanism="bounded-ratings") for epsilon in (0.3, 1e4))
     assert loud.rmse[0] > quiet.rmse[0] + 0.05
     assert loud.spent == {"a": 0.3, "b": 0.3}
-    assert loud.notes[0] == "a: ε = 0.3, for the value of a rating"
+    assert loud.notes[0] == "a: ε = 0.3, for the value of a rating (replace-one)"
     assert not loud.released
 
 
@@ -42,6 +42,7 @@ def test_the_published_scale_says_what_it_really_gives():
     assert found.spent["a"] == pytest.approx(16 / scale)
     assert found.notes[0].startswith("a: up to ε = 26.7, not 1")
     unbounded = learned(1.0, mechanism="unbounded-ratings", rating_scale="published")
+    assert unbounded.to_json()["adjacency"] == "add-or-remove-one"
     assert unbounded.spent["a"] == pytest.approx(36 / scale)  # a rating that moves to another cell touches two
 
 
@@ -49,6 +50,7 @@ def test_hiding_has_no_epsilon_and_says_so():
     found = learned(1.0, mechanism="hide")
     assert found.spent == {"a": None, "b": None}
     assert found.to_json()["owners"][0]["epsilon_spent"] is None
+    assert found.to_json()["adjacency"] is None
     assert found.notes[0] == "a: no ε; 50% of the ratings are hidden, the others not at all"
     assert found.unit == "nothing that is kept"
 

@@ -39,6 +39,7 @@ def test_it_learns_and_the_smaller_owner_gains_where_there_is_no_noise():
     assert together < 0.6 * np.sqrt(np.mean(means**2))
     assert together < alone
     assert result.to_json()["metrics"]["rmse"] == pytest.approx(result.rmse[0])
+    assert result.to_json()["adjacency"] == "replace-one"
     assert result.spent == {"a": 1e6, "b": 1e6}
     for each in result.owners:
         assert each.ranking.ndcg > 1.1 * each.popularity.ndcg
