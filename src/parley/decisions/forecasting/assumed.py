@@ -34,6 +34,7 @@ class AssumedSample(Sample):
 
     preparation: Preparation = field(kw_only=True)
     coverage: ClassVar[str] = "any relation to the target"
+    invented: ClassVar[bool] = True
 
     @classmethod
     def of(cls, setup: Setup) -> "AssumedSample":

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.decisions.forecasting.assumed import AssumedSample
 from parley.decisions.forecasting.pilot import Pilot
-from parley.decisions.forecasting.sources import Sample
 from parley.errors import DataError, SettingError, TermsError
 from parley.learning.start import PublicFit
 from parley.validate import Floats
@@ -44,7 +42,7 @@ class Baselines:
 def baselines(pilot: Pilot) -> Baselines:
     """Both baselines for these terms. No private record is looked at."""
     unit, model = pilot.setup.preparation.target_scale**2, public_sample_model(pilot)
-    if isinstance(pilot.source, Sample):
+    if pilot.has_rows:
         zero = float(pilot.objective.cost(pilot.design, pilot.objective.start(pilot.setup.preparation)))
     else:
         zero = pilot.landscape().start_cost
@@ -57,7 +55,7 @@ def public_sample_model(pilot: Pilot) -> PublicSampleModel | None:
     None without rows, where they are invented, or where no ridge gives an optimum.
     """
     fit = pilot.own_fit
-    if fit is None or isinstance(pilot.source, AssumedSample):
+    if fit is None or pilot.source.invented:
         return None
     return PublicSampleModel(fit.theta, fit.ridge, fit.cost, fit.cost * pilot.setup.preparation.target_scale**2)
 

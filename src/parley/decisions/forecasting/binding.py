@@ -5,7 +5,7 @@ from scipy.special import ndtr
 
 from parley.decisions.forecasting.error_moments import ErrorMoments
 from parley.decisions.forecasting.pilot import Pilot, pilot_models, scaled_share
-from parley.decisions.forecasting.sources import Landscape, Sample
+from parley.decisions.forecasting.sources import Landscape
 from parley.numerals import number
 from parley.validate import Floats
 
@@ -17,7 +17,7 @@ TAILS = 3.0  # how far above its typical size a gradient is thought to reach whe
 def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tuple[bool, tuple[str, ...]]:
     """(whether clip or box bend the algorithm's path, what a reader should know)."""
     warnings = list(here.warnings)
-    if isinstance(pilot.source, Sample) and pilot.terms.model.classifies:
+    if pilot.has_rows and pilot.terms.model.classifies:
         fewest = int(np.unique(pilot.design.y, return_counts=True)[1].min())
         if fewest < 30:
             warnings.append(f"one class has only {fewest} records in the pilot: the forecast rests on little")
@@ -57,7 +57,7 @@ def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) 
     """How the clip binds, or None."""
     if not pilot.bound.clips:
         return None
-    if not isinstance(pilot.source, Sample):
+    if not pilot.has_rows:
         return _typical_sentence(pilot, here, moments)
     if moments is None:
         share = scaled_share(pilot, here.begin[None])

@@ -9,7 +9,7 @@ import numpy as np
 from parley.decisions.forecasting.binding import binding
 from parley.decisions.forecasting.error_moments import ErrorMoments, SingleVoices, error_moments
 from parley.decisions.forecasting.pilot import Pilot, pilot_models
-from parley.decisions.forecasting.sources import Landscape, Sample
+from parley.decisions.forecasting.sources import Landscape
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Descent, Progress, State
 from parley.protocol.queries import Answer
@@ -141,7 +141,7 @@ def expect(pilot: Pilot, here: Landscape | None = None) -> Expectation:
     binds, warnings = binding(pilot, here, moments)
     quadratic = pilot.objective.quadratic
     method: Method = "exact-moments"
-    if moments is None or (isinstance(pilot.source, Sample) and (binds or not quadratic)):
+    if moments is None or (pilot.has_rows and (binds or not quadratic)):
         method = "pilot-run"
     elif binds or not quadratic:
         method = "curvature-moments"

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from parley.data.table import Table
-from parley.decisions.forecasting.assumed import AssumedSample
 from parley.decisions.forecasting.baselines import best_cost
 from parley.decisions.forecasting.coalition import CoalitionCost
 from parley.decisions.forecasting.coding import CodingCost, coding_cost
@@ -19,7 +18,7 @@ from parley.decisions.forecasting.heterogeneity import ASSUMED, Differences
 from parley.decisions.forecasting.joining import Interval, Joining, Verdict, intervals, joining, least_epsilon, verdict
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
 from parley.decisions.forecasting.published import PublishedBounds, published_bounds
-from parley.decisions.forecasting.sources import Sample, Source
+from parley.decisions.forecasting.sources import Source
 from parley.decisions.forecasting.worth import Worth, better_plan, worth_of
 from parley.errors import DataError, SettingError, TermsError
 from parley.learning.algorithms.algorithm import Progress
@@ -171,7 +170,7 @@ def forecast(
 
 def _metrics(known: Pilot, models: Floats) -> Metrics:
     """The task's own metrics of models [R, P] on the pilot's rows; none without rows."""
-    if not isinstance(known.source, Sample) or isinstance(known.source, AssumedSample):  # whose relation to the target is made up
+    if not known.has_rows or known.source.invented:  # whose relation to the target is made up
         return {}
     return task_metrics(known.objective, known.setup.preparation, known.design, models)
 

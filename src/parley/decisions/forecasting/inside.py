@@ -22,7 +22,7 @@ from parley.data.table import Table
 from parley.decisions.forecasting.expectation import expect
 from parley.decisions.forecasting.personal_gain import Owners
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
-from parley.decisions.forecasting.sources import Sample, Source
+from parley.decisions.forecasting.sources import Source
 from parley.errors import DataError, SettingError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.personal import centres, nothing
@@ -156,7 +156,7 @@ class Outlook:
 def outlook(terms: Terms, pilot: Table | Source | None = None, seed: int = 0, draws: int = DRAWS) -> Outlook:
     """Joint models as these terms may bring them, by running the algorithm on the public sample with the owners' noise."""
     known = open_pilot(terms, pilot)
-    if not isinstance(known.source, Sample):
+    if not known.has_rows:
         raise DataError("an inside view runs the algorithm on rows, so it needs a public sample; give one as the pilot")
     return Outlook(known, expect(known).outcome(seed, whole(draws, "draws"))[1][:draws])
 

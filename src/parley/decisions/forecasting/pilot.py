@@ -54,9 +54,14 @@ class Pilot:
     @property
     def design(self) -> Design:
         """The pilot's rows; only a sample has any."""
-        if not isinstance(self.source, Sample):
+        if self.source.rows is None:
             raise DataError("this forecast has to run the algorithm on rows, so it needs a public sample; give one as the pilot")
-        return self.source.design
+        return self.source.rows
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there are rows on which the algorithm can run."""
+        return self.source.rows is not None
 
     @property
     def tables(self) -> Tables:
@@ -150,14 +155,14 @@ class Pilot:
             return self.source.landscape(self.objective, self.setup.limits.radius).optimum + self.drawn
         if self.terms.learning.start != "public" or self.apart:
             return starting_point(self.setup)[None]
-        if not isinstance(self.source, Sample):
+        if not self.has_rows:
             raise SettingError("learning.start: how far a public fit lies from the best model takes a public sample to tell")
         return self.design.derived(("starts", self.objective, self.setup.limits.radius), partial(_drawn_fits, self))
 
     @cached_property
     def own_fit(self) -> PublicFit | None:
         """The best fit of the pilot's rows, its ridge chosen by cross-validation; None without rows, or where there is none."""
-        if not isinstance(self.source, Sample):
+        if not self.has_rows:
             return None
         return public_fit(self.objective, self.design, self.setup.limits.radius, self.objective.start(self.setup.preparation))
 
@@ -167,17 +172,17 @@ class Pilot:
         A small sample's own optimum lies farther out than the population's, and a ridge that helps shows by how much: seen from there, a
         start at the public fit would look worse than it is. Only gradients can be tilted: algorithms that ask for other things stay.
         """
-        if not isinstance(self.source, Sample) or self.own_fit is None or self.terms.learning.facts.asks != "gradient":
+        if self.own_fit is None or self.terms.learning.facts.asks != "gradient":
             return self
-        return replace(self, source=replace(self.source, towards=self.own_fit.theta))
+        return replace(self, source=self.source.leaning(self.own_fit.theta))
 
     def under(self, terms: Terms) -> "Pilot":
         """The same knowledge under other terms for the same columns."""
         setup, source, drawn = self.setup.under(terms), self.source, self.drawn
         if terms.learning.start != self.terms.learning.start:
             return _with(setup, source, self.apart)
-        if isinstance(source, Sample) and terms.learning.facts.asks != "gradient":
-            source = replace(source, towards=None)
+        if terms.learning.facts.asks != "gradient":
+            source = source.leaning(None)
         return Pilot(setup, source, make_algorithm(setup), self.apart, drawn=drawn)
 
     def others(self, rng: np.random.Generator, count: int) -> "list[Pilot]":
@@ -191,10 +196,10 @@ class Pilot:
 
     def towards_ridge(self, fit: PublicFit | None) -> "Pilot":
         """These rows leaning towards their best fit with another fit's ridge."""
-        if fit is None or not isinstance(self.source, Sample):
+        if fit is None or not self.has_rows:
             return self
         best = ridge_fit(self.objective, self.design, fit.ridge, self.setup.limits.radius, fit.theta)
-        return self if best is None else replace(self, source=replace(self.source, towards=best))
+        return self if best is None else replace(self, source=self.source.leaning(best))
 
 
 def open_pilot(terms: Terms, known: Table | Source | None = None, speeds: Mapping[str, float] | None = None) -> Pilot:
@@ -246,9 +251,7 @@ def _opened(terms: Terms, known: Table | Source | None) -> Pilot:
 
 
 def _with(setup: Setup, source: Source, apart: bool = False) -> Pilot:
-    if isinstance(source, Sample):
-        source = replace(source, towards=None)
-    pilot = Pilot(setup, source, make_algorithm(setup), apart)
+    pilot = Pilot(setup, source.leaning(None), make_algorithm(setup), apart)
     if not pilot.questions:
         raise DataError("owners: expected at least one")
     return pilot.leaning() if setup.terms.learning.start == "public" and not apart else pilot
@@ -284,7 +287,7 @@ class PilotExchange:
     def __init__(self, pilot: Pilot, replicates: int, seed: int, noiseless: bool = False) -> None:
         self._pilot, self._worlds, self._noise, self._noiseless = pilot, (replicates,), FastNoise(seed), noiseless
         self._rng, self._draws = np.random.default_rng(seed), np.random.default_rng([seed, 1])
-        self._tilt = pilot.source.tilt(pilot.objective) if isinstance(pilot.source, Sample) else None
+        self._tilt = pilot.source.tilt(pilot.objective)
         terms = pilot.terms
         self._own = (
             pilot.question.batched or terms.uneven

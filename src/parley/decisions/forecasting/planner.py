@@ -198,9 +198,9 @@ def _published(known: Pilot) -> list[Found]:
 
 def _surveys(known: Pilot) -> bool:
     """Whether moments can look at all candidates first: rounds of gradients or one release, on rows, in few parameters."""
-    learning, source = known.terms.learning, known.source
+    learning = known.terms.learning
     plain = not (learning.facts.walks or learning.facts.samples or known.terms.privacy.clip_norm)
-    return plain and isinstance(source, Sample) and known.setup.parameters <= MOST_PARAMETERS
+    return plain and known.has_rows and known.setup.parameters <= MOST_PARAMETERS
 
 
 def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found | Unjudged]:

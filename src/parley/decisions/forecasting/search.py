@@ -67,7 +67,7 @@ class Search:
         key = pilot.terms.hash
         if key not in self.seen:
             self.rounds += 0 if quickly_told(pilot) else _steps(pilot.terms)
-            self.seen[key] = excess(pilot, self.seed, WORK, SEARCH_REPLICATES, only_exact=not isinstance(pilot.source, Sample))
+            self.seen[key] = excess(pilot, self.seed, WORK, SEARCH_REPLICATES, only_exact=not pilot.has_rows)
         return self.seen[key]
 
     def climb(self, at: Pilot, knobs: tuple[str, ...], most: float = math.inf) -> Pilot:
@@ -99,7 +99,7 @@ class Search:
             return attempt(pilot, learning={knob: many}) if many else None
         if knob == "step" and isinstance(pilot.algorithm, Descent | PrivateSGD):
             return attempt(pilot, learning={"step": float(f"{pilot.algorithm.step * factor:.4g}")})
-        if knob == "clip" and pilot.bound.clips and isinstance(pilot.source, Sample):  # else nobody can tell how often it binds
+        if knob == "clip" and pilot.bound.clips and pilot.has_rows:  # else nobody can tell how often it binds
             there = attempt(pilot, privacy={"clip": float(f"{pilot.bound.value * factor:.4g}")})
             if there is None or direction > 0 or not self.only_rarely or learning.facts.solves:
                 return there
@@ -157,7 +157,7 @@ def expect_quickly(pilot: Pilot) -> Expectation:
 
 def quickly_told(pilot: Pilot) -> bool:
     """Whether moments may tell: without rows, or for a squared loss whose clip does not bind on the way."""
-    if not isinstance(pilot.source, Sample):
+    if not pilot.has_rows:
         return True
     binds = pilot.bound.clips and scaled_share(pilot, on_the_way(pilot.landscape())) > RARELY
     return pilot.objective.quadratic and not binds
@@ -165,7 +165,7 @@ def quickly_told(pilot: Pilot) -> bool:
 
 def affordable(pilot: Pilot, work: float, most: int) -> int:
     """How many replicates of a pilot run so much work allows."""
-    if not isinstance(pilot.source, Sample):
+    if not pilot.has_rows:
         return most
     return int(np.clip(work / (_steps(pilot.terms) * len(pilot.design)), FEWEST, most))
 
@@ -177,7 +177,7 @@ def hidden_bias(expected: Expectation) -> float:
     begins as far from its own optimum as the sample does; where it has none, because its classes separate, at the same place.
     """
     pilot = expected.pilot
-    if not isinstance(pilot.source, Sample) or not pilot.bound.clips or expected.method != "pilot-run" or len(pilot.design) < 4:
+    if not pilot.has_rows or not pilot.bound.clips or expected.method != "pilot-run" or len(pilot.design) < 4:
         return 0.0
     free = attempt(pilot, privacy={"clip": 1e6 * pilot.bound.value})
     if free is None:
@@ -206,11 +206,12 @@ def _begin(pilot: Pilot, half: Sample) -> Floats:
 
 def fewer_rows(pilot: Pilot) -> Pilot:
     """The pilot on some of its rows, by place, with the same optimum and starts as far from it: for quick runs."""
-    if not isinstance(pilot.source, Sample) or len(pilot.design) <= SEARCH_ROWS or pilot.source.towards is None:
+    towards = pilot.source.towards
+    if towards is None or len(pilot.design) <= SEARCH_ROWS:
         return pilot
     places = np.sort(np.random.default_rng(0).permutation(len(pilot.design))[:SEARCH_ROWS])
-    away = pilot.starts - pilot.source.towards
-    return replace(pilot, source=Sample(pilot.design.where(places), pilot.source.towards), drawn=away)
+    away = pilot.starts - towards
+    return replace(pilot, source=Sample(pilot.design.where(places), towards), drawn=away)
 
 
 def same_clip(known: Pilot, terms: Terms) -> float | None:
@@ -218,7 +219,7 @@ def same_clip(known: Pilot, terms: Terms) -> float | None:
     clip, new = terms.privacy.clip, "l2" if terms.learning.facts.walks else mechanism_norm(terms.privacy.mechanism)
     if terms.privacy.clip_norm is not None or known.terms.privacy.clip_norm is not None:
         return clip  # in a norm that the terms name, whatever the mechanism
-    if not isinstance(known.source, Sample):
+    if not known.has_rows:
         return clip  # an L2 norm is never above the L1 norm, so the clip only binds less
     optimum = known.landscape().optimum
     sizes = {norm: known.objective.record_norms(known.design, optimum, norm) for norm in ("l1", "l2")}
@@ -233,7 +234,7 @@ def same_clip(known: Pilot, terms: Terms) -> float | None:
 
 def statistics_clips(known: Pilot, terms: Terms) -> list[float]:
     """Bounds of one record's second moments, or of its gradient, to begin with: common sizes in the pilot."""
-    if not isinstance(known.source, Sample):
+    if not known.has_rows:
         return []
     if terms.learning.facts.perturbs:
         question = known.under(terms).question

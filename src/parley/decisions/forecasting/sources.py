@@ -6,10 +6,11 @@ Each source shows the cost around its optimum (a `Landscape`) and how else it mi
 import json
 import math
 import tomllib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -69,49 +70,71 @@ class Landscape:
         return error if self.directions is None else np.asarray(error @ self.directions.T)
 
 
-class Source(Protocol):
-    """Public knowledge of the records' law."""
+class Source(ABC):
+    """Public knowledge of the records' law. Some of it comes as rows, on which an algorithm can run; most does not."""
+
+    coverage: ClassVar[str]  # what the interval covers, in words
+    invented: ClassVar[bool] = False  # whether the relation of its rows to the target is made up
 
     @property
-    def width(self) -> int: ...
+    @abstractmethod
+    def width(self) -> int:
+        """How many parameters it speaks of."""
 
     @property
-    def coverage(self) -> str:
-        """What the interval covers, in words."""
-        ...
+    def rows(self) -> Design | None:
+        """Prepared rows in the place of the owners', where it has any."""
+        return None
 
+    @property
+    def towards(self) -> Floats | None:
+        """theta* [p] where the rows' cost is tilted to have it; None: it is as it is."""
+        return None
+
+    def leaning(self, theta: Floats | None) -> "Source":
+        """The same with its rows' cost tilted, so that its minimum lies at theta [p]; None: as it is."""
+        return self
+
+    def tilt(self, objective: Objective) -> Floats | None:
+        """The gradient of the rows' own cost at `towards` [p]; None where nothing leans."""
+        return None
+
+    @abstractmethod
     def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
         """(low, high) around a forecast for so many records, from those of `others`.
 
         `as_if_true` is what they would hit if this source were the truth.
         """
-        ...
 
+    @abstractmethod
     def landscape(self, objective: Objective, radius: float | None, origin: Floats | None = None) -> Landscape:
         """The cost around its optimum, seen from the start `origin` [p], or from several as they may come out [B, p]."""
-        ...
 
+    @abstractmethod
     def others(self, rng: np.random.Generator, count: int) -> "list[Source]":
         """About `count` versions of itself as it might have come out."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class Sample(Source):
     """A public table of the same population, prepared as the owners' tables will be."""
 
     design: Design
-    towards: Floats | None = (
-        None  # theta* [p] where the rows' own optimum is thought to lie too far out: their cost is tilted to have it
-    )
+    towards: Floats | None = None  # where the rows' own optimum is thought to lie too far out
     coverage: ClassVar[str] = "90%"
 
     @property
     def width(self) -> int:
         return self.design.width
 
+    @property
+    def rows(self) -> Design:
+        return self.design
+
+    def leaning(self, theta: Floats | None) -> "Sample":
+        return replace(self, towards=theta)
+
     def tilt(self, objective: Objective) -> Floats | None:
-        """The gradient of the rows' own cost at `towards` [p]: without it, that is where the minimum lies."""
         if self.towards is None:
             return None
         return self.design.derived(("tilt", objective), partial(_gradient, objective, self.design, self.towards))
@@ -174,7 +197,7 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False)
-class ReleasedMoments:
+class ReleasedMoments(Source):
     """Second moments of z = [x, y] that owners released under DP, debited like any query (`algorithm = "sufficient-statistics"`)."""
 
     matrix: Floats  # [p + 1, p + 1]
@@ -239,7 +262,7 @@ class ReleasedMoments:
 
 
 @dataclass(frozen=True, eq=False)
-class Stated:
+class Stated(Source):
     """Assumptions in place of data: the Hessian's eigenvalues, the least cost, and how far the optimum lies from the start.
 
     With a bare `distance` the forecast spreads it evenly over the directions, and the interval covers every way to spread it.

@@ -13,7 +13,6 @@ from parley.decisions.forecasting.baselines import Baselines, baselines, best_co
 from parley.decisions.forecasting.expectation import Expectation, expect
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
 from parley.decisions.forecasting.search import checked
-from parley.decisions.forecasting.sources import Sample
 from parley.errors import BelowBaselineError, DataError, SettingError, TermsError
 from parley.learning.algorithms.step import step_unit
 from parley.losses.moments import moment_norms
@@ -126,12 +125,7 @@ def _candidates(expected: Expectation) -> Iterator[Pilot]:
     """A handful of other ways to spend the same budgets."""
     pilot, terms = expected.pilot, expected.pilot.terms
     learning, norm = terms.learning, mechanism_norm(terms.privacy.mechanism)
-    if (
-        not isinstance(pilot.source, Sample)
-        or learning.facts.samples
-        or learning.facts.walks
-        or terms.privacy.clip_norm is not None
-    ):
+    if not pilot.has_rows or learning.facts.samples or learning.facts.walks or terms.privacy.clip_norm is not None:
         return
     bend = float(expected.here.curvature.max()) + pilot.objective.regularisation
     sizes = pilot.objective.record_norms(pilot.design, expected.here.optimum, norm)
