@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from network import certify, free_port, identity
+from common.ports import free_port
+from network import certify, identity
 
 import parley
 import parley.serving.daemon

@@ -7,7 +7,7 @@ from typing import Any
 from parley.custody import Doubt, facts, key_doubts
 from parley.doubts import doubts, figures
 from parley.errors import CertificateError, SettingError
-from parley.exchange.host_lines import host_key
+from parley.exchange.host_lines import host_keys
 from parley.identity.certificates import fingerprint, names, read_certificate
 from parley.identity.settings import Identity, OwnerSettings
 from parley.identity.trust import require_private, trusted_certificate
@@ -79,7 +79,7 @@ def consider(
     owner = open_owner(settings, accepting=terms.hash)
     warning = ledger_warning(settings.ledger)
     agreement = owner.prepare(terms)
-    keys = {host.name for host in terms.hosts if host_key(host, settings.hosts, "owner.toml: hosts") is not None}
+    keys = {name for name, key in host_keys(terms.hosts, settings.hosts, "owner.toml: hosts").items() if key is not None}
     said, found = promise(owner, agreement, key, relay, own), [*doubts(owner, agreement), *key_doubts(terms, keys, "owner.toml")]
     return Offer(settings, owner, agreement, key, relay, tuple(said), tuple(found), warning, own)
 
