@@ -3,8 +3,7 @@
 Formal guarantee: an owner's parcel is taken from a caller whose certificate carries that owner's name, an opening is given to the learner
 of the terms alone, which hears public numbers too, and only the two other hosts of the terms hear what this one holds: where the terms or
 host.toml give a host's key, only who holds that key is that host, whatever the authority certified, and nobody is two of them. Every byte
-that leaves is a row of the
-journal, a message of the drawing of noise, or one of a fixed set of sentences. Errors inside never travel.
+that leaves is a row of the journal, a message of the drawing of noise, or one of a fixed set of sentences. Errors inside never travel.
 """
 
 import threading
