@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from common.ports import free_port
 
 import parley
 import parley.network.serving.daemon

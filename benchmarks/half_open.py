@@ -8,7 +8,6 @@ new one each time; the daemon's descriptors, threads and memory. Everything is o
 """
 
 import argparse
-import contextlib
 import multiprocessing
 import os
 import resource
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import parley
-from network import SPAWN, certify, identity, make_bank
+from network import SPAWN, certify, identity, make_bank, tell_port, wait_for
 from parley.network.exchange.remote import RemoteOwner
 from parley.network.identity import certificate_authority
 from parley.network.identity.settings import OwnerSettings
@@ -35,8 +34,9 @@ ROUNDS = 3000
 PATIENCE = 20.0  # seconds for a round
 
 
-def daemon(settings: OwnerSettings) -> None:
+def daemon(settings: OwnerSettings, port: Any) -> None:
     with Path(os.devnull).open("w") as stream, Log(stream) as log:
+        tell_port(log, port)
         serve(settings, threading.Event(), log)
 
 
@@ -58,8 +58,8 @@ def strangers(port: int, asked: argparse.Namespace, ready: Any, over: Any, told:
 class Learner:
     """Asks round after round."""
 
-    def __init__(self, folder: Path, terms: parley.Terms, settings: OwnerSettings, width: int, rows: int) -> None:
-        self._where, self._identity = str(settings.listen), identity(folder, "learner")
+    def __init__(self, folder: Path, terms: parley.Terms, port: int, width: int, rows: int) -> None:
+        self._where, self._identity = f"127.0.0.1:{port}", identity(folder, "learner")
         self._terms, self._width, self._rows = terms, width, rows
         self._line, self._round = RemoteOwner("a", self._where, self._identity), 0
 
@@ -121,18 +121,14 @@ def main() -> None:
         for name in ("a", "learner"):
             certify(folder, name)
         terms, settings = make_bank(folder, 10, 1000, ROUNDS)
-        serving = SPAWN.Process(target=daemon, args=(settings,), daemon=True)
+        told_port = SPAWN.Value("i", 0)
+        serving = SPAWN.Process(target=daemon, args=(settings, told_port), daemon=True)
         serving.start()
-        learner = Learner(folder, terms, settings, 10, 1000)
-        while True:  # until the daemon has read its table
-            with contextlib.suppress(parley.errors.Unavailable):
-                learner.on_the_line()
-                break
-            time.sleep(0.2)
+        port = wait_for(told_port, serving)
+        learner = Learner(folder, terms, port, 10, 1000)
         pid = serving.pid or 0
         report("before", learner, pid, min(6.0, asked.seconds))
         ready, over, told = SPAWN.Event(), SPAWN.Event(), SPAWN.Array("i", 3)
-        port = int(str(settings.listen).rpartition(":")[2])
         crowd = SPAWN.Process(target=strangers, args=(port, asked, ready, over, told), daemon=True)
         crowd.start()
         ready.wait(60)

@@ -10,7 +10,6 @@ import argparse
 import contextlib
 import multiprocessing
 import os
-import socket
 import sys
 import tempfile
 import threading
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from common.ports import free_port
 
 import parley
 from parley.network.exchange.federation import Federation
@@ -118,12 +118,6 @@ def prepare(folder: Path, numbers: int, agreed: list[parley.Terms]) -> tuple[dic
 
 def identity(folder: Path, name: str) -> Identity:
     return Identity(authority=folder / "ca.crt", certificate=folder / f"{name}.crt", key=folder / f"{name}.key")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def timed(federation: Federation, terms: parley.Terms, numbers: int, rounds: range, pause: float = 0.0) -> list[float]:

@@ -101,7 +101,26 @@ class TimedLedger(parley.Ledger):
         return stored
 
 
-def daemon(settings: OwnerSettings, parts: Any) -> None:
+def tell_port(log: Log, port: Any) -> None:
+    """Say where the daemon listens, once it does."""
+
+    def on_event(event: str, facts: dict[str, Any]) -> None:
+        if event == "serving":
+            port.value = int(facts["listen"].rpartition(":")[2])
+
+    log.listeners.append(on_event)
+
+
+def wait_for(port: Any, server: Any) -> int:
+    """The port on which a process listens."""
+    while not port.value:
+        if server.exitcode is not None:
+            raise SystemExit("a daemon did not start")
+        time.sleep(0.02)
+    return int(port.value)
+
+
+def daemon(settings: OwnerSettings, parts: Any, port: Any) -> None:
     """The owner's daemon, as `parley owner serve` runs it, with a clock inside: (commit, noise, gradient) of each answer."""
 
     def timed_owner(settings: OwnerSettings) -> parley.Owner:
@@ -116,6 +135,7 @@ def daemon(settings: OwnerSettings, parts: Any) -> None:
 
     parley.network.serving.daemon.open_owner = timed_owner
     with Path(os.devnull).open("w") as stream, Log(stream) as log:
+        tell_port(log, port)
         serve(settings, threading.Event(), log)
 
 
@@ -138,7 +158,7 @@ def make_bank(
         table=folder / f"{name}.parquet",
         ledger=folder / f"{name}.ledger",
         accepted=folder / f"accepted-{name}",
-        listen=f"127.0.0.1:{free_port()}",
+        listen="127.0.0.1:0",  # the daemon says which one it got
         socket=socket,
         identity=identity(folder, name),
     )
@@ -147,14 +167,6 @@ def make_bank(
     owner.accept(terms)
     Acceptances(settings.accepted).store(Acceptance(terms, relay=socket is not None))
     return terms, settings
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -170,20 +182,16 @@ def measure(folder: Path, width: int, rows: int, rounds: int) -> list[float]:
     thetas = np.random.default_rng(2).uniform(-1, 1, (rounds + 1, width))
     queries = [GradientQuery.ask(terms.hash, "learner", k + 1, thetas[k]) for k in range(rounds + 1)]
 
-    port, clock = SPAWN.Value("i", 0), SPAWN.RawArray("d", 3 * (rounds + 1))
-    servers = [SPAWN.Process(target=echo, args=(folder, port)), SPAWN.Process(target=daemon, args=(settings, clock))]
+    ports, clock = (SPAWN.Value("i", 0), SPAWN.Value("i", 0)), SPAWN.RawArray("d", 3 * (rounds + 1))
+    targets = (echo, (folder, ports[0])), (daemon, (settings, clock, ports[1]))
+    servers = [SPAWN.Process(target=target, args=given) for target, given in targets]
     for server in servers:
         server.start()
     try:
-        peer = RemoteOwner("a", str(settings.listen), identity(folder, "learner"))
-        while True:  # until the daemon has read its table
-            try:
-                peer.statement(terms.hash, "learner", 5)
-                break
-            except parley.errors.Unavailable:
-                time.sleep(0.2)
+        echoing, answering = (wait_for(port, server) for port, server in zip(ports, servers, strict=True))
+        peer = RemoteOwner("a", f"127.0.0.1:{answering}", identity(folder, "learner"))
         options = (*CLIENT_OPTIONS, ("grpc.ssl_target_name_override", "a"))
-        channel = grpc.secure_channel(f"127.0.0.1:{port.value}", channel_credentials(identity(folder, "learner")), options=options)
+        channel = grpc.secure_channel(f"127.0.0.1:{echoing}", channel_credentials(identity(folder, "learner")), options=options)
         bare, content = channel.unary_unary("/Echo/Echo"), messages.write_query(queries[0])
         lines = []
         for query in queries:

@@ -7,6 +7,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import random
 import resource
 import signal
 import socket
@@ -61,9 +62,14 @@ def parley_process(arguments: list[str], out: Path, log: Path, largest_file: int
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody has, and that the system gives to no connection by itself: below the range from which it chooses."""
+    chosen = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    highest = int(chosen.read_text().split()[0]) if chosen.exists() else 32_768
+    while True:
+        port = random.SystemRandom().randrange(10_000, max(11_000, highest))
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def ask(terms: parley.Terms, k: int = 1, theta: Sequence[float] = (0.0, 0.0, 0.0), learner: str = "learner") -> GradientQuery:

@@ -84,5 +84,5 @@ def find_hosts(terms: Terms, addresses: Path) -> list["RemoteHost"]:
     names = [host.name for host in terms.hosts]
     if sorted(known.hosts) != sorted(names) or known.identity is None:
         raise SettingError(f"{addresses}: hosts: expected the addresses of {names}, found {sorted(known.hosts)}")
-    lines = HostLines(known.hosts, known.identity, f"{addresses}: hosts")
-    return [lines.line(host) for host in terms.hosts]
+    group = HostLines(known.hosts, known.identity, f"{addresses}: hosts").group(terms.hosts)
+    return [group.lines[host.name] for host in terms.hosts]

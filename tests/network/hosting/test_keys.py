@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 from consortium import ask, parley_process
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 from hosted_consortium import HostedConsortium
 
 from parley.errors import CertificateError, ParleyError, SettingError, TermsError, UnknownTerms
@@ -12,10 +14,17 @@ from parley.learning.connections import find_hosts
 from parley.network.exchange.delivery import answer_or_deliver
 from parley.network.exchange.host_lines import HostLines, host_key
 from parley.network.exchange.remote_host import RemoteHost
+from parley.network.hosting.duty import duty_of
 from parley.network.hosting.offer import consider
+from parley.network.hosting.service import Seat
 from parley.network.identity import certificate_authority, signing_requests
-from parley.network.identity.settings import Identity, Pinned, load_host, load_owner
+from parley.network.identity.certificates import grouped, read_certificate
+from parley.network.identity.pem import read_key
+from parley.network.identity.settings import Identity, Pinned, load_addresses, load_host, load_owner
+from parley.network.serving.acceptance import Caller
 from parley.network.serving.daemon import open_delivery, open_owner
+from parley.network.serving.offer import consider as consider_as_owner
+from parley.protocol.setup import resolve
 from parley.terms import Host
 
 
@@ -73,7 +82,8 @@ def test_a_host_of_the_same_name_with_another_key_is_refused_by_everybody(consor
     owner.accept(terms)
     learner = find_hosts(terms, consortium.folder / "addresses.toml")[1]
     calls = RemoteHost("h0", f"127.0.0.1:{consortium.host_ports['h0']}", false)
-    peer = HostLines(load_host(consortium.folder / "h0.toml").peers, consortium.identity("h0"), "peers").line(terms.hosts[1])
+    lines = HostLines(load_host(consortium.folder / "h0.toml").peers, consortium.identity("h0"), "peers")
+    peer = lines.group(terms.hosts, "h0").lines["h1"]
     to_it = [
         lambda: answer_or_deliver(owner, query, delivery),  # the owner hands it a parcel
         lambda: learner.open(terms.hash, 1, query.content, 3, 5),  # the learner asks it
@@ -143,6 +153,104 @@ def test_a_key_is_part_of_the_terms_and_without_one_their_hash_is_as_it_was(cons
         consortium.write_terms(horizon=2, keys={"h0": "abc"})
     with pytest.raises(TermsError, match="different keys"):
         consortium.write_terms(horizon=2, keys={"h0": keys["h0"], "h1": keys["h0"]})
+
+
+def two_names(consortium: HostedConsortium, name: str, *more: str) -> None:
+    """Another authority, such as a company's own, may put several names onto one certificate of a host's key."""
+    folder = consortium.folder
+    ca, key = read_certificate(folder / "ca.crt"), read_key(folder / "ca.key")
+    old = read_certificate(folder / f"{name}.crt")
+    builder = x509.CertificateBuilder().subject_name(old.subject).issuer_name(ca.subject).public_key(old.public_key())
+    builder = builder.serial_number(x509.random_serial_number()).not_valid_before(old.not_valid_before_utc)
+    builder = builder.not_valid_after(old.not_valid_after_utc)
+    for extension in old.extensions:
+        if not isinstance(extension.value, x509.SubjectAlternativeName):
+            builder = builder.add_extension(extension.value, extension.critical)
+    both = x509.SubjectAlternativeName([x509.DNSName(each) for each in (name, *more)])
+    made = builder.add_extension(both, critical=False).sign(key, hashes.SHA256())
+    (folder / f"{name}.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+
+
+def same_key(consortium: HostedConsortium, name: str, other: str) -> None:
+    """One organisation with one key, certified under two hosts' names."""
+    folder = consortium.folder
+    shutil.copy(folder / f"{other}.key", folder / f"{name}.key")
+    ca, key, old = read_certificate(folder / "ca.crt"), read_key(folder / "ca.key"), read_certificate(folder / f"{name}.crt")
+    builder = x509.CertificateBuilder().subject_name(old.subject).issuer_name(ca.subject)
+    builder = builder.public_key(read_key(folder / f"{other}.key").public_key()).serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(old.not_valid_before_utc).not_valid_after(old.not_valid_after_utc)
+    for extension in old.extensions:
+        if not isinstance(extension.value, x509.SubjectKeyIdentifier):
+            builder = builder.add_extension(extension.value, extension.critical)
+    (folder / f"{name}.crt").write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+
+
+@pytest.mark.parametrize("way", ["two names", "one key"])
+def test_without_pins_nobody_is_two_hosts(consortium, way):
+    """One machine at two hosts' addresses got two of three shares of every answer, and its owner noticed nothing."""
+    terms = consortium.write_terms(horizon=2, epsilon=5.0)
+    consortium.accept(terms)
+    if way == "two names":
+        two_names(consortium, "h1", "h2")
+        for end in ("crt", "key"):
+            shutil.copy(consortium.folder / f"h1.{end}", consortium.folder / f"h2.{end}")
+    else:
+        same_key(consortium, "h2", "h1")
+    consortium.start_hosts()
+    settings, query = load_owner(consortium.folder / "a.toml"), ask(terms)
+    owner, delivery = open_owner(settings), open_delivery(settings)
+    owner.accept(terms)
+    learner = find_hosts(terms, consortium.folder / "addresses.toml")
+    try:
+        with pytest.raises(CertificateError, match="who is two hosts reads every answer"):
+            answer_or_deliver(owner, query, delivery)
+        refused = [_refusal(lambda line=line: line.open(terms.hash, 1, query.content, 3, 5)) for line in learner]
+        assert CertificateError in refused
+    finally:
+        delivery.close()
+        for line in learner:
+            line.close()
+        owner.ledger.close()
+    parcels = [(consortium.folder / f"{name}.log").read_text().count('"parcel"') for name in ("h1", "h2")]
+    assert min(parcels) == 0  # whoever it is has one share that is not its own at most
+    assert '"event": "session"' not in (consortium.folder / "h0.log").read_text()  # nor does h0 draw noise with it
+
+
+def test_a_caller_that_is_two_hosts_is_none(consortium):
+    terms = consortium.write_terms(horizon=2, epsilon=5.0)
+    lines = HostLines(load_host(consortium.folder / "h0.toml").peers, consortium.identity("h0"), "peers")
+    group = lines.group(terms.hosts, "h0")
+    seat = Seat(None, duty_of(resolve(terms)), None, None, group)
+    keys = consortium.keys()
+    assert [seat.other_host(Caller((name,), keys[name])) for name in ("h1", "h2", "h0")] == [1, 2, None]
+    assert seat.other_host(Caller(("a",), "another")) is None
+    assert seat.other_host(Caller(("h1", "a"), keys["h1"])) == 1  # a host may be an owner
+    for names, key in ((("h1", "h2"), keys["h1"]), (("h0", "h1"), keys["h1"]), (("h1",), keys["h2"]), (("h1",), keys["h0"])):
+        assert seat.other_host(Caller(names, key)) is None
+    lines.close()
+
+
+def test_one_key_for_two_hosts_is_refused_wherever_it_is_written(consortium):
+    keys, folder = consortium.keys(), consortium.folder
+    consortium.pin()
+    for file in ("a.toml", "h0.toml", "addresses.toml"):
+        before = (folder / file).read_text()
+        (folder / file).write_text(before.replace(grouped(keys["h2"]), grouped(keys["h1"])))
+        load = {"a.toml": load_owner, "h0.toml": load_host}.get(file, load_addresses)
+        with pytest.raises(SettingError, match="expected different fingerprints: h1 and h2 have the same"):
+            load(folder / file)
+        (folder / file).write_text(before.replace(f'h2 = {{ address = "127.0.0.1:{consortium.host_ports["h2"]}", fingerprint', "#"))
+    terms = consortium.write_terms(horizon=2, epsilon=5.0, keys={"h2": keys["h1"]})  # here and there
+    with pytest.raises(SettingError, match="h1 and h2 have the same key"):
+        consider(terms, load_host(folder / "h0.toml"))
+    with pytest.raises(SettingError, match="h1 and h2 have the same key"):
+        consider_as_owner(terms, load_owner(folder / "a.toml"))
+    mine = consortium.write_terms(horizon=2, epsilon=5.0, keys={"h2": keys["h0"]})
+    with pytest.raises(SettingError, match="have the same key"):
+        consider(mine, load_host(folder / "h0.toml"))
+    two_names(consortium, "h0", "h1")
+    with pytest.raises(CertificateError, match="it names the host 'h1', too"):
+        consider(consortium.write_terms(horizon=2, epsilon=5.0), load_host(folder / "h0.toml"))
 
 
 def test_a_key_in_one_place_is_enough():

@@ -61,7 +61,7 @@ def test_strangers_are_turned_away_unread(made):
     service, _ = made
     assert refused(service.rejection(Caller(("mallory",)))) is UnknownTerms
     for known in ("learner", "a", "b", "c", "h0", "h2"):
-        assert service.rejection(Caller((known,))) is None
+        assert service.rejection(Caller((known,), f"key of {known}")) is None
 
 
 @pytest.mark.parametrize("method", ["Deliver", "Open", "Propose", "Record", "Carry"])
@@ -70,7 +70,7 @@ def test_no_bytes_get_more_than_a_refusal(made, method):
     rng = random.Random(method)
     service.seats[0].host._patience = 0.001
     question = messages.write_question(terms.hash, 1, "0" * 64)
-    for caller in (Caller(("learner",)), Caller(("a",)), Caller(("h0",)), Caller(("mallory",)), Caller()):
+    for caller in (Caller(("learner",)), Caller(("a",)), Caller(("h0",), "key of h0"), Caller(("mallory",)), Caller()):
         for _ in range(60):
             content = bytearray(rng.choice([question, rng.randbytes(rng.randrange(80))]))
             for _ in range(rng.randrange(4)):

@@ -1,6 +1,6 @@
 """How an owner's shares reach the hosts: each parcel to its own host, before the learner hears that it was debited."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -23,10 +23,17 @@ class HostLine(Protocol):
     def close(self) -> None: ...
 
 
+class Group(Protocol):
+    """The hosts of some terms (`HostGroup`)."""
+
+    @property
+    def lines(self) -> Mapping[str, HostLine]: ...
+
+
 class Lines(Protocol):
     """How hosts are reached (`HostLines`)."""
 
-    def line(self, host: Host) -> HostLine: ...
+    def group(self, hosts: Sequence[Host]) -> Group: ...
     def close(self) -> None: ...
 
 
@@ -39,14 +46,12 @@ class Delivery:
 
     def require(self, hosts: Sequence[Host]) -> None:
         """Refuse before anything is debited if it is not known where a host is, or which key it has."""
-        for host in hosts:
-            self._lines.line(host)
+        self._lines.group(hosts)
 
     def send(self, hosts: Sequence[Host], parcels: Sequence[Parcel]) -> None:
         """Each host its parcel, all at once. For a round that is settled already it came in vain, which the learner will see."""
-        calls = [
-            self._pool.submit(self._lines.line(host).deliver, parcel, PATIENCE) for host, parcel in zip(hosts, parcels, strict=True)
-        ]
+        lines = self._lines.group(hosts).lines
+        calls = [self._pool.submit(lines[host.name].deliver, parcel, PATIENCE) for host, parcel in zip(hosts, parcels, strict=True)]
         failures = [error for call in calls if (error := call.exception()) is not None and not isinstance(error, TooLate)]
         for error in failures:
             raise error

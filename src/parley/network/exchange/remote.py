@@ -4,6 +4,7 @@ import re
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 import grpc
@@ -30,7 +31,7 @@ OPTIONS = (
     ("grpc.min_reconnect_backoff_ms", 20_000),  # for one attempt: under load, or far away, a handshake takes its time
     ("grpc.max_reconnect_backoff_ms", 2_000),
 )
-INSPECTION = 10.0  # seconds for looking at a certificate
+INSPECTION = 20.0  # seconds for looking at a certificate
 # What may pass by itself; asking the same question again is right and costs nothing more.
 _TRANSIENT = {
     grpc.StatusCode.UNAVAILABLE,
@@ -56,10 +57,11 @@ class Peer(Protocol):
 class RemoteDaemon:
     """Speaks to one party's daemon, and to no other: its certificate must carry the party's name, whatever the address is.
 
-    Where a fingerprint is given or certificates were revoked, the certificate is looked at first, in a TLS connection of its own, and
-    gRPC is then given this very certificate as the only one to trust. Formal guarantee: nobody is asked, and nobody's answer is read,
-    but who holds the key of a certificate that the authority issued for this name, that is not among `revoked`, and whose key has this
-    `fingerprint`. (A certificate that is no authority's vouches only for itself, and TLS proves the key.)
+    Where a fingerprint is given, certificates were revoked, or they are to be vetted, the certificate is looked at first, in a TLS
+    connection of its own, and gRPC is then given this very certificate as the only one to trust. Formal guarantee: nobody is asked, and
+    nobody's answer is read, but who holds the key of a certificate that the authority issued for this name, that is not among `revoked`,
+    whose key has this `fingerprint`, and against which `vet` has nothing. (A certificate that is no authority's vouches only for itself,
+    and TLS proves the key.)
     """
 
     service: ClassVar[str]  # that it offers, as gRPC names it
@@ -71,11 +73,14 @@ class RemoteDaemon:
         identity: Identity | None,
         fingerprint: str | None = None,
         revoked: frozenset[int] = frozenset(),
+        vet: Callable[[x509.Certificate], None] | None = None,
     ) -> None:
+        """`vet` raises `CertificateError` for a certificate that its party may not show."""
         self.name = name
         self._address, self._identity, self._fingerprint, self._revoked = address, identity, fingerprint, revoked
+        self._vet = vet
         plain = address.startswith("unix:") or identity is None
-        self._inspects = not plain and (fingerprint is not None or bool(revoked))
+        self._inspects = not plain and (fingerprint is not None or bool(revoked) or vet is not None)
         if self._inspects and not re.fullmatch(r".+:\d+", address):
             raise SettingError(f"address of {name}: {address!r}, expected host:port")
         self._lock, self._closed = threading.Lock(), False
@@ -156,6 +161,8 @@ class RemoteDaemon:
                 f"{self.name}: the key shown at {self._address} has the fingerprint {fingerprint(shown)[:16]}…, expected "
                 f"{self._fingerprint[:16]}…; if the owner says that it changed its key, compare the new one over the phone"
             )
+        if self._vet is not None:
+            self._vet(shown)
         return shown.public_bytes(serialization.Encoding.PEM)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from parley.durable import create, make_folder
 from parley.errors import CertificateError, LedgerError, SettingError
-from parley.network.exchange.host_lines import host_key
+from parley.network.exchange.host_lines import TWICE, host_keys
 from parley.network.hosting.duty import duty_of
 from parley.network.hosting.journal import Journal
-from parley.network.identity.certificates import fingerprint, read_certificate
+from parley.network.identity.certificates import fingerprint, names, read_certificate
 from parley.network.identity.settings import HostSettings, load_host
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.offer import learner_key
@@ -96,14 +96,27 @@ def consider(terms: Terms, settings: HostSettings, certificate: Path | None = No
     key = None if certificate is None else learner_key(terms, settings.identity, certificate)
     said = tuple(promise(terms, settings.name))
     require_own_key(terms, settings)
-    place = "host.toml: peers"
-    keys = {host.name for host in terms.hosts if host_key(host, settings.peers, place) is not None} | {settings.name}
+    known = host_keys(terms.hosts, settings.peers, "host.toml: peers", own_key(settings))
+    keys = {name for name, key in known.items() if key is not None} | {settings.name}
     return HostOffer(settings, terms, key, said, (*role_doubts(terms), *key_doubts(terms, keys, "host.toml")))
 
 
+def own_key(settings: HostSettings) -> dict[str, str]:
+    """This host's own key by its name, if its certificate is there already."""
+    path = settings.identity.certificate
+    return {settings.name: fingerprint(read_certificate(path))} if path.exists() else {}
+
+
 def require_own_key(terms: Terms, settings: HostSettings) -> None:
-    """Refuse terms that give this host another key than its own: nobody would talk to it."""
+    """Refuse terms that give this host another key than its own, and a certificate that names another host: nobody would talk to it."""
     (own,) = [host for host in terms.hosts if host.name == settings.name]
+    if settings.identity.certificate.exists():
+        carried = names(read_certificate(settings.identity.certificate))
+        twice = [host.name for host in terms.hosts if host.name in carried and host.name != settings.name]
+        if twice:
+            raise CertificateError(
+                f"{settings.identity.certificate}: it names the host {twice[0]!r}, too: {TWICE}; have it made anew"
+            )
     if own.key is None:
         return
     found = fingerprint(read_certificate(settings.identity.certificate))

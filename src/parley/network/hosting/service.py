@@ -2,20 +2,20 @@
 
 Formal guarantee: an owner's parcel is taken from a caller whose certificate carries that owner's name, an opening is given to the learner
 of the terms alone, which hears public numbers too, and only the two other hosts of the terms hear what this one holds: where the terms or
-host.toml give a host's key, only who holds that key is that host, whatever the authority certified. Every byte that leaves is a row of the
-journal, a message of the drawing of noise, or one of a fixed set of sentences. Errors inside never travel.
+host.toml give a host's key, only who holds that key is that host, whatever the authority certified, and nobody is two of them. Every byte
+that leaves is a row of the journal, a message of the drawing of noise, or one of a fixed set of sentences. Errors inside never travel.
 """
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from parley.data.public_numbers import PublicNumbers
 from parley.errors import ContentMismatch, ParleyError, Refusal, SettingError, Unavailable, UnknownTerms, VoidRound
 from parley.network.exchange import host_messages as messages
-from parley.network.exchange.host_lines import HostLines
+from parley.network.exchange.host_lines import HostGroup, HostLines
 from parley.network.exchange.messages import read_agreement
 from parley.network.exchange.remote_host import RemoteHost
 from parley.network.hosting.channels import Drawer
@@ -71,7 +71,7 @@ class Seat:
     duty: Duty
     host: Host
     drawer: Drawer
-    keys: Mapping[int, str | None]  # that the two others must show, where it is known
+    group: HostGroup  # this host and the two others, and the keys that they must show or have shown
     numbers: PublicNumbers
 
     def admits(self, caller: Caller) -> bool:
@@ -81,9 +81,17 @@ class Seat:
         return any(name in parties for name in caller.names) or self.other_host(caller) is not None
 
     def other_host(self, caller: Caller) -> int | None:
-        """Which of the two others calls; None for somebody with such a name and another key."""
-        found = [i for i in self.keys if self.duty.hosts[i] in caller.names]
-        return found[0] if len(found) == 1 and self.keys[found[0]] in (None, caller.fingerprint) else None
+        """Which of the two others calls; None for somebody with such a name and another key, or who is two hosts at once."""
+        found = [name for name in self.duty.hosts if name in caller.names]
+        if len(found) != 1 or found[0] == self.group.own or caller.fingerprint is None:
+            return None
+        (name,) = found
+        if (
+            self.group.keys[name] not in (None, caller.fingerprint)
+            or self.group.meet(name, caller.names, caller.fingerprint) is not None
+        ):
+            return None
+        return self.duty.hosts.index(name)
 
     def close(self) -> None:
         self.drawer.close()
@@ -259,13 +267,12 @@ class HostService:
         index = duty.index(self._name)
         if not self._journal.begun(duty.terms_hash):
             raise SettingError(f"{self._journal.path}: these terms were accepted with another journal; put that one back")
-        others = {i: host for i, host in enumerate(acceptance.terms.hosts) if i != index}
-        peers = {i: self._lines.line(host) for i, host in others.items()}
-        keys = {i: self._lines.key(host) for i, host in others.items()}
+        group = self._lines.group(acceptance.terms.hosts, self._name)
+        peers = {i: group.lines[name] for i, name in enumerate(duty.hosts) if i != index}
         pool = Pool(duty.ahead)
         host = Host(self._name, duty, self._journal, pool, {i: OtherHost(line) for i, line in peers.items()})
         for number in host.voided:
             self._log("void", terms=duty.terms_hash, round=number, reason="a host restarted before the hosts had agreed")
         largest = max(shape.bytes for shape in duty.ahead)
         self.longest_message = max(self.longest_message, 64 * largest + AROUND)
-        return Seat(acceptance, duty, host, Drawer(duty, index, pool, peers, self._log), keys, setup.numbers)
+        return Seat(acceptance, duty, host, Drawer(duty, index, pool, peers, self._log), group, setup.numbers)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import pydantic
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from parley.errors import SettingError
@@ -57,6 +57,22 @@ def _kind(value: Any) -> str:
 HostAddress = Annotated[Annotated[HostPort, Tag("line")] | Annotated[Pinned, Tag("pinned")], Discriminator(_kind)]
 
 
+def _different_keys(hosts: dict[str, Any]) -> dict[str, Any]:
+    """One key for two hosts would make them one, who reads every answer."""
+    pins: dict[str, str] = {}
+    for name, where in hosts.items():
+        if isinstance(where, Pinned) and pins.setdefault(where.fingerprint, name) != name:
+            raise PydanticCustomError(
+                "same_key",
+                "expected different fingerprints: {one} and {other} have the same, and who holds the key of two hosts reads every answer",
+                {"one": pins[where.fingerprint], "other": name},
+            )
+    return hosts
+
+
+HostAddresses = Annotated[dict[Party, HostAddress], AfterValidator(_different_keys)]
+
+
 class PeerSettings(_Settings):
     """An owner's peer, where there is no centre: where its neighbours reach it, and where they are.
 
@@ -84,7 +100,7 @@ class OwnerSettings(_Settings):
     cluster: Text | None = None
     metrics: HostPort | None = None
     metrics_anywhere: bool = Field(default=False, strict=True)
-    hosts: dict[Party, HostAddress] = Field(default_factory=dict)
+    hosts: HostAddresses = Field(default_factory=dict)
     peer: PeerSettings | None = None
     identity: Identity | None = None
 
@@ -96,7 +112,7 @@ class HostSettings(_Settings):
     journal: Path
     accepted: Path
     listen: HostPort
-    peers: dict[Party, HostAddress] = Field(default_factory=dict)
+    peers: HostAddresses = Field(default_factory=dict)
     metrics: HostPort | None = None
     metrics_anywhere: bool = Field(default=False, strict=True)
     identity: Identity
@@ -121,7 +137,7 @@ class Addresses(_Settings):
 
     identity: Identity | None = None
     owners: dict[Party, Address] = Field(min_length=1)
-    hosts: dict[Party, HostAddress] = Field(default_factory=dict)
+    hosts: HostAddresses = Field(default_factory=dict)
 
 
 S = TypeVar("S", bound=_Settings)

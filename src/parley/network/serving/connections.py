@@ -289,6 +289,10 @@ class Connections:
             name = None if line.caller is None else ",".join(line.caller.names)
             self._log.rate_limited("line-cut", caller=name, reason=reason, peer=line.remote[0])
 
+    def trouble(self, kind: str) -> None:
+        """Tell the log of an error whose text could quote anything."""
+        self._log.rate_limited("line-trouble", reason=kind)
+
     def _ban(self, who: Holder, now: float) -> None:
         """No new lines for a while; for twice as long as the last time, if that was lately."""
         if self._banned.get(who, now) > now:

@@ -43,6 +43,7 @@ class _Line:
         self.place: Address | None = None
         self.inward, self.outward = bytearray(), bytearray()  # to gRPC, and to the caller
         self.ending = False  # gRPC has closed it: what it said last is still carried
+        self.held = False  # one end is not read, or written to as soon as that can be
 
 
 def hello(content: bytes | bytearray) -> bool | None:
@@ -70,7 +71,8 @@ class Front:
         self._listening = _listen(where)
         self.port = int(self._listening[0].getsockname()[1])
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._most = MOST if descriptors == resource.RLIM_INFINITY else max(8, min(MOST, descriptors // 8))
+        self._ceiling = MOST if descriptors == resource.RLIM_INFINITY else max(8, min(MOST, descriptors // 8))
+        self._most = self._ceiling
         self._lines: dict[Connection, _Line] = {}
         self._selector = selectors.DefaultSelector()
         self._woken, self._waker = os.pipe()
@@ -104,27 +106,32 @@ class Front:
     def _run(self) -> None:
         pause: float | None = None
         while not self._over.is_set():
-            events: list[tuple[Any, int]] = self._selector.select(pause)
-            for key, mask in sorted(
-                events, key=lambda event: event[0].data is None or event[0].data.about.stage is not Stage.SERVED
-            ):
-                if key.data is not None:
-                    self._carry(key.data, key.fileobj, mask)
-                elif key.fd == self._woken:
-                    os.read(self._woken, 4096)
-                    self._due = True
-                else:
-                    self._accept(key.fileobj)
-            since = time.monotonic() - self._looked
-            calm = self._due and len(self._lines) <= TOGETHER
-            if calm or since >= (SOONEST if self._due else LOOK) or len(self._lines) > 2 * self._most:
-                self._look()
+            try:
+                self._turn(self._selector.select(pause))
+            except Exception as error:  # whatever it was: the door stays open
+                self._connections.trouble(type(error).__name__)
+                self._over.wait(SOONEST)
             waiting = self._due or any(about.stage is not Stage.SERVED for about in self._lines)
             pause = SOONEST if self._due else LOOK if waiting else None
+
+    def _turn(self, events: list[tuple[Any, int]]) -> None:
+        for key, mask in sorted(events, key=lambda event: event[0].data is None or event[0].data.about.stage is not Stage.SERVED):
+            if key.data is not None:
+                self._carry(key.data, key.fileobj, mask)
+            elif key.fd == self._woken:
+                os.read(self._woken, 4096)
+                self._due = True
+            else:
+                self._accept(key.fileobj)
+        since = time.monotonic() - self._looked
+        calm = self._due and len(self._lines) <= TOGETHER
+        if calm or since >= (SOONEST if self._due else LOOK) or len(self._lines) > 2 * self._most:
+            self._look()
 
     def _look(self) -> None:
         """Cut what is too much and let in who may."""
         self._due, self._looked = False, time.monotonic()
+        self._most = min(self._ceiling, self._most + 1)
         why, entering = self._connections.look(self._most)
         for about in why:
             if about in self._lines:
@@ -142,7 +149,7 @@ class Front:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno in _EXHAUSTED:  # the oldest of those who wait make room
+                if error.errno in _EXHAUSTED:  # the oldest of those who wait make room, for a while
                     self._most = max(8, len(self._lines) // 2)
                 return
             about = self._connections.add(address(*remote[:2]))
@@ -166,7 +173,7 @@ class Front:
                 del buffer[: end.send(buffer)]
             if mask & selectors.EVENT_READ:
                 self._read(line, end)
-            if line.about in self._lines:
+            if line.held or line.inward or line.outward or line.ending:
                 self._watch(line)
         except (BlockingIOError, InterruptedError):
             self._watch(line)
@@ -212,9 +219,12 @@ class Front:
 
     def _watch(self, line: _Line) -> None:
         """Read what the other end can take; what it cannot take now is written as soon as it can."""
+        if line.about not in self._lines:
+            return
         if line.ending and not line.outward:
             self._drop(line)
             return
+        line.held = bool(line.inward or line.outward or line.ending)
         hear = len(line.inward) <= LONGEST_RECORD + RECORD if line.far is None else not line.inward
         self._want(line, line.near, hear and not line.ending, bool(line.outward))
         if line.far is not None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from parley.errors import CertificateError, SettingError
-from parley.network.exchange.host_lines import host_key
+from parley.network.exchange.host_lines import host_keys
 from parley.network.identity.certificates import fingerprint, names, read_certificate
 from parley.network.identity.settings import Identity, OwnerSettings
 from parley.network.identity.trust import require_private, trusted_certificate
@@ -82,7 +82,7 @@ def consider(
     owner = open_owner(settings, accepting=terms.hash)
     warning = ledger_warning(settings.ledger)
     agreement = owner.prepare(terms)
-    keys = {host.name for host in terms.hosts if host_key(host, settings.hosts, "owner.toml: hosts") is not None}
+    keys = {name for name, key in host_keys(terms.hosts, settings.hosts, "owner.toml: hosts").items() if key is not None}
     said, found = promise(owner, agreement, key, relay, own), [*doubts(owner, agreement), *key_doubts(terms, keys, "owner.toml")]
     return Offer(settings, owner, agreement, key, relay, tuple(said), tuple(found), warning, own)
 
