@@ -30,7 +30,7 @@ from common.ports import free_port
 
 import parley
 import parley.network.serving.daemon
-from network import certify, free_port, identity
+from network import certify, identity
 from parley.data import split_consecutive
 from parley.errors import Unavailable
 from parley.learning.algorithms.algorithm import Asker, State
