@@ -140,8 +140,3 @@ def dominant_strategies(game: Game, seed: int = 0) -> Floats | None:
             return None
         strategies[i] = answers[best]
     return strategies
-
-
-def individually_rational(game: Game, profile: Floats, abstaining: float = 0.0) -> bool:
-    """Whether no owner is worse off here than by abstaining (T Definition 3, at an equilibrium)."""
-    return bool(np.all(game.payoff(game.clipped(profile)) >= abstaining))
