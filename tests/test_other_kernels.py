@@ -9,21 +9,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+from kernels import setting, several_kernels
 from numpy._core._multiarray_umath import __cpu_dispatch__ as dispatched
 from numpy._core._multiarray_umath import __cpu_features__ as here
-
-from kernels import setting, several_kernels
 
 ROOT = Path(__file__).parents[1]
 # Files written on another machine; closed forms and bounds to the last digits; linear algebra that is pinned, compared, or resumed.
 SOME = (
     "tests/test_written_before.py",
-    "tests/test_setup.py",
+    "tests/protocol/test_setup.py",
     "tests/data/test_pinned.py",
     "tests/data/test_whitening.py",
     "tests/learning/test_grid.py",
-    "tests/learning/test_step.py",
-    "tests/objectives/test_margin.py",
+    "tests/learning/algorithms/test_step.py",
+    "tests/losses/test_margin.py",
     "src/parley/objectives",
     "src/parley/sysid",
 )

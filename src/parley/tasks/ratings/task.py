@@ -12,7 +12,7 @@ from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.ratings.objective import ItemFactors as ItemObjective
 from parley.tasks.ratings.question import ItemFactorsQuestion
-from parley.tasks.ratings.user_ratings import RatingPreparation, rating_preparation, unlisted_words
+from parley.tasks.ratings.user_ratings import rating_preparation, unlisted_words
 from parley.terms import Model, Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 from parley.terms.doubt import Doubt
@@ -71,10 +71,8 @@ class Ratings(Task):
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[Doubt]:
         """A public list of items that holds few, or none, of those that were rated here."""
-        preparation, table = agreement.setup.preparation, owner.table
-        if not isinstance(preparation, RatingPreparation) or not isinstance(table, pd.DataFrame):
-            return []
-        words = unlisted_words(preparation.unlisted(table, owner.name), agreement.setup.terms.model)
+        model = agreement.setup.terms.model
+        words = unlisted_words(rating_preparation(model).unlisted(owner.table, owner.name), model)
         return [] if words is None else [Doubt("model.items", f"In your table, {words}")]
 
     def untargeted(self, owner: Owner, agreement: Agreement) -> tuple[int, int, str]:
