@@ -23,8 +23,8 @@ SOME = (
     "tests/learning/test_grid.py",
     "tests/learning/algorithms/test_step.py",
     "tests/losses/test_margin.py",
-    "src/parley/objectives",
-    "src/parley/sysid",
+    "src/parley/losses",
+    "src/parley/tasks/dynamics",
 )
 
 
