@@ -35,6 +35,13 @@ def personal_model(agreement: Agreement, joint: Floats) -> RidgeModel:
     return _ridge(agreement).average(centres(agreement.setup, joint))
 
 
+def own_and_personal(agreement: Agreement, joint: Floats) -> tuple[RidgeModel, RidgeModel]:
+    """Both (`own_model`, `personal_model`), in less time than one after the other: models that are pulled to none are made once."""
+    none = nothing(agreement.setup)
+    own, personal = _ridge(agreement).averages([[none], centres(agreement.setup, joint, none)])
+    return own, personal
+
+
 def alone(terms: Terms, owner: Owner) -> Floats:
     """The parameters [P] of the owner's own model (`own_model`)."""
     return own_model(owner.prepare(terms)).theta

@@ -1,7 +1,8 @@
 """Minimisers of a table's mean loss, each pulled towards a centre of its own: many at once.
 
 The minimiser of f(theta) + 1/2 sum_j s_j (theta_j - c_j)^2 for every row of a batch of centres c and strengths s [B, P]. Squared losses
-have it in closed form; other losses of a margin by Newton's method for the whole batch, which costs a few matrix products a step.
+have it in closed form; other losses of a margin by Newton's method for the whole batch. Second derivatives take nearly all of its time:
+they serve for several steps, and those of nearly the same rows (`curvatures`) to begin with.
 """
 
 import numpy as np
@@ -14,20 +15,44 @@ from parley.losses.margin import MarginObjective
 from parley.losses.newton import projected_newton
 from parley.validate import Floats
 
-PRECISION = 1e-5  # of the decrease that the last step brings, relative to the cost: what it leaves is of the order of its square
-ENTRIES = 2**21  # numbers that a block of squares of rows, or of second derivatives, may have
+PRECISION = 1e-6  # of the decrease that the last step brings, relative to the cost: what it leaves is of the order of its square
+LENT_PRECISION = 1e-10  # the same of steps by second derivatives from elsewhere, which leave a part of it and not its square
+QUICKLY = 0.2  # of the decrease that the step before brought: more, and a model gets second derivatives of its own, where it is
+KEPT = 2**24  # numbers that kept second derivatives may have
+ENTRIES = 2**21  # numbers that second derivatives may have that are computed at once
 
 
-def pulled(objective: Objective, rows: Summable, centres: Floats, strengths: Floats, starts: Floats | None = None) -> Floats:
-    """The minimisers [B, P], searched from `starts` [B, P], or from the centres."""
+def pulled(
+    objective: Objective,
+    rows: Summable,
+    centres: Floats,
+    strengths: Floats,
+    starts: Floats | None = None,
+    curves: Floats | None = None,
+) -> Floats:
+    """The minimisers [B, P], searched from `starts` [B, P], or from the centres.
+
+    `curves` [B, P, P]: second derivatives of the mean loss of nearly the same rows near the minimisers (`curvatures`).
+    """
     if not isinstance(objective, MarginObjective):
         return _one_by_one(objective, rows, centres, strengths, starts)
     if objective.quadratic:
         solved = [_closed(objective, rows, centres[part], strengths[part]) for part in _parts(centres)]
     else:
         begin = centres if starts is None else starts
-        solved = [_newton(objective, rows, centres[part], strengths[part], begin[part]) for part in _parts(centres)]
+        solved = [
+            _newton(objective, rows, centres[part], strengths[part], begin[part], None if curves is None else curves[part])
+            for part in _parts(centres)
+        ]
     return np.concatenate(solved)
+
+
+def curvatures(objective: Objective, rows: Summable, thetas: Floats) -> Floats | None:
+    """Second derivatives of the mean loss at these parameters [B, P] -> [B, P, P], for fits of nearly the same rows; None where such fits
+    need none, or all of them would not be held."""
+    if not isinstance(objective, MarginObjective) or objective.quadratic or thetas.shape[0] * thetas.shape[1] ** 2 > KEPT:
+        return None
+    return np.concatenate([_curves(objective, rows, thetas[part]) for part in _parts(thetas)])
 
 
 def _parts(centres: Floats) -> list[slice]:
@@ -41,18 +66,28 @@ def _closed(objective: MarginObjective, rows: Summable, centres: Floats, strengt
     return np.asarray(centres - np.linalg.solve(curve, objective.mean_gradient(rows, centres)[:, :, None])[:, :, 0])
 
 
-def _newton(objective: MarginObjective, rows: Summable, centres: Floats, strengths: Floats, starts: Floats) -> Floats:
-    """Newton's method, steps halved until the cost falls; who has arrived is left out of the next step."""
+def _newton(
+    objective: MarginObjective, rows: Summable, centres: Floats, strengths: Floats, starts: Floats, curves: Floats | None
+) -> Floats:
+    """Newton's method, steps halved until the cost falls; who has arrived is left out of the next step.
+
+    Second derivatives serve as long as what a step brings falls quickly: those in `curves` first, where a model gets its own only if, say,
+    a rare name is in none of these rows; then those of some steps ago.
+    """
 
     def cost(theta: Floats, at: NDArray[np.int64]) -> Floats:
         return np.asarray(objective.cost(rows, theta) + 0.5 * np.sum(strengths[at] * (theta - centres[at]) ** 2, axis=-1))
 
     theta, at = starts.copy(), np.arange(len(centres), dtype=np.int64)
     value, eye = cost(theta, at), np.eye(centres.shape[1])
+    bends = np.empty((len(centres), *eye.shape)) if curves is None else curves.copy()
+    stale, before = np.full(len(centres), curves is None), np.full(len(centres), np.inf)
     for _ in range(100):
-        here = theta[at]
+        here, fresh = theta[at], stale[at]
         slope = objective.mean_gradient(rows, here) + strengths[at] * (here - centres[at])
-        curve = _curves(objective, rows, here) + strengths[at][:, :, None] * eye
+        if fresh.any():
+            bends[at[fresh]] = _curves(objective, rows, here[fresh])
+        curve = bends[at] + strengths[at][:, :, None] * eye
         # The ridge turns flat directions into gradient steps and vanishes with the gradient: it bends the path, not the goal.
         ridge = 1e-8 * np.linalg.norm(slope, axis=1) + 1e-14 * np.trace(curve, axis1=1, axis2=2) + 1e-300
         step = -np.linalg.solve(curve + ridge[:, None, None] * eye, slope[:, :, None])[:, :, 0]
@@ -67,7 +102,12 @@ def _newton(objective: MarginObjective, rows: Summable, centres: Floats, strengt
         length[short] = 0.0  # rounding leaves nothing to gain
         theta[at] = here + length[:, None] * step
         value[at] = np.where(short, value[at], there)
-        at = at[(fall > PRECISION * (np.abs(value[at]) + 1e-300)) & ~short]
+        # No step brings more than by the pull alone: where that is little too, nothing lies in a direction that others bend and these not.
+        size, most = np.abs(value[at]) + 1e-300, np.sum(slope**2 / strengths[at], axis=1)
+        arrived = np.where(fresh, fall <= PRECISION * size, (fall <= LENT_PRECISION * size) & (most <= PRECISION * size))
+        stale[at] = short | (fall > QUICKLY * before[at]) | (fall <= LENT_PRECISION * size)
+        before[at] = fall
+        at = at[~arrived & ~(short & fresh)]
         if not at.size:
             break
     return theta
@@ -76,19 +116,15 @@ def _newton(objective: MarginObjective, rows: Summable, centres: Floats, strengt
 def _curves(objective: MarginObjective, rows: Summable, theta: Floats) -> Floats:
     """Second derivatives of the mean loss at every parameter [B, P] -> [B, P, P]."""
 
-    i, j = np.triu_indices(rows.width)
-
     def part(block: Design) -> Floats:
-        bend = objective.bend(theta @ block.X.T, block.y) * block.weight
-        some, total = max(1, ENTRIES // len(i)), np.zeros((len(theta), len(i)))
-        for first in range(0, len(block), some):
-            X = block.X[first : first + some]
-            total += bend[:, first : first + some] @ (X[:, i] * X[:, j])
+        roots = np.sqrt(objective.bend(theta @ block.X.T, block.y) * block.weight)  # of a convex loss: not below 0
+        total = np.empty((len(theta), rows.width, rows.width))
+        for place, root in enumerate(roots):
+            scaled = block.X * root[:, None]
+            total[place] = scaled.T @ scaled
         return total
 
-    curves = np.empty((len(theta), rows.width, rows.width))
-    curves[:, i, j] = curves[:, j, i] = rows.sum(part) / len(rows)
-    return curves
+    return rows.sum(part) / len(rows)
 
 
 def _one_by_one(objective: Objective, rows: Summable, centres: Floats, strengths: Floats, starts: Floats | None) -> Floats:

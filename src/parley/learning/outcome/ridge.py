@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data import Design, Preparation, Summable
-from parley.learning.outcome.pulled import pulled
+from parley.learning.outcome.pulled import curvatures, pulled
 from parley.losses import Objective
 from parley.validate import Floats
 
@@ -90,11 +90,12 @@ class Ridge:
         unlike = {id(centre): centre for centres in sets for centre in centres}
         ways, place = list(unlike.values()), {key: place for place, key in enumerate(unlike)}
         final = self._models(self.rows, ways)
+        curves = curvatures(self._rounded, self.rows, final.reshape(-1, final.shape[-1])) if len(self.rows) else None
         folds = int(fold.max()) + 1
         tried, losses = np.empty((folds, *final.shape)), np.empty((*final.shape[:2], len(some)))
         for k in range(folds):
             progress(k, folds)
-            tried[k] = self._models(self.rows.where(some[fold != k]), ways, final)
+            tried[k] = self._models(self.rows.where(some[fold != k]), ways, final, curves)
             losses[:, :, fold == k] = self._losses(some[fold == k], tried[k])
         chosen = [[place[id(centre)] for centre in centres] for centres in sets]
         return [self._averaged(one, [ways[c].name for c in one], some, fold, tried, losses, final) for one in chosen]
@@ -124,11 +125,21 @@ class Ridge:
         """The model [P] of these rows that is pulled towards the centre."""
         return np.asarray(self._pulled(rows, [centre], (weight,))[0, 0])
 
-    def _models(self, rows: Summable, centres: Sequence[Centre], near: Floats | None = None) -> Floats:
-        """A model for every centre and weight [centres, 1 + weights, P], the first of an infinite weight, searched from `near`."""
-        return self._pulled(rows, centres, (np.inf, *WEIGHTS[::-1]), near)
+    def _models(
+        self, rows: Summable, centres: Sequence[Centre], near: Floats | None = None, curves: Floats | None = None
+    ) -> Floats:
+        """A model for every centre and weight [centres, 1 + weights, P], the first of an infinite weight, searched from `near`, where the
+        mean loss of nearly the same rows has these second derivatives [centres * (1 + weights), P, P]."""
+        return self._pulled(rows, centres, (np.inf, *WEIGHTS[::-1]), near, curves)
 
-    def _pulled(self, rows: Summable, centres: Sequence[Centre], weights: Sequence[float], near: Floats | None = None) -> Floats:
+    def _pulled(
+        self,
+        rows: Summable,
+        centres: Sequence[Centre],
+        weights: Sequence[float],
+        near: Floats | None = None,
+        curves: Floats | None = None,
+    ) -> Floats:
         at = np.array([np.broadcast_to(centre.theta, (len(weights), len(centre.theta))) for centre in centres])
         if not len(rows):
             return at
@@ -140,7 +151,8 @@ class Ridge:
         if free.any():
             bend = self._rounded.largest_bend * float(np.trace(rows.statistics[0])) / rows.width
             strengths = np.maximum(pull[free] * bend / len(rows), 1e-300)
-            found[free] = pulled(self._rounded, rows, at[free], strengths, None if near is None else near[free])
+            begin, there = None if near is None else near[free], None if curves is None else curves[free.ravel()]
+            found[free] = pulled(self._rounded, rows, at[free], strengths, begin, there)
         return found
 
     @property

@@ -10,7 +10,7 @@ from parley.data import Design
 from parley.errors import ModelError
 from parley.learning.outcome.metrics import Metrics, task_metrics
 from parley.learning.outcome.model import JointModel
-from parley.learning.outcome.personal import JOINT, own_model, personal_model
+from parley.learning.outcome.personal import JOINT, own_and_personal
 from parley.owner.owner import Owner
 from parley.terms import Terms
 from parley.validate import Floats
@@ -110,7 +110,7 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
     held_out = held_out.targeted()
     if not len(held_out):
         raise ModelError(f"{owner.name}: none of its held-out rows has a target, so there is nothing to score on")
-    own, personal = own_model(agreement), personal_model(agreement, model.theta_)
+    own, personal = own_and_personal(agreement, model.theta_)
     models = {"together": model.theta_, "alone": own.theta, "personal": personal.theta}
     losses = {name: objective.record_losses(held_out, theta) * preparation.target_scale**2 for name, theta in models.items()}
     metrics = {name: task_metrics(objective, preparation, held_out, theta) for name, theta in models.items()}

@@ -1,0 +1,82 @@
+"""Many pulled models at once: the same minimisers whatever second derivatives their steps begin with."""
+
+import numpy as np
+import pytest
+
+from parley.data import Design
+from parley.learning.outcome import pulled as module
+from parley.learning.outcome.pulled import curvatures, pulled
+from parley.losses import LogisticRegression
+
+
+@pytest.fixture
+def batch():
+    """(rows, rows without the only ones of a rare name, centres, strengths)."""
+    rng = np.random.default_rng(0)
+    rare = np.zeros(600)
+    rare[:5] = 1.0
+    X = np.column_stack([rng.normal(size=(600, 4)), rare, np.ones(600)])
+    y = np.where(rng.random(600) < 1 / (1 + np.exp(-X @ [1.0, -0.5, 0.3, 0.0, 2.0, -1.0])), 1.0, -1.0)
+    rows = Design(X, y, np.ones(600))
+    strengths = np.repeat(np.geomspace(1e-6, 10.0, 9)[:, None], 6, axis=1)
+    return rows, rows.where(np.arange(5, 600)), 0.1 * rng.normal(size=(9, 6)), strengths
+
+
+def exact(rows, centres, strengths):
+    """Each by itself, to the last digits."""
+    from scipy.optimize import minimize
+
+    objective, found = LogisticRegression(), []
+    for centre, strength in zip(centres, strengths, strict=True):
+
+        def cost(theta, centre=centre, strength=strength):
+            value = float(objective.cost(rows, theta)) + 0.5 * float(strength @ (theta - centre) ** 2)
+            return value, objective.mean_gradient(rows, theta) + strength * (theta - centre)
+
+        found.append(minimize(cost, centre, jac=True, method="BFGS", options={"gtol": 1e-9}).x)
+    return np.array(found)
+
+
+def test_second_derivatives_of_other_rows_lead_to_the_same_models(batch):
+    """Of all rows, for fits without a rare name's: by those alone its coefficient would hardly move from where it was."""
+    rows, fewer, centres, strengths = batch
+    objective = LogisticRegression()
+    whole = pulled(objective, rows, centres, strengths)
+    lent = curvatures(objective, rows, whole)
+    plain, quick = (pulled(objective, fewer, centres, strengths, whole, curves) for curves in (None, lent))
+    truth = exact(fewer, centres, strengths)
+    np.testing.assert_allclose(plain, truth, atol=2e-3)
+    np.testing.assert_allclose(quick, truth, atol=2e-3)
+    assert np.abs(whole[0, 4] - truth[0, 4]) > 0.5  # it does move
+
+
+def test_fewer_second_derivatives_are_computed_where_some_are_lent(batch, monkeypatch):
+    rows, _, centres, strengths = batch
+    objective, counted = LogisticRegression(), []
+    usual = module._curves
+
+    def counting(objective, rows, theta):
+        counted.append(len(theta))
+        return usual(objective, rows, theta)
+
+    monkeypatch.setattr(module, "_curves", counting)
+    whole = pulled(objective, rows, centres, strengths)
+    lent = curvatures(objective, rows, whole)
+    fold = rows.where(np.arange(600) % 10 != 3)
+    counted.clear()
+    pulled(objective, fold, centres, strengths, whole)
+    alone = sum(counted)
+    counted.clear()
+    pulled(objective, fold, centres, strengths, whole, lent)
+    assert alone >= len(centres)
+    assert sum(counted) < 0.5 * alone
+
+
+def test_second_derivatives_are_kept_only_where_they_help_and_fit(batch, monkeypatch):
+    from parley.losses import LinearRegression
+
+    rows, _, centres, _ = batch
+    assert curvatures(LinearRegression(), rows, centres) is None  # in closed form
+    assert curvatures(LogisticRegression(), rows, centres).shape == (9, 6, 6)
+    monkeypatch.setattr(module, "KEPT", 300)
+    assert curvatures(LogisticRegression(), rows, centres) is None
