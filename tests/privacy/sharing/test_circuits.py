@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from sharing.three_hosts import all_three, bits_of, joined, make_keys, planes_of, split
+from three_hosts import all_three, bits_of, joined, make_keys, planes_of, split
 
 from parley.errors import SettingError
 from parley.privacy.sharing.circuits import Builder, Circuit, Output, evaluate

@@ -3,7 +3,7 @@ import os
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from sharing.three_hosts import make_keys, parties
+from three_hosts import make_keys, parties
 
 from parley.errors import ExchangeError, GuaranteeError, SettingError, Unavailable
 from parley.privacy.mechanisms.recipe import make_recipe

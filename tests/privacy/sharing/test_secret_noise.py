@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from scipy.stats import chi2
-from sharing.three_hosts import all_three, joined, make_keys, parties, with_all_keys
+from three_hosts import all_three, joined, make_keys, parties, with_all_keys
 
 from parley.errors import ExchangeError, SettingError
 from parley.privacy.mechanisms.recipe import Recipe, make_recipe
