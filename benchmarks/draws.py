@@ -33,7 +33,7 @@ from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 from scipy.special import logsumexp
 
 import parley
-from parley.data import Design, alone
+from parley.data import Design, rowwise
 from parley.data.batches import drawn
 from parley.data.streamed import ParquetFolder
 from parley.privacy.mechanisms import SafeNoise
@@ -239,12 +239,12 @@ def kernels() -> list[dict[str, str]]:
 @contextmanager
 def by_products() -> Iterator[None]:
     """Margins by one product of matrices, as if nobody had drawn in secret."""
-    kept = alone.products
-    alone.products = lambda X, flat: np.asarray(flat @ X.T)
+    kept = rowwise.products
+    rowwise.products = lambda X, flat: np.asarray(flat @ X.T)
     try:
         yield
     finally:
-        alone.products = kept
+        rowwise.products = kept
 
 
 def actual_epsilons(folder: Path, thetas: int = 8) -> tuple[float, float]:

@@ -230,7 +230,7 @@ def test_bounds_instead_of_clipping_go_through_statistics_and_agree_with_records
     np.testing.assert_allclose(one.theta, two.theta, rtol=1e-6)
 
 
-def test_alone_is_near_the_noiseless_optimum_where_rows_suffice():
+def test_rowwise_is_near_the_noiseless_optimum_where_rows_suffice():
     terms, owner = make_terms(300), owners(300)[0]
     table = owner.table
     reference = np.linalg.lstsq(table[["x0", "x1", "x2"]].to_numpy(), table["y"].to_numpy(), rcond=None)[0]

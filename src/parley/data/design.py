@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from parley.data import alone
+from parley.data import rowwise
 from parley.data.blocks import sum_blocks
 from parley.validate import Floats
 
@@ -82,7 +82,7 @@ class Summable(ABC):
         """The same for places that were drawn in secret.
 
         Formal guarantee: what a row hands to a sum is a function of that row and the parameters; who else was drawn moves it by no bit
-        (`data.alone`). The sum itself may be rounded in any order, as `summation_slack` says.
+        (`data.rowwise`). The sum itself may be rounded in any order, as `summation_slack` says.
         """
 
     @property
@@ -205,15 +205,15 @@ class Design(Summable):
 
     def margins(self, flat: Floats) -> Floats:
         """Every row's products with parameters [R, p] -> [R, n]."""
-        return alone.products(self.X, flat) if self.secret else np.asarray(flat @ self.X.T)
+        return rowwise.products(self.X, flat) if self.secret else np.asarray(flat @ self.X.T)
 
     def exp(self, values: Floats) -> Floats:
         """e^x of what belongs to the rows [..., n]. May overwrite it."""
-        return alone.exp(values) if self.secret else np.exp(values, out=values)
+        return rowwise.exp(values) if self.secret else np.exp(values, out=values)
 
     def logistic(self, values: Floats) -> Floats:
         """1/(1 + e^-x) of what belongs to the rows [..., n]. May overwrite it."""
-        return alone.logistic(values) if self.secret else np.asarray(expit(values, out=values))
+        return rowwise.logistic(values) if self.secret else np.asarray(expit(values, out=values))
 
     def row_norms(self, norm: str) -> Floats:
         """The L1, L2 or Linf norm of every row of X, computed once."""
@@ -227,11 +227,11 @@ class Design(Summable):
 
     @cached_property
     def _l1(self) -> Floats:
-        return alone.absolute_sums(self.X) if self.secret else np.asarray(np.abs(self.X).sum(axis=1))
+        return rowwise.absolute_sums(self.X) if self.secret else np.asarray(np.abs(self.X).sum(axis=1))
 
     @cached_property
     def _l2(self) -> Floats:
-        squares = alone.square_sums(self.X) if self.secret else np.einsum("ij,ij->i", self.X, self.X)
+        squares = rowwise.square_sums(self.X) if self.secret else np.einsum("ij,ij->i", self.X, self.X)
         return np.asarray(np.sqrt(squares))
 
     @cached_property

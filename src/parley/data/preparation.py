@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from parley.data import alone, two_classes
+from parley.data import rowwise, two_classes
 from parley.data.design import Design, Summable
 from parley.data.encoding import PLAINLY, Encoding
 from parley.data.grid import settle
@@ -174,7 +174,7 @@ class Preparation:
     def columns(self, frame: Rows, name: str, secret: bool = False) -> Floats:
         """The same by columns [p, n]: as files hold them, and in one stretch for every step on the way.
 
-        `secret`: which rows these are was drawn in secret, so that no step may depend on who else is among them (`data.alone`).
+        `secret`: which rows these are was drawn in secret, so that no step may depend on who else is among them (`data.rowwise`).
         """
         require_columns(frame, self.features, name)
         return self._prepared((encoding.read(frame, name) for encoding in self.encodings), len(frame), secret)
@@ -196,7 +196,7 @@ class Preparation:
         if self.rotation is not None and self.component_low is not None and self.component_high is not None:
             X, made = made[:-1], np.empty((self.rotation.shape[1] + 1, rows))
             if secret:
-                made[:-1] = alone.products(X.T, self.rotation.T)
+                made[:-1] = rowwise.products(X.T, self.rotation.T)
             else:
                 np.matmul(self.rotation.T, X, out=made[:-1])
             settle(made[:-1], self.component_low[:, None], self.component_high[:, None], made[:-1])
@@ -210,9 +210,9 @@ class Preparation:
         if self.basis is None or self.model.basis is None:
             return columns
         scale = 2 * self.model.basis.width**2
-        far = np.stack([alone.folded(np.square(columns - point[:, None])) for point in self.basis])
+        far = np.stack([rowwise.folded(np.square(columns - point[:, None])) for point in self.basis])
         with np.errstate(under="ignore"):
-            nearness = alone.exp(-(far / scale)) if secret else np.exp(-(far / scale))
+            nearness = rowwise.exp(-(far / scale)) if secret else np.exp(-(far / scale))
         return settle(nearness, 0.0, 1.0, nearness)
 
     def target(self, frame: Rows, name: str) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from parley.data import Design, Preparation, Summable, alone
+from parley.data import Design, Preparation, Summable, rowwise
 from parley.data.design import UNIT
 from parley.errors import NoOptimumError
 from parley.losses.objective import ClipNorm, Limits, Objective, RecordBound, batched, bound_norm, slope_limit, tightest
@@ -198,7 +198,7 @@ def _probabilities(block: Design, flat: Floats) -> Floats:
 
 def _over_classes(terms: Floats) -> Floats:
     """The sum over classes [R, classes, n] -> [R, n], in an order that no number of rows changes. Overwrites the terms."""
-    return alone.folded(terms.transpose(1, 0, 2))
+    return rowwise.folded(terms.transpose(1, 0, 2))
 
 
 def _residuals(block: Design, flat: Floats) -> Floats:

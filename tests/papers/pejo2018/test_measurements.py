@@ -57,7 +57,7 @@ def test_more_privacy_costs_more_and_every_point_says_its_real_epsilon():
     assert by["bounded", 0.5]["improvement"] < by["bounded-published", 0.5]["improvement"]
 
 
-def test_alone_is_the_best_of_an_owners_own_ratings_and_of_nobody_elses():
+def test_rowwise_is_the_best_of_an_owners_own_ratings_and_of_nobody_elses():
     division = make_division(planted(), (1, 4), 0)
     changed = replace(division, trains=(division.trains[0], division.trains[1].with_values(6 - division.trains[1].values)))
     (own, _), (same, _) = (alone(one, RULE, 0) for one in (division, changed))

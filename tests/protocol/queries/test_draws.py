@@ -5,9 +5,8 @@ The search has power: with margins by one product of matrices, which rounds a ro
 
 import numpy as np
 import pytest
-
 from draw_search import SEARCH
-from parley.data import alone
+
 from parley.data.preparation import Preparation
 from parley.protocol.queries import minibatch
 from parley.protocol.setup import resolve
@@ -121,6 +120,6 @@ def test_a_pilot_and_a_partition_are_computed_as_before(tmp_path, monkeypatch):
     setup = resolve(terms)
     question = setup.part("a").training.question
     tables = minibatch.Tables(*setup.preparation.designs(SEARCH.table_of(setting, rng), terms, "a"))
-    monkeypatch.setattr(alone, "products", None)
+    monkeypatch.setattr(rowwise, "products", None)
     query = minibatch.MinibatchQuery.ask("ab12", "learner", 1, np.ones(question.parameters))
     assert np.isfinite(question.bounded(query, tables).value).all()

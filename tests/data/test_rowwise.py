@@ -5,7 +5,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from parley.data import Design, alone
+from parley.data import Design, rowwise
 
 RNG = np.random.default_rng(0)
 WIDTHS = [1, 2, 3, 7, 8, 9, 16, 31, 100, 300]
@@ -28,11 +28,11 @@ def companies(rows, rng):
 def functions(theta):
     """Everything that is computed of rows, and what else is computed element by element, [..., n] of rows [n, p]."""
     return {
-        "products": lambda X: alone.products(X, theta),
-        "absolute sums": alone.absolute_sums,
-        "square sums": alone.square_sums,
-        "exponentials": lambda X: alone.exp(X.T),
-        "logistic functions": lambda X: alone.logistic(X.T),
+        "products": lambda X: rowwise.products(X, theta),
+        "absolute sums": rowwise.absolute_sums,
+        "square sums": rowwise.square_sums,
+        "exponentials": lambda X: rowwise.exp(X.T),
+        "logistic functions": lambda X: rowwise.logistic(X.T),
     }
 
 
@@ -58,16 +58,16 @@ def test_products_of_matrices_do_not_have_it():
 
 
 def test_long_tables_are_computed_in_pieces_of_one_result():
-    X, theta = hard(3 * alone.AT_ONCE // 100 + 5, 100, RNG)
-    assert np.array_equal(alone.products(X, theta)[:, ::7], alone.products(X[::7], theta))
-    assert alone.products(X[:0], theta).shape == (3, 0)
-    assert np.array_equal(alone.products(np.empty((4, 0)), np.empty((2, 0))), np.zeros((2, 4)))
+    X, theta = hard(3 * rowwise.AT_ONCE // 100 + 5, 100, RNG)
+    assert np.array_equal(rowwise.products(X, theta)[:, ::7], rowwise.products(X[::7], theta))
+    assert rowwise.products(X[:0], theta).shape == (3, 0)
+    assert np.array_equal(rowwise.products(np.empty((4, 0)), np.empty((2, 0))), np.zeros((2, 4)))
 
 
 def test_products_are_off_by_a_few_roundings_of_their_terms():
     X, theta = RNG.normal(size=(50, 100)), RNG.normal(size=(4, 100))
     wide = np.longdouble(theta) @ np.longdouble(X).T
-    assert np.abs(alone.products(X, theta) - wide).max() <= 10 * 2.0**-53 * (np.abs(theta) @ np.abs(X).T).max()
+    assert np.abs(rowwise.products(X, theta) - wide).max() <= 10 * 2.0**-53 * (np.abs(theta) @ np.abs(X).T).max()
 
 
 def test_exponentials_are_within_a_few_units_of_rounding():
@@ -75,20 +75,20 @@ def test_exponentials_are_within_a_few_units_of_rounding():
     with localcontext() as context:
         context.prec = 40
         exact = [Decimal(value).exp() for value in x.tolist()]
-        off = max(abs(Decimal(got) / true - 1) for got, true in zip(alone.exp(x).tolist(), exact, strict=True))
-        both = zip(alone.logistic(x).tolist(), exact, strict=True)
+        off = max(abs(Decimal(got) / true - 1) for got, true in zip(rowwise.exp(x).tolist(), exact, strict=True))
+        both = zip(rowwise.logistic(x).tolist(), exact, strict=True)
         logistic_off = max(abs(Decimal(got) * (1 + 1 / true) - 1) for got, true in both)
     assert max(off, logistic_off) < 4 * 2.0**-53
     ends = np.array([-1e107, -701.0, 701.0, 1e107])
-    assert np.array_equal(alone.exp(ends), alone.exp(np.clip(ends, -700, 700)))
-    assert np.array_equal(alone.logistic(ends[2:]), [1.0, 1.0])
-    assert 0 < alone.logistic(ends[:1])[0] < 1e-300
+    assert np.array_equal(rowwise.exp(ends), rowwise.exp(np.clip(ends, -700, 700)))
+    assert np.array_equal(rowwise.logistic(ends[2:]), [1.0, 1.0])
+    assert 0 < rowwise.logistic(ends[:1])[0] < 1e-300
 
 
 def test_logistic_functions_stay_between_0_and_1():
     x = RNG.normal(0, 30, 100_000)
-    assert (alone.logistic(x) <= 1).all()
-    assert (alone.logistic(x) > 0).all()
+    assert (rowwise.logistic(x) <= 1).all()
+    assert (rowwise.logistic(x) > 0).all()
 
 
 def test_what_is_drawn_in_secret_stays_secret_in_every_piece():
