@@ -214,7 +214,8 @@ def test_train_tells_it_on_stderr_and_json_holds_nothing_of_it(tmp_path):
     table.loc[[1, 2], "y"] = np.nan
     table.to_csv(tmp_path / "a.csv", index=False)
     (tmp_path / "t.toml").write_text(
-        '[model]\nkind = "linear-regression"\ntarget = "y"\nfeatures = ["x0"]\nradius = 5.0\n[learning]\nhorizon = 2\n[privacy]\nclip = 1.0\n'
+        '[model]\nkind = "linear-regression"\ntarget = "y"\nfeatures = ["x0"]\nradius = 5.0\n'
+        "[learning]\nhorizon = 2\n[privacy]\nclip = 1.0\n"
         f'[[owners]]\nname = "a"\nrecords = {ROWS}\nepsilon = 1.0\ndata = "{tmp_path / "a.csv"}"\n'
     )
     done = CliRunner().invoke(app, ["train", str(tmp_path / "t.toml"), "--json"])
