@@ -92,7 +92,7 @@ class ParquetTable:
 
     def example(self) -> pd.DataFrame:
         """No rows: the names and declared types of the columns."""
-        return _to_pandas(self.arrow_schema.empty_table())
+        return _to_pandas(_usual(self.arrow_schema).empty_table())
 
     def batches(
         self, groups: Sequence[Group], columns: Sequence[str], rows: int = AT_ONCE, each: int | None = None
@@ -108,7 +108,7 @@ class ParquetTable:
                         seen += len(batch)
                         if seen > expected:
                             raise DataError(f"{file}: it holds more rows than when the table was opened")
-                        yield batch.cast(pa.schema([pa.field(f.name, usual(f.type)) for f in batch.schema]))
+                        yield batch.cast(_usual(batch.schema))
                     if seen != expected:
                         raise DataError(f"{file}: it holds fewer rows than when the table was opened")
 
@@ -126,7 +126,7 @@ class ParquetTable:
 
 def as_frame(table: pa.Table) -> pd.DataFrame:
     """The same columns in a data frame, each of its declared type. Dictionaries of text are categories, of anything else its cells."""
-    table = table.cast(pa.schema([pa.field(f.name, usual(f.type)) for f in table.schema]))
+    table = table.cast(_usual(table.schema))
     for place, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             cells = table.column(place).cast(field.type.value_type)
@@ -135,6 +135,10 @@ def as_frame(table: pa.Table) -> pd.DataFrame:
                 place, field.name, cells.dictionary_encode() if text else cells
             )  # no entry twice, none missing
     return _to_pandas(table)
+
+
+def _usual(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field(field.name, usual(field.type)) for field in schema])
 
 
 def _to_pandas(table: pa.Table) -> pd.DataFrame:

@@ -103,9 +103,7 @@ def same_table(tables: Mapping[str, Path]) -> tuple[str, str] | None:
 
 def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
     """Refuse a table that lacks one of `columns`, with a suggestion where one is close, or declares it as what has no meaning here."""
-    kinds = frame.dtypes.tolist() if isinstance(frame, pd.DataFrame) else frame.schema.types
-    declared = list(zip(map(str, frame.columns if isinstance(frame, pd.DataFrame) else frame.schema.names), kinds, strict=True))
-    present = Counter(column for column, _ in declared)
+    present = Counter(str(c) for c in (frame.columns if isinstance(frame, pd.DataFrame) else frame.schema.names))
     for column in columns:
         if column not in present:
             near = difflib.get_close_matches(column, present, n=1)
@@ -113,9 +111,9 @@ def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
             raise DataError(f"{name}: column {column!r} is missing; {hint}")
         if present[column] > 1:
             raise DataError(f"{name}: column {column!r} appears more than once; expected each column once")
-    for column, kind in declared:
-        if column in columns:
-            require_readable(kind, column, name)
+    for column in columns:
+        kind = frame[column].dtype if isinstance(frame, pd.DataFrame) else frame.schema.field(column).type
+        require_readable(kind, column, name)
 
 
 def is_text(column: "pd.Series[Any]") -> bool:

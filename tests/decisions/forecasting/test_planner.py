@@ -65,7 +65,7 @@ def test_the_proposal_is_terms_that_train_and_json_that_programs_read(planned):
     again = parley.Terms.from_dict(proposal.terms.model_dump())
     assert again.hash == proposal.terms.hash != terms.hash
     content = proposal.to_json()
-    assert set(content) == {"best", "choices", "nobody", "terms_hash", "noise", "expected_cost", "baselines", "shared"}
+    assert set(content) == {"best", "choices", "nobody", "terms_hash", "noise", "expected_cost", "baselines", "shared", "unjudged"}
     assert content["choices"][0]["label"] == "as written"
     assert all(math.isfinite(choice["relative_fitness"]) for choice in content["choices"])
 

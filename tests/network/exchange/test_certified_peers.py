@@ -177,10 +177,13 @@ def test_a_certificate_that_ends_on_an_open_line_is_turned_away(bank):
             raise PermissionError(sentence)
 
     revocations = types.SimpleNamespace(revokes=lambda certificate: False)
-    caller = authenticate(Context(), revocations, None)
-    assert (caller.names, caller.peer) == (("brief",), "10.0.0.7:51000")
+    lines = types.SimpleNamespace(origin={("10.0.0.7", 51000): ("192.0.2.1", 7)}.get)
+    caller = authenticate(Context(), revocations, None, lines)
+    assert (caller.names, caller.peer) == (("brief",), "192.0.2.1:7")
+    with pytest.raises(PermissionError, match="own port"):
+        authenticate(Context(), revocations, None, types.SimpleNamespace(origin=lambda place: None))
     later = brief.not_valid_after_utc.timestamp() + 1
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("parley.network.serving.server.time", types.SimpleNamespace(time=lambda: later))
         with Log(StringIO()) as log, pytest.raises(PermissionError, match="expired"):
-            authenticate(Context(), revocations, log)
+            authenticate(Context(), revocations, log, lines)

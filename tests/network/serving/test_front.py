@@ -232,22 +232,25 @@ def test_a_handshake_may_take_its_time(bank):
     terms = bank.write_terms(horizon=3)
     bank.accept(terms)
     bank.start()
-    slow = socket.create_server(("127.0.0.1", 0))
+    slow, threads = socket.create_server(("127.0.0.1", 0)), []
 
     def carry(source, sink, pause):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), source:
             while content := source.recv(1 << 16):
                 time.sleep(pause)
                 pause = 0.0
                 sink.sendall(content)
+            sink.shutdown(socket.SHUT_RDWR)
 
     def run():
         with contextlib.suppress(OSError):
             while True:
                 near, _ = slow.accept()
                 far = socket.create_connection(("127.0.0.1", bank.ports["a"]))
-                threading.Thread(target=carry, args=(near, far, 0.0), daemon=True).start()
-                threading.Thread(target=carry, args=(far, near, 3.0), daemon=True).start()
+                ways = [(near, far, 0.0), (far, near, 3.0)]
+                threads.extend(threading.Thread(target=carry, args=way, daemon=True) for way in ways)
+                for thread in threads[-2:]:
+                    thread.start()
 
     threading.Thread(target=run, daemon=True).start()
     peer = RemoteOwner("a", f"127.0.0.1:{slow.getsockname()[1]}", bank.identity())
@@ -256,3 +259,5 @@ def test_a_handshake_may_take_its_time(bank):
     finally:
         peer.close()
         slow.close()
+        for thread in threads:
+            thread.join(10)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from draw_search import SEARCH
 
+from parley.data import rowwise
 from parley.data.preparation import Preparation
 from parley.protocol.queries import minibatch
 from parley.protocol.setup import resolve

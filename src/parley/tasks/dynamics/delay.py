@@ -1,11 +1,12 @@
 """The continuous plant behind sampled matrices: A by the logarithm, then B and the delay from the input blocks (Z section 9.4.2)."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from scipy.linalg import logm
+from scipy.linalg import expm, logm
 from scipy.optimize import minimize_scalar
 
 from parley.errors import DataError
@@ -15,6 +16,7 @@ from parley.validate import Floats
 
 STEP = 1e-30  # of the complex derivative: exact to rounding, since nothing is subtracted
 TINY = 1e-300
+INACCURATE = 1e-6  # of a matrix, by which the exponential of its logarithm may miss it
 EDGE = 1e-9  # of a period: refined delays keep this far from the kinks at whole periods, where the model has no derivative
 
 
@@ -35,7 +37,15 @@ def continuous(A_d: Floats, period: float) -> Floats:
             "the sampled plant has a negative eigenvalue, which no real continuous plant gives: sample faster, record more samples, or "
             "keep fewer modes (`rank`)"
         )
-    return np.asarray(np.real(logm(A_d)), dtype=float) / period
+    with warnings.catch_warnings():  # SciPy's own begin at 2e-13: whether one comes hangs on the machine's last bits
+        warnings.simplefilter("ignore", RuntimeWarning)
+        logarithm = np.asarray(np.real(logm(A_d)), dtype=float)
+    if not np.abs(expm(logarithm) - A_d).max() <= INACCURATE * np.abs(A_d).max():
+        raise DataError(
+            "the sampled plant has no logarithm that can be computed, so its dynamics in continuous time cannot be told: sample faster, or "
+            "keep fewer modes (`rank`)"
+        )
+    return logarithm / period
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,140 @@
+"""What an organisation installs: the wheel, with the newest versions of what it says it needs, and nothing else of this machine."""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from samples import regression_table
+
+from parley.report.extras import _EXTRAS
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "parley"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DISTRIBUTIONS = {"google": "protobuf", "grpc": "grpcio", "grpc_health": "grpcio-health-checking", "sklearn": "scikit-learn"}
+TERMS = """
+[model]
+kind = "linear-regression"
+target = "y"
+features = ["x0", "x1", "x2"]
+bounds = { x0 = [-1, 1], x1 = [-1, 1], x2 = [-1, 1], y = [-3, 3] }
+holdout = 0.2
+[learning]
+horizon = 3
+step = 0.3
+[privacy]
+mechanism = "gaussian"
+delta = 1e-6
+clip = 4.0
+[[owners]]
+name = "a"
+records = 200
+epsilon = 1.0
+data = "a.csv"
+"""
+
+
+def imported():
+    """Every library that the package imports anywhere, by the name of what is installed for it, and one file that does."""
+    found = {}
+    for file in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            for name in (name.partition(".")[0] for name in names):
+                if name not in sys.stdlib_module_names and name != "parley":
+                    found.setdefault(DISTRIBUTIONS.get(name, name.replace("_", "-")), file.relative_to(ROOT))
+    return found
+
+
+def declared(requirements):
+    return {re.match(r"[A-Za-z0-9-]+", requirement)[0].lower() for requirement in requirements}
+
+
+def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
+    """`constraints.txt` would hide a library that comes along with another today."""
+    core, found = declared(PROJECT["dependencies"]), imported()
+    users = ("deploy", "flower", "cluster", "ratings")
+    extras = set().union(*(declared(PROJECT["optional-dependencies"][name]) for name in users)) - {"parley"}
+    assert {name: str(file) for name, file in found.items() if name not in core | extras} == {}
+    assert sorted((core | extras) - set(found)) == []
+    for module, extra in _EXTRAS.items():  # what a command says is missing is what the extra brings
+        wanted = DISTRIBUTIONS.get(module, module.replace("_", "-"))
+        assert wanted in declared(PROJECT["optional-dependencies"][extra])
+        assert wanted not in core
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built from a copy: nothing is left behind in the sources. Skipped where pip finds nothing to build with."""
+    folder = tmp_path_factory.mktemp("wheel")
+    probe = pip("download", "--no-deps", "--only-binary", ":all:", "--dest", folder / "probe", PROJECT["dependencies"][-1])
+    if probe.returncode != 0:
+        pytest.skip(f"pip cannot install anything here: {probe.stderr.strip().splitlines()[-1:]}")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder / name)
+    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    built = pip("wheel", "--no-deps", "--wheel-dir", folder, folder)
+    assert built.returncode == 0, built.stderr[-2000:]
+    return next(folder.glob("parley-*.whl"))
+
+
+def pip(*words):
+    plain = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PIP_CONSTRAINT")}
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=plain)
+
+
+def test_the_wheel_holds_every_file_of_the_package(wheel):
+    files = {
+        str(file.relative_to(PACKAGE.parent)) for file in PACKAGE.rglob("*") if file.is_file() and "__pycache__" not in file.parts
+    }
+    with zipfile.ZipFile(wheel) as opened:
+        assert files - set(opened.namelist()) == set()
+
+
+def test_the_wheel_starts_trains_and_releases_with_the_newest_of_what_it_needs(wheel, tmp_path):
+    """A new environment without pip, without byte code and without constraints: what is not declared is not there."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
+    home = tmp_path / "env" / ("Scripts" if os.name == "nt" else "bin")
+    done = pip("--python", home / "python", "install", "--no-compile", "--only-binary", ":all:", wheel)
+    assert done.returncode == 0, done.stderr[-2000:]
+    regression_table(200).to_csv(tmp_path / "a.csv", index=False)
+    (tmp_path / "terms.toml").write_text(TERMS)
+
+    def parley(*words):
+        alone = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV", "COVERAGE"))}
+        return subprocess.run(
+            [home / "parley", *words], cwd=tmp_path, env=alone, capture_output=True, text=True, check=False, timeout=600
+        )
+
+    said = parley("--help")
+    assert said.returncode == 0, said.stderr
+    assert "Should we learn together" in said.stdout
+    options = parley("train", "--help")
+    assert "--ledgers" in options.stdout, options.stderr
+    simulated = parley("train", "terms.toml", "--seed", "1", "--json")
+    assert simulated.returncode == 0, simulated.stderr
+    assert json.loads(simulated.stdout)["released"] is False
+    released = parley(
+        "train", "terms.toml", "--ledgers", "books", "--lifetime", "1", "--lifetime-delta", "1e-6", "--anyway", "--json"
+    )
+    assert released.returncode == 0, released.stderr
+    content = json.loads(released.stdout)
+    assert (content["released"], content["safe_noise"], content["owners"][0]["answers"]) == (True, True, 3)
+    assert (tmp_path / "books" / "a.ledger").is_file()
+    wrong = parley("train", "terms.toml", "--sed", "1")
+    assert wrong.returncode == 2
+    assert "Traceback" not in wrong.stderr
+    (tmp_path / "owner.toml").write_text("")
+    without = parley("owner", "serve", "owner.toml")
+    assert without.returncode == 2
+    assert "this command needs the extra 'deploy'" in " ".join(without.stderr.split())
