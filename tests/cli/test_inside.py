@@ -15,7 +15,7 @@ from samples import regression_table
 
 from parley.cli.app import PARTS
 from parley.learning.outcome.guarantee import INSIDE
-from parley.papers.delayed_control import ROTOR
+from parley.papers.zawacki2024.delayed_control import ROTOR
 from parley.terms import write_terms
 
 TERMS = """
@@ -47,6 +47,7 @@ DRIVE = ("--inputs", "u1,u2", "--states", "x1,x2", "--period", "2", "--max-delay
 
 # What they print comes from terms, public samples, settings, ledgers, or from what was released; demo's tables are made up.
 NOTHING_PRIVATE = {
+    "pin": "public numbers",
     "demo": "made-up tables",
     "init": "names of columns, numbers of rows, and what becomes public with the terms",
     "plan": "the terms and a public sample",

@@ -67,7 +67,7 @@ PARTS = {
         reads_terms=True,
     ),
     "pin": Part(
-        "pin",
+        "cli.pin",
         "pin_command",
         "Write the public numbers that terms lead to beside them, so that all parties use the same, whatever their machines are.",
         reads_terms=True,
