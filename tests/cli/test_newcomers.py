@@ -11,7 +11,7 @@ import parley
 from parley.decisions.forecasting.first_terms import owner_names
 from parley.decisions.forecasting.odd_columns import odd_columns
 from parley.errors import SettingError
-from parley.owner.warnings import mixed_doubts
+from parley.protocol.task import task_named
 from parley.tasks.column_statistics.agreement import scales_agreement
 from parley.tasks.column_statistics.learnable import require_learnable
 
@@ -83,7 +83,9 @@ def test_words_among_numbers_are_found_before_scales_are_paid_for(tmp_path, monk
     assert "column 'people', row 42" in done.said
     assert "nobody was asked" in done.said
     assert on_disk(tmp_path) == before
-    doubt = mixed_doubts(parley.Owner("mill", table).prepare(scales_agreement(parley.load_terms("mill.toml"))))
+    owner = parley.Owner("mill", table)
+    agreement = owner.prepare(scales_agreement(parley.load_terms("mill.toml")))
+    doubt = task_named("column-statistics").warnings(owner, agreement)
     assert [each.about for each in doubt] == ["model.categories.people"]
     table.loc[41, "people"] = None
     table.to_csv("mill.csv", index=False)

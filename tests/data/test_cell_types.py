@@ -15,8 +15,8 @@ import parley
 from parley.data.streamed import open_table
 from parley.errors import DataError, LedgerError
 from parley.owner.ledger import Ledger
+from parley.tasks.column_statistics.agreement import scales_agreement
 from parley.tasks.column_statistics.question import NAMES, ScalesQuery
-from parley.terms import scales_agreement
 
 ROWS = 3000
 BIG = 2**53 + 1

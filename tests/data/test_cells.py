@@ -52,7 +52,7 @@ CELLS = [
     *(0.1, np.float32(0.1), Decimal("0.1"), Decimal("0.10"), "0.1", 1j, 2.5, Decimal("2.50")),
     *(2**53 - 1, 2**53, 2**53 + 1, -(2**53) - 1, Decimal(2**53 + 1), 2.0**53, np.uint64(2**63), 2**64, 10**400, 1e300),
     *(Decimal("9007199254740993.5"), Decimal("1E+1000"), float("inf"), Decimal("-Infinity")),
-    *(None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, Decimal("NaN"), Decimal("sNaN"), np.datetime64("NaT")),
+    *(None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, Decimal("NaN"), Decimal("sNaN"), np.datetime64("NaT", "s")),
     *(date(2020, 1, 1), datetime(2020, 1, 1), pd.Timestamp("2020-01-01"), np.datetime64("2020-01-01"), np.datetime64("2020-01-01", "ns")),
     *(NOON, NOON.astimezone(timezone(timedelta(hours=1))), pd.Timestamp(NOON), pd.Timestamp(NOON).tz_convert("Europe/Paris")),
     *(timedelta(1), pd.Timedelta(1, "D"), np.timedelta64(1, "D"), np.timedelta64(5, "ns")),
