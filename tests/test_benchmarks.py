@@ -10,12 +10,21 @@ import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 NAMES = sorted(file.stem for file in FOLDER.glob("*.py"))
-LARGE = {  # at their smallest still tens of seconds, or daemons of their own, which tests elsewhere start
-    "asynchronous",
-}
-TINY: dict[str, tuple[str, dict[str, object]]] = {  # arguments, and sizes that no argument sets
-    "accounting": ("", {"STEPS": 10}),
-    "many_owners": ("20", {"ROUNDS": 1}),
+TINY: dict[str, tuple[str, dict[str, object]]] = {  # arguments, and sizes that no argument sets: those that take a second or two so
+    "coverage": ("--runs 1 --public 100", {"OWNERS": 2, "ROWS": 50, "ROUNDS": 2}),
+    "credible_intervals": ("--runs 2 --mechanism gaussian", {}),
+    "gossip": ("", {"RECORDS": 50, "ANSWERS": 2, "RUNS": 2}),
+    "identification": ("--part coverage --runs 1", {}),
+    "long_run": ("3 10", {}),
+    "magnitudes": ("--cases 20 --jobs 1", {}),
+    "many_owners": ("20", {}),
+    "neighbours": ("--starts 4", {"ROUNDS": 1}),
+    "replicates": ("--rows 500 --replicates 2 --horizon 2", {}),
+    "scoring": ("--rows 150", {"OWNERS": 2, "PUBLIC": 200}),
+    "starting": ("--repeats 1 --only certs", {}),
+    "streamed": ("0.000001", {"ROWS_A_FILE": 2000, "GROUP": 500}),
+    "sure_records": ("--rows 2000 --columns 3 --replicates 2 --rounds 2", {}),
+    "surfaces": ("--figure 3 --runs 1 --points 3 --jobs 1", {}),
 }
 
 

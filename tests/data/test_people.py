@@ -8,7 +8,9 @@ from samples import make_terms
 import parley
 from parley.data.headers import read_header
 from parley.data.table import first_rows
+from parley.decisions.forecasting.first_terms import Wishes, draft
 from parley.errors import DataError
+from parley.owner.acceptance_summary import promise
 
 
 def crowd(rng, rows, each=3):
@@ -81,3 +83,23 @@ def test_the_mutant_that_orders_people_by_name_is_found():
         other[people == people[0]] = "zz"
         differs += not np.array_equal(by_name(people, 1), by_name(other, 1))
     assert differs
+
+
+def test_init_and_acceptance_say_what_records_is_read_off(tmp_path):
+    """It said that names and the number of rows were read, and nothing else."""
+    table = pd.DataFrame({"who": ["a", "a", "b", "b", "c"], "x0": 1.0, "y": [0.0, 1.0, 2.0, 1.0, 0.0]})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    wishes = {"target": "y", "features": ("x0",), "bounds": {"x0": (0.0, 2.0), "y": (0.0, 2.0)}, "delta": 0.0}
+    plain, counted = (draft([tmp_path / "a.csv"], Wishes(**wishes, **more)) for more in ({}, {"person": "who"}))
+    assert plain.said[0] == "Of 1 private file the names of columns and the number of rows were read, nothing else."
+    assert "how many rows count (by the cells of 'who': the first row of everybody) were read, nothing else." in counted.said[0]
+    assert "`records` becomes public with the terms." in counted.said[1]
+    assert any("without a target (y) counts among them, and contributes nothing" in said for said in plain.said)
+    assert counted.terms.owners[0].records == 3
+    terms = make_terms(3, model__features=["x0"], privacy__person="who")
+    owner = parley.Owner("a", tmp_path / "a.csv", ledger=parley.Ledger(tmp_path / "a.ledger", 3.0))
+    said = " ".join(promise(owner, owner.prepare(terms)))
+    assert "Of everybody the first row count, by the cells of 'who'; how many that makes is public." in said
+    assert "How many rows each person has is not protected." in said
+    assert "no target" not in said
+    owner.ledger.close()

@@ -58,7 +58,7 @@ PARTS = {
     "init": Part(
         "cli.init",
         "init_command",
-        "From files to planned terms: reads names, kinds and row counts of private tables (with --person, that column's cells).",
+        "From files as they are to planned terms: reads names, kinds and row counts of private tables (and a --person column).",
     ),
     "plan": Part(
         "cli.plan",

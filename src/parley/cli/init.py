@@ -71,7 +71,7 @@ def init_command(
     seed: Annotated[int, typer.Option(help="Of the planner's pilot runs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object; asks nothing.")] = False,
 ) -> None:
-    """From files to planned terms: reads names, kinds and row counts of private tables (with --person, that column's cells).
+    """From files as they are to planned terms: reads names, kinds and row counts of private tables (and a --person column).
 
     Ranges and names of categories come from --public or from what you declare, never from private rows; where nobody says them, the terms
     set a part of epsilon aside to ask the owners with noise. What only people know is asked; --yes takes the usual answers. Then the

@@ -232,7 +232,7 @@ def test_a_handshake_may_take_its_time(bank):
     terms = bank.write_terms(horizon=3)
     bank.accept(terms)
     bank.start()
-    slow, threads = socket.create_server(("127.0.0.1", 0)), []
+    slow, threads, ends = socket.create_server(("127.0.0.1", 0)), [], []
 
     def carry(source, sink, pause):
         with contextlib.suppress(OSError), source:
@@ -240,13 +240,13 @@ def test_a_handshake_may_take_its_time(bank):
                 time.sleep(pause)
                 pause = 0.0
                 sink.sendall(content)
-            sink.shutdown(socket.SHUT_RDWR)
 
     def run():
         with contextlib.suppress(OSError):
             while True:
                 near, _ = slow.accept()
                 far = socket.create_connection(("127.0.0.1", bank.ports["a"]))
+                ends.extend((near, far))
                 ways = [(near, far, 0.0), (far, near, 3.0)]
                 threads.extend(threading.Thread(target=carry, args=way, daemon=True) for way in ways)
                 for thread in threads[-2:]:
@@ -259,5 +259,8 @@ def test_a_handshake_may_take_its_time(bank):
     finally:
         peer.close()
         slow.close()
+        for end in ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
         for thread in threads:
             thread.join(10)
