@@ -66,7 +66,8 @@ def with_shape(shape, data):
 def asked(kind, arrays=None, counts=None):
     """A question of this kind with these fields, whatever they are."""
     agreement = wire.Agreement(terms=HASH, learner="l")
-    return wire.Query(id="x", round=1, agreement=agreement, kind=kind, arrays=arrays, counts=counts).SerializeToString()
+    query = wire.Query(id="x", round=1, agreement=agreement, kind=kind, arrays=arrays, counts=counts)
+    return query.SerializeToString(deterministic=True)  # tests are named after it, by several workers
 
 
 def numbers(*shape, size=None):
