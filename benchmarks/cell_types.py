@@ -33,11 +33,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import parley
-from parley.data import fit_preparation, table
+from parley.data import table
 from parley.data.parts import frame_of
 from parley.data.schema import declared_by_frame
 from parley.data.streamed import StreamedDesign, open_table
 from parley.errors import DataError
+from parley.protocol.task import task_of
 from parley.tasks.column_statistics.cell_table import CellTable
 from parley.tasks.column_statistics.question import MAGNITUDES, NAMES, placed
 from parley.tasks.ratings.user_ratings import RatingPreparation, rating_preparation
@@ -126,7 +127,7 @@ def terms(**model: Any) -> parley.Terms:
 def prepared(**model: Any) -> Callable[[Any], list[Any]]:
     """Rows as they are learned from: numbers, target and weight."""
     agreed = terms(**model)
-    preparation = fit_preparation(agreed)[0]
+    preparation = task_of(agreed).preparation(agreed)[0]
 
     def read(opened: Any) -> list[Any]:
         design, found = preparation.designs(opened, agreed, "a")[0], []
@@ -197,7 +198,8 @@ def recordings(column: str) -> Callable[[Any], Any]:
         "privacy": {"mechanism": "gaussian", "delta": 1e-6},
         "owners": [{"name": "a", "records": ROWS, "epsilon": 1.0}],
     }
-    preparation = fit_preparation(parley.Terms.from_dict(content))[0]
+    agreed = parley.Terms.from_dict(content)
+    preparation = task_of(agreed).preparation(agreed)[0]
 
     def read(opened: Any) -> Any:
         rows = frame_of(opened, [*states, "z", which])

@@ -14,7 +14,7 @@ from parley.learning.estimators import (
     PrivateLogisticRegression,
     PrivateSoftmaxRegression,
 )
-from parley.learning.train import train
+from parley.learning.prediction import learn_model
 
 KINDS = [PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, PrivateSoftmaxRegression]
 
@@ -45,7 +45,9 @@ def test_a_fit_without_a_seed_is_a_release_and_one_with_a_seed_a_study(monkeypat
     X, y = table[["x0", "x1", "x2"]].to_numpy(), table["y"].to_numpy()
     seen = []
     monkeypatch.setattr(
-        estimators, "train", lambda terms, owners, **keys: seen.append((owners[0], train(terms, owners, **keys))) or seen[-1][1]
+        estimators,
+        "learn_model",
+        lambda terms, owners, how: seen.append((owners[0], learn_model(terms, owners, how))) or seen[-1][1],
     )
     model = PrivateLogisticRegression(epsilon=1.0).fit(X, y)
     [(owner, result)] = seen

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from parley.errors import SettingError
+from parley.privacy.adjacency import Adjacency
 from parley.report.extras import extras
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class Document:
     exhibits: tuple[Exhibit, ...]
     findings: tuple[str, tuple[str, ...]] | None = None
     prefix: str = ""  # of pictures' names, where at most one is drawn at a time
+    adjacency: Adjacency | None = Adjacency.REPLACE_ONE  # of every epsilon in it; None: exhibits say it, each for itself
 
     @property
     def folder(self) -> str:

@@ -135,6 +135,8 @@ class _Told:
             if self.document.findings:
                 found = [dict(zip(("what", *beside), row, strict=True)) for row in self.findings.values()]
                 self.content.update(findings=found, notes=list(self.notes), folder=str(self.out))
+            if self.document.adjacency is not None:
+                self.content["adjacency"] = self.document.adjacency
             print_json(self.content, inside=False)
             return
         if self.findings:

@@ -44,7 +44,7 @@ class Consortium:
             owner.accept(turned(setup, angle) if name == other else setup)
             self.owners.append(owner)
         self.peers = [LocalOwner(owner) for owner in self.owners]
-        self.kind = Arriving if self.terms.asynchronous else Federation
+        self.kind = Federation if self.terms.learning.waits else Arriving
 
     def federation(self, deadline=20.0):
         return self.kind(self.run.setup, self.peers, deadline, self.warnings.append)

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 import parley
-from parley.errors import Malformed
+from parley.errors import DataError, Malformed
+from parley.tasks.column_statistics.cell_table import CellColumn
 from parley.tasks.column_statistics.question import BINS, EDGES, EQUAL, MAGNITUDES, NAMES, WIDTH, ScalesQuery
 
 ROWS, PERSON = 60, 3
@@ -29,6 +30,15 @@ HOSTILE = [
     *(float(edge) for edge in EDGES[:: len(EDGES) // 9]),
     *(float(np.nextafter(edge, 0)) for edge in EDGES[:: len(EDGES) // 9]),
 ]
+
+
+def has_name(cell):
+    """Whether a survey that may ask for names takes this cell: a gap, or something that is called something."""
+    column = CellColumn.of(pd.DataFrame({"a": pd.Series([cell, None], dtype=object)}), "a", "t")
+    return bool(column.missing[0] or column.place[0] >= 0)
+
+
+NAMED = [cell for cell in HOSTILE if has_name(cell)]
 GRIDS = [(MAGNITUDES, 0.0, 0.0), (EQUAL, -1e50, 1e50), (EQUAL, 1.0, np.nextafter(1.0, 2)), (EQUAL, 0.0, 5e-324), (NAMES, 0.0, 0.0)]
 
 
@@ -43,8 +53,8 @@ def terms(mechanism="gaussian", delta=1e-6, records=ROWS, person=PERSON):
     )
 
 
-def table(rng, rows=ROWS):
-    cells = np.array(HOSTILE, dtype=object)
+def table(rng, rows=ROWS, among=NAMED):
+    cells = np.array(among, dtype=object)
     return pd.DataFrame({column: cells[rng.integers(len(cells), size=rows)] for column in "aby"}).assign(
         who=np.arange(rows) // PERSON
     )
@@ -70,16 +80,17 @@ def moved(first, second, norm):
 @pytest.mark.parametrize(("mechanism", "delta"), [("laplace", 1e-6), ("laplace", 0.0), ("gaussian", 1e-6)])
 def test_no_person_moves_the_shares_further_than_the_sensitivity(mechanism, delta):
     agreed, rng, largest = terms(mechanism, delta), np.random.default_rng(5), 0.0
-    grids = GRIDS if delta > 0 else GRIDS[:-1]
+    grids, among = (GRIDS, NAMED) if delta > 0 else (GRIDS[:-1], HOSTILE)
+    whole = [cell for cell in among if not (isinstance(cell, str) and cell == "\ud800")]  # which pandas cannot assign
     for trial in range(60):
-        before = table(rng)
+        before = table(rng, among=among)
         after = before.copy()
         person = before["who"] == rng.integers(ROWS // PERSON)
         if trial % 3 == 0:  # the worst kind: all rows of a person alike, and alike in the other table
-            before.loc[person, list("aby")] = [[HOSTILE[rng.integers(len(HOSTILE))] for _ in "aby"]] * PERSON
-            one = table(rng, 1).loc[[0] * PERSON, list("aby")]
+            before.loc[person, list("aby")] = [[whole[rng.integers(len(whole))] for _ in "aby"]] * PERSON
+            one = table(rng, 1, among).loc[[0] * PERSON, list("aby")]
         else:
-            one = table(rng, PERSON)[list("aby")]
+            one = table(rng, PERSON, among)[list("aby")]
         after.loc[person, list("aby")] = one.to_numpy()
         grid = np.array([grids[k] for k in rng.integers(len(grids), size=3)])
         sides = [parley.Owner("o", rows).prepare(agreed) for rows in (before, after)]
@@ -96,7 +107,9 @@ def test_every_row_counts_once_in_each_column():
 
 
 def test_gaps_and_text_have_places_of_their_own():
-    rows = pd.DataFrame({"a": ["1.5", "NA", "word", None], "b": ["u", "u", "v", ""], "y": [0.0, 1.0, -3.0, 1e300], "who": range(4)})
+    rows = pd.DataFrame(
+        {"a": ["1.5", "NA", "word", None], "b": ["u", "u", "v", ""], "y": [0.0, 1.0, -3.0, 2.0**52], "who": range(4)}
+    )
     agreement = parley.Owner("o", rows).prepare(terms(records=4, person=1))
     values, named = vector(agreement, np.array([(EQUAL, 1.0, 2.0), (NAMES, 0, 0), (MAGNITUDES, 0, 0)]))
     a, b, y = 4 * values.reshape(3, -1)
@@ -104,8 +117,19 @@ def test_gaps_and_text_have_places_of_their_own():
     assert (b[0], dict(named[1])) == (1, {"u": 2, "v": 1})
     assert named[0] is None
     zero = len(EDGES) // 2
-    assert (y[2 + zero], y[2 + len(EDGES)]) == (1, 1)  # 0 in the middle, 1e300 beyond the last edge
+    assert y[2 + zero] == 1  # 0 in the middle
+    assert y[2 + np.searchsorted(EDGES, 2.0**52, side="right")] == 1
     assert y[2 + np.searchsorted(EDGES, 1.0, side="right")] == 1
+
+
+@pytest.mark.parametrize("cell", [2.0**53, 1e300])
+def test_a_cell_without_a_name_is_refused_where_names_may_be_asked_and_counts_where_not(cell):
+    assert not has_name(cell)
+    rows = table(np.random.default_rng(1))
+    rows.loc[4, "a"] = cell
+    with pytest.raises(DataError, match="row 5: expected a name"):
+        parley.Owner("o", rows).prepare(terms())
+    parley.Owner("o", rows).prepare(terms("laplace", 0.0))
 
 
 @pytest.mark.parametrize(

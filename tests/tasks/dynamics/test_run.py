@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from plants import ROTOR, plant_terms, trajectories
 
-from parley import Owner, Terms, train
+from parley import Owner, Terms, plan, train
 from parley.errors import DataError, TermsError
 from parley.owner.acceptance_summary import promise
 from parley.owner.ledger import Ledger
@@ -146,10 +146,12 @@ def test_terms_that_do_not_fit_a_plant(section, change, words):
         Terms.from_dict(content)
 
 
-def test_other_commands_say_which_one_runs_these_terms(tables):
-    terms = plant_terms(1, RUNS, 1.0)
+def test_train_runs_these_terms_too_and_a_forecast_of_a_model_says_which_command_does(tables):
+    terms, owners = plant_terms(1, RUNS, 1.0), [Owner("plant-0", tables[0])]
+    trained, identified = train(terms, owners, seed=1), identify_together(terms, owners, seed=1)
+    assert np.array_equal(trained.releases[0].moments, identified.releases[0].moments)
     with pytest.raises(TermsError, match="parley identify"):
-        train(terms, [Owner("plant-0", tables[0])])
+        plan(terms)
 
 
 def test_tables_that_do_not_fit(tables):

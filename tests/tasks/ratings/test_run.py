@@ -214,8 +214,9 @@ def test_a_saved_model_is_judged_inside_and_train_says_where_to_go(tmp_path):
     model.save(tmp_path / "items.json")
     found = worth_to(terms, parties[0], learned_model)
     assert found.rmse_together == learn_items(terms, parties, seed=0).owners[0].rmse_together
+    assert parley.train(terms, parties, seed=0).owners[0].rmse_together == found.rmse_together
     with pytest.raises(TermsError, match="learn items from ratings"):
-        parley.train(terms, parties)
+        parley.plan(terms)
     assert learned_items(ask_items(terms, parties, seed=0))[0].V.shape == (ITEMS, 3)
 
 

@@ -76,9 +76,9 @@ def upgraded(db: sqlite3.Connection) -> int | None:
 def account(db: sqlite3.Connection, terms_hash: str) -> Account:
     """Where an agreement stands."""
     accepted = db.execute(
-        "SELECT learner, epsilon, delta, round, event, EXISTS(SELECT 1 FROM entries WHERE kind='close' AND terms=?1) "
-        "FROM entries WHERE kind='accept' AND terms=?1",
-        (terms_hash,),
+        "SELECT learner, epsilon, delta, round, event, EXISTS(SELECT 1 FROM entries WHERE kind='close' AND terms=?) "
+        "FROM entries WHERE kind='accept' AND terms=?",
+        (terms_hash, terms_hash),
     ).fetchone()
     if accepted is None:
         raise UnknownTerms("nobody at this owner accepted these terms")

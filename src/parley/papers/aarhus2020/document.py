@@ -28,6 +28,7 @@ DOCUMENT = Document(
         _exhibit("figure", 9, "weights of digit 0 as ε rises", "zeros", "pictures"),
     ),
     findings=("What it says", ("published", "ours")),
+    adjacency=None,
 )
 
 

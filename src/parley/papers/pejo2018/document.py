@@ -39,6 +39,7 @@ DOCUMENT = Document(
         _study("forecast", "a forecast from some public users, judged by the others"),
     ),
     prefix="ratings-",
+    adjacency=None,
 )
 
 
