@@ -1,9 +1,11 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from parley import cli
 from parley.cli.app import PARTS, app
 
 
@@ -55,6 +57,21 @@ def test_the_help_of_a_command_waits_for_no_library_that_its_work_needs():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr[-500:]
     assert {"train", "owner accept", "reproduce zawacki2024", "budget curve"} <= set(run.stdout.splitlines())
+
+
+def test_options_are_called_as_they_are_typed():
+    """Where an option's metavar is its name in capitals, later versions of Typer take it for the name."""
+
+    def options(command):
+        yield from (word for option in command.params for word in option.opts if word.startswith("--"))
+        for inner in getattr(command, "commands", {}).values():
+            yield from options(inner)
+
+    found = [word for part in PARTS.values() for word in options(part.load())]
+    assert len(found) > 100
+    assert [word for word in found if word != word.lower()] == []
+    for name in ("init", "plan", "forecast"):  # and said, so that no version has a choice
+        assert (Path(cli.__file__).parent / f"{name}.py").read_text().count('"--delta"') == 1
 
 
 def test_what_help_says_without_them_is_what_they_say():

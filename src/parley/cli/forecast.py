@@ -40,7 +40,7 @@ def forecast_command(
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="The same as `parley plan`, below the forecast.")] = False,
     delta: Annotated[
-        float | None, typer.Option(metavar="DELTA", help="With --plan: consider Gaussian noise at this delta too.")
+        float | None, typer.Option("--delta", metavar="DELTA", help="With --plan: consider Gaussian noise at this delta too.")
     ] = None,
     write: Annotated[
         Path | None, typer.Option(metavar="TERMS2", help="With --plan: write terms with the best choice, ready for parley train.")

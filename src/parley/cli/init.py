@@ -33,7 +33,9 @@ def init_command(
     ] = None,
     delta: Annotated[
         float | None,
-        typer.Option(metavar="DELTA", help="Gaussian noise at this delta is considered; 0: pure epsilon. Asked for if left out."),
+        typer.Option(
+            "--delta", metavar="DELTA", help="Gaussian noise at this delta is considered; 0: pure epsilon. Asked for if left out."
+        ),
     ] = None,
     hosts: Annotated[
         str | None,
@@ -47,7 +49,7 @@ def init_command(
     ] = None,
     records_per_person: Annotated[int, typer.Option(metavar="K", help="With --person: so many rows of everybody count.")] = 1,
     kind: Annotated[
-        str | None, typer.Option(metavar="KIND", help="The model's kind; left out: by the target in the public sample.")
+        str | None, typer.Option("--kind", metavar="KIND", help="The model's kind; left out: by the target in the public sample.")
     ] = None,
     positive: Annotated[str | None, typer.Option(metavar="NAME", help="Two classes: the name that counts as 1.")] = None,
     bounds: Annotated[

@@ -27,7 +27,9 @@ def plan_command(
     delta: Annotated[
         float | None,
         typer.Option(
-            metavar="DELTA", help="Consider Gaussian noise at this delta too; left out: the terms' own. It weakens the promise."
+            "--delta",
+            metavar="DELTA",
+            help="Consider Gaussian noise at this delta too; left out: the terms' own. It weakens the promise.",
         ),
     ] = None,
     write: Annotated[

@@ -340,13 +340,13 @@ def test_one_noise_for_a_persons_rows_in_several_batches_pays_for_the_rounding_o
         for k in (1, 4)
     ]
     for setup, pieces in zip(setups, (1, 4), strict=True):
-        question, span = setup.part("a").training.question, setup._spans[0]
+        question, span = setup.part("a").training.question, setup._shared_laws._spans[0]
         rounded = question.records * (Fraction(question.sensitivity) + pieces * Fraction(question.extent.size) / 2**52)
         assert rounded <= span.reach < rounded * (1 + Fraction(1, 2**49))
     drawn = resolve(sgd_terms(rows=(50,), hosts=True, learning={"sampling": "poisson"}))
     question = drawn.part("a").training.question
     half = question.records * (Fraction(question.sensitivity) / 2 + Fraction(question.extent.size) / 2**52)
-    assert drawn._spans[0].reach >= 2 * half
+    assert drawn._shared_laws._spans[0].reach >= 2 * half
 
 
 def test_a_forecast_says_what_it_does_and_takes_each_batch_once_in_a_resample(flowers, monkeypatch):

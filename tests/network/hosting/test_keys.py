@@ -220,7 +220,8 @@ def test_a_caller_that_is_two_hosts_is_none(consortium):
     terms = consortium.write_terms(horizon=2, epsilon=5.0)
     lines = HostLines(load_host(consortium.folder / "h0.toml").peers, consortium.identity("h0"), "peers")
     group = lines.group(terms.hosts, "h0")
-    seat = Seat(None, duty_of(resolve(terms)), None, None, group)
+    setup = resolve(terms)
+    seat = Seat(None, duty_of(setup), None, None, group, setup.numbers)
     keys = consortium.keys()
     assert [seat.other_host(Caller((name,), keys[name])) for name in ("h1", "h2", "h0")] == [1, 2, None]
     assert seat.other_host(Caller(("a",), "another")) is None

@@ -14,7 +14,7 @@ from parley.tasks.column_statistics.question import BINS, EDGES, EQUAL, MAGNITUD
 
 ROWS, PERSON = 60, 3
 HOSTILE = [
-    *(None, np.nan, pd.NA, pd.NaT, "", "NA", "nan", "x", "x" * 5000, "\0", "\ud800", "é" * 30, b"bytes", "1e400", "-1e400", " 7 "),
+    *(None, np.nan, pd.NA, pd.NaT, "", "NA", "nan", "x", "x" * 5000, "\0", "é" * 30, b"bytes", "1e400", "-1e400", " 7 "),
     *(0.0, -0.0, 5e-324, -5e-324, 1e-300, 1e308, -1e308, np.inf, -np.inf, 2**53, 10**400, -(10**400), True, False, "True", 0.1),
     *(
         Decimal("sNaN"),
@@ -81,13 +81,12 @@ def moved(first, second, norm):
 def test_no_person_moves_the_shares_further_than_the_sensitivity(mechanism, delta):
     agreed, rng, largest = terms(mechanism, delta), np.random.default_rng(5), 0.0
     grids, among = (GRIDS, NAMED) if delta > 0 else (GRIDS[:-1], HOSTILE)
-    whole = [cell for cell in among if not (isinstance(cell, str) and cell == "\ud800")]  # which pandas cannot assign
     for trial in range(60):
         before = table(rng, among=among)
         after = before.copy()
         person = before["who"] == rng.integers(ROWS // PERSON)
         if trial % 3 == 0:  # the worst kind: all rows of a person alike, and alike in the other table
-            before.loc[person, list("aby")] = [[whole[rng.integers(len(whole))] for _ in "aby"]] * PERSON
+            before.loc[person, list("aby")] = [[among[rng.integers(len(among))] for _ in "aby"]] * PERSON
             one = table(rng, 1, among).loc[[0] * PERSON, list("aby")]
         else:
             one = table(rng, PERSON, among)[list("aby")]

@@ -227,8 +227,11 @@ def test_terms_that_cannot_be_are_refused(change, expected):
 def test_terms_that_want_scales_first_learn_nothing_before(tables):
     with pytest.raises(TermsError, match="parley scales"):
         parley.train(terms(), [parley.Owner(name, table) for name, table in tables.items()])
+    owners = [parley.Owner(name, table) for name, table in tables.items()]
+    found = parley.train(scales_agreement(terms()), owners, seed=1)  # the question itself: columns, and no model
+    assert [column.to_json() for column in found] == [column.to_json() for column in ask_scales(terms(), owners, 1).columns]
     with pytest.raises(TermsError, match="learn nothing"):
-        parley.train(scales_agreement(terms()), [parley.Owner(name, table) for name, table in tables.items()])
+        parley.plan(scales_agreement(terms()))
 
 
 def test_the_same_columns_are_read_anew_for_a_model(tables):
