@@ -55,9 +55,16 @@ def terms(mechanism="gaussian", delta=1e-6, records=ROWS, person=PERSON):
 
 def table(rng, rows=ROWS, among=NAMED):
     cells = np.array(among, dtype=object)
-    return pd.DataFrame({column: cells[rng.integers(len(cells), size=rows)] for column in "aby"}).assign(
-        who=np.arange(rows) // PERSON
-    )
+    drawn = {column: pd.Series(list(cells[rng.integers(len(cells), size=rows)]), dtype=object) for column in "aby"}
+    return pd.DataFrame(drawn).assign(who=np.arange(rows) // PERSON)
+
+
+def with_cells(column, places, cells):
+    """The column with these cells at these places, each as it is."""
+    found = column.to_numpy().copy()
+    for place, cell in zip(places, cells, strict=True):
+        found[place] = cell
+    return pd.Series(list(found), dtype=object)
 
 
 def vector(agreement, grid):
@@ -85,12 +92,14 @@ def test_no_person_moves_the_shares_further_than_the_sensitivity(mechanism, delt
         before = table(rng, among=among)
         after = before.copy()
         person = before["who"] == rng.integers(ROWS // PERSON)
-        if trial % 3 == 0:  # the worst kind: all rows of a person alike, and alike in the other table
-            before.loc[person, list("aby")] = [[among[rng.integers(len(among))] for _ in "aby"]] * PERSON
-            one = table(rng, 1, among).loc[[0] * PERSON, list("aby")]
-        else:
-            one = table(rng, PERSON, among)[list("aby")]
-        after.loc[person, list("aby")] = one.to_numpy()
+        places = np.flatnonzero(person)
+        one = table(rng, PERSON, among)
+        for column in "aby":
+            if trial % 3 == 0:  # the worst kind: all rows of a person alike, and alike in the other table
+                before[column] = with_cells(before[column], places, [among[rng.integers(len(among))]] * PERSON)
+                after[column] = with_cells(after[column], places, [one[column].iloc[0]] * PERSON)
+            else:
+                after[column] = with_cells(after[column], places, one[column])
         grid = np.array([grids[k] for k in rng.integers(len(grids), size=3)])
         sides = [parley.Owner("o", rows).prepare(agreed) for rows in (before, after)]
         question = sides[0].part.training.question
