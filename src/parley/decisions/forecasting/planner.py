@@ -159,7 +159,7 @@ def plan(
 def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal:
     """The best of all choices that keep where noise is drawn."""
     terms, judged = known.terms, known.leaning()
-    looked = _surveyed(judged, delta, seed, progress) if _surveys(judged) else climbed(known, delta, seed, progress)
+    looked = _swept(judged, delta, seed, progress) if _sweeps(judged) else climbed(known, delta, seed, progress)
     found = [each for each in looked if isinstance(each, Found)]
     least = min((each.value for each in found), default=math.inf)
     shown = [each for each in found if each.value <= WORTH_SHOWING * least or each is _first(found, each)]
@@ -196,14 +196,14 @@ def _published(known: Pilot) -> list[Found]:
     return [] if there is None or there.terms == known.terms else [Found("100 rounds, automatic step", there, 0.0)]
 
 
-def _surveys(known: Pilot) -> bool:
+def _sweeps(known: Pilot) -> bool:
     """Whether moments can look at all candidates first: rounds of gradients or one release, on rows, in few parameters."""
     learning = known.terms.learning
     plain = not (learning.facts.walks or learning.facts.samples or known.terms.privacy.clip_norm)
     return plain and known.has_rows and known.setup.parameters <= MOST_PARAMETERS
 
 
-def _surveyed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found | Unjudged]:
+def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found | Unjudged]:
     """The best of every kind: mechanism, start and whitening; clips that bind and clips that do not."""
     terms, seen, found, unjudged = known.terms, list[tuple[float, str, list[Pilot]]](), list[Found](), list[Unjudged]()
     varieties = list[tuple[str, Pilot]]()
