@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
-
 import premises
+import pytest
 from draw_search import SEARCH
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kernels import balanced_sample, balanced_terms
 
 import parley
-from kernels import balanced_sample, balanced_terms
 from parley.errors import DataError, TermsError
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.protocol.setup import pin, resolve

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from kernels import balanced_terms
+
 from parley.data.public_numbers import TOLERANCE, PublicNumbers
 from parley.protocol.setup import resolve
 
