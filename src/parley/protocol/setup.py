@@ -155,7 +155,8 @@ def pin(terms: Terms, path: Path) -> Terms:
 def require_ready(terms: Terms) -> None:
     """Refuse terms by which nothing can be released, and those of which a part is to be asked, and paid, before anything is learned: their
     epsilon is not what learning may cost."""
-    task_of(terms).require_released(terms)
+    if (why := task_of(terms).unreleased(terms)) is not None:
+        raise TermsError(why)
     if terms.privacy.scale_epsilon is not None:
         raise TermsError(
             "privacy.scale_epsilon: these terms ask for scales before they learn; parley scales TERMS --write READY writes those "

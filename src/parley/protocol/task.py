@@ -4,6 +4,7 @@ A wing is a folder of `tasks/`. Its `terms` says what terms must hold, its `task
 the line that leads there, and both are loaded when terms name them. No other room knows what a wing is about.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -41,7 +42,7 @@ class RunSettings:
     speeds: Mapping[str, float] | None = None
 
 
-class Task:
+class Task(ABC):
     """Prediction, and what a wing overrides of it: how tables are prepared, whom a guarantee is about, what is asked, how it runs, and how
     it reads. Where a method returns None, the trunk goes on as for prediction."""
 
@@ -54,8 +55,9 @@ class Task:
     commands: ClassVar[Mapping[str, str]] = {}  # module:function of commands of the trunk that a wing does in its own way
 
     # What terms and public knowledge fix
-    def require_released(self, terms: Terms) -> None:
-        """Refuse (TermsError) terms of this task by which nothing can be released."""
+    def unreleased(self, terms: Terms) -> str | None:
+        """Why nothing can be released by these terms; None: it can."""
+        return None
 
     def preparation(
         self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
@@ -109,9 +111,9 @@ class Task:
         """The algorithm of these terms, its settings fixed from public knowledge."""
         return None
 
+    @abstractmethod
     def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
         """What comes of these terms with owners on this machine (`parley.train`)."""
-        raise NotImplementedError
 
     def command(self, name: str) -> Callable[..., None] | None:
         """How it does a command of the trunk; None: as for prediction. What it cannot do is refused (TermsError)."""

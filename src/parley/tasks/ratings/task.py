@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from parley.data import Design, Preparation
-from parley.errors import TermsError
 from parley.owner.owner import Agreement, Owner
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
@@ -38,13 +37,14 @@ class Ratings(Task):
         "forecast": "parley.tasks.ratings.commands:forecast_ratings",
     }
 
-    def require_released(self, terms: Terms) -> None:
+    def unreleased(self, terms: Terms) -> str | None:
         """No ledger could tell whether ratings that are changed themselves were changed once or for every question."""
-        if terms.privacy.mechanism in RATING_MECHANISMS:
-            raise TermsError(
-                f"privacy.mechanism = {terms.privacy.mechanism!r}: ratings that are changed themselves are for simulations, parley train "
-                "without --ledgers; to release, 'gaussian' or 'laplace' noise on updates"
-            )
+        if terms.privacy.mechanism not in RATING_MECHANISMS:
+            return None
+        return (
+            f"privacy.mechanism = {terms.privacy.mechanism!r}: ratings that are changed themselves are for simulations, parley train "
+            "without --ledgers; to release, 'gaussian' or 'laplace' noise on updates"
+        )
 
     def preparation(
         self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
