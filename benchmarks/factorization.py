@@ -11,12 +11,10 @@ in file order and with a start of 0.1; ALS solves least squares for implicit cou
 import argparse
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-sys.path.remove(str(Path(__file__).parent))  # numba would take coverage.py here for the package of that name
 for _threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_threads, "1")
 

@@ -8,11 +8,8 @@ tables and terms in FOLDER, for `parley train FOLDER/terms.toml` and for daemons
 """
 
 import argparse
-import sys
 import tempfile
 from pathlib import Path
-
-sys.path.remove(str(Path(__file__).parent))  # numba would take coverage.py here for the package of that name
 
 import numpy as np
 import pandas as pd

@@ -3,7 +3,6 @@
 import importlib
 import runpy
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 NAMES = sorted(file.stem for file in FOLDER.glob("*.py"))
 TINY: dict[str, tuple[str, dict[str, object]]] = {  # arguments, and sizes that no argument sets: those that take a second or two so
-    "coverage": ("--runs 1 --public 100", {"OWNERS": 2, "ROWS": 50, "ROUNDS": 2}),
+    "forecast_intervals": ("--runs 1 --public 100", {"OWNERS": 2, "ROWS": 50, "ROUNDS": 2}),
     "credible_intervals": ("--runs 2 --mechanism gaussian", {}),
     "gossip": ("", {"RECORDS": 50, "ANSWERS": 2, "RUNS": 2}),
     "identification": ("--part coverage --runs 1", {}),
@@ -31,8 +30,6 @@ TINY: dict[str, tuple[str, dict[str, object]]] = {  # arguments, and sizes that 
 @pytest.fixture
 def beside(monkeypatch, tmp_path):
     """An empty folder to work in, and the benchmarks where they find each other; what they loaded there is forgotten afterwards."""
-    with suppress(ImportError):
-        import numba  # noqa: F401 - it looks for a package `coverage`, and there is a benchmark of that name
     monkeypatch.syspath_prepend(str(FOLDER))
     monkeypatch.chdir(tmp_path)
     before = set(sys.modules)

@@ -4,7 +4,8 @@ Real loans: their interest rates by least squares, or which are dear by logistic
 owners' tables anew, forecasts, trains, and looks whether the mean relative fitness of the owners' runs lies in the interval. Wanted: 84 to
 96 % of 200.
 
-    python benchmarks/coverage.py [--runs 200] [--first 0] [--kind linear-regression] [--start public] [--public 1000] [--share 0.2]
+    python benchmarks/forecast_intervals.py [--runs 200] [--first 0] [--kind linear-regression] [--start public] [--public 1000]
+        [--share 0.2]
 
 Real data lie in PARLEY_DATA; without, the market is synthetic, and it says so.
 """
