@@ -248,13 +248,13 @@ def test_a_study_has_the_noise_that_the_aggregation_says(mechanism: str) -> None
 
 def test_a_single_answer_is_never_released_and_each_owners_noise_is_never_added_up() -> None:
     terms = _terms()
-    owner = _owners(terms)[0].rehearse(1, 1)
+    owner = _owners(terms)[0].simulate(1, 1)
     owner.accept(terms)
     query = parley.protocol.queries.GradientQuery.ask(terms.hash, "learner", 1, np.zeros((1, 3)))
     with pytest.raises(GuaranteeError, match="shared, not released"):
         owner.answer(query)
     each = parley.Terms.from_dict({**terms.changed(privacy={"noise": "each-owner"}, hosts=()).model_dump(exclude_none=True)})
-    other = _owners(each)[0].rehearse(1, 1)
+    other = _owners(each)[0].simulate(1, 1)
     other.accept(each)
     with pytest.raises(GuaranteeError, match="each owner draws its own noise"):
         other.contribute(parley.protocol.queries.GradientQuery.ask(each.hash, "learner", 1, np.zeros((1, 3))))

@@ -74,7 +74,7 @@ def test_without_noise_it_is_the_mean_of_where_the_owners_walked(kind):
 def test_the_noise_is_that_of_one_gradient_however_many_steps(privacy):
     """From 300,000 numbers within 1 %: half of it, or s times as much, would be noticed. Laplace noise pays sqrt p."""
     terms = averaging_terms(200, steps=9, epsilon=0.5, privacy__clip=None, **privacy)
-    study = parley.Owner("a", regression_table(200)).rehearse(seed=1, replicates=100_000)
+    study = parley.Owner("a", regression_table(200)).simulate(seed=1, replicates=100_000)
     agreement = study.accept(terms)
     start = np.broadcast_to(np.array([0.3, -0.2, 0.1]), (100_000, 3))
     answer = study.answer(UpdateQuery.ask(terms.hash, "learner", 1, start, 9)).value

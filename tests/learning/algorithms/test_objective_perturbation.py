@@ -91,7 +91,7 @@ def test_a_minimum_that_is_not_near_enough_is_refused_before_the_ledger_is_writt
 
 
 def test_no_draw_without_a_secret(tmp_path):
-    owner = parley.Owner("a", class_table(400)).rehearse(0, 2)
+    owner = parley.Owner("a", class_table(400)).simulate(0, 2)
     agreement = owner.accept(perturbed_terms())
     with pytest.raises(GuaranteeError, match="seed"):
         agreement.part.training.question.bounded(MinimumQuery.ask("ab", "l", 1), agreement.tables, (2,))

@@ -83,8 +83,8 @@ class Gossip(Descent):
     def each(self) -> bool:
         return True
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        theta = super().start(origin, worlds).theta
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        theta = super().start(origin, replicates).theta
         zero = np.zeros_like(theta)
         memory = {TRACKER: zero, GRADIENT: zero, POINT: theta}
         return State(1, theta, {f"{what} of {name}": value for what, value in memory.items() for name in self.mine})

@@ -36,10 +36,10 @@ class Apart(Algorithm):
     def make(cls, setup: Setup) -> Self:
         return cls(setup.objective, 1, setup.limits.radius, setup.schedule.names)
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        theta = np.broadcast_to(origin, (*worlds, origin.shape[-1]))
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        theta = np.broadcast_to(origin, (*replicates, origin.shape[-1]))
         count = len(self.names)
-        return State(1, theta, {"own": np.zeros((*worlds, count, origin.shape[-1])), "heard": np.zeros((*worlds, count))})
+        return State(1, theta, {"own": np.zeros((*replicates, count, origin.shape[-1])), "heard": np.zeros((*replicates, count))})
 
     def query(self, state: State, asker: Asker) -> GradientQuery:
         return GradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
