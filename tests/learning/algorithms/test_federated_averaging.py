@@ -15,7 +15,7 @@ from parley.network.exchange import messages
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.log import Log
 from parley.network.serving.service import OwnerService
-from parley.owner.acceptance_summary import promise
+from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.ledger import Ledger
 from parley.privacy.mechanisms.gaussian import gaussian_ratio
 from parley.protocol.queries import GradientQuery, StatisticsQuery, UpdateQuery
@@ -133,7 +133,7 @@ def test_a_learner_elsewhere_gets_the_same_updates_through_the_desk(tmp_path):
     terms = averaging_terms(200, epsilon=0.5, learning__horizon=3)
     owner = parley.Owner("a", regression_table(200), ledger=Ledger(tmp_path / "a.ledger", 0.5, 1e-6))
     owner.accept(terms)
-    said = " ".join(promise(owner, owner.prepare(terms), None, relay=False))
+    said = " ".join(acceptance_summary(owner, owner.prepare(terms), None, relay=False))
     assert (
         "3 answers, each the mean direction of 4 local steps, in which 200 records have their say, as vectors of 3 numbers" in said
     )

@@ -14,10 +14,10 @@ from parley.network.identity.certificates import fingerprint, names, read_certif
 from parley.network.identity.settings import HostSettings, load_host
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.offer import learner_key
-from parley.owner.custody import facts, key_doubts, role_doubts
+from parley.owner.custody import facts, key_warnings, role_warnings
 from parley.protocol.setup import resolve
 from parley.terms import Terms
-from parley.terms.doubt import Doubt
+from parley.terms.warning import TermsWarning
 
 SETTINGS = """# Settings of a host. Paths are relative to this file.
 name = {quoted}              # as in the terms ([[hosts]]) and on the certificate
@@ -45,8 +45,8 @@ class HostOffer:
     settings: HostSettings
     terms: Terms
     key: str | None  # the learner's, if only this one may ask
-    promise: tuple[str, ...]
-    doubts: tuple[Doubt, ...] = ()
+    summary: tuple[str, ...]
+    warnings: tuple[TermsWarning, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """What `parley host accept --json` prints, less whether it was accepted."""
@@ -57,8 +57,8 @@ class HostOffer:
             "title": self.terms.title,
             "learner": self.terms.learning.learner,
             "key": self.key,
-            "promise": list(self.promise),
-            "doubts": [vars(doubt) for doubt in self.doubts],
+            "promise": list(self.summary),
+            "doubts": [vars(warning) for warning in self.warnings],
             "hosts": facts(self.terms),
         }
 
@@ -94,11 +94,11 @@ def consider(terms: Terms, settings: HostSettings, certificate: Path | None = No
     """Look at terms that may name this host; with the learner's `certificate`, only its key may ask."""
     terms.require_shared_sample()
     key = None if certificate is None else learner_key(terms, settings.identity, certificate)
-    said = tuple(promise(terms, settings.name))
+    said = tuple(acceptance_summary(terms, settings.name))
     require_own_key(terms, settings)
     known = host_keys(terms.hosts, settings.peers, "host.toml: peers", own_key(settings))
     keys = {name for name, key in known.items() if key is not None} | {settings.name}
-    return HostOffer(settings, terms, key, said, (*role_doubts(terms), *key_doubts(terms, keys, "host.toml")))
+    return HostOffer(settings, terms, key, said, (*role_warnings(terms), *key_warnings(terms, keys, "host.toml")))
 
 
 def own_key(settings: HostSettings) -> dict[str, str]:
@@ -126,7 +126,7 @@ def require_own_key(terms: Terms, settings: HostSettings) -> None:
         )
 
 
-def promise(terms: Terms, name: str) -> list[str]:
+def acceptance_summary(terms: Terms, name: str) -> list[str]:
     """What accepting means for a host, in words; refused if the terms do not name it."""
     duty = duty_of(resolve(terms))
     index = duty.index(name)
