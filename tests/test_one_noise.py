@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chi2, norm
 
 import parley
-from parley.errors import GuaranteeError, TermsError, VoidRound
+from parley.errors import AbortedRound, GuaranteeError, TermsError
 from parley.privacy.accounting.shared import Span, Spans, bits_delta, shared_law
 from parley.privacy.mechanisms import Bounded
 from parley.privacy.mechanisms.recipe import DISTANCE, LADDER, MOST, SMOOTHERS, Recipe, draw_plainly, make_recipe
@@ -167,7 +167,7 @@ def test_an_answer_is_shared_in_parts_that_say_nothing_alone() -> None:
     assert np.array_equal(Shares.again(shares.record, words, key, content).third, shares.third)
     assert not np.array_equal(Shares.of(words, key, content).third, shares.third)  # a nonce of its own
     for changed in ((words + np.uint64(1), key, content), (words, b"l" * 32, content), (words, key, "ac" * 32)):
-        with pytest.raises(VoidRound, match="this round is void"):
+        with pytest.raises(AbortedRound, match="this round is aborted"):
             Shares.again(shares.record, *changed)
     kept = shares.record.tobytes()
     assert len(kept) == 64  # a nonce and a tag: neither seeds nor the third share

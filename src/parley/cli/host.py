@@ -105,7 +105,8 @@ def journal_command(
     settings_file: Annotated[Path, typer.Argument(metavar="HOST", help="The host's settings, host.toml.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Which rounds were opened, which are void, which wait. Checks the journal's chain; works beside a running daemon.
+    """Which rounds were opened, which are aborted, which wait. Checks the journal's chain; works beside a running
+    daemon.
 
     Example:  parley host journal host-a/host.toml
     """

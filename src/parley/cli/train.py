@@ -150,7 +150,7 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
     """The result as tables."""
     from parley.learning.outcome.guarantee import guarantee, kind_of_run
     from parley.report.forecast import baseline_line
-    from parley.report.training import apart_line, owner_rows, quality_rows, undefined_line, void_line
+    from parley.report.training import aborted_line, consensus_line, owner_rows, quality_rows, undefined_line
 
     console.print(kind_of_run(result), style="italic")
     console.print()
@@ -164,10 +164,10 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
     show_intervals(result)
     show_scores(result)
     show_target(result)
-    if (void := void_line(result)) is not None:
-        console.print(void, style="yellow")
-    if (apart := apart_line(result)) is not None:
-        console.print(apart)
+    if (aborted := aborted_line(result)) is not None:
+        console.print(aborted, style="yellow")
+    if (consensus := consensus_line(result)) is not None:
+        console.print(consensus)
     if expected is not None:
         line = baseline_line(expected)
         console.print(f"By the public sample: {line[0].lower()}{line[1:]}", markup=False)

@@ -37,11 +37,11 @@ def learn_model(terms: Terms, owners: Sequence[Owner], settings: RunSettings) ->
     algorithm, aggregation = make_algorithm(setup), setup.aggregation
     study = Study(agreements) if settings.measure and not release else None
 
-    void: list[int] = []
+    aborted: list[int] = []
 
     def after_round(state: State, answers: Sequence[Answer]) -> None:
         if not answers and setup.schedule.waits:
-            void.append(state.round - 1)
+            aborted.append(state.round - 1)
         if study is not None and (settings.whole_path or state.round > algorithm.horizon):
             study.record(algorithm.model(state))
         settings.progress(state.round - 1, algorithm.horizon)
@@ -67,8 +67,8 @@ def learn_model(terms: Terms, owners: Sequence[Owner], settings: RunSettings) ->
         scores=scores,
         safe_noise=all(party.noise.safe for party in parties),
         released=release,
-        apart=algorithm.apart(final),
-        void_rounds=void,
+        consensus_error=algorithm.consensus_error(final),
+        aborted_rounds=aborted,
         seconds=time.perf_counter() - began,
     )
 

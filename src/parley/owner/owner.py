@@ -269,8 +269,8 @@ def reservation(terms: Terms, name: str, schedule: Schedule | None = None) -> Re
     schedule = make_schedule(terms) if schedule is None else schedule
     last = terms.rounds if terms.privacy.score_epsilon is not None else schedule.rounds_of(name)[-1]
     gaps = (
-        terms.learning.straggler == "skip" or not schedule.everybody or terms.noise.voids
-    )  # a round may be void before it is heard of
+        terms.learning.straggler == "skip" or not schedule.everybody or terms.noise.aborts
+    )  # a round may be aborted before it is heard of
     rho = _rho(terms, name, uses(terms.learning, schedule.rounds_of(name)))
     return Reservation(terms.hash, name, terms.learning.learner, *budget, last, gaps, rho)
 

@@ -10,7 +10,7 @@ from samples import IRIS, SPECIES, iris_table
 
 import parley
 from parley.decisions.forecasting import forecast
-from parley.errors import LedgerError, TermsError, VoidRound
+from parley.errors import AbortedRound, LedgerError, TermsError
 from parley.learning.algorithms.algorithm import Asker, run
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
@@ -201,7 +201,7 @@ def test_optimisers_do_what_their_papers_say_and_checkpoints_keep_their_memory(o
     np.testing.assert_allclose(state.theta, expected, rtol=1e-12, atol=1e-15)
 
 
-def test_rounds_that_are_void_are_no_steps_of_adam():
+def test_rounds_that_are_aborted_are_no_steps_of_adam():
     terms = sgd_terms(learning={"optimiser": "adam", "step": 0.01}, model={"radius": None})
     setup = resolve(terms)
     algorithm = make_algorithm(setup)
@@ -210,7 +210,7 @@ def test_rounds_that_are_void_are_no_steps_of_adam():
         def ask(self, questions):
             number = next(iter(questions.values())).round
             if number % 2 == 0:
-                raise VoidRound("void")
+                raise AbortedRound("void")
             return [Answer("q", "a", 50, np.full(15, float(number)))]
 
     final = run(algorithm, Flaky(), EachOwner(), Asker.of(setup), algorithm.start(np.zeros(15)))
@@ -232,7 +232,7 @@ def test_a_release_ends_at_exactly_epsilon_and_repeats_after_a_restart(flowers, 
 
 
 def test_a_share_that_is_asked_for_again_is_about_the_same_draw(flowers, tmp_path):
-    """In another process, from the table and the ledger's secret; with another secret it would be void."""
+    """In another process, from the table and the ledger's secret; with another secret it would be aborted."""
     terms = sgd_terms(rows=(50,), **WAYS["poisson, one noise"])
     query = MinibatchQuery.ask(terms.hash, "learner", 1, np.full(15, 0.1))
     first = releasing(flowers, terms, tmp_path)[0]
@@ -244,7 +244,7 @@ def test_a_share_that_is_asked_for_again_is_about_the_same_draw(flowers, tmp_pat
     assert np.array_equal(contribution.shares.third, again.shares.third)
     second.ledger.close()
     next(tmp_path.glob("a*secret")).unlink()
-    with pytest.raises(VoidRound):
+    with pytest.raises(AbortedRound):
         releasing(flowers, terms, tmp_path)[0].contribute(query)
 
 

@@ -96,7 +96,7 @@ class Gossip(Descent):
     def asked(self, state: State) -> Sequence[Floats]:
         return list(self.points(state).values())
 
-    def apart(self, state: State) -> float:
+    def consensus_error(self, state: State) -> float:
         """How far the farthest owner's point lies from the model, on average over the replicates."""
         away = np.linalg.norm(self._all(state, POINT) - state.theta[..., None, :], axis=-1)
         return float(np.mean(away.max(axis=-1)))

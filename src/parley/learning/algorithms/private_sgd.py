@@ -44,7 +44,7 @@ class PrivateSGD(Algorithm):
         begin = super().start(origin, replicates)
         memory: dict[str, Floats] = {name: np.zeros_like(begin.theta) for name in MEMORY[self.optimiser]}
         if self.optimiser == "adam":
-            memory["steps"] = np.zeros(1)  # rounds that are void bring none
+            memory["steps"] = np.zeros(1)  # rounds that are aborted bring none
         return State(1, begin.theta, memory)
 
     def query(self, state: State, asker: Asker) -> Query:

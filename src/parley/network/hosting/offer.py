@@ -7,8 +7,8 @@ from typing import Any
 
 from parley.durable import create, make_folder
 from parley.errors import CertificateError, LedgerError, SettingError
-from parley.network.exchange.host_lines import TWICE, host_keys
-from parley.network.hosting.duty import duty_of
+from parley.network.exchange.host_connections import TWICE, host_keys
+from parley.network.hosting.assignment import assignment_of
 from parley.network.hosting.journal import Journal
 from parley.network.identity.certificates import fingerprint, names, read_certificate
 from parley.network.identity.settings import HostSettings, load_host
@@ -128,14 +128,14 @@ def require_own_key(terms: Terms, settings: HostSettings) -> None:
 
 def acceptance_summary(terms: Terms, name: str) -> list[str]:
     """What accepting means for a host, in words; refused if the terms do not name it."""
-    duty = duty_of(resolve(terms))
-    index = duty.index(name)
-    shapes = " and ".join(f"{shape.law} noise for {shape.size:,} numbers" for shape in duty.ahead)
-    others = " and ".join(host for place, host in enumerate(duty.hosts) if place != index)
+    assignment = assignment_of(resolve(terms))
+    index = assignment.index(name)
+    shapes = " and ".join(f"{shape.law} noise for {shape.size:,} numbers" for shape in assignment.ahead)
+    others = " and ".join(host for place, host in enumerate(assignment.hosts) if place != index)
     return [
-        f"You are host {index} of {len(duty.hosts)} for {len(terms.owners)} owners; the others are {others}.",
-        f"In each of {duty.rounds} rounds you add up the owners' shares, draw {shapes} with the others, and send your part of the noisy "
-        f"sum to {terms.learning.learner}: one sum a round, for ever.",
+        f"You are host {index} of {len(assignment.hosts)} for {len(terms.owners)} owners; the others are {others}.",
+        f"In each of {assignment.rounds} rounds you add up the owners' shares, draw {shapes} with the others, and send your "
+        f"part of the noisy sum to {terms.learning.learner}: one sum a round, for ever.",
         "You see two of three shares of every answer, which tell nothing. Whoever sees what two hosts see, sees every answer: keep your "
         "machine, key and journal to yourself.",
     ]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from parley.errors import CertificateError, SettingError
-from parley.network.exchange.host_lines import host_keys
+from parley.network.exchange.host_connections import host_keys
 from parley.network.identity.certificates import fingerprint, names, read_certificate
 from parley.network.identity.settings import Identity, OwnerSettings
 from parley.network.identity.trust import require_private, trusted_certificate

@@ -27,7 +27,7 @@ MOST = 2000  # parameters whose covariance is written out
 
 
 @dataclass(frozen=True)
-class Apart(Algorithm):
+class OwnAnswers(Algorithm):
     """One round that moves nothing: the state remembers every owner's own answer."""
 
     names: tuple[str, ...]
@@ -100,7 +100,7 @@ def ask_differences(
     asked = differences_agreement(terms)
 
     def begin(setup: Setup) -> tuple[Algorithm, Floats]:
-        return Apart.make(setup), public_scatter(setup).theta
+        return OwnAnswers.make(setup), public_scatter(setup).theta
 
     return differences_result(terms, ask_here(asked, owners, begin, 1, seed, progress))
 
@@ -109,7 +109,7 @@ def prepare_differences(asked: Terms, checkpoint: Path) -> DeployedRun:
     """What a learner without a table fixes before it asks owners elsewhere; `asked` is `differences_agreement(terms)`."""
     deployed = prepare_run(asked, checkpoint)
     public_scatter(deployed.setup)  # what cannot be told is refused before anybody is asked
-    return replace(deployed, algorithm=Apart.make(deployed.setup))
+    return replace(deployed, algorithm=OwnAnswers.make(deployed.setup))
 
 
 def differences_result(terms: Terms, asked: Asked) -> DifferencesResult:
