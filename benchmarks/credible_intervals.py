@@ -64,7 +64,7 @@ def stable_covered(epsilon: float, alpha: float, times: int, runs: int) -> tuple
     for seed in range(runs):
         rng, answers = np.random.default_rng([11, seed]), []
         for place, part in enumerate(terms.owners):
-            party = parley.Owner(part.name, table(rng)).rehearse(seed, 1)
+            party = parley.Owner(part.name, table(rng)).simulate(seed, 1)
             setup = party.resolve(terms)
             agreement = party.accept(setup)
             question = agreement.part.training.question

@@ -68,7 +68,7 @@ def cell(market: Market, owners: list[parley.Owner], learning: dict[str, Any], e
     )
     last = np.asarray(result.path)[-1]
     error = f" ± {last.std(ddof=1) / len(last) ** 0.5:.2g}" if len(last) > 1 else ""
-    far = "" if result.apart is None else f" [{result.apart / np.linalg.norm(result.theta, axis=1).mean():.2g}]"
+    far = "" if result.consensus_error is None else f" [{result.consensus_error / np.linalg.norm(result.theta, axis=1).mean():.2g}]"
     return f"{last.mean():.3g}{error}{far}"
 
 

@@ -23,12 +23,12 @@ from common.ports import free_port
 
 import parley
 from parley.network.exchange.federation import Federation
-from parley.network.exchange.host_messages import write_opening, write_parcel
-from parley.network.exchange.parcel import Opening, Parcel, Shape, pack, shape_of
+from parley.network.exchange.host_messages import write_opening, write_share_bundle
 from parley.network.exchange.remote import RemoteOwner
 from parley.network.exchange.remote_host import RemoteHost
+from parley.network.exchange.share_bundle import Opening, Shape, ShareBundle, pack, shape_of
 from parley.network.hosting import daemon as host_daemon
-from parley.network.hosting.duty import Duty, Turn
+from parley.network.hosting.assignment import HostAssignment, Turn
 from parley.network.hosting.federation import SharedFederation
 from parley.network.hosting.in_process import InProcessHosts
 from parley.network.hosting.journal import Journal
@@ -136,9 +136,9 @@ def message_bytes(terms: parley.Terms, numbers: int) -> None:
     """What one host receives and sends in a round, and to draw a noise."""
     noise = resolve(terms).part("a").training.series.mechanism
     query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(numbers))
-    parcels = pack(query, "a", noise, Shares.of(np.zeros(numbers, dtype=np.uint64), bytes(32), query.content))
+    bundles = pack(query, "a", noise, Shares.of(np.zeros(numbers, dtype=np.uint64), bytes(32), query.content))
     opening = Opening(terms.hash, 1, query.content, OWNERS, np.zeros(numbers, dtype=np.uint64), bytes(32))
-    sent = [sum(map(len, (write_parcel(parcel),))) * len(OWNERS) for parcel in parcels]
+    sent = [sum(map(len, (write_share_bundle(bundle),))) * len(OWNERS) for bundle in bundles]
     print(f"bytes a round: host 0, 1, 2 receive {sent[0]:,}, {sent[1]:,}, {sent[2]:,}; each opens {len(write_opening(opening)):,}")
     shape, ends = shape_of(noise), [Counted(wire) for wire in wires()]
     parties = together(*(lambda end=end: agree_keys(end) for end in ends))
@@ -188,19 +188,19 @@ def measure(numbers: int, rounds: int, mechanism: str) -> None:
 
 
 def crowd(owners: int, rounds: int = 10) -> None:
-    """Parcels in, sum out, of many owners in one process."""
+    """Share bundles in, sum out, of many owners in one process."""
     shape = Shape("laplace", 20, 100)
     turn = Turn(shape, {f"owner-{place}": 10 for place in range(owners)}, owners)
-    duty, content = Duty("a" * 64, "learner", HOSTS, rounds, {shape: 4}, lambda number: turn), "c" * 64
+    assignment, content = HostAssignment("a" * 64, "learner", HOSTS, rounds, {shape: 4}, lambda number: turn), "c" * 64
     with tempfile.TemporaryDirectory() as name:
-        hosts, seconds = InProcessHosts(duty, Path(name)), []
+        hosts, seconds = InProcessHosts(assignment, Path(name)), []
         for number in range(1, rounds + 1):
             began = time.perf_counter()
             for owner, records in turn.records.items():
                 shares = Shares.of(np.ones(shape.size, dtype=np.uint64), bytes(32), content)
                 parts = [*shares.seeds, to_bytes(shares.third)]
                 pairs = [(parts[place], parts[(place + 1) % 3]) for place in range(3)]
-                hosts.receive([Parcel(duty.terms_hash, number, content, owner, records, shape, pair) for pair in pairs])
+                hosts.receive([ShareBundle(assignment.terms_hash, number, content, owner, records, shape, pair) for pair in pairs])
             hosts.open(number, content)
             seconds.append(time.perf_counter() - began)
         hosts.close()
@@ -218,9 +218,10 @@ def kill(kills: int, seed: int) -> None:
         consortium = HostedConsortium(Path(name))
         try:
             horizon = 4 * kills
-            opened, void = torture(consortium, seed, kills, horizon)
+            opened, aborted = torture(consortium, seed, kills, horizon)
             print(
-                f"{kills} kills over {horizon} rounds: {len(opened)} agreed on once, {len(void)} void, no noise used twice, debits of all"
+                f"{kills} kills over {horizon} rounds: {len(opened)} agreed on once, {len(aborted)} aborted, "
+                "no noise used twice, debits of all"
             )
         finally:
             consortium.close()

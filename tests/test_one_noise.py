@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chi2, norm
 
 import parley
-from parley.errors import GuaranteeError, TermsError, VoidRound
+from parley.errors import AbortedRound, GuaranteeError, TermsError
 from parley.privacy.accounting.shared import Span, Spans, bits_delta, shared_law
 from parley.privacy.mechanisms import Bounded
 from parley.privacy.mechanisms.recipe import DISTANCE, LADDER, MOST, SMOOTHERS, Recipe, draw_plainly, make_recipe
@@ -167,7 +167,7 @@ def test_an_answer_is_shared_in_parts_that_say_nothing_alone() -> None:
     assert np.array_equal(Shares.again(shares.record, words, key, content).third, shares.third)
     assert not np.array_equal(Shares.of(words, key, content).third, shares.third)  # a nonce of its own
     for changed in ((words + np.uint64(1), key, content), (words, b"l" * 32, content), (words, key, "ac" * 32)):
-        with pytest.raises(VoidRound, match="this round is void"):
+        with pytest.raises(AbortedRound, match="this round is aborted"):
             Shares.again(shares.record, *changed)
     kept = shares.record.tobytes()
     assert len(kept) == 64  # a nonce and a tag: neither seeds nor the third share
@@ -248,13 +248,13 @@ def test_a_study_has_the_noise_that_the_aggregation_says(mechanism: str) -> None
 
 def test_a_single_answer_is_never_released_and_each_owners_noise_is_never_added_up() -> None:
     terms = _terms()
-    owner = _owners(terms)[0].rehearse(1, 1)
+    owner = _owners(terms)[0].simulate(1, 1)
     owner.accept(terms)
     query = parley.protocol.queries.GradientQuery.ask(terms.hash, "learner", 1, np.zeros((1, 3)))
     with pytest.raises(GuaranteeError, match="shared, not released"):
         owner.answer(query)
     each = parley.Terms.from_dict({**terms.changed(privacy={"noise": "each-owner"}, hosts=()).model_dump(exclude_none=True)})
-    other = _owners(each)[0].rehearse(1, 1)
+    other = _owners(each)[0].simulate(1, 1)
     other.accept(each)
     with pytest.raises(GuaranteeError, match="each owner draws its own noise"):
         other.contribute(parley.protocol.queries.GradientQuery.ask(each.hash, "learner", 1, np.zeros((1, 3))))

@@ -119,7 +119,7 @@ class ContentMismatch(Refusal):
     code = "content-mismatch"
 
 
-class VoidRound(Refusal):
+class AbortedRound(Refusal):
     """This round cannot be finished any more: what it cost stays spent, and its question never gets a second noise."""
 
     code = "void-round"

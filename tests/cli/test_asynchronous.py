@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.numerals import number
-from parley.owner.acceptance_summary import promise
+from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.ledger import Ledger
 
 TERMS = """
@@ -78,7 +78,7 @@ def test_a_release_on_one_machine_debits_each_owner_for_its_own_answers(folder):
 def test_acceptance_says_how_often_and_what_is_seen_beside(folder):
     terms = parley.load_terms(folder / "terms.toml")
     owner = parley.Owner("b", folder / "b.csv", ledger=Ledger(folder / "b.ledger", lifetime=1.0))
-    words = " ".join(promise(owner, owner.prepare(terms)))
+    words = " ".join(acceptance_summary(owner, owner.prepare(terms)))
     assert "What leaves: 2 answers" in words
     assert "at most 2 times" in words
     assert "When its answers come the learner sees, and no part of this promise is about that." in words

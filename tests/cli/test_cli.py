@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.owner.acceptance_summary import promise
+from parley.owner.acceptance_summary import acceptance_summary
 from parley.protocol.queries import GradientQuery
 
 TERMS = """
@@ -262,7 +262,7 @@ def test_a_released_score_is_shown_with_its_error_and_costs_nothing_the_second_t
 def test_an_owner_is_told_what_a_score_lets_out(folder):
     terms = parley.Terms.from_toml(SCORED)
     owner = parley.Owner("a", folder / "a.csv", ledger=parley.Ledger(folder / "a.ledger", lifetime=1.0))
-    words = " ".join(promise(owner, owner.prepare(terms), None, relay=False))
+    words = " ".join(acceptance_summary(owner, owner.prepare(terms), None, relay=False))
     assert "and one score of the finished model: 3 means over 60 held-out records, with laplace noise for ε = 0.25" in words
     plain = parley.Terms.from_toml(TERMS)
-    assert "score" not in " ".join(promise(owner, owner.prepare(plain), None, relay=False))
+    assert "score" not in " ".join(acceptance_summary(owner, owner.prepare(plain), None, relay=False))

@@ -85,8 +85,8 @@ def test_words_among_numbers_are_found_before_scales_are_paid_for(tmp_path, monk
     assert on_disk(tmp_path) == before
     owner = parley.Owner("mill", table)
     agreement = owner.prepare(scales_agreement(parley.load_terms("mill.toml")))
-    doubt = task_named("column-statistics").warnings(owner, agreement)
-    assert [each.about for each in doubt] == ["model.categories.people"]
+    warning = task_named("column-statistics").warnings(owner, agreement)
+    assert [each.about for each in warning] == ["model.categories.people"]
     table.loc[41, "people"] = None
     table.to_csv("mill.csv", index=False)
     assert typed("scales", "mill.toml", "--seed", "1").code == 0

@@ -10,7 +10,7 @@ from parley.data.headers import read_header
 from parley.data.table import first_rows
 from parley.decisions.forecasting.first_terms import Wishes, draft
 from parley.errors import DataError
-from parley.owner.acceptance_summary import promise
+from parley.owner.acceptance_summary import acceptance_summary
 
 
 def crowd(rng, rows, each=3):
@@ -98,7 +98,7 @@ def test_init_and_acceptance_say_what_records_is_read_off(tmp_path):
     assert counted.terms.owners[0].records == 3
     terms = make_terms(3, model__features=["x0"], privacy__person="who")
     owner = parley.Owner("a", tmp_path / "a.csv", ledger=parley.Ledger(tmp_path / "a.ledger", 3.0))
-    said = " ".join(promise(owner, owner.prepare(terms)))
+    said = " ".join(acceptance_summary(owner, owner.prepare(terms)))
     assert "Of everybody the first row count, by the cells of 'who'; how many that makes is public." in said
     assert "How many rows each person has is not protected." in said
     assert "no target" not in said

@@ -18,7 +18,7 @@ from parley.data.fitting import dropped_rows
 from parley.errors import DataError
 from parley.learning.outcome.verdict import score
 from parley.losses.score_figures import hit_figures, two_class_figures
-from parley.owner.warnings import doubts, target_words
+from parley.owner.warnings import find_warnings, target_words
 from parley.protocol.queries import GradientQuery, MinibatchQuery, ScoreQuery, StatisticsQuery, UpdateQuery
 
 ROWS, GAP = 24, 5
@@ -204,7 +204,7 @@ def test_the_notice_is_the_owners_own(tmp_path):
         agreement = owner.prepare(terms)
         words = "In your table 2 of 24 rows have no target: they count, and contribute nothing."
         assert target_words(owner, agreement).startswith(words)
-        assert [doubt.about for doubt in doubts(owner, agreement)].count("model.target") == 1
+        assert [warning.about for warning in find_warnings(owner, agreement)].count("model.target") == 1
     full = parley.Owner("a", regression_table(ROWS))
     assert target_words(full, full.prepare(terms)) is None
 

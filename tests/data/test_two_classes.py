@@ -9,8 +9,8 @@ import parley
 from parley.data import fit_preparation
 from parley.errors import DataError
 from parley.learning.outcome import load_model
-from parley.owner.acceptance_summary import promise
-from parley.owner.warnings import doubts
+from parley.owner.acceptance_summary import acceptance_summary
+from parley.owner.warnings import find_warnings
 
 BOTH = ["sick", "well", "well", "sick"]
 SIGNS = [1.0, -1.0, -1.0, 1.0]
@@ -75,22 +75,22 @@ def test_a_missing_target_is_refused_whatever_the_policy():
             made.target(frame([1, None, 0, 1]), "a")
 
 
-def test_a_name_that_nobody_has_is_doubted_and_a_near_one_refused(tmp_path):
+def test_a_name_that_nobody_has_is_warned_of_and_a_near_one_refused(tmp_path):
     with pytest.raises(DataError, match="did you mean 'diseased'"):
         preparation(tmp_path, ["diseased", "well", "well", "diseased"], positive="Diseased")
     _, terms = preparation(positive="Sick")
     owner = parley.Owner("a", frame(["sick", "well", "sick", "well"]))
-    found = [doubt for doubt in doubts(owner, owner.prepare(terms)) if doubt.about == "model.positive"]
+    found = [warning for warning in find_warnings(owner, owner.prepare(terms)) if warning.about == "model.positive"]
     assert len(found) == 1
     assert "Every record of your table counts as 0" in found[0].sentence
-    assert not [d for d in doubts(owner, owner.prepare(preparation(positive="sick")[1])) if d.about == "model.positive"]
+    assert not [d for d in find_warnings(owner, owner.prepare(preparation(positive="sick")[1])) if d.about == "model.positive"]
 
 
 def test_an_owner_reads_what_is_done_to_its_columns_before_it_accepts(tmp_path):
     keys = {"coding": "one-hot", "categories": {"x1": ["a", "b"]}, "missing": {"x0": "fill"}, "transforms": {"x2": "sqrt"}}
     _, terms = preparation(positive="sick", bounds={"x0": [0, 1], "x2": [0, 9]}, **keys)
     owner = parley.Owner("a", frame(BOTH).assign(x1="a"), ledger=parley.Ledger(tmp_path / "a.ledger", 5))
-    said = promise(owner, owner.prepare(terms))
+    said = acceptance_summary(owner, owner.prepare(terms))
     for sentence in (
         "Target 'y': 'sick' counts as 1, every other name as 0.",
         "A column of 0 and 1 for each name of x1.",

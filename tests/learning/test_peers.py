@@ -39,7 +39,7 @@ def require_same(ring, unheard=frozenset()):
     assert {name for names in ring.unheard.values() for name in names} <= unheard
     for outcome in ring.outcomes.values():
         np.testing.assert_array_equal(outcome.result.theta, alone.theta)
-        assert outcome.result.apart == alone.apart
+        assert outcome.result.consensus_error == alone.consensus_error
         ours, theirs = ((None if r.scores is None else r.scores.to_json()) for r in (outcome.result, alone))
         assert ours == theirs
     np.testing.assert_allclose(alone.theta[0], np.mean([o.point for o in ring.outcomes.values()], axis=0), rtol=1e-12)
@@ -52,7 +52,7 @@ def test_peers_come_to_the_bit_to_what_a_centre_would(made, graph):
     ring.run()
     alone = require_same(ring)
     points = {tuple(outcome.point) for outcome in ring.outcomes.values()}
-    assert (len(points), alone.apart > 0) == ((4, True) if graph != "complete" else (1, False))
+    assert (len(points), alone.consensus_error > 0) == ((4, True) if graph != "complete" else (1, False))
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_the_same_seed_gives_the_same_study_and_owners_are_independent():
     np.testing.assert_array_equal(one.theta, two.theta)
     assert (one.theta != parley.train(terms, owners(200, 200), replicates=3, seed=6).theta).any()
     twins = [parley.Owner(name, regression_table(200)) for name in "ab"]
-    answers = [owner.rehearse(s, 2) for owner, s in zip(twins, np.random.SeedSequence(1).spawn(2), strict=True)]
+    answers = [owner.simulate(s, 2) for owner, s in zip(twins, np.random.SeedSequence(1).spawn(2), strict=True)]
     assert (answers[0].noise.laplace(np.zeros(2), 1.0, 1.0) != answers[1].noise.laplace(np.zeros(2), 1.0, 1.0)).all()
 
 

@@ -1,8 +1,8 @@
 """What an owner reads before it accepts one noise for all."""
 
 import parley
-from parley.owner.acceptance_summary import promise
-from parley.owner.warnings import doubts
+from parley.owner.acceptance_summary import acceptance_summary
+from parley.owner.warnings import find_warnings
 
 
 def make_terms(hosts=("bank-0", "bank-1", "notary")):
@@ -30,14 +30,14 @@ def accepting(tmp_path, terms, name="bank-2"):
 
 def test_it_names_the_hosts_what_they_are_besides_and_who_could_read_the_answers(tmp_path):
     owner, agreement = accepting(tmp_path, make_terms())
-    said = " ".join(promise(owner, agreement))
+    said = " ".join(acceptance_summary(owner, agreement))
     assert "Your exact sum, without noise, leaves in three shares" in said
     assert all(name in said for name in ("bank-0", "bank-1", "notary"))
     assert "any two of these parties together can read your exact sum" in said
     assert "the smallest ε of all owners, for one noise has one (yours was 3)" in said
-    assert "hosts" in {doubt.about for doubt in doubts(owner, agreement)}
+    assert "hosts" in {warning.about for warning in find_warnings(owner, agreement)}
 
 
-def test_hosts_that_are_nobody_else_are_not_doubted(tmp_path):
+def test_hosts_that_are_nobody_else_are_not_warned_of(tmp_path):
     owner, agreement = accepting(tmp_path, make_terms(("court", "notary", "university")))
-    assert not [doubt for doubt in doubts(owner, agreement) if doubt.about == "hosts"]
+    assert not [warning for warning in find_warnings(owner, agreement) if warning.about == "hosts"]

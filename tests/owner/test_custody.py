@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.owner.acceptance_summary import promise
-from parley.owner.custody import key_doubts, role_doubts
+from parley.owner.acceptance_summary import acceptance_summary
+from parley.owner.custody import key_warnings, role_warnings
 
 SHARED = {"noise": "shared", "delta": 1e-6}
 
@@ -27,7 +27,7 @@ def owner(tmp_path):
 
 
 def said(owner, terms):
-    return promise(owner, owner.prepare(terms))
+    return acceptance_summary(owner, owner.prepare(terms))
 
 
 def test_shared_terms_say_that_the_exact_sum_leaves_and_who_can_read_it(owner):
@@ -67,20 +67,20 @@ def test_the_epsilon_told_is_the_smallest_and_the_owners_own_stands_beside_it(tm
         (["a", "h1", "learner"], ["with one more, a or h1,", "An owner is among the hosts (a)"]),
     ],
 )
-def test_hosts_with_an_interest_are_doubted(hosts, told):
-    found = [doubt.sentence for doubt in role_doubts(shared_terms(hosts))]
+def test_hosts_with_an_interest_are_warned_of(hosts, told):
+    found = [warning.sentence for warning in role_warnings(shared_terms(hosts))]
     assert len(found) == len(told)
     assert all(part in sentence for part, sentence in zip(told, found, strict=True))
 
 
-def test_hosts_without_a_key_are_doubted_until_somebody_gives_it():
+def test_hosts_without_a_key_are_warned_of_until_somebody_gives_it():
     terms = shared_terms(["h0", "h1", "h2"])
-    (doubt,) = key_doubts(terms, (), "owner.toml")
-    assert "which key h0, h1 and h2 must show" in doubt.sentence
-    (doubt,) = key_doubts(terms, {"h0", "h2"}, "owner.toml")
-    assert "which key h1 must show" in doubt.sentence
-    assert key_doubts(terms, {"h0", "h1", "h2"}, "owner.toml") == []
-    assert key_doubts(make_terms(300), (), "owner.toml") == []
+    (warning,) = key_warnings(terms, (), "owner.toml")
+    assert "which key h0, h1 and h2 must show" in warning.sentence
+    (warning,) = key_warnings(terms, {"h0", "h2"}, "owner.toml")
+    assert "which key h1 must show" in warning.sentence
+    assert key_warnings(terms, {"h0", "h1", "h2"}, "owner.toml") == []
+    assert key_warnings(make_terms(300), (), "owner.toml") == []
 
 
 def accepted(*arguments):
@@ -98,7 +98,7 @@ def test_both_commands_say_it_on_the_screen_and_as_json(tmp_path):
         assert content["accepted"] is True
         assert [host["name"] for host in content["hosts"]] == ["h0", "h1", "h2"]
         assert all(host["roles"] == [] and host["key"] is None for host in content["hosts"])
-        assert [doubt["about"] for doubt in content["doubts"]] == ["hosts.key"]
+        assert [warning["about"] for warning in content["doubts"]] == ["hosts.key"]
         assert "Look twice at hosts.key. Neither the terms nor" in screen
         assert content["promise"][0] in screen
     consortium.pin()

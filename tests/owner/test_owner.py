@@ -46,7 +46,7 @@ def test_an_answer_is_the_clipped_mean_gradient_plus_noise_of_theorem_1():
     """Noise scale 2 Xi T/(n eps), from 1e6 samples within 1 %; half of it would be noticed."""
     n, clip, horizon, epsilon = 200, 4.0, 10, 0.5
     terms = make_terms(n, epsilon=epsilon, learning__horizon=horizon, privacy__clip=clip)
-    study = parley.Owner("a", regression_table(n)).rehearse(seed=1, replicates=350_000)
+    study = parley.Owner("a", regression_table(n)).simulate(seed=1, replicates=350_000)
     agreement = study.accept(terms)
     theta = np.broadcast_to(np.array([0.3, -0.2, 0.1]), (350_000, 3))
     answer = study.answer(GradientQuery.ask(terms.hash, "learner", 1, theta)).value
@@ -200,7 +200,7 @@ def test_no_record_turns_an_answer_into_nan(row, size, kind):
     if kind == "linear-regression":
         table.loc[3, "y"] = row[3]
     terms = make_terms(20, model__kind=kind, model__radius=None, learning__horizon=1)
-    study = parley.Owner("a", table).rehearse(seed=0, replicates=1)
+    study = parley.Owner("a", table).simulate(seed=0, replicates=1)
     agreement = study.accept(terms)
     theta = np.full((1, agreement.setup.parameters), size) * np.resize([1, -1], agreement.setup.parameters)
     assert np.isfinite(study.answer(GradientQuery.ask(terms.hash, "learner", 1, theta)).value).all()
@@ -311,7 +311,7 @@ def test_an_owner_that_releases_takes_only_safe_noise(tmp_path):
         parley.Owner("a", regression_table(10), ledger=ledger, noise=FastNoise(1))
     assert isinstance(parley.Owner("a", regression_table(10), ledger=ledger).noise, SafeNoise)
     with pytest.raises(GuaranteeError, match="does not take part in studies"):
-        parley.Owner("a", regression_table(10), ledger=ledger).rehearse(1, 1)
+        parley.Owner("a", regression_table(10), ledger=ledger).simulate(1, 1)
 
 
 def test_an_answer_asked_again_is_the_same_to_the_bit_also_after_a_restart(tmp_path):

@@ -1,4 +1,4 @@
-"""What a person sees before accepting: every figure that bounds a record, and doubts where terms do not fit the table."""
+"""What a person sees before accepting: every figure that bounds a record, and warnings where terms do not fit the table."""
 
 import hashlib
 import json
@@ -13,16 +13,16 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.data.ranges import Range, ranges
-from parley.owner.acceptance_summary import promise
-from parley.owner.warnings import budget_doubt, doubts, figures
+from parley.owner.acceptance_summary import acceptance_summary
+from parley.owner.warnings import budget_warning, figures, find_warnings
 
 
 def owner_of(tmp_path, table):
     return parley.Owner("a", table, ledger=parley.Ledger(tmp_path / "a.ledger", lifetime=3.0))
 
 
-def doubted(owner, terms):
-    return [doubt.about for doubt in doubts(owner, owner.prepare(terms))]
+def warned_of(owner, terms):
+    return [warning.about for warning in find_warnings(owner, owner.prepare(terms))]
 
 
 def test_every_figure_that_bounds_a_record_is_told(tmp_path):
@@ -39,7 +39,7 @@ def test_every_figure_that_bounds_a_record_is_told(tmp_path):
         privacy__clip=0.875,
     )
     agreement = owner.prepare(terms)
-    words = " ".join(promise(owner, agreement))
+    words = " ".join(acceptance_summary(owner, agreement))
     for told in ("clip: 0.875", "7.25 for class 1", "±6.5", "x0 -3.5 to 3.75", "x1 ", "x2 ", digest, "by privacy.clip"):
         assert told in words
     found = figures(agreement)
@@ -51,20 +51,20 @@ def test_every_figure_that_bounds_a_record_is_told(tmp_path):
     json.dumps(found, allow_nan=False)
 
 
-def test_terms_that_fit_the_table_raise_no_doubt(tmp_path):
+def test_terms_that_fit_the_table_raise_no_warning(tmp_path):
     owner = owner_of(tmp_path, regression_table(300))
-    assert doubted(owner, make_terms(300)) == []
-    assert doubted(owner, make_terms(300, model__bounds=BOUNDS)) == []
-    assert "none" in " ".join(promise(owner, owner.prepare(make_terms(300))))
+    assert warned_of(owner, make_terms(300)) == []
+    assert warned_of(owner, make_terms(300, model__bounds=BOUNDS)) == []
+    assert "none" in " ".join(acceptance_summary(owner, owner.prepare(make_terms(300))))
 
 
-def test_the_attack_on_a_flag_is_doubted(tmp_path):
+def test_the_attack_on_a_flag_is_warned_of(tmp_path):
     """A range of 1e-45 and a class weight of 1e45 for a flag that is 0 or 1: the terms bring the count of it back at any size."""
     table = class_table(300).assign(x0=lambda t: (t["x0"] > 0).astype(int))
     settings = {"model__bounds": {"x0": [0, 1e-45]}, "model__class_weight": {"1": 1e45}, "model__features": ["x0"]}
     owner, terms = owner_of(tmp_path, table), make_terms(300, model__kind="logistic-regression", **settings)
-    found = doubts(owner, owner.prepare(terms))
-    assert [doubt.about for doubt in found[:2]] == ["model.bounds.x0", "model.class_weight.1"]
+    found = find_warnings(owner, owner.prepare(terms))
+    assert [warning.about for warning in found[:2]] == ["model.bounds.x0", "model.class_weight.1"]
     share = f"{(table['x0'] == 1).mean():.1%}"
     assert share in found[0].sentence
     assert "1e+45 times" in found[0].sentence
@@ -80,40 +80,40 @@ def test_the_attack_on_a_flag_is_doubted(tmp_path):
         ({"privacy__clip": 1e20}, ["privacy.clip"]),
     ],
 )
-def test_terms_far_from_the_table_are_doubted(tmp_path, override, about):
+def test_terms_far_from_the_table_are_warned_of(tmp_path, override, about):
     table = regression_table(300)
-    assert doubted(owner_of(tmp_path, table), make_terms(300, **override)) == about
+    assert warned_of(owner_of(tmp_path, table), make_terms(300, **override)) == about
     (tmp_path / "parts").mkdir()
     table.iloc[:100].to_parquet(tmp_path / "parts" / "a.parquet")
     table.iloc[100:].to_parquet(tmp_path / "parts" / "b.parquet")
     streamed = parley.Owner("a", tmp_path / "parts")
-    assert doubted(streamed, make_terms(300, **override)) == about
+    assert warned_of(streamed, make_terms(300, **override)) == about
 
 
-def test_rows_that_look_like_several_of_one_person_are_doubted(tmp_path):
+def test_rows_that_look_like_several_of_one_person_are_warned_of(tmp_path):
     table = regression_table(300)
     twice = table.assign(customer_id=[f"c{i % 150}" for i in range(300)])
     owner = owner_of(tmp_path, twice)
-    [doubt] = doubts(owner, owner.prepare(make_terms(300)))
-    assert doubt.about == "privacy.person"
-    assert "50.0% of the rows repeat a value of the column 'customer_id'" in doubt.sentence
-    assert doubted(owner, make_terms(300, privacy__person="customer_id", privacy__records_per_person=2)) == []
-    assert doubted(parley.Owner("a", table.assign(customer_id=range(300))), make_terms(300)) == []
+    [warning] = find_warnings(owner, owner.prepare(make_terms(300)))
+    assert warning.about == "privacy.person"
+    assert "50.0% of the rows repeat a value of the column 'customer_id'" in warning.sentence
+    assert warned_of(owner, make_terms(300, privacy__person="customer_id", privacy__records_per_person=2)) == []
+    assert warned_of(parley.Owner("a", table.assign(customer_id=range(300))), make_terms(300)) == []
     copied = pd.concat([table.iloc[:150]] * 2)
-    assert doubted(parley.Owner("a", copied), make_terms(300)) == ["privacy.person"]
+    assert warned_of(parley.Owner("a", copied), make_terms(300)) == ["privacy.person"]
 
 
-def test_a_public_sample_of_the_owners_own_rows_is_doubted(tmp_path):
+def test_a_public_sample_of_the_owners_own_rows_is_warned_of(tmp_path):
     """Not a copy of the file, which is refused: other columns, another order, another format."""
     table = regression_table(300)
     terms = make_terms(300, model__public=str(tmp_path / "public.csv"))
     table.iloc[::-7].to_csv(tmp_path / "public.csv", index=False)
-    assert doubted(parley.Owner("a", table), terms) == ["model.public"]
+    assert warned_of(parley.Owner("a", table), terms) == ["model.public"]
     regression_table(60, seed=5).to_csv(tmp_path / "public.csv", index=False)
-    assert doubted(parley.Owner("a", table), terms) == []
+    assert warned_of(parley.Owner("a", table), terms) == []
     coarse = table.round(0)  # rows that many people share
     coarse.iloc[::-7].to_csv(tmp_path / "public.csv", index=False)
-    assert "model.public" not in doubted(parley.Owner("a", coarse), terms)
+    assert "model.public" not in warned_of(parley.Owner("a", coarse), terms)
 
 
 def test_ranges_are_those_of_the_whole_table():
@@ -123,8 +123,8 @@ def test_ranges_are_those_of_the_whole_table():
     assert ranges(table.iloc[:0], {"a": (0.0, 1.0)}, "t") == {}
 
 
-def test_accept_shows_doubts_and_says_all_of_it_as_json(tmp_path):
-    """The sentences on stderr, one object on stdout; and no doubt holds a record's value."""
+def test_accept_shows_warnings_and_says_all_of_it_as_json(tmp_path):
+    """The sentences on stderr, one object on stdout; and no warning holds a record's value."""
     pytest.importorskip("grpc", reason="grpcio is not installed; pip install 'parley[deploy]'")
     table = regression_table(300)
     table.loc[7, "x0"] = 98765.4321
@@ -155,7 +155,7 @@ def test_accept_shows_doubts_and_says_all_of_it_as_json(tmp_path):
     accepted = CliRunner().invoke(app, [*arguments, "--yes"])
     content = json.loads(accepted.stdout)
     assert content["accepted"] is True
-    assert [doubt["about"] for doubt in content["doubts"]] == ["model.bounds.x0"]
+    assert [warning["about"] for warning in content["doubts"]] == ["model.bounds.x0"]
     assert content["figures"]["bounds"] == {"x0": [-1, 1], "x1": [None, None], "x2": [None, None], "y": [None, None]}
     words = accepted.stderr.replace("\n", " ")
     assert "Look twice at model.bounds.x0" in words
@@ -164,36 +164,36 @@ def test_accept_shows_doubts_and_says_all_of_it_as_json(tmp_path):
     assert "98,765" not in accepted.output
 
 
-def test_a_budget_that_promises_nothing_is_doubted(tmp_path):
+def test_a_budget_that_promises_nothing_is_warned_of(tmp_path):
     owner = owner_of(tmp_path, regression_table(300))
-    assert "owners.a.epsilon" in doubted(owner, make_terms(300, epsilon=1e5))
-    assert "owners.a.epsilon" not in doubted(owner, make_terms(300, epsilon=8.0))
-    many = budget_doubt(make_terms(300, 200, epsilon=1e5), ["a", "b"])
+    assert "owners.a.epsilon" in warned_of(owner, make_terms(300, epsilon=1e5))
+    assert "owners.a.epsilon" not in warned_of(owner, make_terms(300, epsilon=8.0))
+    many = budget_warning(make_terms(300, 200, epsilon=1e5), ["a", "b"])
     assert many is not None
     assert "(and of 1 more)" in many.sentence
     said = parley.forecast(make_terms(300, epsilon=1e5), regression_table(500, seed=3)).warnings
     assert any("next to nothing" in warning for warning in said)
 
 
-def test_a_catalogue_that_holds_little_of_what_was_rated_is_doubted():
+def test_a_catalogue_that_holds_little_of_what_was_rated_is_warned_of():
     pytest.importorskip("numba", reason="numba is not installed; pip install 'parley[ratings]'")
     owner, terms = parley.Owner("a", tastes(40, 0)), rating_terms({"a": 40})
-    assert doubted(owner, terms) == []
-    [doubt] = doubts(owner, owner.prepare(terms.changed(model={"items": 60})))
-    assert doubt.about == "model.items"
-    assert "none of the ratings is of an item in model.items" in doubt.sentence
-    assert "called 1, 2, ..." in doubt.sentence
+    assert warned_of(owner, terms) == []
+    [warning] = find_warnings(owner, owner.prepare(terms.changed(model={"items": 60})))
+    assert warning.about == "model.items"
+    assert "none of the ratings is of an item in model.items" in warning.sentence
+    assert "called 1, 2, ..." in warning.sentence
     few = terms.changed(model={"items": ["film 1", "film 2", "another"]})
-    [doubt] = doubts(owner, owner.prepare(few))
+    [warning] = find_warnings(owner, owner.prepare(few))
     share = 1 - owner.table["film"].isin(["film 1", "film 2"]).mean()
-    assert f"{np.floor(1000 * share) / 10:.1f}% of the ratings are not of an item in model.items:" in doubt.sentence
-    assert doubted(owner, terms.changed(model={"items": [f"film {place}" for place in range(8)]})) == []
+    assert f"{np.floor(1000 * share) / 10:.1f}% of the ratings are not of an item in model.items:" in warning.sentence
+    assert warned_of(owner, terms.changed(model={"items": [f"film {place}" for place in range(8)]})) == []
 
 
 def test_names_that_are_written_otherwise_are_pointed_at(tmp_path):
     """Half of the rows say 'Yes ' where the terms say 'yes': they would count as any other name, and nobody would notice."""
     table = regression_table(200).assign(smokes=["yes", "no", "Yes ", "NO"] * 50)
     listed = {"model__features": ["x0", "smokes"], "model__categories": {"smokes": ["yes", "no"]}}
-    assert doubted(owner_of(tmp_path, table), make_terms(200, **listed)) == ["model.categories.smokes"]
+    assert warned_of(owner_of(tmp_path, table), make_terms(200, **listed)) == ["model.categories.smokes"]
     plain = table.assign(smokes=table["smokes"].str.strip().str.lower())
-    assert doubted(parley.Owner("a", plain), make_terms(200, **listed)) == []
+    assert warned_of(parley.Owner("a", plain), make_terms(200, **listed)) == []

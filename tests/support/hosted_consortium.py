@@ -125,13 +125,15 @@ class HostedConsortium(Consortium):
             journal.close()
         return found
 
-    def void(self, terms: parley.Terms, rounds: int) -> list[int]:
+    def aborted(self, terms: parley.Terms, rounds: int) -> list[int]:
         """The rounds that some host ended, or that nobody recorded."""
         journals = [Journal(self.folder / f"{name}.journal") for name in HOSTS]
         entries = {number: [journal.entry(terms.hash, number) for journal in journals] for number in range(1, rounds + 1)}
         for journal in journals:
             journal.close()
-        return [number for number, found in entries.items() if any(each.void is not None or each.record is None for each in found)]
+        return [
+            number for number, found in entries.items() if any(each.aborted is not None or each.record is None for each in found)
+        ]
 
     @staticmethod
     def noises(opened: dict[int, set[str]]) -> list[str]:
@@ -161,7 +163,8 @@ def _late(arguments: list[str], log: str, came: str, seconds: float) -> None:
 
 
 def torture(consortium: HostedConsortium, seed: int, kills: int, horizon: int = 12) -> tuple[dict[int, set[str]], list[int]]:
-    """Kill any process at random while a learner runs and resumes; then look at all books. The rounds opened, and those void."""
+    """Kill any process at random while a learner runs and resumes; then look at all books. The rounds opened, and those
+    aborted."""
     rng = random.Random(seed)
     terms = consortium.write_terms(horizon=horizon, epsilon=5.0)
     consortium.accept(terms)
@@ -189,4 +192,4 @@ def torture(consortium: HostedConsortium, seed: int, kills: int, horizon: int = 
         assert account.answers >= len(opened)  # no sum without its debits
         assert account.spent <= 5
         ledger.close()
-    return opened, consortium.void(terms, horizon)
+    return opened, consortium.aborted(terms, horizon)

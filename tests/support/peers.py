@@ -35,7 +35,7 @@ class Killed(Exception):  # noqa: N818
     """The process is gone."""
 
 
-class DirectLine:
+class DirectConnection:
     """A neighbour in the same process: its service, bytes in and bytes out, as long as it is there."""
 
     def __init__(self, ring: "Ring", owner: str, name: str) -> None:
@@ -99,7 +99,7 @@ class Ring:
         begin = run.begin(resume=True)
         board, near = Board(max(1, begin.state.round - 1)), run.graph.neighbours(name)
         service = PeerService(name, run.run, dict.fromkeys(near), board, run.end, self.log)
-        lines = [DirectLine(self, name, other) for other in near]
+        lines = [DirectConnection(self, name, other) for other in near]
         own = [LocalOwner(self.owners[name])]
         federation = Federation(run.setup, own, 20.0, self.warnings.append, begin.heads, begin.answers, only=name)
         stops = self.terms.learning.straggler == "stop"

@@ -112,9 +112,9 @@ def forecast_command(
     if inside is not None and owner is not None:
         _show_inside(terms, owner, inside, known, seed, worth, as_json)
         return
-    apart = _differences(differences)
+    heterogeneity = _heterogeneity(differences)
     with progress_bar("reading the pilot") as progress:
-        result = forecast(terms, known, seed, differences=apart, progress=progress, doing=progress.says, speeds=paces)
+        result = forecast(terms, known, seed, differences=heterogeneity, progress=progress, doing=progress.says, speeds=paces)
         progress.says("comparing kinds of noise")
         noise = compare_noise(result, known, seed).to_json()
     proposal = None
@@ -141,7 +141,7 @@ def forecast_command(
         proposal.require_choice()  # where there is none the job was not done
 
 
-def _differences(given: str | None) -> "Differences":
+def _heterogeneity(given: str | None) -> "Differences":
     from parley.decisions.forecasting.heterogeneity import ASSUMED, Differences
 
     if given is None:

@@ -67,10 +67,10 @@ def accept_command(
         from parley.network.hosting.offer import consider
     offer = consider(terms, load_host(settings_file), certificate)
     screen = errors_console if as_json else console
-    for sentence in offer.promise:
+    for sentence in offer.summary:
         screen.print(sentence, markup=False, soft_wrap=True)
-    for doubt in offer.doubts:
-        errors_console.print(f"Look twice at {doubt.about}. {doubt.sentence}", style="yellow", markup=False, soft_wrap=True)
+    for warning in offer.warnings:
+        errors_console.print(f"Look twice at {warning.about}. {warning.sentence}", style="yellow", markup=False, soft_wrap=True)
     agreed = yes or typer.confirm("Accept?", err=True)
     if agreed:
         offer.accept()
@@ -105,7 +105,8 @@ def journal_command(
     settings_file: Annotated[Path, typer.Argument(metavar="HOST", help="The host's settings, host.toml.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Which rounds were opened, which are void, which wait. Checks the journal's chain; works beside a running daemon.
+    """Which rounds were opened, which are aborted, which wait. Checks the journal's chain; works beside a running
+    daemon.
 
     Example:  parley host journal host-a/host.toml
     """

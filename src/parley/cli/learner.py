@@ -44,8 +44,9 @@ def run_command(
 ) -> None:
     """Train one joint model by the terms: the same rounds as `parley train`, with each owner behind its own daemon.
 
-    A line that breaks, an owner that restarts or this command being killed costs no budget: questions are asked again and get the
-    stored answers. Late owners are waited for, skipped or end the run as the terms say (quorum, straggler).
+    A connection that breaks, an owner that restarts or this command being killed costs no budget: questions are asked
+    again and get the stored answers. Late owners are waited for, skipped or end the run as the terms say (quorum,
+    straggler).
 
     Example:  parley learner run terms.toml --owners addresses.toml --save model.json
     """
@@ -113,7 +114,7 @@ def show(result: "Result", federation: "Federation", unheard: list[str]) -> None
     """The report of a deployed run."""
     from parley.cli.train import show_intervals, show_scores, show_target
     from parley.learning.outcome.guarantee import guarantee, kind_of_run
-    from parley.report.training import apart_line, remote_owner_rows, void_line
+    from parley.report.training import aborted_line, consensus_line, remote_owner_rows
 
     console.print(kind_of_run(result), style="italic")
     console.print()
@@ -123,10 +124,10 @@ def show(result: "Result", federation: "Federation", unheard: list[str]) -> None
     console.print()
     show_intervals(result)
     show_scores(result)
-    if (void := void_line(result)) is not None:
-        console.print(void, style="yellow")
-    if (apart := apart_line(result)) is not None:
-        console.print(apart)
+    if (aborted := aborted_line(result)) is not None:
+        console.print(aborted, style="yellow")
+    if (consensus := consensus_line(result)) is not None:
+        console.print(consensus)
     show_target(result)
     console.print(guarantee(result), style="dim")
     if result.terms.model.holdout > 0:

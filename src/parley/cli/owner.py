@@ -106,13 +106,13 @@ def accept_command(
         from parley.network.serving.offer import consider
     with progress_bar("reading the table, calibrating noise"):
         offer = consider(terms, load_owner(settings_file), certificate, relay, peer)
-    if offer.warning is not None:
-        errors_console.print(offer.warning, style="yellow", markup=False, soft_wrap=True)
+    if offer.ledger_warning is not None:
+        errors_console.print(offer.ledger_warning, style="yellow", markup=False, soft_wrap=True)
     screen = errors_console if as_json else console
-    for sentence in offer.promise:
+    for sentence in offer.summary:
         screen.print(sentence, markup=False, soft_wrap=True)
-    for doubt in offer.doubts:
-        errors_console.print(f"Look twice at {doubt.about}. {doubt.sentence}", style="yellow", markup=False, soft_wrap=True)
+    for warning in offer.warnings:
+        errors_console.print(f"Look twice at {warning.about}. {warning.sentence}", style="yellow", markup=False, soft_wrap=True)
     screen.print(INSIDE, style="dim")
     offer.require_room()
     agreed = yes or typer.confirm("Accept? This reserves the budget for ever", err=True)

@@ -103,22 +103,22 @@ def run_peer(
     from parley.network.exchange.federation import Federation
     from parley.network.identity.trust import check_identity
     from parley.network.peering.board import Board
-    from parley.network.peering.lines import neighbour_lines, own_daemon, peer_settings
+    from parley.network.peering.connections import neighbour_connections, own_daemon, peer_settings
     from parley.network.peering.neighbourhood import Neighbourhood
     from parley.network.peering.server import listening
     from parley.network.peering.service import PeerService
 
     place, identity = peer_settings(settings)
     check_identity(identity, settings.name)
-    lines, keys = neighbour_lines(settings, run.graph)
+    connections, keys = neighbour_connections(settings, run.graph)
     board = Board(max(1, begin.state.round - 1))
     service = PeerService(run.owner, run.run, keys, board, run.end, log)
     warn = warning_of(log)
     stops = run.setup.terms.learning.straggler == "stop"
     federation = Federation(run.setup, [own_daemon(settings)], deadline, warn, begin.heads, begin.answers, only=run.owner)
-    neighbourhood = Neighbourhood(run.owner, run.graph, run.run, lines, board, deadline, warn, stops)
+    neighbourhood = Neighbourhood(run.owner, run.graph, run.run, connections, board, deadline, warn, stops)
     try:
-        with listening(run.owner, identity, place.listen, service, len(lines), log) as port:
+        with listening(run.owner, identity, place.listen, service, len(connections), log) as port:
             log("serving", peer=run.owner, pid=os.getpid(), listen=f"{place.listen.rpartition(':')[0]}:{port}")
             if run.agreed() is None:  # else nobody is asked any more
                 federation.fetch_statements()
@@ -158,14 +158,14 @@ def show(outcome: "PeerOutcome") -> None:
     """The report of a peer."""
     from parley.cli.train import show_scores, show_target
     from parley.learning.outcome.guarantee import guarantee
-    from parley.report.training import apart_line, ring_line, ring_rows
+    from parley.report.training import consensus_line, ring_line, ring_rows
 
     result = outcome.result
     console.print(terminal_table(ring_rows(result), result.terms.title or "Owners"))
     console.print()
     show_scores(result)
-    if (apart := apart_line(result)) is not None:
-        console.print(apart)
+    if (consensus := consensus_line(result)) is not None:
+        console.print(consensus)
     show_target(result)
     console.print(ring_line(result, outcome.owner), style="dim", markup=False, soft_wrap=True)
     console.print(guarantee(result), style="dim")

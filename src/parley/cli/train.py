@@ -69,7 +69,7 @@ def train_command(
     from parley.decisions.forecasting.coding import coding_cost
     from parley.learning.owners import accepting_owners, open_owners, require_ledgers
     from parley.learning.train import train
-    from parley.owner.warnings import budget_doubt, name_doubts, target_words
+    from parley.owner.warnings import budget_warning, name_warnings, target_words
     from parley.protocol.task import task_of
 
     terms = load_terms(terms_file)
@@ -85,7 +85,7 @@ def train_command(
             raise SettingError(f"--plot, --report: expected neither for {terms.task}, whose figures --json has")
         own(terms, replicates, seed, ledgers, lifetime, lifetime_delta, save, anyway, as_json)
         return
-    loud = budget_doubt(terms, [part.name for part in terms.owners])
+    loud = budget_warning(terms, [part.name for part in terms.owners])
     if loud is not None:
         errors_console.print(f"Look twice at {loud.about}. {loud.sentence}", style="yellow", markup=False, soft_wrap=True)
     if ledgers is not None and (plot is not None or replicates != 1 or seed is not None):
@@ -99,8 +99,8 @@ def train_command(
         progress.says("training")
         result = train(terms, owners, replicates=replicates, seed=seed, progress=progress, speeds=paces)
     if ledgers is None:  # an owner that releases sees them when it accepts
-        for doubt in (each for owner in owners for each in name_doubts(owner, owner.prepare(terms))):
-            errors_console.print(f"Look twice at {doubt.about}. {doubt.sentence}", style="yellow", markup=False, soft_wrap=True)
+        for warning in (each for owner in owners for each in name_warnings(owner, owner.prepare(terms))):
+            errors_console.print(f"Look twice at {warning.about}. {warning.sentence}", style="yellow", markup=False, soft_wrap=True)
     if (dropped := dropped_rows(terms.model)) is not None:
         errors_console.print(dropped, style="yellow", markup=False, soft_wrap=True)
     for owner in owners:
@@ -150,7 +150,7 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
     """The result as tables."""
     from parley.learning.outcome.guarantee import guarantee, kind_of_run
     from parley.report.forecast import baseline_line
-    from parley.report.training import apart_line, owner_rows, quality_rows, undefined_line, void_line
+    from parley.report.training import aborted_line, consensus_line, owner_rows, quality_rows, undefined_line
 
     console.print(kind_of_run(result), style="italic")
     console.print()
@@ -164,10 +164,10 @@ def show(result: "Result", expected: "Worth | None" = None) -> None:
     show_intervals(result)
     show_scores(result)
     show_target(result)
-    if (void := void_line(result)) is not None:
-        console.print(void, style="yellow")
-    if (apart := apart_line(result)) is not None:
-        console.print(apart)
+    if (aborted := aborted_line(result)) is not None:
+        console.print(aborted, style="yellow")
+    if (consensus := consensus_line(result)) is not None:
+        console.print(consensus)
     if expected is not None:
         line = baseline_line(expected)
         console.print(f"By the public sample: {line[0].lower()}{line[1:]}", markup=False)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def open_federation(
     run: "DeployedRun", begin: "Checkpoint", owners: Path, deadline: float, warn: Callable[[str], None]
 ) -> tuple["Federation", "Agreement | None"]:
-    """Lines to everybody that a run asks, and the learner's own agreement if it is an owner with its table here."""
+    """Connections to everybody that a run asks, and the learner's own agreement if it is an owner with its table
+    here."""
     from parley.network.exchange.federation import Federation
 
     terms = run.setup.terms
@@ -77,12 +78,12 @@ def find_owners(terms: Terms, addresses: Path, warn: Callable[[str], None]) -> t
 
 def find_hosts(terms: Terms, addresses: Path) -> list["RemoteHost"]:
     """The hosts that the terms name, in their order."""
-    from parley.network.exchange.host_lines import HostLines
+    from parley.network.exchange.host_connections import HostConnections
     from parley.network.identity.settings import load_addresses
 
     known = load_addresses(addresses)
     names = [host.name for host in terms.hosts]
     if sorted(known.hosts) != sorted(names) or known.identity is None:
         raise SettingError(f"{addresses}: hosts: expected the addresses of {names}, found {sorted(known.hosts)}")
-    group = HostLines(known.hosts, known.identity, f"{addresses}: hosts").group(terms.hosts)
-    return [group.lines[host.name] for host in terms.hosts]
+    group = HostConnections(known.hosts, known.identity, f"{addresses}: hosts").group(terms.hosts)
+    return [group.connections[host.name] for host in terms.hosts]

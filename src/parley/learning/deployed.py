@@ -88,13 +88,13 @@ class KeptRun:
     def __init__(self, deployed: DeployedRun, peers: Peers, begin: Checkpoint) -> None:
         self._deployed, self._peers, self._begin = deployed, peers, begin
         self.used = Counter(begin.answers)  # how many answers of each owner went into the state
-        self.void: list[int] = []  # rounds that brought no step
+        self.aborted: list[int] = []  # rounds that brought no step
 
     def rounds(self, progress: Callable[[State], None]) -> State:
         """All rounds from where it begins."""
 
         def after_round(state: State, answers: Sequence[Answer]) -> None:
-            self.void += [] if answers or not self._deployed.setup.schedule.waits else [state.round - 1]
+            self.aborted += [] if answers or not self._deployed.setup.schedule.waits else [state.round - 1]
             self.used.update(name for answer in answers for name in answer.owners)
             self._store(state)
             progress(state)
@@ -166,8 +166,8 @@ def learn(
         safe_noise=None,
         released=True,
         by_word=True,
-        apart=algorithm.apart(final),
-        void_rounds=kept.void,
+        consensus_error=algorithm.consensus_error(final),
+        aborted_rounds=kept.aborted,
         seconds=time.perf_counter() - began,
     )
     return result, unheard

@@ -56,14 +56,14 @@ def in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:
 def gather(
     terms: Terms, owners: list[Owner], replicates: int, seed: int | None
 ) -> tuple[list[Owner], list[Agreement], tuple[int, ...]]:
-    """Who answers (rehearsing copies in a study), by which agreement, for how many parallel runs."""
+    """Who answers (simulating copies in a study), by which agreement, for how many parallel runs."""
     replicates = whole(replicates, "replicates")
     require_own_tables(terms, {owner.name: owner.source for owner in owners})
     if seed is not None:
         whole(seed, "seed", least=0)
     if not any(owner.releases for owner in owners):
         seeds = np.random.SeedSequence(seed).spawn(len(owners))
-        parties = [owner.rehearse(s, replicates) for owner, s in zip(owners, seeds, strict=True)]
+        parties = [owner.simulate(s, replicates) for owner, s in zip(owners, seeds, strict=True)]
         setup = parties[0].resolve(terms)
         return parties, [party.accept(setup) for party in parties], (replicates,)
     if seed is not None:

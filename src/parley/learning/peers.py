@@ -281,7 +281,7 @@ def learn_as_peer(
         safe_noise=None,
         released=True,
         by_word=True,
-        apart=peer.whole.apart(ended),
+        consensus_error=peer.whole.consensus_error(ended),
         seconds=time.perf_counter() - began,
     )
     report(PeerOutcome(peer.owner, result, points[peer.owner]))

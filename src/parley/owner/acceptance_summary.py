@@ -16,9 +16,14 @@ from parley.terms.topology import edges
 from parley.validate import printable
 
 
-def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: bool = False, peer: str | None = None) -> list[str]:
-    """What a person reads before accepting. `key` is the learner's fingerprint, `relay` whether relays on this machine may ask, `peer` the
-    owner's own name if its own peer asks in the learner's place."""
+def acceptance_summary(
+    owner: Owner, agreement: Agreement, key: str | None = None, relay: bool = False, peer: str | None = None
+) -> list[str]:
+    """What a person reads before accepting.
+
+    `key` is the learner's fingerprint, `relay` whether relays on this machine may ask, `peer` the owner's own name if its own peer asks
+    in the learner's place.
+    """
     terms = agreement.setup.terms
     reservation = owner.reservation(terms)
     model, learner = terms.model, printable(peer or terms.learning.learner)
@@ -38,7 +43,7 @@ def promise(owner: Owner, agreement: Agreement, key: str | None = None, relay: b
         *([] if peer is None else [_neighbours(terms, peer)]),
         *_purpose(agreement, columns),
         *_counted(agreement),
-        *task.promises(agreement),
+        *task.notes(agreement),
         *(_shared(agreement) if terms.noise.summed else [_noisy(agreement)]),
         *_steps(agreement),
         *_arrivals(agreement),

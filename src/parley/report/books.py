@@ -20,7 +20,7 @@ def book_rows(content: dict[str, Any]) -> list[list[str]]:
 
 def journal_rows(content: dict[str, Any]) -> list[list[str]]:
     """What a host opened: one row an agreement."""
-    rows = [["agreement", "learner", "opened", "void", "waiting"]]
+    rows = [["agreement", "learner", "opened", "aborted", "waiting"]]
     for a in content["agreements"]:
         title = printable(a["title"] or "", 40) or a["terms"][:16] + "…"
         opened = f"{a['opened']} of {a['rounds']}" + ("" if a["begun"] else ", of another journal")

@@ -56,19 +56,20 @@ def ring_line(result: Result, name: str) -> str:
     return f"{said}\nIs the model better for {name}? On its own held-out rows: parley score MODEL TERMS --owner {name} --data TABLE"
 
 
-def void_line(result: Result) -> str | None:
+def aborted_line(result: Result) -> str | None:
     """Rounds that brought no step, if any."""
-    if not result.void_rounds:
+    if not result.aborted_rounds:
         return None
-    shown = ", ".join(map(str, result.void_rounds[:12])) + (" …" if len(result.void_rounds) > 12 else "")
-    return f"{len(result.void_rounds)} of {result.terms.learning.horizon} rounds were void: {shown}. What they cost is spent."
+    shown = ", ".join(map(str, result.aborted_rounds[:12])) + (" …" if len(result.aborted_rounds) > 12 else "")
+    return f"{len(result.aborted_rounds)} of {result.terms.learning.horizon} rounds were aborted: {shown}. What they cost is spent."
 
 
-def apart_line(result: Result) -> str | None:
+def consensus_line(result: Result) -> str | None:
     """How far owners' own points are from the model, where there is no centre."""
-    if result.apart is None:
+    if result.consensus_error is None:
         return None
-    return f"No centre: owners' own points lie up to {number(result.apart, 3)} from the model, which is their mean."
+    far = number(result.consensus_error, 3)
+    return f"No centre: owners' own points lie up to {far} from the model, their mean (the consensus error)."
 
 
 def quality_rows(result: Result) -> Rows:

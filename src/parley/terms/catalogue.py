@@ -96,20 +96,20 @@ class MechanismFacts:
 
 @dataclass(frozen=True)
 class NoiseFacts:
-    """Where noise is drawn, `privacy.noise`. `summed`: nobody sees an owner's own answer, for exact sums leave in shares to `hosts`;
-    `common`: one epsilon, the smallest, holds for all owners; `voids`: a round may end without an answer; `approximate`: whether it needs a
-    delta whatever the mechanism."""
+    """Where noise is drawn, `privacy.noise`. `summed`: nobody sees an owner's own answer, for exact sums leave in
+    shares to `hosts`; `common`: one epsilon, the smallest, holds for all owners; `aborts`: a round may end without an
+    answer; `approximate`: whether it needs a delta whatever the mechanism."""
 
     summed: bool = False
     hosts: int = 0
     common: bool = False
-    voids: bool = False
+    aborts: bool = False
     approximate: bool = False
 
 
 NOISES = {
     "each-owner": NoiseFacts(),  # every owner adds its own
-    "shared": NoiseFacts(summed=True, hosts=3, common=True, voids=True, approximate=True),  # once, by hosts of whom none knows it
+    "shared": NoiseFacts(summed=True, hosts=3, common=True, aborts=True, approximate=True),  # once, by hosts of whom none knows it
 }
 
 TASKS = {

@@ -207,7 +207,7 @@ def test_an_answer_that_comes_twice_is_used_once(tmp_path):
     speeds = read_speeds(("a", "b"), {}, {"a": 4, "b": 1})
     ends, debits = [], []
     for kind in (VirtualClock, Twice):
-        owners = [parley.Owner(n, regression_table(40, seed=k)).rehearse(k, 2) for k, n in enumerate("ab")]
+        owners = [parley.Owner(n, regression_table(40, seed=k)).simulate(k, 2) for k, n in enumerate("ab")]
         for owner in owners:
             owner.accept(terms)
         setup = owners[0].agreement(terms.hash).setup

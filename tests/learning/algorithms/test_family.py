@@ -15,7 +15,7 @@ from parley.cli.app import app
 from parley.errors import Malformed, OutOfOrder, OutsideBox, TermsError
 from parley.learning.algorithms.algorithm import Asker
 from parley.learning.algorithms.catalogue import make_algorithm
-from parley.owner.acceptance_summary import promise
+from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.ledger import Ledger
 from parley.protocol.queries import CorrectedQuery, GradientQuery, UpdateQuery
 from parley.protocol.schedule import make_schedule
@@ -281,7 +281,7 @@ def make_state(algorithm, state, number):
 def test_what_an_owner_reads_before_it_accepts(tmp_path):
     terms = family_terms("fedlin", epsilon=0.5, learning__horizon=4)
     owner = released(tmp_path, terms)
-    said = " ".join(promise(owner, owner.prepare(terms), None, relay=False))
+    said = " ".join(acceptance_summary(owner, owner.prepare(terms), None, relay=False))
     assert (
         "4 answers, each in turn a mean gradient and the mean direction of 5 local steps, in which 40 records have their say"
         in said

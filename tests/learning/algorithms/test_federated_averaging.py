@@ -15,7 +15,7 @@ from parley.network.exchange import messages
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.log import Log
 from parley.network.serving.service import OwnerService
-from parley.owner.acceptance_summary import promise
+from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.ledger import Ledger
 from parley.privacy.mechanisms.gaussian import gaussian_ratio
 from parley.protocol.queries import GradientQuery, StatisticsQuery, UpdateQuery
@@ -74,7 +74,7 @@ def test_without_noise_it_is_the_mean_of_where_the_owners_walked(kind):
 def test_the_noise_is_that_of_one_gradient_however_many_steps(privacy):
     """From 300,000 numbers within 1 %: half of it, or s times as much, would be noticed. Laplace noise pays sqrt p."""
     terms = averaging_terms(200, steps=9, epsilon=0.5, privacy__clip=None, **privacy)
-    study = parley.Owner("a", regression_table(200)).rehearse(seed=1, replicates=100_000)
+    study = parley.Owner("a", regression_table(200)).simulate(seed=1, replicates=100_000)
     agreement = study.accept(terms)
     start = np.broadcast_to(np.array([0.3, -0.2, 0.1]), (100_000, 3))
     answer = study.answer(UpdateQuery.ask(terms.hash, "learner", 1, start, 9)).value
@@ -133,7 +133,7 @@ def test_a_learner_elsewhere_gets_the_same_updates_through_the_desk(tmp_path):
     terms = averaging_terms(200, epsilon=0.5, learning__horizon=3)
     owner = parley.Owner("a", regression_table(200), ledger=Ledger(tmp_path / "a.ledger", 0.5, 1e-6))
     owner.accept(terms)
-    said = " ".join(promise(owner, owner.prepare(terms), None, relay=False))
+    said = " ".join(acceptance_summary(owner, owner.prepare(terms), None, relay=False))
     assert (
         "3 answers, each the mean direction of 4 local steps, in which 200 records have their say, as vectors of 3 numbers" in said
     )

@@ -37,14 +37,14 @@ def terms_of(*sizes, **overrides):
 
 def quiet_run(terms, owners):
     """The model of the terms' algorithm where nobody adds noise."""
-    setup = owners[0].rehearse(0, 1).resolve(terms)
+    setup = owners[0].simulate(0, 1).resolve(terms)
     algorithm = make_algorithm(setup).without_noise()
     state, asker = algorithm.start(np.zeros(setup.parameters), (1,)), Asker.of(setup)
     for _ in range(algorithm.horizon):
         answers = []
         for name, query in algorithm.questions(state, asker).items():
             owner = next(each for each in owners if each.name == name)
-            agreement = owner.rehearse(0, 1).accept(setup)
+            agreement = owner.simulate(0, 1).accept(setup)
             question = agreement.part.training.question
             answers.append(Answer(query.id, name, question.records, question.bounded(query, agreement.tables, (1,)).value))
         total = sum(a.records for a in answers)
@@ -159,7 +159,7 @@ def test_the_moments_are_unbiased_and_as_noisy_as_stated(rounds):
         terms = terms.changed(owners={name: {"stride": stride} for name, stride in zip("ab", strides, strict=True)})
     tables = [regression_table(400, 1), regression_table(150, 2).assign(y=lambda t: t.y + 1.0)]
     owners = [parley.Owner(name, table) for name, table in zip("ab", tables, strict=True)]
-    parties = [owner.rehearse(seed, 4000) for seed, owner in enumerate(owners)]
+    parties = [owner.simulate(seed, 4000) for seed, owner in enumerate(owners)]
     setup = parties[0].resolve(terms)
     for party in parties:
         party.accept(setup)

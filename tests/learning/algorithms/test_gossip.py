@@ -19,7 +19,7 @@ from parley.learning.checkpoint import Checkpoint, load_checkpoint
 from parley.losses import LinearRegression
 from parley.owner.ledger import Ledger
 from parley.protocol.aggregation import aggregation_of
-from parley.report.training import apart_line
+from parley.report.training import consensus_line
 from parley.terms import load_terms
 from parley.terms.topology import edges
 
@@ -117,12 +117,12 @@ def test_a_complete_graph_is_gradient_descent_with_equal_steps_noise_included():
     owners = [parley.Owner(name, table) for name, table in TABLES.items()]
     one, other = (parley.train(each, owners, replicates=5, seed=4) for each in (terms, plain))
     np.testing.assert_allclose(one.theta, other.theta, rtol=0, atol=1e-12)
-    assert one.apart < 1e-12
-    assert other.apart is None
-    assert apart_line(other) is None
+    assert one.consensus_error < 1e-12
+    assert other.consensus_error is None
+    assert consensus_line(other) is None
     ring = parley.train(terms.changed(learning={"topology": "ring"}), owners, replicates=5, seed=4)
-    assert ring.apart > 0.01
-    assert f"own points lie up to {ring.apart:.3g} from the model" in apart_line(ring)
+    assert ring.consensus_error > 0.01
+    assert f"own points lie up to {ring.consensus_error:.3g} from the model" in consensus_line(ring)
     assert np.abs(ring.theta - other.theta).max() > 1e-3
 
 
@@ -262,7 +262,7 @@ def test_costs_that_are_not_quadratic_settle_with_such_a_step(name, shares):
             state, np.zeros(1), [parley.protocol.queries.Answer("", n, 50, s) for n, s in zip(NAMES[:6], slopes, strict=True)]
         )
     assert abs(np.sum([shares[k] * np.clip(state.theta - centres[k], -1, 1) for k in range(6)])) < 1e-6
-    assert rule.apart(state) < 1e-6
+    assert rule.consensus_error(state) < 1e-6
 
 
 def test_the_automatic_step_is_what_the_graph_bears(tmp_path):
@@ -309,7 +309,7 @@ def test_a_release_spends_exactly_epsilon_and_asks_each_owner_at_its_own_point(t
         assert (outcome.answers, outcome.epsilon_spent) == (6, 0.5)
         owner.ledger.verify()
     np.testing.assert_array_equal(parley.train(terms, owners).theta, result.theta)  # asked again: stored, free
-    assert result.to_json()["apart"] == result.apart > 0
+    assert result.to_json()["apart"] == result.consensus_error > 0
 
 
 class Halfway(Quiet):

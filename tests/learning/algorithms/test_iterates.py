@@ -16,11 +16,11 @@ from parley.losses import LinearRegression
 GRADIENTS = np.random.default_rng(0).normal(size=(7, 3))
 
 
-def walked(algorithm, void=()):
+def walked(algorithm, aborted=()):
     """The states after every round of the same answers."""
     state, states = algorithm.start(np.ones(3)), []
     for k, gradient in enumerate(GRADIENTS, 1):
-        state = State(k + 1, state.theta, state.memory) if k in void else algorithm.update(state, gradient)
+        state = State(k + 1, state.theta, state.memory) if k in aborted else algorithm.update(state, gradient)
         states.append(state)
     return states
 
@@ -55,9 +55,9 @@ def test_decay_and_momentum_are_as_they_are_written():
     np.testing.assert_allclose(first, 1 - GRADIENTS[0], rtol=1e-12)  # rho/(T^2 k)
 
 
-def test_a_void_round_leaves_the_average_within_the_path():
+def test_an_aborted_round_leaves_the_average_within_the_path():
     algorithm = GradientDescent(LinearRegression(), 7, None, 0.3, decay=0.0, average="tail")
-    states = walked(algorithm, void=(4, 6))
+    states = walked(algorithm, aborted=(4, 6))
     points = np.array([state.theta for state in states])
     model = algorithm.model(states[-1])
     assert (model >= points[2:].min(axis=0) - 1e-12).all()

@@ -91,7 +91,7 @@ def test_a_minimum_that_is_not_near_enough_is_refused_before_the_ledger_is_writt
 
 
 def test_no_draw_without_a_secret(tmp_path):
-    owner = parley.Owner("a", class_table(400)).rehearse(0, 2)
+    owner = parley.Owner("a", class_table(400)).simulate(0, 2)
     agreement = owner.accept(perturbed_terms())
     with pytest.raises(GuaranteeError, match="seed"):
         agreement.part.training.question.bounded(MinimumQuery.ask("ab", "l", 1), agreement.tables, (2,))
@@ -210,10 +210,10 @@ def test_several_owners_are_not_offered_it(tmp_path):
 
 
 def test_accepting_says_what_leaves(tmp_path):
-    from parley.owner.acceptance_summary import promise
+    from parley.owner.acceptance_summary import acceptance_summary
 
     owner = parley.Owner("a", class_table(200), ledger=Ledger(tmp_path / "a.ledger", lifetime=1.0))
-    words = " ".join(promise(owner, owner.prepare(perturbed_terms(200))))
+    words = " ".join(acceptance_summary(owner, owner.prepare(perturbed_terms(200))))
     assert "the model of 4 numbers that fits 200 records best when a secret random slope is added to the cost" in words
 
 

@@ -10,7 +10,7 @@ from samples import IRIS, SPECIES, iris_table
 
 import parley
 from parley.decisions.forecasting import forecast
-from parley.errors import LedgerError, TermsError, VoidRound
+from parley.errors import AbortedRound, LedgerError, TermsError
 from parley.learning.algorithms.algorithm import Asker, run
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.checkpoint import Checkpoint, load_checkpoint
@@ -19,7 +19,7 @@ from parley.learning.outcome.model import JointOneVsAllClassifier
 from parley.network.exchange.federation import Federation
 from parley.network.exchange.remote import LocalOwner
 from parley.numerals import number
-from parley.owner.acceptance_summary import promise
+from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.ledger import Ledger
 from parley.owner.warnings import noise_choice
 from parley.privacy.accounting.sampled import base_epsilon, sampled_ratio
@@ -201,7 +201,7 @@ def test_optimisers_do_what_their_papers_say_and_checkpoints_keep_their_memory(o
     np.testing.assert_allclose(state.theta, expected, rtol=1e-12, atol=1e-15)
 
 
-def test_rounds_that_are_void_are_no_steps_of_adam():
+def test_rounds_that_are_aborted_are_no_steps_of_adam():
     terms = sgd_terms(learning={"optimiser": "adam", "step": 0.01}, model={"radius": None})
     setup = resolve(terms)
     algorithm = make_algorithm(setup)
@@ -210,7 +210,7 @@ def test_rounds_that_are_void_are_no_steps_of_adam():
         def ask(self, questions):
             number = next(iter(questions.values())).round
             if number % 2 == 0:
-                raise VoidRound("void")
+                raise AbortedRound("void")
             return [Answer("q", "a", 50, np.full(15, float(number)))]
 
     final = run(algorithm, Flaky(), EachOwner(), Asker.of(setup), algorithm.start(np.zeros(15)))
@@ -232,7 +232,7 @@ def test_a_release_ends_at_exactly_epsilon_and_repeats_after_a_restart(flowers, 
 
 
 def test_a_share_that_is_asked_for_again_is_about_the_same_draw(flowers, tmp_path):
-    """In another process, from the table and the ledger's secret; with another secret it would be void."""
+    """In another process, from the table and the ledger's secret; with another secret it would be aborted."""
     terms = sgd_terms(rows=(50,), **WAYS["poisson, one noise"])
     query = MinibatchQuery.ask(terms.hash, "learner", 1, np.full(15, 0.1))
     first = releasing(flowers, terms, tmp_path)[0]
@@ -244,7 +244,7 @@ def test_a_share_that_is_asked_for_again_is_about_the_same_draw(flowers, tmp_pat
     assert np.array_equal(contribution.shares.third, again.shares.third)
     second.ledger.close()
     next(tmp_path.glob("a*secret")).unlink()
-    with pytest.raises(VoidRound):
+    with pytest.raises(AbortedRound):
         releasing(flowers, terms, tmp_path)[0].contribute(query)
 
 
@@ -294,7 +294,7 @@ def test_a_folder_of_files_answers_as_a_table_in_memory_does(flowers, tmp_path):
 def test_acceptance_says_the_step_and_the_total_and_which_noise_is_cheaper(flowers, tmp_path):
     terms = sgd_terms(privacy={"clip_norm": "linf"})
     owner = releasing(flowers, terms, tmp_path)[0]
-    words = " ".join(promise(owner, owner.prepare(terms)))
+    words = " ".join(acceptance_summary(owner, owner.prepare(terms)))
     step = owner.prepare(terms).part.step_epsilon
     assert f"one answer alone costs ε = {number(step, side='above')} at δ = 1e-05; a record is in" in words
     assert "at most 3 of 15 answers, one an epoch" in words
@@ -304,7 +304,7 @@ def test_acceptance_says_the_step_and_the_total_and_which_noise_is_cheaper(flowe
     drawn = sgd_terms(rows=(50,), learning={"sampling": "poisson"})
     (tmp_path / "drawn").mkdir()
     other = releasing(flowers, drawn, tmp_path / "drawn")[0]
-    said = " ".join(promise(other, other.prepare(drawn)))
+    said = " ".join(acceptance_summary(other, other.prepare(drawn)))
     assert "drawn in secret, each with probability 1/5" in said
 
 
@@ -313,7 +313,7 @@ def test_acceptance_counts_a_persons_rows_and_the_score(flowers, tmp_path):
     privacy = {**PURE, "person": "who", "records_per_person": 2, "score_epsilon": 0.5}
     terms = sgd_terms(rows=(50,), model={"holdout": 0.2}, privacy=privacy)
     owner = parley.Owner("a", table.iloc[:50], ledger=Ledger(tmp_path / "a", lifetime=2))
-    words = " ".join(promise(owner, owner.prepare(terms)))
+    words = " ".join(acceptance_summary(owner, owner.prepare(terms)))
     step = owner.prepare(terms).part.step_epsilon
     assert step == Fraction(1, 2)
     assert (
@@ -326,7 +326,7 @@ def test_acceptance_counts_a_persons_rows_and_the_score(flowers, tmp_path):
 def test_a_ledger_held_as_zcdp_says_that_it_takes_no_secret_draws_and_what_it_takes(flowers, tmp_path):
     terms = sgd_terms(rows=(50,), learning={"sampling": "poisson"})
     owner = parley.Owner("a", flowers.iloc[:50], ledger=Ledger(tmp_path / "a", lifetime=3, lifetime_delta="1e-5", rule="zcdp"))
-    words = promise(owner, owner.prepare(terms))[-1]
+    words = acceptance_summary(owner, owner.prepare(terms))[-1]
     assert "is reserved already. What these terms cost in zCDP is not known, so this ledger cannot take them." in words
     assert "would be now" not in words
     with pytest.raises(LedgerError, match="sampling = 'partition'"):

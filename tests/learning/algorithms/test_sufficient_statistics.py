@@ -32,7 +32,7 @@ def test_the_noise_is_that_of_the_plan(privacy):
     """100,000 replicates of one release: the deviation of the combined answer is what the algorithm was told, within 2 %."""
     terms = statistics_terms(400, 100, epsilon=2.0, **privacy)
     owners = [parley.Owner("a", regression_table(400, 1)), parley.Owner("b", regression_table(100, 2))]
-    parties = [owner.rehearse(seed, 100_000) for seed, owner in enumerate(owners)]
+    parties = [owner.simulate(seed, 100_000) for seed, owner in enumerate(owners)]
     agreements = [party.accept(terms) for party in parties]
     algorithm = make_algorithm(agreements[0].setup)
     answers = [party.answer(StatisticsQuery.ask(terms.hash, "learner", 1)) for party in parties]

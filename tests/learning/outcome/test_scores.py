@@ -52,7 +52,7 @@ def test_figures_are_unbiased_and_their_standard_errors_are_those_of_the_noise(k
     runs = 20_000
     terms = scored(2500, epsilon=3.0, score=2.0, model__kind=kind, **LATE)
     table = regression_table(2500) if kind == "linear-regression" else class_table(2500)
-    party = parley.Owner("a", table).rehearse(seed=4, replicates=runs)
+    party = parley.Owner("a", table).simulate(seed=4, replicates=runs)
     agreement = party.accept(terms)
     theta = np.array([-0.2, 0.0, 0.1] if kind == "linear-regression" else [0.7, 0.2, 0.1, -0.3])
     shares = party.answer(score_query(terms, np.broadcast_to(theta, (runs, len(theta))))).value

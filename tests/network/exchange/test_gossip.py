@@ -59,7 +59,7 @@ def test_a_run_goes_on_after_a_break_between_any_two_rounds(tmp_path, turns):
         owner.ledger.verify()
     again = parley.train(terms, owners)
     np.testing.assert_array_equal(again.theta, result.theta)
-    assert again.apart == result.apart > 0
+    assert again.consensus_error == result.consensus_error > 0
     assert len({tuple(point) for point in points}) == len(points) > 1
     kept = load_checkpoint(tmp_path / "kept", terms, run.start).state.memory
     assert len(kept) == 3 * len(SIZES)

@@ -197,7 +197,7 @@ HOSTED = {"privacy__noise": "shared", "privacy__delta": 1e-6, "hosts": [{"name":
 
 @pytest.mark.parametrize("made", [{"angle": 0.0, **HOSTED}], indirect=True)
 def test_a_host_with_another_grid_is_named_before_anything_is_spent(made):
-    """Else it would refuse the owners' parcels, when they have paid for them."""
+    """Else it would refuse the owners' share bundles, when they have paid for them."""
     own = made.run.setup.numbers
     other = replace(own, arrays={**own.arrays, "grid": own.arrays["grid"] + [1.0, 0.0]})
     hosts = [SomeHost("h0", own), SomeHost("h1", None), SomeHost("h2", other)]

@@ -1,7 +1,7 @@
 """Three hosts in one process."""
 
 import pytest
-from parcels_of_owners import SHAPE, make_duty
+from bundles_of_owners import SHAPE, make_assignment
 
 from parley.network.hosting.in_process import InProcessHosts
 
@@ -11,7 +11,7 @@ def trio():
     made = []
 
     def make(folder=None, quorum=3, patience=2.0, rounds=4, shape=SHAPE):
-        hosts = InProcessHosts(make_duty(quorum, rounds, shape), folder, patience)
+        hosts = InProcessHosts(make_assignment(quorum, rounds, shape), folder, patience)
         made.append(hosts)
         return hosts
 

@@ -7,12 +7,12 @@ from functools import partial
 
 import numpy as np
 import pytest
-from parcels_of_owners import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, parcels, total
+from bundles_of_owners import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, bundles, total
 
-from parley.errors import ContentMismatch, Malformed, OutOfOrder, ParleyError, TooLate, Unavailable, VoidRound
+from parley.errors import AbortedRound, ContentMismatch, Malformed, OutOfOrder, ParleyError, TooLate, Unavailable
 from parley.network.exchange import host_messages as messages
-from parley.network.exchange.parcel import Shape
 from parley.network.exchange.remote_host import RemoteHost
+from parley.network.exchange.share_bundle import Shape
 from parley.network.hosting.host import Host
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.pool import Pool
@@ -40,11 +40,11 @@ def equivocate(hosts, corrupt):
 def test_two_sets_are_never_opened_under_one_noise(trio, corrupt):
     hosts = trio(quorum=1, patience=1.0)
     for owner, value in SECRET.items():
-        hosts.receive(parcels(owner, value))
+        hosts.receive(bundles(owner, value))
     opened = equivocate(hosts, corrupt)
-    assert all(isinstance(each, VoidRound) for each in opened)
+    assert all(isinstance(each, AbortedRound) for each in opened)
     for i in ((corrupt + 2) % 3, (corrupt + 1) % 3):
-        with pytest.raises(VoidRound):
+        with pytest.raises(AbortedRound):
             hosts.hosts[i].open(1, CONTENT)
 
 
@@ -52,7 +52,7 @@ def test_two_sets_are_never_opened_under_one_noise(trio, corrupt):
 def test_without_the_last_look_at_each_others_records_the_attack_reads_an_exact_answer(trio, corrupt, monkeypatch):
     monkeypatch.setattr(Host, "_require_same", lambda self, number, record: None)
     hosts = trio(quorum=1, patience=1.0)
-    sent = {owner: parcels(owner, value) for owner, value in SECRET.items()}
+    sent = {owner: bundles(owner, value) for owner, value in SECRET.items()}
     for each in sent.values():
         hosts.receive(each)
     everybody, without = equivocate(hosts, corrupt)
@@ -67,16 +67,16 @@ def test_without_the_last_look_at_each_others_records_the_attack_reads_an_exact_
     assert found == [SECRET["bank-c"]]
 
 
-def words_of(parcel, index):
+def words_of(bundle, index):
     return [
         expand(content, SHAPE.size) if (index + k) % 3 < 2 else np.frombuffer(content, "<u8")
-        for k, content in enumerate(parcel.shares)
+        for k, content in enumerate(bundle.shares)
     ]
 
 
 def test_an_early_opening_freezes_the_set_and_late_owners_are_left_out(trio):
     hosts = trio(quorum=1)
-    sent = {owner: parcels(owner, value) for owner, value in SECRET.items()}
+    sent = {owner: bundles(owner, value) for owner, value in SECRET.items()}
     reach = [("bank-a",), ("bank-a", "bank-b"), ("bank-a", "bank-b", "bank-c")]
     for index, owners in enumerate(reach):
         for owner in owners:
@@ -92,7 +92,7 @@ def test_an_early_opening_freezes_the_set_and_late_owners_are_left_out(trio):
 
 def test_another_question_for_a_round_that_was_opened_is_refused(trio):
     hosts = trio(quorum=1)
-    hosts.receive(parcels("bank-a", 1))
+    hosts.receive(bundles("bank-a", 1))
     first = total(hosts.open(1, CONTENT))
     for host in hosts.hosts:
         with pytest.raises(ContentMismatch):
@@ -102,8 +102,8 @@ def test_another_question_for_a_round_that_was_opened_is_refused(trio):
 
 def test_different_questions_to_different_owners_open_at_most_one_of_them(trio):
     hosts = trio(quorum=1, patience=0.5)
-    hosts.receive(parcels("bank-a", 1))
-    hosts.receive(parcels("bank-b", 2, content=OTHER))
+    hosts.receive(bundles("bank-a", 1))
+    hosts.receive(bundles("bank-b", 2, content=OTHER))
     hosts.draw(SHAPE)
     opened = attempts(
         *(partial(host.open, 1, content) for host, content in zip(hosts.hosts, (CONTENT, OTHER, CONTENT), strict=True))
@@ -111,16 +111,16 @@ def test_different_questions_to_different_owners_open_at_most_one_of_them(trio):
     assert all(isinstance(each, ParleyError) for each in opened)
     assert all(journal.entry(TERMS, 1).record is None for journal in hosts.journals)
     # Asked alike from the start, one question is opened, with the owner that got it.
-    hosts.receive(parcels("bank-a", 1, 2))
-    hosts.receive(parcels("bank-b", 2, 2, content=OTHER))
+    hosts.receive(bundles("bank-a", 1, 2))
+    hosts.receive(bundles("bank-b", 2, 2, content=OTHER))
     assert {each.owners for each in hosts.open(2, OTHER)} == {("bank-b",)}
 
 
 def test_one_owner_cannot_have_two_answers_in_a_round(trio):
     hosts = trio()
-    hosts.receive(parcels("bank-a", 1))
+    hosts.receive(bundles("bank-a", 1))
     with pytest.raises(ContentMismatch):
-        hosts.receive(parcels("bank-a", 2))
+        hosts.receive(bundles("bank-a", 2))
 
 
 @pytest.mark.parametrize("place", range(3))
@@ -130,7 +130,7 @@ def test_a_host_with_an_old_journal_opens_nothing_and_the_others_repeat(trio, tm
     old.mkdir()
     hosts.journals[place].close()
     shutil.copy(tmp_path / f"h{place}.journal", old / "copy.journal")
-    sent = {owner: parcels(owner, value) for owner, value in SECRET.items()}
+    sent = {owner: bundles(owner, value) for owner, value in SECRET.items()}
     for owner in ("bank-a", "bank-b"):
         hosts.receive(sent[owner])
     first = hosts.open(1, CONTENT)
@@ -139,7 +139,7 @@ def test_a_host_with_an_old_journal_opens_nothing_and_the_others_repeat(trio, tm
         hosts.hosts[place].receive(sent[owner][place])
     hosts.draw(SHAPE)
     told = attempts(*(partial(host.open, 1, CONTENT) for host in hosts.hosts))
-    assert isinstance(told[place], VoidRound)
+    assert isinstance(told[place], AbortedRound)
     for index in {0, 1, 2} - {place}:
         assert told[index].words.tolist() == first[index].words.tolist()
     assert hosts.journals[place].entry(TERMS, 1).record is None
@@ -151,7 +151,7 @@ def test_a_host_put_back_with_its_memory_is_held_to_what_the_others_recorded(tri
     if rule == "removed":
         monkeypatch.setattr(Host, "_require_same", lambda self, number, record: None)
     hosts = trio(quorum=1, patience=0.5)
-    sent = {owner: parcels(owner, value) for owner, value in SECRET.items()}
+    sent = {owner: bundles(owner, value) for owner, value in SECRET.items()}
     for each in sent.values():
         hosts.receive(each)
     hosts.draw(SHAPE)
@@ -162,7 +162,7 @@ def test_a_host_put_back_with_its_memory_is_held_to_what_the_others_recorded(tri
     first = hosts.open(1, CONTENT)
     back = Host(
         "h1",
-        hosts.duty,
+        hosts.assignment,
         journal := Journal(),
         snapshot,
         {0: hosts.doors[0], 2: Forger(hosts.hosts[corrupt], journal, {"bank-c"})},
@@ -171,7 +171,7 @@ def test_a_host_put_back_with_its_memory_is_held_to_what_the_others_recorded(tri
     for each in sent.values():
         back.receive(each[victim])
     if rule == "kept":
-        with pytest.raises(VoidRound, match="different things"):
+        with pytest.raises(AbortedRound, match="different things"):
             back.open(1, CONTENT)
         return
     second = back.open(1, CONTENT)
@@ -182,7 +182,7 @@ def test_a_host_put_back_with_its_memory_is_held_to_what_the_others_recorded(tri
 
 def test_a_host_that_lies_about_its_sum_is_noticed_and_named(trio):
     hosts = trio(quorum=1)
-    hosts.receive(parcels("bank-a", 1))
+    hosts.receive(bundles("bank-a", 1))
     for liar in range(3):
         said = [Opening(each.words, each.digest) for each in hosts.open(1, CONTENT)]
         said[liar] = Opening(said[liar].words + np.uint64(1), said[liar].digest)
@@ -192,15 +192,15 @@ def test_a_host_that_lies_about_its_sum_is_noticed_and_named(trio):
 
 
 @pytest.mark.parametrize(("quorum", "owners"), [(2, ("bank-a", "bank-b")), (3, None)])
-def test_a_host_that_lies_about_a_share_keeps_that_owner_out_or_voids(trio, quorum, owners):
+def test_a_host_that_lies_about_a_share_keeps_that_owner_out_or_aborts(trio, quorum, owners):
     hosts = trio(quorum=quorum, patience=0.5)
     for owner, value in SECRET.items():
-        sent = parcels(owner, value)
+        sent = bundles(owner, value)
         if owner == "bank-c":  # or the owner itself sends different shares to two hosts
             sent[1] = replace(sent[1], shares=(bytes(32), sent[1].shares[1]))
         hosts.receive(sent)
     if owners is None:
-        with pytest.raises(VoidRound, match="2 owners"):
+        with pytest.raises(AbortedRound, match="2 owners"):
             hosts.open(1, CONTENT)
     else:
         assert {each.owners for each in hosts.open(1, CONTENT)} == {owners}
@@ -209,17 +209,17 @@ def test_a_host_that_lies_about_a_share_keeps_that_owner_out_or_voids(trio, quor
 def test_a_noise_is_used_for_one_question_even_if_host_0_names_it_twice(trio, monkeypatch):
     hosts = trio(quorum=1, patience=0.5)
     for number in (1, 2):
-        hosts.receive(parcels("bank-a", 1, number))
+        hosts.receive(bundles("bank-a", 1, number))
     hosts.draw(SHAPE)
     monkeypatch.setattr(hosts.pools[0], "name", lambda session, shape, patience: 1)
     hosts.open(1, CONTENT)
     told = attempts(*(partial(host.open, 2, CONTENT) for host in hosts.hosts))
-    assert all(isinstance(each, VoidRound) for each in told)
+    assert all(isinstance(each, AbortedRound) for each in told)
 
 
 def test_what_hosts_say_of_a_share_lets_nobody_check_a_guess_of_it(trio):
     hosts = trio(quorum=1)
-    sent = parcels("bank-a", 1)
+    sent = bundles("bank-a", 1)
     hosts.receive(sent)
     hosts.draw(SHAPE)
     curious = hosts.hosts[0]  # has shares 0 and 1; share 2 with them is the answer
@@ -248,39 +248,39 @@ def test_what_hosts_say_of_a_share_lets_nobody_check_a_guess_of_it(trio):
         ({"shares": (bytes(32), bytes(1 << 20))}, Malformed),
     ],
 )
-def test_parcels_that_do_not_fit_the_terms_are_refused(trio, change, refusal):
+def test_share_bundles_that_do_not_fit_the_terms_are_refused(trio, change, refusal):
     hosts = trio()
     with pytest.raises(refusal):
-        hosts.hosts[0].receive(replace(parcels("bank-a", 1)[0], **change))
-    assert not hosts.hosts[0]._parcels
+        hosts.hosts[0].receive(replace(bundles("bank-a", 1)[0], **change))
+    assert not hosts.hosts[0]._bundles
 
 
-def test_an_owner_that_sends_ahead_pushes_out_its_own_parcels_only(trio):
+def test_an_owner_that_sends_ahead_pushes_out_its_own_share_bundles_only(trio):
     hosts = trio(quorum=1)
-    hosts.receive(parcels("bank-b", 1, 1))
+    hosts.receive(bundles("bank-b", 1, 1))
     for number in (1, 2, 3, 4):
-        hosts.receive(parcels("bank-a", 1, number))
-    kept = {number: sorted(held) for number, held in hosts.hosts[0]._parcels.items() if held}
+        hosts.receive(bundles("bank-a", 1, number))
+    kept = {number: sorted(held) for number, held in hosts.hosts[0]._bundles.items() if held}
     assert kept == {1: ["bank-b"], 3: ["bank-a"], 4: ["bank-a"]}
 
 
 def test_a_stranger_among_proposals_is_refused(trio):
     hosts = trio(quorum=1, patience=0.3)
-    hosts.receive(parcels("bank-a", 1))
+    hosts.receive(bundles("bank-a", 1))
     hosts.draw(SHAPE)
     with pytest.raises(Unavailable):
-        hosts.hosts[1].proposal(1, OTHER)  # nobody's parcel is about that
+        hosts.hosts[1].proposal(1, OTHER)  # nobody's share bundle is about that
     assert hosts.journals[1].entries == 0
 
 
 class Liar(RemoteHost):
-    """A hostile host's daemon: it calls every round void, in words of its own choice."""
+    """A hostile host's daemon: it aborts every round, in words of its own choice."""
 
     def __init__(self):
         super().__init__("h2", "unix:nowhere", None)
 
     def _call(self, method, content, timeout):
-        return messages.write_refusal(VoidRound("bank-a owes 17 million"))
+        return messages.write_refusal(AbortedRound("bank-a owes 17 million"))
 
 
 class OtherRecord:
@@ -296,7 +296,7 @@ class OtherRecord:
 @pytest.mark.parametrize("peer", [OtherRecord, lambda: OtherHost(Liar())])
 def test_once_opened_a_restarted_host_repeats_whatever_its_peers_say(trio, tmp_path, peer):
     hosts = trio(tmp_path, quorum=1)
-    hosts.receive(parcels("bank-a", 1))
+    hosts.receive(bundles("bank-a", 1))
     first = hosts.open(1, CONTENT)
     for index in range(3):
         hosts.restart(index)
@@ -306,26 +306,26 @@ def test_once_opened_a_restarted_host_repeats_whatever_its_peers_say(trio, tmp_p
         assert hosts.hosts[index].record(1)
         entry = hosts.journals[index].entry(TERMS, 1)
         assert entry.opened
-        assert entry.void is None
+        assert entry.aborted is None
 
 
-def test_before_it_opened_a_lie_about_the_record_voids_and_nothing_leaves(trio, tmp_path):
+def test_before_it_opened_a_lie_about_the_record_aborts_and_nothing_leaves(trio, tmp_path):
     hosts = trio(tmp_path, quorum=1)
-    hosts.receive(parcels("bank-a", 1))
+    hosts.receive(bundles("bank-a", 1))
     hosts.draw(SHAPE)
     together(*(partial(host._agree, 1, CONTENT) for host in hosts.hosts))
     hosts.hosts[0]._peers = {1: hosts.doors[1], 2: OtherRecord()}
     for _ in range(2):
-        with pytest.raises(VoidRound, match="different things"):
+        with pytest.raises(AbortedRound, match="different things"):
             hosts.hosts[0].open(1, CONTENT)
     assert not hosts.journals[0].entry(TERMS, 1).opened
 
 
 def test_a_hostile_hosts_words_are_neither_journaled_nor_sent_on(trio):
     hosts = trio(quorum=1)
-    hosts.receive(parcels("bank-a", 1))
+    hosts.receive(bundles("bank-a", 1))
     hosts.draw(SHAPE)
     hosts.hosts[0]._peers = {1: hosts.doors[1], 2: OtherHost(Liar())}
-    with pytest.raises(VoidRound, match=r"^h2 says that this round is void$"):
+    with pytest.raises(AbortedRound, match=r"^h2 says that this round is aborted$"):
         hosts.hosts[0].open(1, CONTENT)
-    assert hosts.journals[0].entry(TERMS, 1).void == "h2 says that this round is void"
+    assert hosts.journals[0].entry(TERMS, 1).aborted == "h2 says that this round is aborted"

@@ -11,19 +11,21 @@ import time
 from io import StringIO
 
 import pytest
-from parcels_of_owners import SHAPE, make_duty
+from bundles_of_owners import SHAPE, make_assignment
 
 from parley.errors import OutOfOrder, Unavailable
 from parley.network.hosting import channels, drawing
+from parley.network.hosting.assignment import HostAssignment
 from parley.network.hosting.channels import Drawer
-from parley.network.hosting.duty import Duty
 from parley.network.hosting.pool import Keys, Pool
 from parley.network.serving.log import Log
 
 SCHEDULES = int(os.environ.get("PARLEY_SCHEDULES", "100"))
 TOGETHER = 25  # schedules at once: their threads mostly wait
-DUTY = make_duty(3, 4, SHAPE)
-IDLE = Duty(DUTY.terms_hash, DUTY.learner, DUTY.hosts, DUTY.rounds, {}, DUTY.find)  # nothing to draw: sessions alone
+ASSIGNMENT = make_assignment(3, 4, SHAPE)
+IDLE = HostAssignment(
+    ASSIGNMENT.terms_hash, ASSIGNMENT.learner, ASSIGNMENT.hosts, ASSIGNMENT.rounds, {}, ASSIGNMENT.find
+)  # nothing to draw: sessions alone
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +72,7 @@ class Machine:
     def __init__(self, trio, index, pool):
         self.trio, self.index, self.pool, self.dead = trio, index, pool, False
         peers = {other: Wire(self, other) for other in range(3) if other != index}
-        self.drawer = Drawer(trio.duty, index, pool, peers, trio.log)
+        self.drawer = Drawer(trio.assignment, index, pool, peers, trio.log)
 
     def kill(self):
         self.dead = True
@@ -95,8 +97,8 @@ class Wire:
 class Trio:
     """Three machines and their network."""
 
-    def __init__(self, seed, pool=LatePool, duty=IDLE, longest=0.02):
-        self.rng, self.lock, self.duty, self.log = random.Random(seed), threading.Lock(), duty, Log(StringIO())
+    def __init__(self, seed, pool=LatePool, assignment=IDLE, longest=0.02):
+        self.rng, self.lock, self.assignment, self.log = random.Random(seed), threading.Lock(), assignment, Log(StringIO())
         self.kind, self.longest = pool, longest
         self.machines = [None] * 3
         self.past = []
@@ -111,7 +113,7 @@ class Trio:
             time.sleep(self.draw(0, self.longest))
 
     def start(self, index):
-        pool = self.kind(self.duty.ahead)
+        pool = self.kind(self.assignment.ahead)
         pool.delay = lambda: time.sleep(self.draw(0.05, 0.6)) if self.draw(0, 1) < 0.5 else None
         self.machines[index] = Machine(self, index, pool)
 
@@ -196,8 +198,8 @@ def test_the_schedules_find_the_rule_that_was_missing():
 def trio():
     made = []
 
-    def make(pool=LatePool, duty=IDLE):
-        made.append(Trio(1, pool, duty, longest=0.0))
+    def make(pool=LatePool, assignment=IDLE):
+        made.append(Trio(1, pool, assignment, longest=0.0))
         return made[-1]
 
     yield make
@@ -271,7 +273,7 @@ def test_a_channel_is_opened_once_and_what_comes_late_for_an_old_one_is_refused_
 
 
 def test_noise_is_drawn_after_a_host_died_in_the_middle_of_a_draw(trio):
-    hosts = trio(duty=DUTY)
+    hosts = trio(assignment=ASSIGNMENT)
     for index in range(3):
         hosts.start(index)
     for victim in (1, 0, 2):

@@ -5,9 +5,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-from parcels_of_owners import CONTENT, RECORDS, TERMS, make_duty, parcels, total
+from bundles_of_owners import CONTENT, RECORDS, TERMS, bundles, make_assignment, total
 
-from parley.errors import LedgerError, ParleyError, TooLate, Unavailable, VoidRound
+from parley.errors import AbortedRound, LedgerError, ParleyError, TooLate, Unavailable
 from parley.network.hosting.host import Host
 from parley.network.hosting.journal import Journal
 from parley.privacy.sharing.channel import together
@@ -16,7 +16,7 @@ VALUES = {"bank-a": 1_000_000, "bank-b": 20_000_000, "bank-c": -300_000_000}
 
 
 def deliver(hosts, number=1, owners=RECORDS, **changes):
-    sent = {owner: parcels(owner, VALUES[owner], number, **changes) for owner in owners}
+    sent = {owner: bundles(owner, VALUES[owner], number, **changes) for owner in owners}
     for each in sent.values():
         hosts.receive(each)
     return sent
@@ -55,27 +55,27 @@ def test_an_owner_that_drops_out_changes_the_set_where_the_terms_allow_it(trio):
 def test_without_the_quorum_nothing_is_said_for_ever(trio):
     hosts = trio(quorum=3)
     deliver(hosts, owners=("bank-a", "bank-b"))
-    with pytest.raises(Unavailable, match="2 parcels"):
+    with pytest.raises(Unavailable, match="2 share bundles"):
         hosts.open(1, CONTENT)
     assert all(journal.entries == 0 for journal in hosts.journals)
-    hosts.receive(parcels("bank-c", VALUES["bank-c"]))
+    hosts.receive(bundles("bank-c", VALUES["bank-c"]))
     assert hosts.open(1, CONTENT)[0].owners == tuple(sorted(RECORDS))
 
 
-def test_a_parcel_again_changes_nothing_and_one_that_is_late_is_refused(trio):
+def test_a_share_bundle_again_changes_nothing_and_one_that_is_late_is_refused(trio):
     hosts = trio(quorum=2)
     sent = deliver(hosts, owners=("bank-a", "bank-b"))
     hosts.receive(sent["bank-a"])
     hosts.open(1, CONTENT)
     hosts.receive(sent["bank-a"])  # its learner lost the answer and asks again
     with pytest.raises(TooLate):
-        hosts.receive(parcels("bank-c", 1))
+        hosts.receive(bundles("bank-c", 1))
 
 
-def test_a_host_that_is_away_voids_nothing(trio):
+def test_a_host_that_is_away_aborts_nothing(trio):
     hosts = trio(patience=0.2)
     deliver(hosts)
-    hosts.draw(hosts.duty.turn(1).shape)
+    hosts.draw(hosts.assignment.turn(1).shape)
     away, hosts.doors[2].host = hosts.doors[2].host, None
     with pytest.raises(Unavailable):
         hosts.doors[0].host.open(1, CONTENT)
@@ -84,10 +84,10 @@ def test_a_host_that_is_away_voids_nothing(trio):
 
 
 @pytest.mark.parametrize("place", range(3))
-def test_a_host_that_restarts_before_anybody_proposed_costs_nothing_but_its_parcels(trio, tmp_path, place):
+def test_a_host_that_restarts_before_anybody_proposed_costs_nothing_but_its_share_bundles(trio, tmp_path, place):
     hosts = trio(tmp_path)
     sent = deliver(hosts)
-    hosts.draw(hosts.duty.turn(1).shape)
+    hosts.draw(hosts.assignment.turn(1).shape)
     hosts.restart(place)
     with pytest.raises(Unavailable):
         hosts.open(1, CONTENT)
@@ -97,27 +97,27 @@ def test_a_host_that_restarts_before_anybody_proposed_costs_nothing_but_its_parc
 
 
 @pytest.mark.parametrize(("crashed", "proposed"), list(itertools.product(range(3), (1, 2, 3))))
-def test_a_host_that_restarts_between_proposal_and_record_voids_the_round_for_all(trio, tmp_path, crashed, proposed):
+def test_a_host_that_restarts_between_proposal_and_record_aborts_the_round_for_all(trio, tmp_path, crashed, proposed):
     hosts = trio(tmp_path, patience=0.3)
     sent = deliver(hosts)
-    hosts.draw(hosts.duty.turn(1).shape)
+    hosts.draw(hosts.assignment.turn(1).shape)
     for index in range(proposed):
         hosts.hosts[index].proposal(1, CONTENT)
     hosts.restart(crashed)
     for _ in range(3):  # whoever asks, however often
         for each in sent.values():
-            for host, parcel in zip(hosts.hosts, each, strict=True):
+            for host, bundle in zip(hosts.hosts, each, strict=True):
                 try:
-                    host.receive(parcel)
+                    host.receive(bundle)
                 except TooLate:
                     continue
         for host in hosts.hosts:
-            with pytest.raises((VoidRound, Unavailable)):
+            with pytest.raises((AbortedRound, Unavailable)):
                 host.open(1, CONTENT)
-        with pytest.raises((VoidRound, Unavailable)):
+        with pytest.raises((AbortedRound, Unavailable)):
             hosts.open(1, CONTENT)
     assert all(journal.entry(TERMS, 1).record is None for journal in hosts.journals)
-    assert any(journal.entry(TERMS, 1).void for journal in hosts.journals)
+    assert any(journal.entry(TERMS, 1).aborted for journal in hosts.journals)
     deliver(hosts, 2)
     assert np.abs(total(hosts.open(2, CONTENT)) - sum(VALUES.values())).max() < 2000
 
@@ -135,14 +135,14 @@ def test_a_host_that_restarts_after_the_record_opens_the_same_sum(trio, tmp_path
 def test_a_crash_between_record_and_opening_is_made_good(trio, tmp_path):
     hosts = trio(tmp_path)
     deliver(hosts)
-    hosts.draw(hosts.duty.turn(1).shape)
+    hosts.draw(hosts.assignment.turn(1).shape)
     together(*(partial(host._agree, 1, CONTENT) for host in hosts.hosts))
     for index in range(3):
         hosts.restart(index)
     assert np.abs(total(hosts.open(1, CONTENT)) - sum(VALUES.values())).max() < 2000
 
 
-def test_a_disk_that_fails_at_the_record_voids_the_round(trio, tmp_path, monkeypatch):
+def test_a_disk_that_fails_at_the_record_aborts_the_round(trio, tmp_path, monkeypatch):
     hosts = trio(tmp_path, patience=0.3)
     deliver(hosts)
 
@@ -153,9 +153,9 @@ def test_a_disk_that_fails_at_the_record_voids_the_round(trio, tmp_path, monkeyp
         broken.setattr(hosts.journals[1], "agree", full)
         with pytest.raises(ParleyError):
             hosts.open(1, CONTENT)
-    with pytest.raises(VoidRound, match="used or dropped"):
+    with pytest.raises(AbortedRound, match="used or dropped"):
         hosts.hosts[1].open(1, CONTENT)
-    with pytest.raises(VoidRound):
+    with pytest.raises(AbortedRound):
         hosts.open(1, CONTENT)
 
 
@@ -171,4 +171,4 @@ def test_noise_named_twice_is_refused_by_the_journal(trio):
 
 def test_a_host_belongs_to_the_terms():
     with pytest.raises(ParleyError, match="not one of them"):
-        Host("stranger", make_duty(), Journal(), None, {})
+        Host("stranger", make_assignment(), Journal(), None, {})

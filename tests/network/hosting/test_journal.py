@@ -16,7 +16,7 @@ def filled(path):
     journal.propose(TERMS, 1, "held")
     journal.agree(TERMS, 1, "record", "s/1", b"sums one")
     journal.propose(TERMS, 2, "held")
-    journal.void(TERMS, 2, "why")
+    journal.abort(TERMS, 2, "why")
     journal.close()
     return path
 
@@ -24,7 +24,7 @@ def filled(path):
 def test_everything_is_there_after_a_restart(tmp_path):
     journal = Journal(filled(tmp_path / "j"))
     assert journal.entry(TERMS, 1).sums == b"sums one"
-    assert journal.entry(TERMS, 2).void == "why"
+    assert journal.entry(TERMS, 2).aborted == "why"
     assert journal.entry(TERMS, 3).open
     assert journal.counts(TERMS) == {"proposal": 2, "record": 1, "void": 1}
 
@@ -33,7 +33,7 @@ def test_each_step_is_written_once(tmp_path):
     journal = Journal(filled(tmp_path / "j"))
     assert journal.propose(TERMS, 1, "other").proposal == "held"
     assert journal.agree(TERMS, 1, "other", "s/2", b"other").record == "record"
-    assert journal.void(TERMS, 2, "other").void == "why"
+    assert journal.abort(TERMS, 2, "other").aborted == "why"
     assert journal.agree(TERMS, 2, "record", "s/2", b"sums").record is None
     assert journal.propose(TERMS, 2, "other").proposal == "held"
 
@@ -43,9 +43,9 @@ def test_a_record_needs_a_proposal():
         Journal().agree(TERMS, 1, "record", "s/1", b"sums")
 
 
-def test_what_is_void_before_it_is_proposed_stays_so():
+def test_what_is_aborted_before_it_is_proposed_stays_so():
     journal = Journal()
-    journal.void(TERMS, 1, "why")
+    journal.abort(TERMS, 1, "why")
     assert journal.propose(TERMS, 1, "held").proposal is None
 
 
@@ -89,13 +89,13 @@ def test_old_sums_are_let_go_and_the_chain_holds(tmp_path, monkeypatch):
     assert Journal(tmp_path / "j").entry(TERMS, 1).record == "record"
 
 
-def test_what_was_opened_is_never_void_and_what_is_void_is_never_opened(tmp_path):
+def test_what_was_opened_is_never_aborted_and_what_was_aborted_is_never_opened(tmp_path):
     path = filled(tmp_path / "j")
     journal = Journal(path)
     assert not journal.entry(TERMS, 1).opened
     assert journal.open(TERMS, 1).opened
     assert journal.open(TERMS, 1).opened  # once
-    assert journal.void(TERMS, 1, "why").void is None
+    assert journal.abort(TERMS, 1, "why").aborted is None
     assert not journal.open(TERMS, 2).opened
     with pytest.raises(GuaranteeError):
         journal.open(TERMS, 3)

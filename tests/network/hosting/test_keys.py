@@ -12,9 +12,9 @@ from hosted_consortium import HostedConsortium
 from parley.errors import CertificateError, ParleyError, SettingError, TermsError, UnknownTerms
 from parley.learning.connections import find_hosts
 from parley.network.exchange.delivery import answer_or_deliver
-from parley.network.exchange.host_lines import HostLines, host_key
+from parley.network.exchange.host_connections import HostConnections, host_key
 from parley.network.exchange.remote_host import RemoteHost
-from parley.network.hosting.duty import duty_of
+from parley.network.hosting.assignment import assignment_of
 from parley.network.hosting.offer import consider
 from parley.network.hosting.service import Seat
 from parley.network.identity import certificate_authority, signing_requests
@@ -82,10 +82,10 @@ def test_a_host_of_the_same_name_with_another_key_is_refused_by_everybody(consor
     owner.accept(terms)
     learner = find_hosts(terms, consortium.folder / "addresses.toml")[1]
     calls = RemoteHost("h0", f"127.0.0.1:{consortium.host_ports['h0']}", false)
-    lines = HostLines(load_host(consortium.folder / "h0.toml").peers, consortium.identity("h0"), "peers")
-    peer = lines.group(terms.hosts, "h0").lines["h1"]
+    connections = HostConnections(load_host(consortium.folder / "h0.toml").peers, consortium.identity("h0"), "peers")
+    peer = connections.group(terms.hosts, "h0").connections["h1"]
     to_it = [
-        lambda: answer_or_deliver(owner, query, delivery),  # the owner hands it a parcel
+        lambda: answer_or_deliver(owner, query, delivery),  # the owner hands it a share bundle
         lambda: learner.open(terms.hash, 1, query.content, 3, 5),  # the learner asks it
         lambda: peer.propose(terms.hash, 1, query.content, 5),  # another host does
         lambda: peer.carry(terms.hash, "0" * 64, 0, b"", 1),
@@ -103,7 +103,7 @@ def test_a_host_of_the_same_name_with_another_key_is_refused_by_everybody(consor
             line.close()
         owner.ledger.close()
     log = (consortium.folder / "h1.log").read_text()
-    if place == "nowhere":  # what pins are for: it is a host like any other, and has the owner's parcel
+    if place == "nowhere":  # what pins are for: it is a host like any other, and has the owner's share bundle
         assert CertificateError not in refused[0]
         assert UnknownTerms not in refused[1]
         assert '"parcel"' in log
@@ -211,24 +211,24 @@ def test_without_pins_nobody_is_two_hosts(consortium, way):
         for line in learner:
             line.close()
         owner.ledger.close()
-    parcels = [(consortium.folder / f"{name}.log").read_text().count('"parcel"') for name in ("h1", "h2")]
-    assert min(parcels) == 0  # whoever it is has one share that is not its own at most
+    bundles = [(consortium.folder / f"{name}.log").read_text().count('"parcel"') for name in ("h1", "h2")]
+    assert min(bundles) == 0  # whoever it is has one share that is not its own at most
     assert '"event": "session"' not in (consortium.folder / "h0.log").read_text()  # nor does h0 draw noise with it
 
 
 def test_a_caller_that_is_two_hosts_is_none(consortium):
     terms = consortium.write_terms(horizon=2, epsilon=5.0)
-    lines = HostLines(load_host(consortium.folder / "h0.toml").peers, consortium.identity("h0"), "peers")
-    group = lines.group(terms.hosts, "h0")
+    connections = HostConnections(load_host(consortium.folder / "h0.toml").peers, consortium.identity("h0"), "peers")
+    group = connections.group(terms.hosts, "h0")
     setup = resolve(terms)
-    seat = Seat(None, duty_of(setup), None, None, group, setup.numbers)
+    seat = Seat(None, assignment_of(setup), None, None, group, setup.numbers)
     keys = consortium.keys()
     assert [seat.other_host(Caller((name,), keys[name])) for name in ("h1", "h2", "h0")] == [1, 2, None]
     assert seat.other_host(Caller(("a",), "another")) is None
     assert seat.other_host(Caller(("h1", "a"), keys["h1"])) == 1  # a host may be an owner
     for names, key in ((("h1", "h2"), keys["h1"]), (("h0", "h1"), keys["h1"]), (("h1",), keys["h2"]), (("h1",), keys["h0"])):
         assert seat.other_host(Caller(names, key)) is None
-    lines.close()
+    connections.close()
 
 
 def test_one_key_for_two_hosts_is_refused_wherever_it_is_written(consortium):

@@ -12,8 +12,8 @@ from hosted_consortium import HostedConsortium, torture
 
 import parley
 from parley.errors import ParleyError, UnknownTerms
-from parley.network.exchange.parcel import pack
 from parley.network.exchange.remote_host import RemoteHost
+from parley.network.exchange.share_bundle import pack
 from parley.network.hosting.statement import statement
 from parley.network.identity.settings import load_host
 from parley.privacy.sharing.shares import Shares
@@ -96,7 +96,7 @@ def test_only_who_the_terms_name_gets_an_answer(consortium):
     consortium.start_hosts()
     query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
     noise = parley.protocol.setup.resolve(terms).part("a").training.series.mechanism
-    parcels = pack(query, "a", noise, Shares.of(np.zeros(3, dtype=np.uint64), bytes(32), query.content))
+    bundles = pack(query, "a", noise, Shares.of(np.zeros(3, dtype=np.uint64), bytes(32), query.content))
     lines = {
         name: RemoteHost("h0", f"127.0.0.1:{consortium.host_ports['h0']}", consortium.identity(name))
         for name in ("learner", "a", "b", "h1")
@@ -104,7 +104,7 @@ def test_only_who_the_terms_name_gets_an_answer(consortium):
     try:
         for who in ("learner", "b", "h1"):  # none of them is owner a
             with pytest.raises(UnknownTerms):
-                lines[who].deliver(parcels[0], 10)
+                lines[who].deliver(bundles[0], 10)
         for who in ("a", "h1"):
             with pytest.raises(UnknownTerms):
                 lines[who].open(terms.hash, 1, query.content, 3, 10)
@@ -115,15 +115,15 @@ def test_only_who_the_terms_name_gets_an_answer(consortium):
                 lines[who].record(terms.hash, 1, 10)
             with pytest.raises(UnknownTerms):
                 lines[who].carry(terms.hash, "0" * 64, 0, b"", 10)
-        lines["a"].deliver(parcels[0], 10)
+        lines["a"].deliver(bundles[0], 10)
         with pytest.raises(ParleyError):
-            lines["a"].deliver(parcels[1], 10)  # meant for another host
+            lines["a"].deliver(bundles[1], 10)  # meant for another host
     finally:
         for line in lines.values():
             line.close()
 
 
 def test_killed_at_random_nobody_opens_twice(consortium):
-    opened, void = torture(consortium, seed=1, kills=6)
-    assert {*opened, *void} == set(range(1, 13))
+    opened, aborted = torture(consortium, seed=1, kills=6)
+    assert {*opened, *aborted} == set(range(1, 13))
     assert opened

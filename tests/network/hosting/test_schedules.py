@@ -1,5 +1,6 @@
-"""Random schedules: parcels here and there, openings at any host, restarts, an old journal, a host that tells everybody something else.
-Whatever happens, the two honest hosts open one set under one noise for a question, and a noise for one question."""
+"""Random schedules: share bundles here and there, openings at any host, restarts, an old journal, a host that tells
+everybody something else. Whatever happens, the two honest hosts open one set under one noise for a question, and a
+noise for one question."""
 
 import random
 import shutil
@@ -7,10 +8,10 @@ from collections import defaultdict
 from functools import partial
 
 import pytest
-from parcels_of_owners import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, parcels
+from bundles_of_owners import CONTENT, RECORDS, SHAPE, TERMS, Forger, attempts, bundles
 
 from parley.errors import ParleyError
-from parley.network.exchange.parcel import Opening
+from parley.network.exchange.share_bundle import Opening
 from parley.network.hosting.host import Host
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.proposal import Record
@@ -24,7 +25,7 @@ def run_schedule(hosts, folder, seed):
     corrupt = rng.randrange(3)
     honest = [i for i in range(3) if i != corrupt]
     careless = rng.choice(honest)  # its journal may be put back
-    sent = {(owner, number): parcels(owner, 7, number) for owner in RECORDS for number in ROUNDS}
+    sent = {(owner, number): bundles(owner, 7, number) for owner in RECORDS for number in ROUNDS}
     opened, uses = defaultdict(set), defaultdict(set)
 
     def forge():

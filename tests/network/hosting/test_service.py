@@ -13,10 +13,10 @@ import parley
 from parley.cli.app import app
 from parley.errors import BrokenChainError, ExchangeError, LedgerError, SettingError, UnknownTerms
 from parley.network.exchange import host_messages as messages
-from parley.network.exchange.host_lines import HostLines
-from parley.network.exchange.parcel import Opening, Parcel, Shape, pack
+from parley.network.exchange.host_connections import HostConnections
 from parley.network.exchange.remote import RemoteOwner
 from parley.network.exchange.remote_host import RemoteHost
+from parley.network.exchange.share_bundle import Opening, Shape, ShareBundle, pack
 from parley.network.hosting import federation as waiting
 from parley.network.hosting import service as room
 from parley.network.hosting.daemon import Readiness
@@ -42,7 +42,7 @@ def made(consortium):
     consortium.accept(terms)
     settings = load_host(consortium.folder / "h1.toml")
     journal, log = Journal(settings.journal), io.StringIO()
-    lines = HostLines(settings.peers, settings.identity, "host.toml: peers")
+    lines = HostConnections(settings.peers, settings.identity, "host.toml: peers")
     service = HostService("h1", journal, Acceptances(settings.accepted), lines, Log(log))
     service.prepare()
     yield service, terms
@@ -82,26 +82,28 @@ def test_no_bytes_get_more_than_a_refusal(made, method):
     assert service.seats[0].host._journal.counts(terms.hash) == {"begin": 1}
 
 
-def test_a_parcel_that_is_too_long_is_refused_before_it_is_read(made):
+def test_a_share_bundle_that_is_too_long_is_refused_before_it_is_read(made):
     service, _ = made
     reply = service.deliver(bytes(messages.LARGEST_SIZE * 8 + 1), Caller(("a",)), lambda: False)
     assert refused(reply) is parley.errors.Malformed
 
 
-def test_a_parcel_comes_from_its_owner_alone(made):
+def test_a_share_bundle_comes_from_its_owner_alone(made):
     service, terms = made
     query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
     noise = resolve(terms).part("a").training.series.mechanism
-    content = messages.write_parcel(pack(query, "a", noise, Shares.of(np.zeros(3, dtype=np.uint64), bytes(32), query.content))[1])
+    content = messages.write_share_bundle(
+        pack(query, "a", noise, Shares.of(np.zeros(3, dtype=np.uint64), bytes(32), query.content))[1]
+    )
     assert refused(service.deliver(content, Caller(("b",)), lambda: False)) is UnknownTerms
     messages.read_done(service.deliver(content, Caller(("a",)), lambda: False), "h1")
 
 
 def test_messages_come_back_as_they_were():
     shape = Shape("gaussian", 9, 3)
-    parcel = Parcel("a" * 64, 7, "b" * 64, "bank", 10, shape, (bytes(32), bytes(range(24))))
-    again = messages.read_parcel(messages.write_parcel(parcel))
-    assert (again.shape, again.shares, again.owner, again.records) == (shape, parcel.shares, "bank", 10)
+    bundle = ShareBundle("a" * 64, 7, "b" * 64, "bank", 10, shape, (bytes(32), bytes(range(24))))
+    again = messages.read_share_bundle(messages.write_share_bundle(bundle))
+    assert (again.shape, again.shares, again.owner, again.records) == (shape, bundle.shares, "bank", 10)
     opening = Opening("a" * 64, 7, "b" * 64, ("x", "y"), np.array([1, 2**64 - 1], dtype=np.uint64), bytes(32))
     read = messages.read_opening(messages.write_opening(opening), "h", 2)
     assert (read.words.tolist(), read.owners) == ([1, 2**64 - 1], ("x", "y"))
@@ -113,7 +115,7 @@ def test_terms_that_are_accepted_later_are_served(consortium, monkeypatch):
     monkeypatch.setattr(room, "LOOK", 0.0)
     settings = load_host(consortium.folder / "h2.toml")
     journal = Journal(settings.journal)
-    lines = HostLines(settings.peers, settings.identity, "host.toml: peers")
+    lines = HostConnections(settings.peers, settings.identity, "host.toml: peers")
     service = HostService("h2", journal, Acceptances(settings.accepted), lines, Log(io.StringIO()))
     assert service.rejection(Caller(("a",))) is not None
     consortium.accept(consortium.write_terms(horizon=2, epsilon=5.0))
@@ -129,7 +131,7 @@ def test_a_journal_that_does_not_know_accepted_terms_is_not_served_from(consorti
     other = Journal(tmp_path / "other.journal")
     log = io.StringIO()
     with Log(log) as written:
-        service = HostService("h2", other, Acceptances(settings.accepted), HostLines({}, settings.identity, "peers"), written)
+        service = HostService("h2", other, Acceptances(settings.accepted), HostConnections({}, settings.identity, "peers"), written)
         service.prepare()
         assert not service.seats
         assert Readiness(other, Acceptances(settings.accepted), service, _Eternal()).problems()
@@ -216,8 +218,8 @@ def test_the_journal_in_words(consortium, tmp_path):
         journal.propose(terms.hash, number, "what I hold")
     journal.agree(terms.hash, 1, "all agree", "noise 1", b"sums")
     journal.open(terms.hash, 1)
-    journal.void(terms.hash, 2, "a host went down")
-    journal.void(terms.hash, 5, "never proposed")
+    journal.abort(terms.hash, 2, "a host went down")
+    journal.abort(terms.hash, 5, "never proposed")
     told = run("host", "journal", settings, "--json")
     assert told.exit_code == 0, told.output
     (agreement,) = json.loads(told.output)["agreements"]
@@ -255,7 +257,7 @@ def test_an_owner_that_does_not_know_its_hosts_debits_nothing(consortium):
     owner = open_owner(load_owner(consortium.folder / "a.toml"))
     owner.accept(terms)
     query = GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3))
-    for delivery in (None, Delivery(HostLines({}, consortium.identity("a"), "owner.toml: hosts"))):
+    for delivery in (None, Delivery(HostConnections({}, consortium.identity("a"), "owner.toml: hosts"))):
         with pytest.raises(SettingError, match="hosts"):
             answer_or_deliver(owner, query, delivery)
     assert owner.ledger.account(terms.hash).answers == 0

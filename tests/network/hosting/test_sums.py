@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 import parley
-from parley.errors import BrokenChainError, ContradictionError, LedgerError, VoidRound
+from parley.errors import AbortedRound, BrokenChainError, ContradictionError, LedgerError
 from parley.network.hosting.sums import HostedSum
 from parley.owner.ledger import Ledger
 from parley.privacy.mechanisms.shared import SharedNoise
 from parley.protocol.queries import GradientQuery
-from parley.report.training import void_line
+from parley.report.training import aborted_line
 
 OWNERS = ("bank-a", "bank-b", "bank-c")
 
@@ -84,7 +84,7 @@ def test_the_sum_is_that_of_the_owners_with_the_noise_of_the_law(tmp_path):
     exchange.close()
 
 
-def test_a_void_round_brings_no_step_and_the_run_goes_on(tmp_path, monkeypatch):
+def test_an_aborted_round_brings_no_step_and_the_run_goes_on(tmp_path, monkeypatch):
     terms = make_terms()
     before = HostedSum.ask
 
@@ -92,7 +92,7 @@ def test_a_void_round_brings_no_step_and_the_run_goes_on(tmp_path, monkeypatch):
         if next(iter(questions.values())).round == 2:
             for name, query in questions.items():
                 self._owners[name].contribute(query)
-            raise VoidRound("a host restarted")
+            raise AbortedRound("a host restarted")
         return before(self, questions)
 
     monkeypatch.setattr(HostedSum, "ask", ask)
@@ -101,17 +101,17 @@ def test_a_void_round_brings_no_step_and_the_run_goes_on(tmp_path, monkeypatch):
     assert np.isfinite(result.theta).all()
     assert [owner.ledger.account(terms.hash).answers for owner in owners] == [3] * 3  # its debits stand
     assert result.to_json()["void_rounds"] == [2]
-    assert "1 of 3 rounds were void: 2" in (void_line(result) or "")
+    assert "1 of 3 rounds were aborted: 2" in (aborted_line(result) or "")
 
 
-def test_a_run_of_one_round_that_is_void_ends(tmp_path, monkeypatch):
+def test_a_run_of_one_round_that_is_aborted_ends(tmp_path, monkeypatch):
     terms = make_terms(horizon=1)
 
     def ask(self, questions):
-        raise VoidRound("a host restarted")
+        raise AbortedRound("a host restarted")
 
     monkeypatch.setattr(HostedSum, "ask", ask)
-    with pytest.raises(VoidRound):
+    with pytest.raises(AbortedRound):
         parley.train(terms, make_owners(tmp_path, terms))
 
 

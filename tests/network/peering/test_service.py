@@ -16,8 +16,8 @@ from parley.network.exchange.remote_neighbour import RemoteNeighbour
 from parley.network.identity.certificates import fingerprint, read_certificate
 from parley.network.identity.settings import load_owner
 from parley.network.peering.board import Board
+from parley.network.peering.connections import neighbour_connections, own_daemon
 from parley.network.peering.graph import Graph
-from parley.network.peering.lines import neighbour_lines, own_daemon
 from parley.network.peering.neighbourhood import Neighbourhood
 from parley.network.peering.server import listening
 from parley.network.peering.service import PeerService
@@ -112,7 +112,7 @@ def ring(tmp_path):
 def test_over_tls_only_a_neighbours_certificate_opens(ring, log):
     """a's port: b is heard, c (of the same authority, not next to a) is not; and a b that must show another key is not believed."""
     settings = load_owner(ring.folder / "a.toml")
-    lines, keys = neighbour_lines(settings, Graph(tuple("abcd"), (("a", "b"), ("b", "c"), ("c", "d"), ("a", "d"))))
+    lines, keys = neighbour_connections(settings, Graph(tuple("abcd"), (("a", "b"), ("b", "c"), ("c", "d"), ("a", "d"))))
     assert [line.name for line in lines] == ["b", "d"]
     assert keys == {"b": None, "d": None}
     run = Run(ring.terms.hash, 0.2)
@@ -184,7 +184,7 @@ def test_settings_that_lack_something_are_one_sentence(ring):
     whole = file.read_text()
     file.write_text(whole.replace("\nd = ", "\nc = "))
     with pytest.raises(SettingError, match=r"peer\.neighbours: expected the address of 'd', a neighbour by these terms"):
-        neighbour_lines(load_owner(file), graph)
+        neighbour_connections(load_owner(file), graph)
     file.write_text(whole[: whole.index("\n[peer]")])
     with pytest.raises(SettingError, match=r"owner\.toml: peer: missing; expected \[peer\]"):
         own_daemon(load_owner(file))

@@ -24,7 +24,7 @@ from parley.network.serving.acceptance import PENDING, Acceptances, require_both
 from parley.network.serving.daemon import open_owner
 from parley.network.serving.offer import consider
 from parley.network.serving.opening import open_books
-from parley.owner.ledger import lines
+from parley.owner.ledger import connections
 from parley.owner.ledger.backup import back_up, restore
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -50,7 +50,7 @@ class Disk:
                 return super().execute(statement, *values)
 
         connect = sqlite3.connect
-        monkeypatch.setattr(lines.sqlite3, "connect", lambda *a, **k: connect(*a, factory=Connection, **k))
+        monkeypatch.setattr(connections.sqlite3, "connect", lambda *a, **k: connect(*a, factory=Connection, **k))
 
     def write(self, error=FULL):
         self.writes += 1

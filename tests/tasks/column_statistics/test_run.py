@@ -196,8 +196,8 @@ def test_one_noise_for_all_covers_the_scales(tables, tmp_path):
     )
     assert "left out of the features" in note
     assert "job" not in result.ready.terms.model.features
-    rehearsed = study(agreed, tables).ready.terms.model.bounds
-    assert rehearsed.keys() == result.ready.terms.model.bounds.keys()
+    simulated = study(agreed, tables).ready.terms.model.bounds
+    assert simulated.keys() == result.ready.terms.model.bounds.keys()
 
 
 def test_budgets_are_split_exactly_and_never_grow():

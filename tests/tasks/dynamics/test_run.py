@@ -6,7 +6,7 @@ from plants import ROTOR, plant_terms, trajectories
 
 from parley import Owner, Terms, plan, train
 from parley.errors import DataError, TermsError
-from parley.owner.acceptance_summary import promise
+from parley.owner.acceptance_summary import acceptance_summary
 from parley.owner.ledger import Ledger
 from parley.tasks.dynamics.forecast import forecast_plant
 from parley.tasks.dynamics.release import PlantRelease
@@ -175,7 +175,7 @@ def test_which_rows_are_one_recording_is_a_matter_of_their_own_cells(tables):
 
 def test_the_promise_is_about_recordings(tables, tmp_path):
     owner = Owner("plant-0", tables[0], ledger=Ledger(tmp_path / "a.ledger", 2.0, 1e-6))
-    said = " ".join(promise(owner, owner.prepare(plant_terms(1, RUNS, 1.0))))
+    said = " ".join(acceptance_summary(owner, owner.prepare(plant_terms(1, RUNS, 1.0))))
     assert "promises every recording" in said
     assert "m recordings" in said
     assert "person" not in said

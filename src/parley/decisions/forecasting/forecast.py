@@ -23,7 +23,7 @@ from parley.decisions.forecasting.worth import Worth, better_plan, worth_of
 from parley.errors import DataError, SettingError, TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.metrics import Metrics, task_metrics
-from parley.owner.warnings import budget_doubt, noise_choice
+from parley.owner.warnings import budget_warning, noise_choice
 from parley.privacy.adjacency import Adjacency
 from parley.protocol.aggregation import CoalitionNoise, OneNoise
 from parley.protocol.setup import Setup
@@ -214,8 +214,8 @@ def _noise_choice(known: Pilot) -> list[str]:
 
 def _loud(known: Pilot) -> list[str]:
     """Budgets that promise next to nothing."""
-    doubt = budget_doubt(known.terms, [part.name for part in known.terms.owners])
-    return [] if doubt is None else [doubt.sentence[0].lower() + doubt.sentence[1:].rstrip(".")]
+    warning = budget_warning(known.terms, [part.name for part in known.terms.owners])
+    return [] if warning is None else [warning.sentence[0].lower() + warning.sentence[1:].rstrip(".")]
 
 
 def _run_quartiles(expected: Expectation, seed: int) -> tuple[float, float, float]:

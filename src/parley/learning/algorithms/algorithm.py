@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from parley.errors import SettingError, VoidRound
+from parley.errors import AbortedRound, SettingError
 from parley.learning.algorithms.step import step_size
 from parley.learning.outcome.posterior import Posterior
 from parley.losses import Objective
@@ -58,10 +58,10 @@ class Algorithm(ABC):
         """The algorithm of these terms, its settings fixed from public knowledge."""
         return cls(setup.objective, setup.terms.learning.horizon, setup.limits.radius)
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        """The state before the first round, at the parameter `origin` [P] (or [*worlds, P]); `worlds` are the axes of a study's
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        """The state before the first round, at the parameter `origin` [P] (or [*replicates, P]); `replicates` are the axes of a study's
         replicates."""
-        theta = np.broadcast_to(origin, (*worlds, origin.shape[-1]))
+        theta = np.broadcast_to(origin, (*replicates, origin.shape[-1]))
         return State(1, theta, {} if self.memory_name is None else {self.memory_name: theta})
 
     @abstractmethod
@@ -84,7 +84,7 @@ class Algorithm(ABC):
         """The parameters [..., P] at which round `state.round` asks. Here: one, for everybody."""
         return [state.theta]
 
-    def apart(self, state: State) -> float | None:
+    def consensus_error(self, state: State) -> float | None:
         """How far from the model owners' own points lie at most, where they have some; usually not."""
         return None
 
@@ -150,13 +150,14 @@ def run(
 ) -> State:
     """All T rounds: ask, combine, update. In process, over a network: the loop cannot tell.
 
-    A round that is void brings no step: the next one asks at the same parameter. If none of them can bring one, the run ends.
+    A round that is aborted brings no step: the next one asks at the same parameter. If none of them can bring one, the
+    run ends.
     """
     state = start
     while state.round <= algorithm.horizon:
         try:
             answers = exchange.ask(algorithm.questions(state, asker))
-        except VoidRound:
+        except AbortedRound:
             if algorithm.horizon == 1:
                 raise
             state = replace(state, round=state.round + 1)

@@ -73,8 +73,8 @@ class AsynchronousDescent(Algorithm):
         records, answers = (tuple(each[place] for place in kept) for each in (self.records, self.answers))
         return replace(self, names=tuple(self.names[place] for place in kept), records=records, answers=answers)
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        theta = super().start(origin, worlds).theta
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        theta = super().start(origin, replicates).theta
         memory = {f"{what} of {name}": theta for what in (POINT, STEP) for name in self.names}
         memory |= {TALLY: np.zeros((len(self.names), 3))}
         return State(1, theta, memory if self.average == "last" else {**memory, AVERAGE: theta})

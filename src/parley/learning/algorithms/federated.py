@@ -173,8 +173,8 @@ class Tracking(Corrected):
 
     keeps: ClassVar[str] = "variate"
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        begin = super().start(origin, worlds)
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        begin = super().start(origin, replicates)
         return State(1, begin.theta, self.memory({each.name: np.zeros_like(begin.theta) for each in self.walkers}))
 
     def corrections(self, state: State) -> Mapping[str, Floats]:

@@ -44,11 +44,11 @@ class FedInfer(SufficientStatistics):
             one, names=names, weights=weights, sizes=tuple(noise.records.tolist()), variances=tuple(noise.variances.tolist())
         )
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        begin = super().start(origin, worlds)
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        begin = super().start(origin, replicates)
         memory = {**begin.memory, "answers": np.zeros(max(1, len(self.names)))}
         if self.names:
-            memory["sums"] = np.zeros((*worlds, len(self.names), begin.memory["moments"].shape[-1]))
+            memory["sums"] = np.zeros((*replicates, len(self.names), begin.memory["moments"].shape[-1]))
         return replace(begin, memory=memory)
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:

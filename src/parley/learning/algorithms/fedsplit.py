@@ -25,8 +25,8 @@ class FedSplit(Corrected):
 
     keeps: ClassVar[str] = "dual"
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        begin = super().start(origin, worlds)
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        begin = super().start(origin, replicates)
         return State(1, begin.theta, self.memory({each.name: begin.theta for each in self.walkers}))
 
     def corrections(self, state: State) -> Mapping[str, Floats]:

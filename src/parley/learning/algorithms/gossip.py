@@ -83,8 +83,8 @@ class Gossip(Descent):
     def each(self) -> bool:
         return True
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        theta = super().start(origin, worlds).theta
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        theta = super().start(origin, replicates).theta
         zero = np.zeros_like(theta)
         memory = {TRACKER: zero, GRADIENT: zero, POINT: theta}
         return State(1, theta, {f"{what} of {name}": value for what, value in memory.items() for name in self.mine})
@@ -96,7 +96,7 @@ class Gossip(Descent):
     def asked(self, state: State) -> Sequence[Floats]:
         return list(self.points(state).values())
 
-    def apart(self, state: State) -> float:
+    def consensus_error(self, state: State) -> float:
         """How far the farthest owner's point lies from the model, on average over the replicates."""
         away = np.linalg.norm(self._all(state, POINT) - state.theta[..., None, :], axis=-1)
         return float(np.mean(away.max(axis=-1)))

@@ -40,11 +40,11 @@ class PrivateSGD(Algorithm):
             step *= 1 - MOMENTUM  # so much longer is the way that one gradient goes in the end
         return cls(setup.objective, learning.horizon, setup.limits.radius, step, optimiser, parts)
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        begin = super().start(origin, worlds)
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        begin = super().start(origin, replicates)
         memory: dict[str, Floats] = {name: np.zeros_like(begin.theta) for name in MEMORY[self.optimiser]}
         if self.optimiser == "adam":
-            memory["steps"] = np.zeros(1)  # rounds that are void bring none
+            memory["steps"] = np.zeros(1)  # rounds that are aborted bring none
         return State(1, begin.theta, memory)
 
     def query(self, state: State, asker: Asker) -> Query:

@@ -32,8 +32,8 @@ class Scaffold(Tracking):
     def make(cls, setup: Setup) -> Self:
         return replace(super().make(setup), paired=setup.terms.learning.paired)
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        begin = super().start(origin, worlds)
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        begin = super().start(origin, replicates)
         if not self.paired:
             return begin
         fresh = self.memory({each.name: np.zeros_like(begin.theta) for each in self.walkers}, FRESH)

@@ -53,8 +53,8 @@ class Result:
     released: bool
     seconds: float
     by_word: bool = False  # whether the owners were elsewhere: what they spent, and that it was debited, is their own word
-    apart: float | None = None  # how far the farthest owner's own point lies from the model, where there is no centre
-    void_rounds: tuple[int, ...] = ()  # with one noise for all: rounds that brought no step, as far as this process saw them
+    consensus_error: float | None = None  # how far the farthest owner's own point lies from the model, where there is no centre
+    aborted_rounds: tuple[int, ...] = ()  # with one noise for all: rounds that brought no step, as far as this process saw them
 
     @property
     def terms_hash(self) -> str:
@@ -127,12 +127,12 @@ class Result:
             "safe_noise": self.safe_noise,
             "released": self.released,
             "by_word": self.by_word,
-            "void_rounds": list(self.void_rounds),
+            "void_rounds": list(self.aborted_rounds),
             "theta": self.theta[0].tolist(),
             "moments": self.moments,
             "intervals": None if self.intervals is None else [vars(each) for each in self.intervals],
             "repaired": None if self.model.posterior_ is None else self.model.posterior_.repaired,
-            "apart": self.apart,
+            "apart": self.consensus_error,
             "terms_hash": self.terms_hash,
             "seconds": self.seconds,
         }
@@ -152,8 +152,8 @@ def make_result(
     released: bool,
     seconds: float,
     by_word: bool = False,
-    apart: float | None = None,
-    void_rounds: Iterable[int] = (),
+    consensus_error: float | None = None,
+    aborted_rounds: Iterable[int] = (),
 ) -> Result:
     """What came out of a run, here or between organisations, that ended with the models theta [replicates, P]."""
     terms, first = setup.terms, theta[0]
@@ -175,8 +175,8 @@ def make_result(
         released=released,
         seconds=seconds,
         by_word=by_word,
-        apart=apart,
-        void_rounds=tuple(void_rounds),
+        consensus_error=consensus_error,
+        aborted_rounds=tuple(aborted_rounds),
     )
 
 

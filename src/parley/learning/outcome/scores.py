@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.errors import VoidRound
+from parley.errors import AbortedRound
 from parley.losses.score import scoring
 from parley.network.exchange import Exchange
 from parley.protocol.aggregation import Aggregation
@@ -64,7 +64,7 @@ def ask_scores(setup: Setup, aggregation: Aggregation, exchange: Exchange, theta
     query = ScoreQuery.ask(setup.hash, terms.learning.learner, terms.rounds, theta)
     try:
         answers = exchange.ask(dict.fromkeys(setup.schedule.names, query))
-    except VoidRound:
+    except AbortedRound:
         return None  # it was paid for and never comes; the model is there all the same
     noise = aggregation.noise(setup, [name for answer in answers for name in answer.owners], stage=1)
     read = scoring(setup.preparation).figures

@@ -1,7 +1,8 @@
 """Owners over real networks whose answers are used as they come: nobody is held up by a slower one.
 
-Every owner has at most one open question, asked again while its line is broken: a retry carries the same query and gets the same stored
-answer. `wait`, `skip` and `stop` say what becomes of the run when nothing was heard from anybody for as long as the deadline.
+Every owner has at most one open question, asked again while its connection is broken: a retry carries the same query
+and gets the same stored answer. `wait`, `skip` and `stop` say what becomes of the run when nothing was heard from
+anybody for as long as the deadline.
 """
 
 import queue

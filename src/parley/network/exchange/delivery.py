@@ -1,4 +1,5 @@
-"""How an owner's shares reach the hosts: each parcel to its own host, before the learner hears that it was debited."""
+"""How an owner's shares reach the hosts: each share bundle to its own host, before the learner hears that it was
+debited."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -7,19 +8,19 @@ from typing import Protocol
 import numpy as np
 
 from parley.errors import GuaranteeError, SettingError, TooLate
-from parley.network.exchange.parcel import HOSTS, Parcel, pack
+from parley.network.exchange.share_bundle import HOSTS, ShareBundle, pack
 from parley.owner.ledger.account import Account
 from parley.owner.owner import Owner
 from parley.protocol.queries import Answer, Query
 from parley.terms import Host
 
-PATIENCE = 20.0  # seconds for one host to take a parcel
+PATIENCE = 20.0  # seconds for one host to take a share bundle
 
 
-class HostLine(Protocol):
-    """A host that takes parcels."""
+class HostConnection(Protocol):
+    """A host that takes share bundles."""
 
-    def deliver(self, parcel: Parcel, timeout: float) -> None: ...
+    def deliver(self, bundle: ShareBundle, timeout: float) -> None: ...
     def close(self) -> None: ...
 
 
@@ -27,38 +28,41 @@ class Group(Protocol):
     """The hosts of some terms (`HostGroup`)."""
 
     @property
-    def lines(self) -> Mapping[str, HostLine]: ...
+    def connections(self) -> Mapping[str, HostConnection]: ...
 
 
-class Lines(Protocol):
-    """How hosts are reached (`HostLines`)."""
+class HostGroups(Protocol):
+    """How hosts are reached (`HostConnections`)."""
 
     def group(self, hosts: Sequence[Host]) -> Group: ...
     def close(self) -> None: ...
 
 
 class Delivery:
-    """An owner's lines to hosts."""
+    """An owner's connections to hosts."""
 
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
+    def __init__(self, connections: HostGroups) -> None:
+        self._connections = connections
         self._pool = ThreadPoolExecutor(HOSTS, thread_name_prefix="parley-delivery")
 
     def require(self, hosts: Sequence[Host]) -> None:
         """Refuse before anything is debited if it is not known where a host is, or which key it has."""
-        self._lines.group(hosts)
+        self._connections.group(hosts)
 
-    def send(self, hosts: Sequence[Host], parcels: Sequence[Parcel]) -> None:
-        """Each host its parcel, all at once. For a round that is settled already it came in vain, which the learner will see."""
-        lines = self._lines.group(hosts).lines
-        calls = [self._pool.submit(lines[host.name].deliver, parcel, PATIENCE) for host, parcel in zip(hosts, parcels, strict=True)]
+    def send(self, hosts: Sequence[Host], bundles: Sequence[ShareBundle]) -> None:
+        """Each host its share bundle, all at once. For a round that is settled already it came in vain, which the
+        learner will see."""
+        connections = self._connections.group(hosts).connections
+        calls = [
+            self._pool.submit(connections[host.name].deliver, bundle, PATIENCE) for host, bundle in zip(hosts, bundles, strict=True)
+        ]
         failures = [error for call in calls if (error := call.exception()) is not None and not isinstance(error, TooLate)]
         for error in failures:
             raise error
 
     def close(self) -> None:
-        """Let go of the lines."""
-        self._lines.close()
+        """Let go of the connections."""
+        self._connections.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 

@@ -1,4 +1,5 @@
-"""All owners of an agreement over real networks: asked at once, waited for as the terms say, asked again when a line breaks.
+"""All owners of an agreement over real networks: asked at once, waited for as the terms say, asked again when a
+connection breaks.
 
 A retry carries the same query and gets the same stored answer, so no fault between learner and owner costs a second debit. Who is
 late when the deadline of a round has passed is waited for (`wait`), left out of this round if a quorum has answered (`skip`), or ends
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from parley.data.pinned import hangs_on_machine
-from parley.errors import ContradictionError, ExchangeError, ParleyError, Refusal, Unavailable, UnknownTerms, VoidRound
+from parley.errors import AbortedRound, ContradictionError, ExchangeError, ParleyError, Refusal, Unavailable, UnknownTerms
 from parley.network.exchange.messages import LARGEST_MESSAGE, AccountStatement, AnswerReply
 from parley.network.exchange.number_messages import require_agreed, silent
 from parley.network.exchange.remote import Peer
@@ -73,7 +74,7 @@ class Federation:
         names = [part.name for part in terms.owners]
         if sorted(self._peers) != (sorted(names) if only is None else [only]):
             raise ExchangeError(f"addresses: the terms name {names}, the addresses {sorted(self._peers)}")
-        gaps = terms.learning.straggler == "skip" or terms.noise.voids  # a round may be void
+        gaps = terms.learning.straggler == "skip" or terms.noise.aborts  # a round may be aborted
         self._scrutiny = {name: Scrutiny(setup.part(name), gaps, terms.noise.summed) for name in names}
         size = self._scrutiny[names[0]].size
         if 8 * size + 1024 > LARGEST_MESSAGE:
@@ -256,7 +257,7 @@ class Federation:
             if isinstance(error, UnknownTerms):  # not a straggler: it never agreed
                 raise ExchangeError(f"{when}: {error}; every owner that the terms name has to accept them")
         allowed = asked - self._quorum if self._terms.learning.straggler == "skip" else 0
-        if len(failed) > allowed and all(isinstance(error, VoidRound) for error in failed):
+        if len(failed) > allowed and all(isinstance(error, AbortedRound) for error in failed):
             raise failed[0]
         if len(failed) > allowed:
             raise ExchangeError(f"{when}: the run cannot go on: " + "; ".join(str(error) for error in failed))

@@ -8,7 +8,7 @@ from parley.errors import ContradictionError, Malformed, Refusal, Unavailable
 from parley.network.exchange import host_pb2 as wire
 from parley.network.exchange.messages import LARGEST_MESSAGE, parsed
 from parley.network.exchange.number_messages import Piece, put_numbers, read_piece
-from parley.network.exchange.parcel import CONTENT, Opening, Parcel, Shape, to_words
+from parley.network.exchange.share_bundle import CONTENT, Opening, Shape, ShareBundle, to_words
 from parley.privacy.mechanisms.recipe import Law
 from parley.privacy.sharing.ring import to_bytes
 from parley.terms import PARTY
@@ -32,26 +32,26 @@ def read_question(content: bytes) -> Question:
     return _question(parsed(wire.SharedQuestion, content))
 
 
-def write_parcel(parcel: Parcel) -> bytes:
-    """The message that brings a parcel."""
-    question = wire.SharedQuestion(terms=parcel.terms_hash, round=parcel.round, content=parcel.content)
-    shape, (first, second) = parcel.shape, parcel.shares
+def write_share_bundle(bundle: ShareBundle) -> bytes:
+    """The message that brings a share bundle."""
+    question = wire.SharedQuestion(terms=bundle.terms_hash, round=bundle.round, content=bundle.content)
+    shape, (first, second) = bundle.shape, bundle.shares
     return bytes(
         wire.Parcel(
-            question=question, owner=parcel.owner, records=parcel.records, law=shape.law, exponent=shape.exponent, size=shape.size,
+            question=question, owner=bundle.owner, records=bundle.records, law=shape.law, exponent=shape.exponent, size=shape.size,
             first=first, second=second,
         ).SerializeToString()
     )  # fmt: skip
 
 
-def read_parcel(content: bytes) -> Parcel:
-    """The parcel in a message, or a refusal. Whether it fits the terms is the host's to say."""
+def read_share_bundle(content: bytes) -> ShareBundle:
+    """The share bundle in a message, or a refusal. Whether it fits the terms is the host's to say."""
     message = parsed(wire.Parcel, content)
     terms, number, asked = _question(message.question)
     if not re.fullmatch(PARTY, message.owner) or not 1 <= message.size <= LARGEST_SIZE or message.law not in tuple(Law):
-        raise Malformed("parcel: expected an owner's name, a known law and a size")
+        raise Malformed("share bundle: expected an owner's name, a known law and a size")
     shape = Shape(Law(message.law), message.exponent, message.size)
-    return Parcel(terms, number, asked, message.owner, message.records, shape, (message.first, message.second))
+    return ShareBundle(terms, number, asked, message.owner, message.records, shape, (message.first, message.second))
 
 
 def write_frame(terms: str, channel: str, number: int, payload: bytes) -> bytes:

@@ -92,7 +92,7 @@ class RemoteDaemon:
             self._channel = self._secure_channel(identity)
 
     def close(self) -> None:
-        """Let go of the line; calls under way end."""
+        """Let go of the connection; calls under way end."""
         with self._lock:
             self._closed = True
             if self._channel is not None:
@@ -210,7 +210,7 @@ class LocalOwner:
         return Piece(own.names, own.shapes, own.data[first - 1 :])
 
     def close(self) -> None:
-        """Its answers come from this process: there is no line to let go of."""
+        """Its answers come from this process: there is no connection to let go of."""
 
 
 def channel_credentials(identity: Identity, trusted: bytes | None = None) -> Any:
@@ -231,5 +231,5 @@ def peer_certificate(address: str, identity: Identity, timeout: float) -> x509.C
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as gRPC does: the authority may be an intermediate one of a larger PKI
     context.load_cert_chain(identity.certificate, identity.key)
     context.set_alpn_protocols(["h2"])
-    with socket.create_connection((host.strip("[]"), int(port)), timeout) as line, context.wrap_socket(line) as tls:
+    with socket.create_connection((host.strip("[]"), int(port)), timeout) as connection, context.wrap_socket(connection) as tls:
         return x509.load_der_x509_certificate(tls.getpeercert(binary_form=True) or b"")

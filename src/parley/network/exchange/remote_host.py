@@ -4,8 +4,8 @@ from parley.errors import Malformed
 from parley.network.exchange import host_messages as messages
 from parley.network.exchange.messages import LARGEST_MESSAGE, write_agreement
 from parley.network.exchange.number_messages import Piece
-from parley.network.exchange.parcel import Opening, Parcel
 from parley.network.exchange.remote import RemoteDaemon
+from parley.network.exchange.share_bundle import Opening, ShareBundle
 
 
 class RemoteHost(RemoteDaemon):
@@ -13,9 +13,9 @@ class RemoteHost(RemoteDaemon):
 
     service = messages.SERVICE
 
-    def deliver(self, parcel: Parcel, timeout: float) -> None:
-        """Hand over a parcel; the same one again changes nothing."""
-        messages.read_done(self._call("Deliver", messages.write_parcel(parcel), timeout), self.name)
+    def deliver(self, bundle: ShareBundle, timeout: float) -> None:
+        """Hand over a share bundle; the same one again changes nothing."""
+        messages.read_done(self._call("Deliver", messages.write_share_bundle(bundle), timeout), self.name)
 
     def open(self, terms: str, number: int, content: str, size: int, timeout: float) -> Opening:
         """Its part of the noisy sum."""

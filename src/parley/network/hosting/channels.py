@@ -21,8 +21,8 @@ from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from parley.errors import OutOfOrder, ParleyError, Unavailable
+from parley.network.hosting.assignment import HostAssignment
 from parley.network.hosting.drawing import Session
-from parley.network.hosting.duty import Duty
 from parley.network.hosting.pool import Pool
 from parley.network.serving.log import Log
 
@@ -104,8 +104,8 @@ class NetworkChannel:
 class Drawer:
     """Keeps the noise of one agreement drawn ahead, with the other hosts, until it is closed."""
 
-    def __init__(self, duty: Duty, index: int, pool: Pool, peers: Mapping[int, Carrier], log: Log) -> None:
-        self._duty, self._index, self._pool, self._peers, self._log = duty, index, pool, peers, log
+    def __init__(self, assignment: HostAssignment, index: int, pool: Pool, peers: Mapping[int, Carrier], log: Log) -> None:
+        self._assignment, self._index, self._pool, self._peers, self._log = assignment, index, pool, peers, log
         self._changed = threading.Condition()
         self._channel: NetworkChannel | None = None
         self._past: deque[str] = deque(maxlen=PAST)
@@ -147,7 +147,7 @@ class Drawer:
                 self._channel.close()
                 self._past.append(self._channel.name)
             attempt = self._pool.renew()
-            self._channel = NetworkChannel(self._index, name, self._duty.terms_hash, self._peers, attempt)
+            self._channel = NetworkChannel(self._index, name, self._assignment.terms_hash, self._peers, attempt)
             self._changed.notify_all()
             return self._channel
 
@@ -173,18 +173,18 @@ class Drawer:
         """One session, from its first message to its end; whether it began."""
         begun = False
         try:
-            session = Session(channel, self._duty, self._pool, channel.attempt)
+            session = Session(channel, self._assignment, self._pool, channel.attempt)
             begun = True
-            self._log("session", terms=self._duty.terms_hash)
+            self._log("session", terms=self._assignment.terms_hash)
             if self._index == 0:
                 session.lead(self._over)
             else:
                 session.follow(self._over)
         except ParleyError as error:
             if not self._over.is_set():
-                self._log.rate_limited("session-ended", terms=self._duty.terms_hash, reason=str(error))
+                self._log.rate_limited("session-ended", terms=self._assignment.terms_hash, reason=str(error))
         except Exception as error:  # its text could quote anything
-            self._log("trouble", terms=self._duty.terms_hash, reason=type(error).__name__)
+            self._log("trouble", terms=self._assignment.terms_hash, reason=type(error).__name__)
         finally:
             channel.close()
             self._pool.end(channel.attempt)
@@ -202,7 +202,7 @@ class Drawer:
         if not self._over.is_set():
             for peer in self._peers.values():
                 with suppress(ParleyError):
-                    peer.carry(self._duty.terms_hash, OVER, 0, word, TELLING)
+                    peer.carry(self._assignment.terms_hash, OVER, 0, word, TELLING)
 
     def _hear(self, word: bytes) -> None:
         """Another host says that a channel is over, or that it has begun afresh: then it is in none."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from parley.errors import ParleyError
-from parley.network.exchange.host_lines import HostLines
+from parley.network.exchange.host_connections import HostConnections
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.service import HostService
 from parley.network.identity.settings import HostSettings
@@ -41,8 +41,8 @@ def serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
 def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
     identity = settings.identity
     journal, acceptances = Journal(settings.journal), Acceptances(settings.accepted)
-    lines = HostLines(settings.peers, identity, "host.toml: peers")
-    service, slots = HostService(settings.name, journal, acceptances, lines, log), CallSlots(CALLS_EACH, SENDING)
+    connections = HostConnections(settings.peers, identity, "host.toml: peers")
+    service, slots = HostService(settings.name, journal, acceptances, connections, log), CallSlots(CALLS_EACH, SENDING)
     network = Network(identity, settings.name, log, lambda: service.longest_message)
     readiness = Readiness(journal, acceptances, service, network)
     sources = MetricSources(
@@ -53,7 +53,7 @@ def _serve(settings: HostSettings, stop: threading.Event, log: Log) -> None:
     with ExitStack() as after:
         after.callback(log, "stopped")
         after.callback(journal.close)
-        after.callback(lines.close)
+        after.callback(connections.close)
         after.callback(service.close)
         pool = ThreadPoolExecutor(WORKERS)
         after.callback(pool.shutdown)
@@ -96,16 +96,16 @@ class Readiness:
             try:
                 seat.host.pool.keys()
             except ParleyError:
-                found.append(f"the other hosts of the terms {seat.duty.terms_hash[:16]}… are not reached")
+                found.append(f"the other hosts of the terms {seat.assignment.terms_hash[:16]}… are not reached")
         return found
 
 
 def _figures(service: HostService, journal: Journal) -> Iterator[Metric]:
-    """How many rounds were agreed on and are void, and how much noise is drawn ahead."""
+    """How many rounds were agreed on and are aborted, and how much noise is drawn ahead."""
     rounds = GaugeMetricFamily("parley_host_rounds", "Rounds by what became of them.", labels=["terms", "kind"])
     ahead = GaugeMetricFamily("parley_host_noise_ahead", "Noises drawn ahead (as host 0 counts them).", labels=["terms", "size"])
     for seat in service.seats:
-        terms = seat.duty.terms_hash
+        terms = seat.assignment.terms_hash
         for kind, count in journal.counts(terms).items():
             rounds.add_metric([terms[:16], kind], count)
         for shape, count in seat.host.pool.ready().items():

@@ -10,8 +10,8 @@ import os
 import threading
 
 from parley.errors import ExchangeError
-from parley.network.exchange.parcel import HOSTS, Shape
-from parley.network.hosting.duty import Duty
+from parley.network.exchange.share_bundle import HOSTS, Shape
+from parley.network.hosting.assignment import HostAssignment
 from parley.network.hosting.pool import Keys, Pool
 from parley.privacy.mechanisms.recipe import make_recipe
 from parley.privacy.sharing.channel import Channel
@@ -30,10 +30,10 @@ class Session:
     of its tags are known like shares, key j to the hosts j and j - 1. It has a say in the pool only while no later attempt was made there.
     """
 
-    def __init__(self, channel: Channel, duty: Duty, pool: Pool, attempt: int) -> None:
+    def __init__(self, channel: Channel, assignment: HostAssignment, pool: Pool, attempt: int) -> None:
         """`attempt` is the pool's number for it (`Pool.renew`)."""
-        self._channel, self._duty, self._pool, self._attempt = channel, duty, pool, attempt
-        keys, self._party = _agree(channel, duty.terms_hash)
+        self._channel, self._assignment, self._pool, self._attempt = channel, assignment, pool, attempt
+        keys, self._party = _agree(channel, assignment.terms_hash)
         self._number = 0
         pool.begin(attempt, keys)
 
@@ -59,7 +59,7 @@ class Session:
 
     def follow(self, over: threading.Event) -> None:
         """The others: draw what host 0 calls for, if the terms know of it."""
-        known = {json.dumps([shape.law, shape.exponent, shape.size]).encode(): shape for shape in self._duty.ahead}
+        known = {json.dumps([shape.law, shape.exponent, shape.size]).encode(): shape for shape in self._assignment.ahead}
         while not over.is_set():
             called = self._channel.receive(0)
             if called == STILL_HERE:

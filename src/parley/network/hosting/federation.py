@@ -1,8 +1,8 @@
 """A run in which owners send shares to hosts and the learner sees the noisy sum alone, over real networks.
 
-Each round: the owners are asked as always, debit, and hand their parcels to the three hosts; then the hosts are asked to open. Whatever
-does not come is asked for again, which costs nothing: an owner repeats its parcels, a host its opening. A round that a host calls void
-is over: its debits stand, and the next round can be asked.
+Each round: the owners are asked as always, debit, and hand their share bundles to the three hosts; then the hosts are
+asked to open. Whatever does not come is asked for again, which costs nothing: an owner repeats its share bundles, a
+host its opening. A round that a host aborted is over: its debits stand, and the next round can be asked.
 """
 
 import time
@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from parley.errors import ExchangeError, Unavailable, VoidRound
+from parley.errors import AbortedRound, ExchangeError, Unavailable
 from parley.network.exchange.federation import FIRST_PAUSE, LONGEST_PAUSE, Federation, Warn
 from parley.network.exchange.number_messages import require_agreed
-from parley.network.exchange.parcel import HOSTS, Opening
 from parley.network.exchange.remote import Peer
 from parley.network.exchange.remote_host import RemoteHost
-from parley.network.hosting.duty import duty_of
+from parley.network.exchange.share_bundle import HOSTS, Opening
+from parley.network.hosting.assignment import assignment_of
 from parley.network.hosting.sums import open_answer
 from parley.owner.ledger.account import Head
 from parley.protocol.queries import Answer, Query
@@ -37,10 +37,10 @@ class SharedFederation(Federation):
         answers: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(setup, peers, deadline, warn, heads, answers)
-        self._setup, self._duty, self._hosts = setup, duty_of(setup), list(hosts)
-        if tuple(host.name for host in self._hosts) != self._duty.hosts:
+        self._setup, self._assignment, self._hosts = setup, assignment_of(setup), list(hosts)
+        if tuple(host.name for host in self._hosts) != self._assignment.hosts:
             raise ExchangeError(
-                f"addresses: the terms name the hosts {list(self._duty.hosts)}, the addresses {[h.name for h in hosts]}"
+                f"addresses: the terms name the hosts {list(self._assignment.hosts)}, the addresses {[h.name for h in hosts]}"
             )
         self._three = ThreadPoolExecutor(HOSTS, thread_name_prefix="parley-opening")
 
@@ -50,7 +50,8 @@ class SharedFederation(Federation):
         self._require_hosts()
 
     def _require_hosts(self) -> None:
-        """Refuse a host that resolved other public numbers: it would not take the owners' parcels, for which they have paid by then."""
+        """Refuse a host that resolved other public numbers: it would not take the owners' share bundles, for which they
+        have paid by then."""
         due = time.monotonic() + self._deadline
         for host in (each for each in self._hosts if each.name not in self._agreed):
             pause, terms = FIRST_PAUSE, self._terms
@@ -71,16 +72,18 @@ class SharedFederation(Federation):
                     pause = min(2 * pause, LONGEST_PAUSE)
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
-        """The one answer of this round; `VoidRound` if it never comes."""
+        """The one answer of this round; `AbortedRound` if it never comes."""
         self._require_hosts()
         query, pause, heard = next(iter(questions.values())), FIRST_PAUSE, self._answers.copy()
         due = time.monotonic() + self._deadline
         while True:
             try:
                 super().ask(questions)
-                return [open_answer(self._setup, self._duty, query, self._open(query))]
-            except VoidRound as void:
-                self._warn(f"round {query.round} is void: {void}; what it cost stays spent, the run goes on with the next one")
+                return [open_answer(self._setup, self._assignment, query, self._open(query))]
+            except AbortedRound as aborted:
+                self._warn(
+                    f"round {query.round} is aborted: {aborted}; what it cost stays spent, the run goes on with the next one"
+                )
                 raise
             except Unavailable as trouble:
                 if time.monotonic() > due:
@@ -101,13 +104,14 @@ class SharedFederation(Federation):
         super().close()
 
     def _open(self, query: Query) -> list[Opening]:
-        """All three openings. Void at one host is void, whatever the others say; what no waiting mends comes next."""
-        size = self._duty.turn(query.round).shape.size
+        """All three openings. Aborted at one host is aborted for all, whatever the others say; what no waiting mends
+        comes next."""
+        size = self._assignment.turn(query.round).shape.size
         calls = [
             self._three.submit(partial(host.open, query.terms_hash, query.round, query.content, size, self._deadline))
             for host in self._hosts
         ]
         failures = [error for call in calls if (error := call.exception()) is not None]
         if failures:
-            raise min(failures, key=lambda error: (not isinstance(error, VoidRound), isinstance(error, Unavailable)))
+            raise min(failures, key=lambda error: (not isinstance(error, AbortedRound), isinstance(error, Unavailable)))
         return [call.result() for call in calls]

@@ -1,15 +1,18 @@
-"""One host of an agreement: it takes parcels, agrees with the two others on what is added up, and opens that and nothing else.
+"""One host of an agreement: it takes share bundles, agrees with the two others on what is added up, and opens that and
+nothing else.
 
 The danger. Every share is known to two hosts. If a learner that has one host on its side could have two sets of owners opened under one
 noise, the difference would be one owner's exact answer. Had it one set opened under two noises, it would have paid for one.
 
 The rules. For a question (terms, round) a host goes through these steps, each at most once for ever, because each is a row of its journal:
-1. proposal: the question's content, and whose parcels it holds, with a tag of each share (`proposal.tag`). Host 0 names a noise, too.
+1. proposal: the question's content, and whose share bundles it holds, with a tag of each share (`proposal.tag`). Host 0
+   names a noise, too.
 2. record: what follows from the three proposals (`proposal.agreed`): owners, tags, the noise. With it, in one transaction, the sums.
    It asks the two others for theirs, and never for leave: the learner has no say in it.
-3. opening: when both others have told the digest of *their* record and it is the same. From then on it repeats those bytes, and asks
-   nobody any more.
-Or void, for ever: whatever contradicts, or can never come any more. Parcels that come after the proposal are refused.
+3. opening: when both others have told the digest of *their* record and it is the same. From then on it repeats those
+   bytes, and asks nobody any more.
+Or aborted, for ever: whatever contradicts, or can never come any more. Share bundles that come after the proposal are
+refused.
 
 Formal guarantee: let two of the three hosts keep these rules, and one of the two, A, keep its journal (the other may lose or roll back its
 own; the third host, the learner and any owners may do whatever they like). Then for each question the two hosts open at most one pair of
@@ -20,14 +23,15 @@ holds the tags of all three shares of each owner's answer: the share that the th
 tags were made with a key that only they know; so what they add up is the same. Noise is in memory alone, under the random name of a
 session that all three hosts made afresh: whoever restarts has none of it.
 
-What a crash does. Before the record: the restarted host has no parcels and no noise, and writes void at its start; the others void when
-they hear it, or because sessions differ. After the record: its sums are on its disk, and it goes on at step 3 as if nothing had been. A
-peer that does not answer is not void but `Unavailable`: the learner asks again. A host that has opened, and kept its journal, repeats its
-opening (of the latest rounds: `journal.KEPT`) and never says void, whatever its peers say by then. If all three keep the rules and their
-journals, then once one has opened all had the same record on their disks, and none of them will ever say void.
+What a crash does. Before the record: the restarted host has no share bundles and no noise, and aborts the round at its
+start; the others abort it when they hear that, or because sessions differ. After the record: its sums are on its disk,
+and it goes on at step 3 as if nothing had been. A peer that does not answer aborts nothing but is `Unavailable`: the
+learner asks again. A host that has opened, and kept its journal, repeats its opening (of the latest rounds:
+`journal.KEPT`) and never aborts, whatever its peers say by then. If all three keep the rules and their journals, then
+once one has opened all had the same record on their disks, and none of them will ever abort.
 
-What is not promised: two hosts that both lost their journals, or that act together, can open a question twice. A host can always void, and
-by lying about its record it can make another void that has recorded and not opened yet.
+What is not promised: two hosts that both lost their journals, or that act together, can open a question twice. A host
+can always abort, and by lying about its record it can make another abort that has recorded and not opened yet.
 """
 
 import threading
@@ -35,16 +39,16 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
-from parley.errors import ContentMismatch, Malformed, OutOfOrder, TooLate, Unavailable, VoidRound
-from parley.network.exchange.parcel import CONTENT, HOSTS, Opening, Parcel, share_length, to_words
-from parley.network.hosting.duty import Duty, Turn
+from parley.errors import AbortedRound, ContentMismatch, Malformed, OutOfOrder, TooLate, Unavailable
+from parley.network.exchange.share_bundle import CONTENT, HOSTS, Opening, ShareBundle, share_length, to_words
+from parley.network.hosting.assignment import HostAssignment, Turn
 from parley.network.hosting.journal import Entry, Journal
 from parley.network.hosting.pool import Keys, Pool
 from parley.network.hosting.proposal import Held, Proposal, Record, agreed, record_digest, tag
 from parley.privacy.sharing.ring import Replicated, digest, expand, to_bytes
 
 PATIENCE = 10.0  # seconds for another host, or a noise
-AHEAD = 2  # rounds for which an owner's parcels are kept before anybody asks to open them
+AHEAD = 2  # rounds for which an owner's share bundles are kept before anybody asks to open them
 
 T = TypeVar("T")
 
@@ -60,54 +64,60 @@ class Host:
     """Host `name` of one agreement. `peers` are the two others, by their numbers."""
 
     def __init__(
-        self, name: str, duty: Duty, journal: Journal, pool: Pool, peers: Mapping[int, Peer], patience: float = PATIENCE
+        self,
+        name: str,
+        assignment: HostAssignment,
+        journal: Journal,
+        pool: Pool,
+        peers: Mapping[int, Peer],
+        patience: float = PATIENCE,
     ) -> None:
-        self.duty, self.index, self.pool = duty, duty.index(name), pool
+        self.assignment, self.index, self.pool = assignment, assignment.index(name), pool
         self._journal, self._peers, self._patience = journal, peers, patience
         self._changed = threading.Condition()  # guards what is below, and is told of new rows
-        self._parcels: dict[int, dict[str, Parcel]] = {}
+        self._bundles: dict[int, dict[str, ShareBundle]] = {}
         self._turn = threading.Lock()  # one opening at a time
         self._proposing = threading.Lock()
         self._both = ThreadPoolExecutor(HOSTS - 1, thread_name_prefix="parley-host")
-        self.voided = journal.void_unfinished(duty.terms_hash, "a host restarted before the hosts had agreed")
+        self.aborted = journal.abort_unfinished(assignment.terms_hash, "a host restarted before the hosts had agreed")
 
-    def receive(self, parcel: Parcel) -> None:
-        """Keep a parcel for when its round is opened; the same one again changes nothing."""
-        turn = self.duty.turn(parcel.round)
-        self._require_fit(parcel, turn)
+    def receive(self, bundle: ShareBundle) -> None:
+        """Keep a share bundle for when its round is opened; the same one again changes nothing."""
+        turn = self.assignment.turn(bundle.round)
+        self._require_fit(bundle, turn)
         with self._changed:
-            kept = self._parcels.get(parcel.round, {}).get(parcel.owner)
+            kept = self._bundles.get(bundle.round, {}).get(bundle.owner)
             if kept is not None:
-                if (kept.content, kept.shares) != (parcel.content, parcel.shares):
-                    raise ContentMismatch(f"{parcel.owner}: another parcel of its for round {parcel.round} is here already")
+                if (kept.content, kept.shares) != (bundle.content, bundle.shares):
+                    raise ContentMismatch(f"{bundle.owner}: another share bundle of its for round {bundle.round} is here already")
                 return
-            entry = self._entry(parcel.round)
-            if entry.proposal is not None or entry.void is not None:
-                if entry.record is not None and parcel.owner in Record.from_text(entry.record).names:
+            entry = self._entry(bundle.round)
+            if entry.proposal is not None or entry.aborted is not None:
+                if entry.record is not None and bundle.owner in Record.from_text(entry.record).names:
                     return  # it was counted
-                raise TooLate(f"{parcel.owner}: round {parcel.round} is settled without it")
-            self._make_room(parcel)
-            self._parcels.setdefault(parcel.round, {})[parcel.owner] = parcel
+                raise TooLate(f"{bundle.owner}: round {bundle.round} is settled without it")
+            self._make_room(bundle)
+            self._bundles.setdefault(bundle.round, {})[bundle.owner] = bundle
 
     def open(self, number: int, content: str) -> Opening:
         """This host's part of the sum, agreed on with the others; the same for ever."""
-        self.duty.turn(number)
+        self.assignment.turn(number)
         _require_content(content)
         with self._turn:
             entry = self._standing(number, content)
             if entry.record is None:
-                entry = self._void_if_refused(number, lambda: self._agree(number, content))
+                entry = self._abort_if_refused(number, lambda: self._agree(number, content))
             if entry.record is None:
-                raise VoidRound(entry.void or "")
+                raise AbortedRound(entry.aborted or "")
             if not entry.opened:
                 record = entry.record
-                self._void_if_refused(number, lambda: self._require_same(number, record))
-                entry = _require_alive(self._journal.open(self.duty.terms_hash, number), number, content)
+                self._abort_if_refused(number, lambda: self._require_same(number, record))
+                entry = _require_alive(self._journal.open(self.assignment.terms_hash, number), number, content)
             return self._opening(entry)
 
     def proposal(self, number: int, content: str) -> Proposal:
         """For another host: what this one holds, as it said when it first had to."""
-        turn = self.duty.turn(number)
+        turn = self.assignment.turn(number)
         _require_content(content)
         entry = self._standing(number, content)
         if entry.proposal is None:
@@ -119,7 +129,7 @@ class Host:
 
     def record(self, number: int) -> str:
         """For another host: the digest of what this one recorded, as soon as it has."""
-        self.duty.turn(number)
+        self.assignment.turn(number)
 
         def settled() -> bool:
             return not self._entry(number).open
@@ -127,8 +137,8 @@ class Host:
         with self._changed:
             self._changed.wait_for(settled, self._patience)
             entry = self._entry(number)
-        if entry.void is not None:
-            raise VoidRound(entry.void)
+        if entry.aborted is not None:
+            raise AbortedRound(entry.aborted)
         if entry.record is None:
             raise Unavailable(f"round {number}: not agreed on yet; ask the same question again")
         return record_digest(entry.record)
@@ -142,65 +152,67 @@ class Host:
         keys = self.pool.keys()
         self._hold_quorum(number, content, turn)
         noise = self.pool.name(keys.session, turn.shape, self._patience) if self.index == 0 else 0
-        with self._changed:  # no parcel comes in between
+        with self._changed:  # no share bundle comes in between
             proposal = self._proposal(number, content, keys, noise)
-            return self._journal.propose(self.duty.terms_hash, number, proposal.to_text())
+            return self._journal.propose(self.assignment.terms_hash, number, proposal.to_text())
 
     def _agree(self, number: int, content: str) -> Entry:
         """Steps 1 and 2."""
-        turn, own = self.duty.turn(number), self.proposal(number, content)
-        others = self._ask_both(lambda peer: peer.proposal(self.duty.terms_hash, number, content))
+        turn, own = self.assignment.turn(number), self.proposal(number, content)
+        others = self._ask_both(lambda peer: peer.proposal(self.assignment.terms_hash, number, content))
         record = agreed([own if i == self.index else others[i] for i in range(HOSTS)], turn.quorum)
         noise = self.pool.take(record.session, record.noise, turn.shape, self._patience)
         with self._changed:
-            parcels = self._parcels.get(number, {})
-            kept = [parcels[name] for name in record.names if name in parcels]
+            bundles = self._bundles.get(number, {})
+            kept = [bundles[name] for name in record.names if name in bundles]
         if len(kept) < len(record.names):
-            raise VoidRound("a host no longer holds the parcels that it had proposed")
+            raise AbortedRound("a host no longer holds the share bundles that it had proposed")
         total = noise
-        for parcel in kept:
-            total += _shares(parcel, self.index)
+        for bundle in kept:
+            total += _shares(bundle, self.index)
         sums = to_bytes(total.first) + to_bytes(total.second)
         with self._changed:
-            entry = self._journal.agree(self.duty.terms_hash, number, record.to_text(), f"{record.session}/{record.noise}", sums)
-            for past in [each for each in self._parcels if each <= number]:
-                del self._parcels[past]
+            entry = self._journal.agree(
+                self.assignment.terms_hash, number, record.to_text(), f"{record.session}/{record.noise}", sums
+            )
+            for past in [each for each in self._bundles if each <= number]:
+                del self._bundles[past]
             self._changed.notify_all()
         return entry
 
     def _require_same(self, number: int, record: str) -> None:
         """Step 3: both others recorded the same."""
-        told = self._ask_both(lambda peer: peer.record(self.duty.terms_hash, number))
+        told = self._ask_both(lambda peer: peer.record(self.assignment.terms_hash, number))
         if set(told.values()) != {record_digest(record)}:
-            raise VoidRound("the hosts recorded different things for this round")
+            raise AbortedRound("the hosts recorded different things for this round")
 
     def _ask_both(self, question: Callable[[Peer], T]) -> dict[int, T]:
         calls = {index: self._both.submit(question, peer) for index, peer in self._peers.items()}
         failures = [error for call in calls.values() if (error := call.exception()) is not None]
-        definite = [error for error in failures if isinstance(error, VoidRound | ContentMismatch)]
+        definite = [error for error in failures if isinstance(error, AbortedRound | ContentMismatch)]
         for error in definite or failures:
             raise error
         return {index: call.result() for index, call in calls.items()}
 
-    def _void_if_refused(self, number: int, work: Callable[[], T]) -> T:
+    def _abort_if_refused(self, number: int, work: Callable[[], T]) -> T:
         """Write down what can never be mended."""
         try:
             return work()
-        except (VoidRound, ContentMismatch) as refusal:
+        except (AbortedRound, ContentMismatch) as refusal:
             with self._changed:
-                entry = self._journal.void(self.duty.terms_hash, number, str(refusal))
-                self._parcels.pop(number, None)
+                entry = self._journal.abort(self.assignment.terms_hash, number, str(refusal))
+                self._bundles.pop(number, None)
                 self._changed.notify_all()
-            raise VoidRound(entry.void or "") from None
+            raise AbortedRound(entry.aborted or "") from None
 
     def _proposal(self, number: int, content: str, keys: Keys, noise: int) -> Proposal:
-        parcels = sorted(self._fitting(number, content), key=lambda parcel: parcel.owner)
+        bundles = sorted(self._fitting(number, content), key=lambda bundle: bundle.owner)
         shares = self.index, (self.index + 1) % HOSTS
         held = tuple(
             Held(each.owner, tag(keys.first, each, shares[0], each.shares[0]), tag(keys.second, each, shares[1], each.shares[1]))
-            for each in parcels
+            for each in bundles
         )
-        return Proposal(self.duty.terms_hash, number, content, self.index, keys.session, noise, held)
+        return Proposal(self.assignment.terms_hash, number, content, self.index, keys.session, noise, held)
 
     def _opening(self, entry: Entry) -> Opening:
         record = Record.from_text(entry.record or "")
@@ -215,54 +227,55 @@ class Host:
         return _require_alive(self._entry(number), number, content)
 
     def _entry(self, number: int) -> Entry:
-        return self._journal.entry(self.duty.terms_hash, number)
+        return self._journal.entry(self.assignment.terms_hash, number)
 
-    def _fitting(self, number: int, content: str) -> list[Parcel]:
-        return [parcel for parcel in self._parcels.get(number, {}).values() if parcel.content == content]
+    def _fitting(self, number: int, content: str) -> list[ShareBundle]:
+        return [bundle for bundle in self._bundles.get(number, {}).values() if bundle.content == content]
 
     def _hold_quorum(self, number: int, content: str, turn: Turn) -> None:
-        """Say nothing for ever while parcels are missing that the terms want to be waited for."""
+        """Say nothing for ever while share bundles are missing that the terms want to be waited for."""
         with self._changed:
             held = len(self._fitting(number, content))
         if held < max(1, turn.quorum):
             raise Unavailable(
-                f"round {number}: {held} parcels are here, the terms need {max(1, turn.quorum)}; ask again when they are"
+                f"round {number}: {held} share bundles are here, the terms need {max(1, turn.quorum)}; ask again when they are"
             )
 
-    def _require_fit(self, parcel: Parcel, turn: Turn) -> None:
-        if parcel.terms_hash != self.duty.terms_hash:
-            raise Malformed("parcel: of other terms")
-        _require_content(parcel.content)
-        if parcel.owner not in turn.records:
-            raise OutOfOrder(f"parcel: the terms do not ask this owner in round {parcel.round}")
-        if parcel.records != turn.records[parcel.owner] or parcel.shape != turn.shape:
-            raise Malformed(f"parcel: expected the records, the law and the size that the terms say for round {parcel.round}")
+    def _require_fit(self, bundle: ShareBundle, turn: Turn) -> None:
+        if bundle.terms_hash != self.assignment.terms_hash:
+            raise Malformed("share bundle: of other terms")
+        _require_content(bundle.content)
+        if bundle.owner not in turn.records:
+            raise OutOfOrder(f"share bundle: the terms do not ask this owner in round {bundle.round}")
+        if bundle.records != turn.records[bundle.owner] or bundle.shape != turn.shape:
+            raise Malformed(f"share bundle: expected the records, the law and the size that the terms say for round {bundle.round}")
         lengths = tuple(share_length((self.index + k) % HOSTS, turn.shape) for k in (0, 1))
-        if tuple(map(len, parcel.shares)) != lengths:
-            raise Malformed(f"parcel: expected shares of {lengths[0]} and {lengths[1]} bytes")
+        if tuple(map(len, bundle.shares)) != lengths:
+            raise Malformed(f"share bundle: expected shares of {lengths[0]} and {lengths[1]} bytes")
 
-    def _make_room(self, parcel: Parcel) -> None:
-        """An owner's parcels for a few rounds are kept, and its oldest goes: nobody fills the memory, or pushes out somebody else's."""
-        own = sorted(number for number, kept in self._parcels.items() if parcel.owner in kept)
+    def _make_room(self, bundle: ShareBundle) -> None:
+        """An owner's share bundles for a few rounds are kept, and its oldest goes: nobody fills the memory, or pushes
+        out somebody else's."""
+        own = sorted(number for number, kept in self._bundles.items() if bundle.owner in kept)
         for number in own[: max(0, len(own) + 1 - AHEAD)]:
             if self._entry(number).proposal is None:
-                del self._parcels[number][parcel.owner]
+                del self._bundles[number][bundle.owner]
 
 
-def _shares(parcel: Parcel, index: int) -> Replicated:
+def _shares(bundle: ShareBundle, index: int) -> Replicated:
     """The two shares of host `index`, as words."""
-    size = parcel.shape.size
+    size = bundle.shape.size
     first, second = (
         expand(content, size) if (index + k) % HOSTS < HOSTS - 1 else to_words(content, size)
-        for k, content in enumerate(parcel.shares)
+        for k, content in enumerate(bundle.shares)
     )
     return Replicated(first, second)
 
 
 def _require_alive(entry: Entry, number: int, content: str) -> Entry:
-    """The entry, if it is not void and about this content."""
-    if entry.void is not None:
-        raise VoidRound(entry.void)
+    """The entry, if it is not aborted and about this content."""
+    if entry.aborted is not None:
+        raise AbortedRound(entry.aborted)
     if entry.proposal is not None and Proposal.from_text(entry.proposal).content != content:
         raise ContentMismatch(f"round {number}: another question was asked in this round")
     return entry

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 
 from parley.errors import Unavailable
-from parley.network.exchange.parcel import HOSTS, Opening, Parcel, Shape
+from parley.network.exchange.share_bundle import HOSTS, Opening, Shape, ShareBundle
+from parley.network.hosting.assignment import HostAssignment
 from parley.network.hosting.drawing import Session
-from parley.network.hosting.duty import Duty
 from parley.network.hosting.host import PATIENCE, Host, Peer
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.pool import Pool
@@ -41,12 +41,12 @@ class Neighbour:
 class InProcessHosts:
     """The hosts of one agreement, with journals in a folder, or in memory. Noise is drawn when it is needed, or ahead by `draw`."""
 
-    def __init__(self, duty: Duty, folder: Path | None = None, patience: float = PATIENCE) -> None:
-        self.duty = duty
-        self._paths = [None if folder is None else folder / f"{name}.journal" for name in duty.hosts]
+    def __init__(self, assignment: HostAssignment, folder: Path | None = None, patience: float = PATIENCE) -> None:
+        self.assignment = assignment
+        self._paths = [None if folder is None else folder / f"{name}.journal" for name in assignment.hosts]
         self._patience = patience
         self.doors = [Neighbour() for _ in range(HOSTS)]
-        self.pools = [Pool(duty.ahead) for _ in range(HOSTS)]
+        self.pools = [Pool(assignment.ahead) for _ in range(HOSTS)]
         self.journals = [Journal(path) for path in self._paths]
         self._sessions: Sequence[Session] = ()
         for index in range(HOSTS):
@@ -56,15 +56,15 @@ class InProcessHosts:
     def hosts(self) -> list[Host]:
         return [door._found() for door in self.doors]
 
-    def receive(self, parcels: Sequence[Parcel]) -> None:
-        """One owner's parcels, in the order of the hosts."""
-        for host, parcel in zip(self.hosts, parcels, strict=True):
-            host.receive(parcel)
+    def receive(self, bundles: Sequence[ShareBundle]) -> None:
+        """One owner's share bundles, in the order of the hosts."""
+        for host, bundle in zip(self.hosts, bundles, strict=True):
+            host.receive(bundle)
 
     def open(self, number: int, content: str) -> list[Opening]:
         """All three openings, in the order of the hosts."""
-        shape = self.duty.turn(number).shape
-        fresh = self.journals[0].entry(self.duty.terms_hash, number).proposal is None
+        shape = self.assignment.turn(number).shape
+        fresh = self.journals[0].entry(self.assignment.terms_hash, number).proposal is None
         if not self._sessions or (fresh and not self.pools[0].ready().get(shape)):
             self.draw(shape)
         return list(together(*(partial(host.open, number, content) for host in self.hosts)))
@@ -73,7 +73,7 @@ class InProcessHosts:
         """One more noise, by the three together."""
         ends = wires()
         if not self._sessions:
-            begin = [partial(Session, end, self.duty, pool, pool.renew()) for end, pool in zip(ends, self.pools, strict=True)]
+            begin = [partial(Session, end, self.assignment, pool, pool.renew()) for end, pool in zip(ends, self.pools, strict=True)]
             self._sessions = together(*begin, wires=ends)
         together(*(partial(session.draw, shape) for session in self._sessions))
 
@@ -103,5 +103,5 @@ class InProcessHosts:
 
     def _seat(self, index: int) -> None:
         peers: Mapping[int, Peer] = {i: door for i, door in enumerate(self.doors) if i != index}
-        name, journal, pool = self.duty.hosts[index], self.journals[index], self.pools[index]
-        self.doors[index].host = Host(name, self.duty, journal, pool, peers, self._patience)
+        name, journal, pool = self.assignment.hosts[index], self.journals[index], self.pools[index]
+        self.doors[index].host = Host(name, self.assignment, journal, pool, peers, self._patience)

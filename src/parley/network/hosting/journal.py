@@ -23,7 +23,7 @@ from typing import Protocol
 from parley.durable import create
 from parley.errors import BrokenChainError, GuaranteeError, LedgerError
 from parley.owner.ledger.account import Head
-from parley.owner.ledger.lines import Line, Place
+from parley.owner.ledger.connections import FileConnection, Place
 
 APPLICATION, VERSION = 0x50617248, 1
 START = "0" * 64
@@ -34,7 +34,7 @@ KEPT = 1 << 26  # bytes of sums that are kept for each agreement: a learner that
 # proposal   what this host held (JSON)
 # record     what all three agreed on (JSON)         its session and number    two shares of the sum, one after the other
 # opened     nothing: the sums may leave, and are repeated for ever
-# void       why (text)
+# void       why the round was aborted (text)
 SCHEMA = (
     """CREATE TABLE entries (
   seq INTEGER PRIMARY KEY, terms TEXT NOT NULL, round INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
@@ -55,13 +55,13 @@ class Entry:
     proposal: str | None = None
     record: str | None = None
     sums: bytes | None = None
-    void: str | None = None
+    aborted: str | None = None
     opened: bool = False
 
     @property
     def open(self) -> bool:
         """Whether the hosts might still agree on something."""
-        return self.record is None and self.void is None
+        return self.record is None and self.aborted is None
 
 
 class Transactions(Protocol):
@@ -86,9 +86,9 @@ class Journal:
         elif writes:
             with suppress(OSError):  # there already, or SQLite will say what is wrong
                 create(path, b"")
-            self._db = Line(Place(path, "journal"), writes=True)
+            self._db = FileConnection(Place(path, "journal"), writes=True)
         else:
-            self._db = Line(Place(path, "journal"))
+            self._db = FileConnection(Place(path, "journal"))
         with self._db.transaction() as db:
             _require_journal(db, path)
 
@@ -109,7 +109,7 @@ class Journal:
             return _entry(db, terms, round)
 
     def propose(self, terms: str, round: int, proposal: str) -> Entry:  # noqa: A002
-        """Write down the proposal, unless one is there, or the question is void already; what then stands there."""
+        """Write down the proposal, unless one is there, or the question is aborted already; what then stands there."""
         with self._db.transaction() as db:
             entry = _entry(db, terms, round)
             if entry.proposal is None and entry.open:
@@ -134,27 +134,27 @@ class Journal:
                 entry = _entry(db, terms, round)
             return entry
 
-    def void(self, terms: str, round: int, why: str) -> Entry:  # noqa: A002
+    def abort(self, terms: str, round: int, why: str) -> Entry:  # noqa: A002
         """Write down that nothing is opened for this question any more, unless something was; what stands there."""
         with self._db.transaction() as db:
             entry = _entry(db, terms, round)
-            if entry.void is None and not entry.opened:
+            if entry.aborted is None and not entry.opened:
                 _append(db, terms, round, "void", why)
                 entry = _entry(db, terms, round)
             return entry
 
     def open(self, terms: str, round: int) -> Entry:  # noqa: A002
-        """Write down that the sums leave, unless it stands there, or the question is void; what stands there."""
+        """Write down that the sums leave, unless it stands there, or the question is aborted; what stands there."""
         with self._db.transaction() as db:
             entry = _entry(db, terms, round)
-            if entry.record is None and entry.void is None:
+            if entry.record is None and entry.aborted is None:
                 raise GuaranteeError("journal: nothing is opened before it is recorded")
-            if entry.void is None and not entry.opened:
+            if entry.aborted is None and not entry.opened:
                 _append(db, terms, round, "opened", "")
                 entry = _entry(db, terms, round)
             return entry
 
-    def void_unfinished(self, terms: str, why: str) -> list[int]:
+    def abort_unfinished(self, terms: str, why: str) -> list[int]:
         """End all questions about which this host proposed something and recorded nothing; their rounds."""
         with self._db.transaction() as db:
             proposed = db.execute("SELECT round FROM entries WHERE terms=? AND kind='proposal' ORDER BY round", (terms,)).fetchall()

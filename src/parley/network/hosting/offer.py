@@ -7,17 +7,17 @@ from typing import Any
 
 from parley.durable import create, make_folder
 from parley.errors import CertificateError, LedgerError, SettingError
-from parley.network.exchange.host_lines import TWICE, host_keys
-from parley.network.hosting.duty import duty_of
+from parley.network.exchange.host_connections import TWICE, host_keys
+from parley.network.hosting.assignment import assignment_of
 from parley.network.hosting.journal import Journal
 from parley.network.identity.certificates import fingerprint, names, read_certificate
 from parley.network.identity.settings import HostSettings, load_host
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.offer import learner_key
-from parley.owner.custody import facts, key_doubts, role_doubts
+from parley.owner.custody import facts, key_warnings, role_warnings
 from parley.protocol.setup import resolve
 from parley.terms import Terms
-from parley.terms.doubt import Doubt
+from parley.terms.warning import TermsWarning
 
 SETTINGS = """# Settings of a host. Paths are relative to this file.
 name = {quoted}              # as in the terms ([[hosts]]) and on the certificate
@@ -45,8 +45,8 @@ class HostOffer:
     settings: HostSettings
     terms: Terms
     key: str | None  # the learner's, if only this one may ask
-    promise: tuple[str, ...]
-    doubts: tuple[Doubt, ...] = ()
+    summary: tuple[str, ...]
+    warnings: tuple[TermsWarning, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """What `parley host accept --json` prints, less whether it was accepted."""
@@ -57,8 +57,8 @@ class HostOffer:
             "title": self.terms.title,
             "learner": self.terms.learning.learner,
             "key": self.key,
-            "promise": list(self.promise),
-            "doubts": [vars(doubt) for doubt in self.doubts],
+            "promise": list(self.summary),
+            "doubts": [vars(warning) for warning in self.warnings],
             "hosts": facts(self.terms),
         }
 
@@ -94,11 +94,11 @@ def consider(terms: Terms, settings: HostSettings, certificate: Path | None = No
     """Look at terms that may name this host; with the learner's `certificate`, only its key may ask."""
     terms.require_shared_sample()
     key = None if certificate is None else learner_key(terms, settings.identity, certificate)
-    said = tuple(promise(terms, settings.name))
+    said = tuple(acceptance_summary(terms, settings.name))
     require_own_key(terms, settings)
     known = host_keys(terms.hosts, settings.peers, "host.toml: peers", own_key(settings))
     keys = {name for name, key in known.items() if key is not None} | {settings.name}
-    return HostOffer(settings, terms, key, said, (*role_doubts(terms), *key_doubts(terms, keys, "host.toml")))
+    return HostOffer(settings, terms, key, said, (*role_warnings(terms), *key_warnings(terms, keys, "host.toml")))
 
 
 def own_key(settings: HostSettings) -> dict[str, str]:
@@ -126,16 +126,16 @@ def require_own_key(terms: Terms, settings: HostSettings) -> None:
         )
 
 
-def promise(terms: Terms, name: str) -> list[str]:
+def acceptance_summary(terms: Terms, name: str) -> list[str]:
     """What accepting means for a host, in words; refused if the terms do not name it."""
-    duty = duty_of(resolve(terms))
-    index = duty.index(name)
-    shapes = " and ".join(f"{shape.law} noise for {shape.size:,} numbers" for shape in duty.ahead)
-    others = " and ".join(host for place, host in enumerate(duty.hosts) if place != index)
+    assignment = assignment_of(resolve(terms))
+    index = assignment.index(name)
+    shapes = " and ".join(f"{shape.law} noise for {shape.size:,} numbers" for shape in assignment.ahead)
+    others = " and ".join(host for place, host in enumerate(assignment.hosts) if place != index)
     return [
-        f"You are host {index} of {len(duty.hosts)} for {len(terms.owners)} owners; the others are {others}.",
-        f"In each of {duty.rounds} rounds you add up the owners' shares, draw {shapes} with the others, and send your part of the noisy "
-        f"sum to {terms.learning.learner}: one sum a round, for ever.",
+        f"You are host {index} of {len(assignment.hosts)} for {len(terms.owners)} owners; the others are {others}.",
+        f"In each of {assignment.rounds} rounds you add up the owners' shares, draw {shapes} with the others, and send your "
+        f"part of the noisy sum to {terms.learning.learner}: one sum a round, for ever.",
         "You see two of three shares of every answer, which tell nothing. Whoever sees what two hosts see, sees every answer: keep your "
         "machine, key and journal to yourself.",
     ]

@@ -10,8 +10,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from parley.errors import Unavailable, VoidRound
-from parley.network.exchange.parcel import Shape
+from parley.errors import AbortedRound, Unavailable
+from parley.network.exchange.share_bundle import Shape
 from parley.privacy.sharing.ring import Replicated
 
 QUIET = 0.2  # seconds
@@ -86,7 +86,8 @@ class Pool:
             return free[0]
 
     def take(self, session: str, number: int, shape: Shape, patience: float) -> Replicated:
-        """The noise itself, once; `VoidRound` if it can never come any more. Earlier ones that nobody took are dropped."""
+        """The noise itself, once; `AbortedRound` if it can never come any more. Earlier ones that nobody took are
+        dropped."""
 
         def settled() -> bool:
             return number in self._drawn or not self._holds(session) or number <= self._taken.get(shape, 0)
@@ -94,11 +95,11 @@ class Pool:
         with self._changed:
             self._changed.wait_for(settled, patience)
             if not self._holds(session):
-                raise VoidRound("a host restarted before the hosts had agreed, and the noise was dropped")
+                raise AbortedRound("a host restarted before the hosts had agreed, and the noise was dropped")
             if not settled():
                 raise Unavailable("this noise is not drawn yet; ask the same question again")
             if number not in self._drawn or self._drawn[number][0] != shape:
-                raise VoidRound("the noise of this round was used or dropped")
+                raise AbortedRound("the noise of this round was used or dropped")
             noise = self._drawn[number][1]
             self._taken[shape] = number
             self._drawn = {each: found for each, found in self._drawn.items() if found[0] != shape or each > number}

@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parley.errors import Malformed, VoidRound
-from parley.network.exchange.parcel import HOSTS, Parcel
+from parley.errors import AbortedRound, Malformed
+from parley.network.exchange.share_bundle import HOSTS, ShareBundle
 from parley.terms import PARTY
 
 TAG = re.compile(r"[0-9a-f]{64}")
@@ -20,7 +20,7 @@ TAG = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Held:
-    """An owner whose parcel a host holds, with the tags of both shares."""
+    """An owner whose share bundle a host holds, with the tags of both shares."""
 
     owner: str
     first: str
@@ -98,15 +98,15 @@ def record_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def tag(key: bytes, parcel: Parcel, number: int, share: bytes) -> str:
+def tag(key: bytes, bundle: ShareBundle, number: int, share: bytes) -> str:
     """The tag of share `number` of an owner's answer."""
-    about = json.dumps([parcel.terms_hash, parcel.round, parcel.content, parcel.owner, number]).encode()
+    about = json.dumps([bundle.terms_hash, bundle.round, bundle.content, bundle.owner, number]).encode()
     return hmac.new(key, hashlib.sha256(share).digest() + about, hashlib.sha256).hexdigest()
 
 
 def agreed(proposals: Sequence[Proposal], quorum: int) -> Record:
     """The record that follows from the proposals of hosts 0, 1 and 2: the owners that all three hold, with tags that match wherever two
-    hosts hold the same share; or `VoidRound`.
+    hosts hold the same share; or `AbortedRound`.
 
     >>> a = [Proposal("0" * 64, 1, "1" * 64, i, "2" * 64, 7, (Held("bank-a", f"{i}" * 64, f"{(i + 1) % 3}" * 64),)) for i in range(3)]
     >>> agreed(a, quorum=1).names
@@ -115,14 +115,14 @@ def agreed(proposals: Sequence[Proposal], quorum: int) -> Record:
     first = proposals[0]
     question = {(each.terms_hash, each.round, each.content) for each in proposals}
     if [each.host for each in proposals] != list(range(HOSTS)) or len(question) > 1:
-        raise VoidRound("the hosts were asked to open different questions for this round")
+        raise AbortedRound("the hosts were asked to open different questions for this round")
     if len({each.session for each in proposals}) > 1:
-        raise VoidRound("a host restarted before the hosts had agreed, and the noise was dropped")
+        raise AbortedRound("a host restarted before the hosts had agreed, and the noise was dropped")
     held = [{each.owner: each for each in proposal.held} for proposal in proposals]
     owners = []
     for name in sorted(set(held[0]) & set(held[1]) & set(held[2])):
         if all(held[j][name].first == held[j - 1][name].second for j in range(HOSTS)):
             owners.append((name, held[0][name].first, held[1][name].first, held[2][name].first))
     if len(owners) < max(1, quorum):
-        raise VoidRound(f"the hosts hold the same parcels of {len(owners)} owners: the terms need {max(1, quorum)}")
+        raise AbortedRound(f"the hosts hold the same share bundles of {len(owners)} owners: the terms need {max(1, quorum)}")
     return Record(first.terms_hash, first.round, first.content, first.session, first.noise, tuple(owners))

@@ -1,10 +1,10 @@
 """A host's service: bytes in, bytes out. It reads a message, checks who sends it, and lets the host of that agreement answer.
 
-Formal guarantee: an owner's parcel is taken from a caller whose certificate carries that owner's name, an opening is given to the learner
-of the terms alone, which hears public numbers too, and only the two other hosts of the terms hear what this one holds: where the terms or
-host.toml give a host's key, only who holds that key is that host, whatever the authority certified, and nobody is two of them. Every byte
-that leaves is a row of the journal, a message of the drawing of noise, or one of a fixed set of sentences. Errors inside never travel.
-"""
+Formal guarantee: an owner's share bundle is taken from a caller whose certificate carries that owner's name, an opening
+is given to the learner of the terms alone, which hears public numbers too, and only the two other hosts of the terms
+hear what this one holds: where the terms or host.toml give a host's key, only who holds that key is that host, whatever
+the authority certified, and nobody is two of them. Every byte that leaves is a row of the journal, a message of the
+drawing of noise, or one of a fixed set of sentences. Errors inside never travel."""
 
 import threading
 import time
@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from parley.data.public_numbers import PublicNumbers
-from parley.errors import ContentMismatch, ParleyError, Refusal, SettingError, Unavailable, UnknownTerms, VoidRound
+from parley.errors import AbortedRound, ContentMismatch, ParleyError, Refusal, SettingError, Unavailable, UnknownTerms
 from parley.network.exchange import host_messages as messages
-from parley.network.exchange.host_lines import HostGroup, HostLines
+from parley.network.exchange.host_connections import HostConnections, HostGroup
 from parley.network.exchange.messages import read_agreement
 from parley.network.exchange.remote_host import RemoteHost
+from parley.network.hosting.assignment import HostAssignment, assignment_of
 from parley.network.hosting.channels import Drawer
-from parley.network.hosting.duty import Duty, duty_of
 from parley.network.hosting.host import PATIENCE, Host
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.pool import Pool
@@ -34,7 +34,7 @@ STRANGER = "nobody at this host accepted these terms for this caller"
 TROUBLE = "the host cannot answer at the moment; ask the same question again"
 LOOK = 2.0  # seconds between two looks for terms that were accepted meanwhile
 HEARD = {  # another host's refusals
-    VoidRound.code: "says that this round is void",
+    AbortedRound.code: "says that this round is aborted",
     ContentMismatch.code: "says that another question was asked in this round",
     Unavailable.code: "does not answer at the moment; ask the same question again",
 }
@@ -47,20 +47,20 @@ T = TypeVar("T")
 class OtherHost:
     """Another host, as `Host` asks it."""
 
-    line: RemoteHost
+    connection: RemoteHost
 
     def proposal(self, terms_hash: str, number: int, content: str) -> Proposal:
-        return Proposal.from_text(self._heard(lambda: self.line.propose(terms_hash, number, content, 2 * PATIENCE)))
+        return Proposal.from_text(self._heard(lambda: self.connection.propose(terms_hash, number, content, 2 * PATIENCE)))
 
     def record(self, terms_hash: str, number: int) -> str:
-        return self._heard(lambda: self.line.record(terms_hash, number, 2 * PATIENCE))
+        return self._heard(lambda: self.connection.record(terms_hash, number, 2 * PATIENCE))
 
     def _heard(self, call: Callable[[], T]) -> T:
         """Its answer, or its refusal in this host's own words: what another host wrote is neither journaled nor sent on."""
         try:
             return call()
         except Refusal as refusal:
-            raise type(refusal)(f"{self.line.name} {HEARD.get(refusal.code, f'refuses ({refusal.code})')}") from None
+            raise type(refusal)(f"{self.connection.name} {HEARD.get(refusal.code, f'refuses ({refusal.code})')}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class Seat:
     """This host under one agreement."""
 
     acceptance: Acceptance
-    duty: Duty
+    assignment: HostAssignment
     host: Host
     drawer: Drawer
     group: HostGroup  # this host and the two others, and the keys that they must show or have shown
@@ -82,7 +82,7 @@ class Seat:
 
     def other_host(self, caller: Caller) -> int | None:
         """Which of the two others calls; None for somebody with such a name and another key, or who is two hosts at once."""
-        found = [name for name in self.duty.hosts if name in caller.names]
+        found = [name for name in self.assignment.hosts if name in caller.names]
         if len(found) != 1 or found[0] == self.group.own or caller.fingerprint is None:
             return None
         (name,) = found
@@ -91,7 +91,7 @@ class Seat:
             or self.group.meet(name, caller.names, caller.fingerprint) is not None
         ):
             return None
-        return self.duty.hosts.index(name)
+        return self.assignment.hosts.index(name)
 
     def close(self) -> None:
         self.drawer.close()
@@ -103,13 +103,13 @@ class HostService:
 
     full_name = messages.SERVICE
 
-    def __init__(self, name: str, journal: Journal, acceptances: Acceptances, lines: HostLines, log: Log) -> None:
-        self._name, self._journal, self._acceptances, self._lines, self._log = name, journal, acceptances, lines, log
+    def __init__(self, name: str, journal: Journal, acceptances: Acceptances, connections: HostConnections, log: Log) -> None:
+        self._name, self._journal, self._acceptances, self._connections, self._log = name, journal, acceptances, connections, log
         self._replies = Replies(log, messages.write_refusal, TROUBLE)
         self._lock = threading.Lock()
         self._seats: dict[str, Seat] = {}
         self._looked = time.monotonic()
-        self.longest_message = 1 << 22  # bytes, by the terms in use; messages of a drawing are some times as long as a parcel
+        self.longest_message = 1 << 22  # bytes, by the terms in use; messages of a drawing are some times as long as a share bundle
 
     @property
     def methods(self) -> dict[str, Work]:
@@ -161,15 +161,15 @@ class HostService:
         return messages.write_alive(self._name)
 
     def deliver(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
-        """An owner's parcel, from that owner."""
+        """An owner's share bundle, from that owner."""
 
         def work(facts: dict[str, Any]) -> bytes:
-            parcel = messages.read_parcel(content)
-            seat = self._seat(parcel.terms_hash)
-            facts |= {"terms": parcel.terms_hash, "round": parcel.round, "owner": parcel.owner}
-            if parcel.owner not in caller.names:
+            bundle = messages.read_share_bundle(content)
+            seat = self._seat(bundle.terms_hash)
+            facts |= {"terms": bundle.terms_hash, "round": bundle.round, "owner": bundle.owner}
+            if bundle.owner not in caller.names:
                 raise UnknownTerms(STRANGER)
-            seat.host.receive(parcel)
+            seat.host.receive(bundle)
             return messages.write_done()
 
         return self._replies.reply("parcel", caller, work)
@@ -263,16 +263,16 @@ class HostService:
 
     def _take_seat(self, acceptance: Acceptance) -> Seat:
         setup = resolve(acceptance.terms)
-        duty = duty_of(setup)
-        index = duty.index(self._name)
-        if not self._journal.begun(duty.terms_hash):
+        assignment = assignment_of(setup)
+        index = assignment.index(self._name)
+        if not self._journal.begun(assignment.terms_hash):
             raise SettingError(f"{self._journal.path}: these terms were accepted with another journal; put that one back")
-        group = self._lines.group(acceptance.terms.hosts, self._name)
-        peers = {i: group.lines[name] for i, name in enumerate(duty.hosts) if i != index}
-        pool = Pool(duty.ahead)
-        host = Host(self._name, duty, self._journal, pool, {i: OtherHost(line) for i, line in peers.items()})
-        for number in host.voided:
-            self._log("void", terms=duty.terms_hash, round=number, reason="a host restarted before the hosts had agreed")
-        largest = max(shape.bytes for shape in duty.ahead)
+        group = self._connections.group(acceptance.terms.hosts, self._name)
+        peers = {i: group.connections[name] for i, name in enumerate(assignment.hosts) if i != index}
+        pool = Pool(assignment.ahead)
+        host = Host(self._name, assignment, self._journal, pool, {i: OtherHost(connection) for i, connection in peers.items()})
+        for number in host.aborted:
+            self._log("void", terms=assignment.terms_hash, round=number, reason="a host restarted before the hosts had agreed")
+        largest = max(shape.bytes for shape in assignment.ahead)
         self.longest_message = max(self.longest_message, 64 * largest + AROUND)
-        return Seat(acceptance, duty, host, Drawer(duty, index, pool, peers, self._log), group, setup.numbers)
+        return Seat(acceptance, assignment, host, Drawer(assignment, index, pool, peers, self._log), group, setup.numbers)

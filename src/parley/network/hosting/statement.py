@@ -1,9 +1,10 @@
-"""What a host's journal says of each agreement: how many rounds were opened, how many are void, which have no end yet."""
+"""What a host's journal says of each agreement: how many rounds were opened, how many are aborted, which have no end
+yet."""
 
 from typing import Any
 
 from parley.errors import LedgerError
-from parley.network.hosting.duty import duty_of
+from parley.network.hosting.assignment import assignment_of
 from parley.network.hosting.journal import Journal
 from parley.network.identity.settings import HostSettings
 from parley.network.serving.acceptance import Acceptance, Acceptances
@@ -32,7 +33,7 @@ def _agreement(journal: Journal, acceptance: Acceptance) -> dict[str, Any]:
         "title": terms.title,
         "learner": terms.learning.learner,
         "begun": "begin" in counts,  # else it was accepted with another journal: nothing is opened by it
-        "rounds": duty_of(resolve(terms)).rounds,
+        "rounds": assignment_of(resolve(terms)).rounds,
         "opened": counts.get("opened", 0),
         "void": counts.get("void", 0),
         "waiting": journal.waiting(terms.hash),

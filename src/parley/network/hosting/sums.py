@@ -6,9 +6,9 @@ from pathlib import Path
 
 from parley.durable import replace_text
 from parley.errors import BrokenChainError, ContradictionError, GuaranteeError, LedgerError
-from parley.network.exchange.parcel import HOSTS, Opening, pack
+from parley.network.exchange.share_bundle import HOSTS, Opening, pack
 from parley.network.exchange.sums import sum_answer
-from parley.network.hosting.duty import Duty, duty_of
+from parley.network.hosting.assignment import HostAssignment, assignment_of
 from parley.network.hosting.in_process import InProcessHosts
 from parley.network.hosting.journal import Journal
 from parley.owner.ledger.account import Head
@@ -30,9 +30,9 @@ class HostedSum:
 
     def __init__(self, setup: Setup, owners: Sequence[Owner], folder: Path) -> None:
         self._setup, self._owners = setup, {owner.name: owner for owner in owners}
-        duty = duty_of(setup)
+        assignment = assignment_of(setup)
         folder.mkdir(mode=0o700, exist_ok=True)
-        self._hosts = InProcessHosts(duty, folder)
+        self._hosts = InProcessHosts(assignment, folder)
         self._heads = folder.with_name(f"{folder.name}.heads")
         self._require_latest()
         journals = self._hosts.journals
@@ -46,7 +46,7 @@ class HostedSum:
                 journal.begin(setup.hash)
 
     def ask(self, questions: Mapping[str, Query]) -> list[Answer]:
-        """The one answer of the round; `VoidRound` if it cannot be finished any more."""
+        """The one answer of the round; `AbortedRound` if it cannot be finished any more."""
         for name, query in questions.items():
             contribution, _ = self._owners[name].contribute(query)
             if contribution.shares is None:
@@ -56,10 +56,10 @@ class HostedSum:
         openings = self._hosts.open(query.round, query.content)
         heads = {name: vars(journal.head) for name, journal in self._journals()}
         replace_text(self._heads, json.dumps(heads))
-        return [open_answer(self._setup, self._hosts.duty, query, openings)]
+        return [open_answer(self._setup, self._hosts.assignment, query, openings)]
 
     def _journals(self) -> Iterator[tuple[str, Journal]]:
-        return zip(self._hosts.duty.hosts, self._hosts.journals, strict=True)
+        return zip(self._hosts.assignment.hosts, self._hosts.journals, strict=True)
 
     def _require_latest(self) -> None:
         """Refuse journals that are older than what is remembered of them."""
@@ -77,9 +77,9 @@ class HostedSum:
         self._hosts.close()
 
 
-def open_answer(setup: Setup, duty: Duty, query: Query, openings: Sequence[Opening]) -> Answer:
+def open_answer(setup: Setup, assignment: HostAssignment, query: Query, openings: Sequence[Opening]) -> Answer:
     """What a learner makes of the openings of hosts 0, 1 and 2, if they are about the same; else `ContradictionError`."""
-    turn = duty.turn(query.round)
+    turn = assignment.turn(query.round)
     agreed = {(each.terms_hash, each.round, each.content, each.owners) for each in openings}
     names = openings[0].owners
     known = len(set(names)) == len(names) >= turn.quorum and set(names) <= set(turn.records)

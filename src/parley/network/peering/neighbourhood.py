@@ -1,4 +1,5 @@
-"""An owner's neighbours on the graph: what is said to them and heard from them, place by place, however often lines break.
+"""An owner's neighbours on the graph: what is said to them and heard from them, place by place, however often
+connections break.
 
 Everybody says its words at a place and then hears those of its neighbours there, so nobody is more than one place ahead of a neighbour.
 Nothing is pushed: who was killed asks again, and hears the same.
@@ -28,7 +29,7 @@ Shape = tuple[int, int]
 T = TypeVar("T")
 
 
-class Line(Protocol):
+class Connection(Protocol):
     """A way to a neighbour's peer."""
 
     @property
@@ -46,7 +47,7 @@ class Neighbourhood:
         owner: str,
         graph: Graph,
         run: Run,
-        lines: Sequence[Line],
+        connections: Sequence[Connection],
         board: Board,
         deadline: float,
         warn: Callable[[str], None],
@@ -54,12 +55,12 @@ class Neighbourhood:
     ) -> None:
         self.owner, self.graph, self.board = owner, graph, board
         self._run, self._deadline, self._warn, self._stops = run, deadline, warn, stops
-        self._lines = {line.name: line for line in lines}
-        if set(self._lines) != set(graph.neighbours(owner)):
+        self._connections = {connection.name: connection for connection in connections}
+        if set(self._connections) != set(graph.neighbours(owner)):
             raise ExchangeError(
-                f"neighbours: the terms make {graph.neighbours(owner)} those of {owner}, the lines {sorted(self._lines)}"
+                f"neighbours: the terms make {graph.neighbours(owner)} those of {owner}, the addresses {sorted(self._connections)}"
             )
-        self._pool = ThreadPoolExecutor(max(1, len(self._lines)), thread_name_prefix="parley-neighbour")
+        self._pool = ThreadPoolExecutor(max(1, len(self._connections)), thread_name_prefix="parley-neighbour")
         self._over = threading.Event()
 
     def agree(self, number: int) -> None:
@@ -70,13 +71,21 @@ class Neighbourhood:
         """
         when, troubles = f"before round {number}", dict[str, str]()
         try:
-            self._all({name: partial(self._compare, line, troubles) for name, line in self._lines.items()}, when, troubles)
+            self._all(
+                {name: partial(self._compare, connection, troubles) for name, connection in self._connections.items()},
+                when,
+                troubles,
+            )
         except ContradictionError:
             time.sleep(min(self._deadline, LINGER))
             raise
         for far in range(1, self.graph.diameter + 1):
             self.board.agreed = far
-            self._all({name: partial(self._agreed, line, far, troubles) for name, line in self._lines.items()}, when, troubles)
+            self._all(
+                {name: partial(self._agreed, connection, far, troubles) for name, connection in self._connections.items()},
+                when,
+                troubles,
+            )
         self.agreed()
 
     def agreed(self) -> None:
@@ -86,7 +95,7 @@ class Neighbourhood:
     def exchange(self, place: Place, said: Floats) -> Floats:
         """Say this [1, P]; what the neighbours and this owner said there, in the order of the terms [J, P]."""
         self.board.say(place, said)
-        heard = self._hear(place, dict.fromkeys(self._lines, (1, said.shape[-1]))) | {self.owner: said}
+        heard = self._hear(place, dict.fromkeys(self._connections, (1, said.shape[-1]))) | {self.owner: said}
         return np.concatenate([heard[name] for name in self.graph.names if name in heard])
 
     def spread(self, number: int, vector: Floats) -> dict[str, Floats]:
@@ -100,7 +109,7 @@ class Neighbourhood:
             own = graph.at(self.owner, step - 1)
             if own:
                 self.board.say((number, step), np.stack([known[name] for name in own]))
-            told = {name: graph.at(name, step - 1) for name in self._lines}
+            told = {name: graph.at(name, step - 1) for name in self._connections}
             heard = self._hear((number, step), {name: (len(about), len(vector)) for name, about in told.items() if about})
             for name, vectors in heard.items():
                 for about, words in zip(told[name], vectors, strict=True):
@@ -120,18 +129,18 @@ class Neighbourhood:
     def finish(self, place: Place, told: Collection[str]) -> list[str]:
         """Say that this peer has all it needs, and stay until its neighbours do and know (`told`); who was not heard to is named."""
         self.board.say(place, np.empty((0, 1)))
-        calls = {name: self._pool.submit(self._finished, line, place) for name, line in self._lines.items()}
+        calls = {name: self._pool.submit(self._finished, connection, place) for name, connection in self._connections.items()}
         ended = [name for name, call in calls.items() if call.result()]
         due = time.monotonic() + self._deadline
         while not set(ended) <= set(told) and time.monotonic() < due:
             time.sleep(FIRST_PAUSE)
-        return [name for name in self._lines if name not in ended]
+        return [name for name in self._connections if name not in ended]
 
     def close(self) -> None:
-        """Let go of the lines; calls under way end."""
+        """Let go of the connections; calls under way end."""
         self._over.set()
-        for line in self._lines.values():
-            line.close()
+        for connection in self._connections.values():
+            connection.close()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _hear(self, place: Place, shapes: Mapping[str, Shape]) -> dict[str, Floats]:
@@ -139,7 +148,7 @@ class Neighbourhood:
         for rows, numbers in shapes.values():
             require_short(rows, numbers)
         troubles: dict[str, str] = {}
-        asked = {name: partial(self._ask, self._lines[name], place, shape, troubles) for name, shape in shapes.items()}
+        asked = {name: partial(self._ask, self._connections[name], place, shape, troubles) for name, shape in shapes.items()}
         return self._all(asked, f"round {place[0]}", troubles)
 
     def _all(self, asked: Mapping[str, Callable[[], T]], when: str, troubles: Mapping[str, str]) -> dict[str, T]:
@@ -161,30 +170,30 @@ class Neighbourhood:
                 )
             self._warn(f"{when}: waiting for neighbours: {absent}")
 
-    def _compare(self, line: Line, troubles: dict[str, str]) -> bool:
+    def _compare(self, connection: Connection, troubles: dict[str, str]) -> bool:
         """Refuse one neighbour if it resolved other public numbers, asked until it says which."""
 
         def compared() -> bool:
-            if not require_agreed(self._run.numbers, line.name, lambda first: line.numbers(self._run, first, CALL)):
-                self._warn(silent(line.name))
+            if not require_agreed(self._run.numbers, connection.name, lambda first: connection.numbers(self._run, first, CALL)):
+                self._warn(silent(connection.name))
             return True
 
-        return self._until(line, compared, troubles)
+        return self._until(connection, compared, troubles)
 
-    def _agreed(self, line: Line, far: int, troubles: dict[str, str]) -> bool:
+    def _agreed(self, connection: Connection, far: int, troubles: dict[str, str]) -> bool:
         """Wait until this neighbour says that everybody fewer than so many edges away from it has agreed."""
         beyond = self._run.numbers.data.size + 1  # none of its numbers again
 
         def agreed() -> bool:
-            troubles[line.name] = f"{line.name}: not everybody near it has compared public numbers yet"
+            troubles[connection.name] = f"{connection.name}: not everybody near it has compared public numbers yet"
             try:
-                return line.numbers(self._run, beyond, CALL).agreed >= far
+                return connection.numbers(self._run, beyond, CALL).agreed >= far
             except NotOffered:
                 return True
 
-        return self._until(line, agreed, troubles)
+        return self._until(connection, agreed, troubles)
 
-    def _until(self, line: Line, done: Callable[[], bool], troubles: dict[str, str]) -> bool:
+    def _until(self, connection: Connection, done: Callable[[], bool], troubles: dict[str, str]) -> bool:
         """Ask one neighbour again and again."""
         pause = FIRST_PAUSE
         while True:
@@ -192,39 +201,39 @@ class Neighbourhood:
                 if done():
                     return True
             except Unavailable as trouble:
-                troubles[line.name] = str(trouble)
+                troubles[connection.name] = str(trouble)
             except Refusal as refusal:
                 raise ExchangeError(f"public numbers cannot be compared: {refusal}") from None
             if self._over.wait(pause):
-                raise Unavailable(f"{line.name}: not waited for any longer")
+                raise Unavailable(f"{connection.name}: not waited for any longer")
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _ask(self, line: Line, place: Place, shape: Shape, troubles: dict[str, str]) -> Floats:
+    def _ask(self, connection: Connection, place: Place, shape: Shape, troubles: dict[str, str]) -> Floats:
         """One neighbour's words, asked for again and again while that may help."""
         pause = FIRST_PAUSE
         while True:
             try:
-                words = line.hear(self._run, place, shape, CALL)
+                words = connection.hear(self._run, place, shape, CALL)
                 if words is not None:
                     return words
-                troubles[line.name] = f"{line.name}: has not come to it yet"
+                troubles[connection.name] = f"{connection.name}: has not come to it yet"
                 pause = 0.0
             except Unavailable as trouble:
-                troubles[line.name] = str(trouble)
+                troubles[connection.name] = str(trouble)
                 pause = min(2 * max(pause, FIRST_PAUSE), LONGEST_PAUSE)
             except OutOfOrder as refusal:
                 raise ExchangeError(str(refusal)) from None
             except Refusal as refusal:
                 raise ExchangeError(f"round {place[0]}: the run cannot go on: {refusal}") from None
             if self._over.wait(pause):
-                raise Unavailable(f"{line.name}: not waited for any longer")
+                raise Unavailable(f"{connection.name}: not waited for any longer")
 
-    def _finished(self, line: Line, place: Place) -> bool:
+    def _finished(self, connection: Connection, place: Place) -> bool:
         """Whether this neighbour has all it needs, asked until it is gone for `deadline` seconds."""
         alive = time.monotonic()
         while time.monotonic() - alive < self._deadline and not self._over.is_set():
             try:
-                if line.hear(self._run, place, (0, 1), CALL) is not None:
+                if connection.hear(self._run, place, (0, 1), CALL) is not None:
                     return True
                 alive = time.monotonic()
             except (Refusal, ContradictionError):

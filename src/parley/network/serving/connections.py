@@ -1,17 +1,20 @@
-"""The lines (TCP connections) to a daemon's port: whose they are, and which are too many. `front.py` takes them and carries their bytes.
+"""The TCP connections to a daemon's port: whose they are, and which are too many. `front.py` takes them and carries
+their bytes.
 
-A line goes through four stages: *silent* (nothing came yet), *knocking* (it has begun TLS and waits to be let in), *entering* (gRPC has it,
-and no call of its came yet: TLS may still go on) and *served* (a call came, so a certificate of the authority was proven). Strangers can
-bring a line to the third stage and no further.
+A connection goes through four stages: *silent* (nothing came yet), *knocking* (it has begun TLS and waits to be let
+in), *entering* (gRPC has it, and no call of its came yet: TLS may still go on) and *served* (a call came, so a
+certificate of the authority was proven). Strangers can bring a connection to the third stage and no further.
 
-Formal guarantee: at every look (`front.SOONEST` after one came) there stay at most `MOST` lines that are not served (fewer where the
-system allows few descriptors), `OF_ADDRESS` of one address, and `ENTERING` with gRPC (twice as many where calls came from their
-addresses before); what is too much is cut, the oldest lines of the address that has most of them first, addresses from which calls came
-last. Each stage ends in time (`HELLO`, `SILENT`). Served lines are never cut for strangers; of one certificate the `EACH` newest stay. A
-line is cut that brings more than `FREE` bytes that no message of an admitted caller accounts for, before those bytes reach gRPC, which
-bounds neither a block of headers nor the memory that it takes. A message accounts for its length, and while it is on its way for that of
-the longest question that accepted terms can ask. Whose line was cut for its bytes, certificate or address, gets no new one for a while
-(`BAN`, twice as long each time). What a line that is cut was sending is lost; nothing is answered twice or debited for it.
+Formal guarantee: at every look (`front.SOONEST` after one came) there stay at most `MOST` connections that are not
+served (fewer where the system allows few descriptors), `OF_ADDRESS` of one address, and `ENTERING` with gRPC (twice as
+many where calls came from their addresses before); what is too much is cut, the oldest connections of the address that
+has most of them first, addresses from which calls came last. Each stage ends in time (`HELLO`, `SILENT`). Served
+connections are never cut for strangers; of one certificate the `EACH` newest stay. A connection is cut that brings more
+than `FREE` bytes that no message of an admitted caller accounts for, before those bytes reach gRPC, which bounds
+neither a block of headers nor the memory that it takes. A message accounts for its length, and while it is on its way
+for that of the longest question that accepted terms can ask. Whose connection was cut for its bytes, certificate or
+address, gets no new one for a while (`BAN`, twice as long each time). What a connection that is cut was sending is
+lost; nothing is answered twice or debited for it.
 """
 
 import heapq
@@ -28,14 +31,14 @@ from urllib.parse import unquote
 from parley.network.serving.acceptance import Caller
 from parley.network.serving.log import Log
 
-MOST = 1024  # lines that are not served
+MOST = 1024  # connections that are not served
 OF_ADDRESS = 64  # of these from one address
 ENTERING = 32  # of these with gRPC: each takes a handshake's work and memory; addresses from which calls came get as many more
 ENTERING_OF_ADDRESS = 8
-TURN = 2.0  # seconds for which a line keeps its place among them while others wait
-HELLO = 10.0  # seconds in which a line begins TLS
+TURN = 2.0  # seconds for which a connection keeps its place among them while others wait
+HELLO = 10.0  # seconds in which a connection begins TLS
 SILENT = 30.0  # seconds in which it is let in, and again until its first call: a machine under load takes its time
-EACH = 8  # lines of one certificate
+EACH = 8  # connections of one certificate
 FREE = (1 << 18) + (1 << 16)  # bytes that no message accounts for: a window's worth of one not read yet, TLS, headers, pings
 BAN = (1.0, 10.0)  # seconds, at first and at most
 AROUND = 4096  # bytes around a message: its headers and frames
@@ -45,11 +48,11 @@ FLOOD = "more bytes than its messages account for"
 CROWD = "too many without a call"
 
 Address = tuple[str, int]
-Holder = Caller | str  # a certificate, or the addresses of lines that brought no call yet
+Holder = Caller | str  # a certificate, or the addresses of connections that brought no call yet
 
 
 class Stage(IntEnum):
-    """How far a line has come."""
+    """How far a connection has come."""
 
     SILENT = 0
     KNOCKING = 1
@@ -106,7 +109,7 @@ def neighbourhood(host: str) -> str:
 
 @lru_cache(maxsize=1024)
 def grpc_address(peer: str) -> Address:
-    """An address as gRPC says it; a line without one (a socket's) has none.
+    """An address as gRPC says it; a connection without one (a socket's) has none.
 
     >>> grpc_address("ipv4:10.0.0.7:51000"), grpc_address("ipv6:%5B::1%5D:51000"), grpc_address("unix:")
     (('10.0.0.7', 51000), ('::1', 51000), ('', 0))
@@ -117,29 +120,30 @@ def grpc_address(peer: str) -> Address:
 
 
 def excess(
-    lines: Collection[Connection],
+    connections: Collection[Connection],
     now: float,
     most: int = MOST,
     known: Collection[str] = (),
     banned: Mapping[Holder, float] | None = None,
 ) -> dict[Connection, str]:
-    """The lines to cut, and why; `known` are addresses from which calls came, `banned` says until when somebody has to wait."""
+    """The connections to cut, and why; `known` are addresses from which calls came, `banned` says until when somebody
+    has to wait."""
     why: dict[Connection, str] = {}
     served, others = defaultdict[Caller, list[Connection]](list), defaultdict[str, list[Connection]](list)
-    for line in lines:
-        if (banned or {}).get(line.holder, now) > now:
-            why[line] = "flooded before"
-        elif line.stage is Stage.SERVED and line.caller is not None:
-            served[line.caller].append(line)
-        elif now - line.since > (HELLO if line.stage is Stage.SILENT else SILENT):
-            why[line] = "no TLS" if line.stage is Stage.SILENT else "no call"
+    for connection in connections:
+        if (banned or {}).get(connection.holder, now) > now:
+            why[connection] = "flooded before"
+        elif connection.stage is Stage.SERVED and connection.caller is not None:
+            served[connection.caller].append(connection)
+        elif now - connection.since > (HELLO if connection.stage is Stage.SILENT else SILENT):
+            why[connection] = "no TLS" if connection.stage is Stage.SILENT else "no call"
         else:
-            others[neighbourhood(line.remote[0])].append(line)
+            others[neighbourhood(connection.remote[0])].append(connection)
     for held in served.values():
-        for line in sorted(held, key=lambda line: line.since, reverse=True)[EACH:]:
-            why[line] = "too many of one certificate"
+        for connection in sorted(held, key=lambda connection: connection.since, reverse=True)[EACH:]:
+            why[connection] = "too many of one certificate"
     for group in others.values():
-        group.sort(key=lambda line: (line.stage, line.since))  # who came further, and later, stays
+        group.sort(key=lambda connection: (connection.stage, connection.since))  # who came further, and later, stays
         while len(group) > OF_ADDRESS:
             why[group.pop(0)] = CROWD
     largest = [(name in known, -len(group), name) for name, group in others.items()]
@@ -152,44 +156,48 @@ def excess(
     return why
 
 
-def let_in(lines: Collection[Connection], now: float, known: Collection[str] = ()) -> tuple[list[Connection], list[Connection]]:
-    """(the knocking lines that gRPC gets next, the entering ones that have to go for them).
+def let_in(
+    connections: Collection[Connection], now: float, known: Collection[str] = ()
+) -> tuple[list[Connection], list[Connection]]:
+    """(the knocking connections that gRPC gets next, the entering ones that have to go for them).
 
-    Addresses from which calls came are first, then those with the fewest lines inside; the newest lines first: under a flood the oldest
-    have been given up. Who had its `TURN` goes, if somebody waits whose address has fewer lines inside, or is known where its own is not.
+    Addresses from which calls came are first, then those with the fewest connections inside; the newest connections
+    first: under a flood the oldest have been given up. Who had its `TURN` goes, if somebody waits whose address has
+    fewer connections inside, or is known where its own is not.
     """
-    inside: list[Connection] = [line for line in lines if line.stage is Stage.ENTERING]
-    count = Counter(neighbourhood(line.remote[0]) for line in inside)
+    inside: list[Connection] = [connection for connection in connections if connection.stage is Stage.ENTERING]
+    count = Counter(neighbourhood(connection.remote[0]) for connection in inside)
 
-    def rank(line: Connection) -> tuple[bool, int]:
-        name = neighbourhood(line.remote[0])
+    def rank(connection: Connection) -> tuple[bool, int]:
+        name = neighbourhood(connection.remote[0])
         return name not in known, count[name]
 
     entering: list[Connection] = []
     leaving: list[Connection] = []
-    waiting = [line for line in lines if line.stage is Stage.KNOCKING]
-    for line in sorted(waiting, key=lambda line: (rank(line), -line.since)):
-        if count[neighbourhood(line.remote[0])] >= ENTERING_OF_ADDRESS:
+    waiting = [connection for connection in connections if connection.stage is Stage.KNOCKING]
+    for connection in sorted(waiting, key=lambda connection: (rank(connection), -connection.since)):
+        if count[neighbourhood(connection.remote[0])] >= ENTERING_OF_ADDRESS:
             continue
-        places = 2 * ENTERING if neighbourhood(line.remote[0]) in known else ENTERING
+        places = 2 * ENTERING if neighbourhood(connection.remote[0]) in known else ENTERING
         if len(inside) - len(leaving) + len(entering) >= places:
-            old = [each for each in inside if each not in leaving and now - each.since > TURN and rank(each) > rank(line)]
+            old = [each for each in inside if each not in leaving and now - each.since > TURN and rank(each) > rank(connection)]
             if not old:
                 break
             leaving.append(max(old, key=lambda each: (rank(each), -each.since)))
             count[neighbourhood(leaving[-1].remote[0])] -= 1
-        entering.append(line)
-        count[neighbourhood(line.remote[0])] += 1
+        entering.append(connection)
+        count[neighbourhood(connection.remote[0])] += 1
     return entering, leaving
 
 
 class Connections:
-    """The lines to one port of this process, as its threads see them; `front.Front` alone adds and removes some."""
+    """The connections to one port of this process, as its threads see them; `front.Front` alone adds and removes
+    some."""
 
     def __init__(self, log: Log, longest: Callable[[], int]) -> None:
         """`longest` is the length of the longest question that anybody may ask at the moment."""
         self._log, self._longest, self._lock = log, longest, threading.Lock()
-        self._lines: dict[Connection, None] = {}
+        self._connections: dict[Connection, None] = {}
         self._inside: dict[Address, Connection] = {}  # by the address under which gRPC knows them
         self._known: OrderedDict[str, None] = OrderedDict()
         self._banned: dict[Holder, float] = {}
@@ -197,32 +205,33 @@ class Connections:
         self.on_served: Callable[[], None] = lambda: None  # a place is free
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._connections)
 
     def stages(self) -> dict[str, int]:
-        """How many lines are in each stage."""
+        """How many connections are in each stage."""
         with self._lock:
-            found = Counter(line.stage for line in self._lines)
+            found = Counter(connection.stage for connection in self._connections)
         return {stage.name.lower(): found[stage] for stage in Stage}
 
     def origin(self, place: Address) -> Address | None:
-        """From where the line came that gRPC knows by this address; None for one that did not come by the front."""
+        """From where the connection came that gRPC knows by this address; None for one that did not come by the
+        front."""
         with self._lock:
-            line = self._inside.get(place)
-        return None if line is None else line.remote
+            connection = self._inside.get(place)
+        return None if connection is None else connection.remote
 
     def assign(self, place: Address, caller: Caller) -> None:
-        """A call of this caller came on the line."""
+        """A call of this caller came on the connection."""
         with self._lock:
-            line = self._inside.get(place)
-            if line is None:
+            connection = self._inside.get(place)
+            if connection is None:
                 return
-            first = line.stage is not Stage.SERVED
+            first = connection.stage is not Stage.SERVED
             if first:
-                line.stage, line.since = Stage.SERVED, time.monotonic()
-            line.caller = caller
-            self._known[neighbourhood(line.remote[0])] = None
-            self._known.move_to_end(neighbourhood(line.remote[0]))
+                connection.stage, connection.since = Stage.SERVED, time.monotonic()
+            connection.caller = caller
+            self._known[neighbourhood(connection.remote[0])] = None
+            self._known.move_to_end(neighbourhood(connection.remote[0]))
             if len(self._known) > KNOWN:
                 self._known.popitem(last=False)
         if first:
@@ -231,70 +240,70 @@ class Connections:
     def message(self, place: Address, read: Callable[[], bytes]) -> bytes:
         """A message that is read for the call of an admitted caller."""
         with self._lock:
-            line = self._inside.get(place) or Connection(place, 0.0)
-            line.expected += 1
+            connection = self._inside.get(place) or Connection(place, 0.0)
+            connection.expected += 1
         content = b""
         try:
             content = read()
         finally:
             with self._lock:
-                line.expected -= 1
+                connection.expected -= 1
                 if content:
-                    line.base = line.received  # nothing is saved up for later
+                    connection.base = connection.received  # nothing is saved up for later
         return content
 
     def add(self, remote: Address) -> Connection | None:
-        """A line that came; None if its address has to wait."""
-        line = Connection(remote, time.monotonic())
+        """A connection that came; None if its address has to wait."""
+        connection = Connection(remote, time.monotonic())
         with self._lock:
-            if self._banned.get(line.holder, 0.0) > line.since:
+            if self._banned.get(connection.holder, 0.0) > connection.since:
                 return None
-            self._lines[line] = None
-        return line
+            self._connections[connection] = None
+        return connection
 
-    def move(self, line: Connection, stage: Stage, place: Address | None = None) -> None:
-        """The line has come to this stage; gRPC knows it by this address."""
+    def move(self, connection: Connection, stage: Stage, place: Address | None = None) -> None:
+        """The connection has come to this stage; gRPC knows it by this address."""
         with self._lock:
-            line.stage, line.since = stage, time.monotonic()
+            connection.stage, connection.since = stage, time.monotonic()
             if place is not None:
-                self._inside[place] = line
+                self._inside[place] = connection
 
-    def remove(self, line: Connection, place: Address | None) -> None:
-        """The line is gone."""
+    def remove(self, connection: Connection, place: Address | None) -> None:
+        """The connection is gone."""
         with self._lock:
-            self._lines.pop(line, None)
+            self._connections.pop(connection, None)
             if place is not None:
                 self._inside.pop(place, None)
 
-    def count(self, line: Connection, size: int) -> bool:
-        """So many bytes came; whether they may be passed on. If not, who sent them has to wait for new lines."""
+    def count(self, connection: Connection, size: int) -> bool:
+        """So many bytes came; whether they may be passed on. If not, who sent them has to wait for new connections."""
         with self._lock:
-            line.received += size
-            if line.received <= line.allowed(self._longest()):
+            connection.received += size
+            if connection.received <= connection.allowed(self._longest()):
                 return True
-            self._ban(line.holder, time.monotonic())
+            self._ban(connection.holder, time.monotonic())
             return False
 
     def look(self, most: int = MOST) -> tuple[dict[Connection, str], list[Connection]]:
-        """(the lines to cut now, and why; those to let in)."""
+        """(the connections to cut now, and why; those to let in)."""
         now = time.monotonic()
         with self._lock:
-            why = excess(self._lines, now, most, self._known, self._banned)
-            entering, leaving = let_in([line for line in self._lines if line not in why], now, self._known)
+            why = excess(self._connections, now, most, self._known, self._banned)
+            entering, leaving = let_in([connection for connection in self._connections if connection not in why], now, self._known)
         return why | dict.fromkeys(leaving, "others wait"), entering
 
-    def report(self, lines: Mapping[Connection, str]) -> None:
-        """Tell the log of lines that were cut."""
-        for line, reason in lines.items():
-            name = None if line.caller is None else ",".join(line.caller.names)
-            self._log.rate_limited("line-cut", caller=name, reason=reason, peer=line.remote[0])
+    def report(self, connections: Mapping[Connection, str]) -> None:
+        """Tell the log of connections that were cut."""
+        for connection, reason in connections.items():
+            name = None if connection.caller is None else ",".join(connection.caller.names)
+            self._log.rate_limited("line-cut", caller=name, reason=reason, peer=connection.remote[0])
 
     def trouble(self, kind: str) -> None:
         """Tell the log of an error whose text could quote anything."""
         self._log.rate_limited("line-trouble", reason=kind)
 
     def _ban(self, who: Holder, now: float) -> None:
-        """No new lines for a while; for twice as long as the last time, if that was lately."""
+        """No new connections for a while; for twice as long as the last time, if that was lately."""
         if self._banned.get(who, now) > now:
             return
         for other, until in list(self._banned.items()):

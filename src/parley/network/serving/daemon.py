@@ -13,7 +13,7 @@ from parley.data.blocks import joined
 from parley.durable import file_version
 from parley.errors import SettingError, TermsError
 from parley.network.exchange.delivery import Delivery
-from parley.network.exchange.host_lines import HostLines
+from parley.network.exchange.host_connections import HostConnections
 from parley.network.identity.settings import OwnerSettings
 from parley.network.identity.trust import check_identity
 from parley.network.serving.acceptance import Acceptances, require_both
@@ -48,11 +48,11 @@ def open_owner(settings: OwnerSettings, accepting: str | None = None) -> Owner:
 
 
 def open_delivery(settings: OwnerSettings) -> Delivery | None:
-    """The owner's lines to hosts, if its settings name some; nobody is called yet."""
+    """The owner's connections to hosts, if its settings name some; nobody is called yet."""
     identity = settings.identity
     if not settings.hosts or identity is None:
         return None
-    return Delivery(HostLines(settings.hosts, identity, "owner.toml: hosts"))
+    return Delivery(HostConnections(settings.hosts, identity, "owner.toml: hosts"))
 
 
 def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
@@ -146,7 +146,7 @@ def _close(owner: Owner, service: OwnerService, log: Log) -> None:
 
 
 def open_files() -> None:
-    """As many files and lines at once as the system allows without asking."""
+    """As many files and connections at once as the system allows without asking."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -5,7 +5,7 @@ thousand silent ones keep everybody out. Here a silent one costs a descriptor an
 (`connections.py` has the rules). Bytes are carried unread between the caller and gRPC, which listens on the loopback for this front alone:
 TLS is between the two of them as before, and whoever reaches gRPC by another way is refused there.
 
-One thread does it all, served lines before strangers.
+One thread does it all, served connections before strangers.
 """
 
 import errno
@@ -23,18 +23,18 @@ from parley.errors import ExchangeError
 from parley.network.serving.connections import FLOOD, MOST, Address, Connection, Connections, Stage, address
 
 BACKLOG = 4096  # connections that the kernel may hold until they are taken
-TOGETHER = 64  # taken at once, before served lines are looked at again
+TOGETHER = 64  # taken at once, before served connections are looked at again
 CHUNK = 1 << 17  # bytes carried at once
 RECORD = 5  # bytes of the head of a TLS record
 LONGEST_RECORD = 1 << 14
-LOOK = 0.25  # seconds between two looks while lines wait
+LOOK = 0.25  # seconds between two looks while connections wait
 SOONEST = 0.01  # the same when many come
-BUFFER = 1 << 17  # bytes that the kernel holds of a line, which it doubles: a line that is cut leaves no more than this
+BUFFER = 1 << 17  # bytes that the kernel holds of a connection, which it doubles: a connection that is cut leaves no more than this
 _RESET = struct.pack("ii", 1, 0)
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
-class _Line:
+class _Proxy:
     """A connection's two sockets, and what is on its way between them."""
 
     def __init__(self, near: socket.socket, about: Connection) -> None:
@@ -73,7 +73,7 @@ class Front:
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._ceiling = MOST if descriptors == resource.RLIM_INFINITY else max(8, min(MOST, descriptors // 8))
         self._most = self._ceiling
-        self._lines: dict[Connection, _Line] = {}
+        self._proxies: dict[Connection, _Proxy] = {}
         self._selector = selectors.DefaultSelector()
         self._woken, self._waker = os.pipe()
         for end in (self._woken, self._waker):
@@ -90,15 +90,15 @@ class Front:
         self._thread.start()
 
     def close(self) -> None:
-        """Cut all lines and listen no longer."""
+        """Cut all connections and listen no longer."""
         self._over.set()
         self._wake()
         if self._thread.is_alive():
             self._thread.join()
         for listening in self._listening:
             listening.close()
-        for line in list(self._lines.values()):
-            self._drop(line)
+        for proxy in list(self._proxies.values()):
+            self._drop(proxy)
         self._selector.close()
         for end in (self._woken, self._waker):
             os.close(end)
@@ -111,7 +111,7 @@ class Front:
             except Exception as error:  # whatever it was: the door stays open
                 self._connections.trouble(type(error).__name__)
                 self._over.wait(SOONEST)
-            waiting = self._due or any(about.stage is not Stage.SERVED for about in self._lines)
+            waiting = self._due or any(about.stage is not Stage.SERVED for about in self._proxies)
             pause = SOONEST if self._due else LOOK if waiting else None
 
     def _turn(self, events: list[tuple[Any, int]]) -> None:
@@ -124,8 +124,8 @@ class Front:
             else:
                 self._accept(key.fileobj)
         since = time.monotonic() - self._looked
-        calm = self._due and len(self._lines) <= TOGETHER
-        if calm or since >= (SOONEST if self._due else LOOK) or len(self._lines) > 2 * self._most:
+        calm = self._due and len(self._proxies) <= TOGETHER
+        if calm or since >= (SOONEST if self._due else LOOK) or len(self._proxies) > 2 * self._most:
             self._look()
 
     def _look(self) -> None:
@@ -134,12 +134,12 @@ class Front:
         self._most = min(self._ceiling, self._most + 1)
         why, entering = self._connections.look(self._most)
         for about in why:
-            if about in self._lines:
-                self._drop(self._lines[about], reset=True)
+            if about in self._proxies:
+                self._drop(self._proxies[about], reset=True)
         self._connections.report(why)
         for about in entering:
-            if about in self._lines:
-                self._enter(self._lines[about])
+            if about in self._proxies:
+                self._enter(self._proxies[about])
 
     def _accept(self, listening: socket.socket) -> None:
         self._due = True
@@ -150,7 +150,7 @@ class Front:
                 return
             except OSError as error:
                 if error.errno in _EXHAUSTED:  # the oldest of those who wait make room, for a while
-                    self._most = max(8, len(self._lines) // 2)
+                    self._most = max(8, len(self._proxies) // 2)
                 return
             about = self._connections.add(address(*remote[:2]))
             if about is None:
@@ -159,97 +159,97 @@ class Front:
             near.setblocking(False)
             with suppress(OSError):
                 near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            line = self._lines[about] = _Line(near, about)
-            self._selector.register(near, selectors.EVENT_READ, line)
-            self._carry(line, near, selectors.EVENT_READ)  # mostly its first words came with it
+            proxy = self._proxies[about] = _Proxy(near, about)
+            self._selector.register(near, selectors.EVENT_READ, proxy)
+            self._carry(proxy, near, selectors.EVENT_READ)  # mostly its first words came with it
 
-    def _carry(self, line: _Line, end: socket.socket, mask: int) -> None:
-        """Do what can be done at this end of the line."""
-        if line.about not in self._lines:
+    def _carry(self, proxy: _Proxy, end: socket.socket, mask: int) -> None:
+        """Do what can be done at this end of the connection."""
+        if proxy.about not in self._proxies:
             return
         try:
             if mask & selectors.EVENT_WRITE:
-                buffer = line.outward if end is line.near else line.inward
+                buffer = proxy.outward if end is proxy.near else proxy.inward
                 del buffer[: end.send(buffer)]
             if mask & selectors.EVENT_READ:
-                self._read(line, end)
-            if line.held or line.inward or line.outward or line.ending:
-                self._watch(line)
+                self._read(proxy, end)
+            if proxy.held or proxy.inward or proxy.outward or proxy.ending:
+                self._watch(proxy)
         except (BlockingIOError, InterruptedError):
-            self._watch(line)
+            self._watch(proxy)
         except OSError:
-            self._drop(line)
+            self._drop(proxy)
 
-    def _read(self, line: _Line, end: socket.socket) -> None:
+    def _read(self, proxy: _Proxy, end: socket.socket) -> None:
         content = end.recv(CHUNK)
-        if end is line.far:
+        if end is proxy.far:
             if content:
-                _send(line.near, content, line.outward)
+                _send(proxy.near, content, proxy.outward)
             else:
-                line.ending = True
+                proxy.ending = True
         elif not content:
-            self._drop(line)
-        elif not self._connections.count(line.about, len(content)):
-            self._cut(line, FLOOD)
-        elif line.far is not None:
-            _send(line.far, content, line.inward)
+            self._drop(proxy)
+        elif not self._connections.count(proxy.about, len(content)):
+            self._cut(proxy, FLOOD)
+        elif proxy.far is not None:
+            _send(proxy.far, content, proxy.inward)
         else:
-            line.inward += content
-            begun = hello(line.inward)
+            proxy.inward += content
+            begun = hello(proxy.inward)
             if begun is False:
-                self._cut(line, "no TLS")
-            elif begun and line.about.stage is Stage.SILENT:
-                self._connections.move(line.about, Stage.KNOCKING)
+                self._cut(proxy, "no TLS")
+            elif begun and proxy.about.stage is Stage.SILENT:
+                self._connections.move(proxy.about, Stage.KNOCKING)
                 self._due = True
 
-    def _enter(self, line: _Line) -> None:
-        """Give the line to gRPC, with what came so far."""
+    def _enter(self, proxy: _Proxy) -> None:
+        """Give the connection to gRPC, with what came so far."""
         far = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             far.setblocking(False)
             far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             far.connect_ex(self._backend)
-            line.far, line.place = far, address(*far.getsockname())
-            self._connections.move(line.about, Stage.ENTERING, line.place)
-            self._selector.register(far, selectors.EVENT_READ, line)
-            self._watch(line)
+            proxy.far, proxy.place = far, address(*far.getsockname())
+            self._connections.move(proxy.about, Stage.ENTERING, proxy.place)
+            self._selector.register(far, selectors.EVENT_READ, proxy)
+            self._watch(proxy)
         except OSError:
             far.close()
-            self._drop(line)
+            self._drop(proxy)
 
-    def _watch(self, line: _Line) -> None:
+    def _watch(self, proxy: _Proxy) -> None:
         """Read what the other end can take; what it cannot take now is written as soon as it can."""
-        if line.about not in self._lines:
+        if proxy.about not in self._proxies:
             return
-        if line.ending and not line.outward:
-            self._drop(line)
+        if proxy.ending and not proxy.outward:
+            self._drop(proxy)
             return
-        line.held = bool(line.inward or line.outward or line.ending)
-        hear = len(line.inward) <= LONGEST_RECORD + RECORD if line.far is None else not line.inward
-        self._want(line, line.near, hear and not line.ending, bool(line.outward))
-        if line.far is not None:
-            self._want(line, line.far, not line.outward and not line.ending, bool(line.inward))
+        proxy.held = bool(proxy.inward or proxy.outward or proxy.ending)
+        hear = len(proxy.inward) <= LONGEST_RECORD + RECORD if proxy.far is None else not proxy.inward
+        self._want(proxy, proxy.near, hear and not proxy.ending, bool(proxy.outward))
+        if proxy.far is not None:
+            self._want(proxy, proxy.far, not proxy.outward and not proxy.ending, bool(proxy.inward))
 
-    def _want(self, line: _Line, end: socket.socket, read: bool, write: bool) -> None:
+    def _want(self, proxy: _Proxy, end: socket.socket, read: bool, write: bool) -> None:
         wanted = read * selectors.EVENT_READ | write * selectors.EVENT_WRITE
         known = self._selector.get_map().get(end)
         if known is None:
             if wanted:
-                self._selector.register(end, wanted, line)
+                self._selector.register(end, wanted, proxy)
         elif not wanted:
             self._selector.unregister(end)
         elif known.events != wanted:
-            self._selector.modify(end, wanted, line)
+            self._selector.modify(end, wanted, proxy)
 
-    def _cut(self, line: _Line, reason: str) -> None:
-        self._drop(line, reset=True)
-        self._connections.report({line.about: reason})
+    def _cut(self, proxy: _Proxy, reason: str) -> None:
+        self._drop(proxy, reset=True)
+        self._connections.report({proxy.about: reason})
 
-    def _drop(self, line: _Line, reset: bool = False) -> None:
-        self._due = self._due or line.about.stage is not Stage.SERVED
-        self._lines.pop(line.about, None)
-        self._connections.remove(line.about, line.place)
-        for end in (line.near, line.far):
+    def _drop(self, proxy: _Proxy, reset: bool = False) -> None:
+        self._due = self._due or proxy.about.stage is not Stage.SERVED
+        self._proxies.pop(proxy.about, None)
+        self._connections.remove(proxy.about, proxy.place)
+        for end in (proxy.near, proxy.far):
             if end is not None:
                 with suppress(KeyError, ValueError):
                     self._selector.unregister(end)

@@ -48,12 +48,12 @@ class LedgerSnapshot:
 @dataclass(frozen=True)
 class MetricSources:
     """What the page asks for when it is looked at. `ledger` may raise; `time_left`, in seconds, is by name of a certificate or list;
-    `lines` how many there are, by stage (`connections.Stage`)."""
+    `connections` how many there are, by stage (`connections.Stage`)."""
 
     ledger: Callable[[], LedgerSnapshot | None]
     problems: Callable[[], list[str]]
     time_left: Callable[[], dict[str, float]]
-    lines: Callable[[], Mapping[str, int]]
+    connections: Callable[[], Mapping[str, int]]
     others: Callable[[], Iterable[Metric]] = tuple
 
 
@@ -68,8 +68,8 @@ class Metrics:
         self._answers = Counter("answers", "Questions that got an answer since the start, stored ones too.", **register)
         self._refusals = Counter("refusals", "Questions that got a refusal, by its code.", ["code"], **register)
         self._troubles = Counter("troubles", "Questions that could not be answered for a reason at the owner's.", **register)
-        self._handshakes = Counter("failed_handshakes", "Lines that failed TLS, by reason.", ["reason"], **register)
-        self._cut = Counter("lines_cut", "Lines that were cut, by reason.", ["reason"], **register)
+        self._handshakes = Counter("failed_handshakes", "Connections that failed TLS, by reason.", ["reason"], **register)
+        self._cut = Counter("lines_cut", "Connections that were cut, by reason.", ["reason"], **register)
         self.registry.register(_CurrentFigures(owner, sources))
 
     def on_event(self, event: str, facts: dict[str, Any]) -> None:
@@ -102,7 +102,7 @@ class _CurrentFigures(Collector):
     def collect(self) -> Iterator[Metric]:
         yield InfoMetricFamily("parley_build", "Which Parley serves whom.", {"version": __version__, "owner": self._owner})
         yield GaugeMetricFamily("parley_ready", "Whether the owner could answer (1).", value=not self._sources.problems())
-        yield from _line_metrics(self._sources.lines())
+        yield from _connection_metrics(self._sources.connections())
         left = GaugeMetricFamily("parley_time_left_seconds", "Until it ends: a certificate, the revocation list.", labels=["of"])
         for of, seconds in self._sources.time_left().items():
             left.add_metric([of], seconds)
@@ -115,7 +115,7 @@ class _CurrentFigures(Collector):
         yield from self._sources.others()
 
 
-def _line_metrics(stages: Mapping[str, int]) -> Iterator[Metric]:
+def _connection_metrics(stages: Mapping[str, int]) -> Iterator[Metric]:
     yield GaugeMetricFamily("parley_lines", "TCP connections that brought a call.", value=stages.get("served", 0))
     words = (
         "TCP connections of whom nobody knows yet who they are: silent, knocking (TLS begun) or entering (with gRPC, no call yet)."

@@ -1,4 +1,5 @@
-"""What a daemon on a network keeps an eye on while it runs: its certificate, the authority's list, and the lines to its port."""
+"""What a daemon on a network keeps an eye on while it runs: its certificate, the authority's list, and the connections
+to its port."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from parley.network.serving.log import Log
 
 
 class Network:
-    """An identity that is followed, and lines that are bounded."""
+    """An identity that is followed, and connections that are bounded."""
 
     def __init__(self, identity: Identity, name: str, log: Log, longest: Callable[[], int]) -> None:
         """`longest` is the length of the longest question that anybody may ask at the moment."""
@@ -39,13 +40,14 @@ class Network:
         return {of: (end - now).total_seconds() for of, end in ends.items() if end is not None}
 
     def open(self, where: str, port: int) -> int:
-        """Take lines at this address ("host:port") for the gRPC server on this machine's own `port`, once it is `taking`; the port."""
+        """Take connections at this address ("host:port") for the gRPC server on this machine's own `port`, once it is
+        `taking`; the port."""
         self._front = Front(where, port, self.connections)
         return self._front.port
 
     @contextmanager
     def taking(self) -> Iterator[None]:
-        """Lines are taken meanwhile, and bounded."""
+        """Connections are taken meanwhile, and bounded."""
         if self._front is None:
             raise ExchangeError("network: opened nowhere yet")
         self._front.start()

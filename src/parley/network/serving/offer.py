@@ -5,20 +5,20 @@ from pathlib import Path
 from typing import Any
 
 from parley.errors import CertificateError, SettingError
-from parley.network.exchange.host_lines import host_keys
+from parley.network.exchange.host_connections import host_keys
 from parley.network.identity.certificates import fingerprint, names, read_certificate
 from parley.network.identity.settings import Identity, OwnerSettings
 from parley.network.identity.trust import require_private, trusted_certificate
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.daemon import open_owner
 from parley.network.serving.reminders import ledger_warning
-from parley.owner.acceptance_summary import promise, require_books
-from parley.owner.custody import facts, key_doubts
+from parley.owner.acceptance_summary import acceptance_summary, require_books
+from parley.owner.custody import facts, key_warnings
 from parley.owner.owner import Agreement, Owner
-from parley.owner.warnings import doubts, figures
+from parley.owner.warnings import figures, find_warnings
 from parley.privacy.adjacency import Adjacency
 from parley.terms import Terms
-from parley.terms.doubt import Doubt
+from parley.terms.warning import TermsWarning
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +30,9 @@ class Offer:
     agreement: Agreement
     key: str | None  # the learner's, if only this one may ask
     relay: bool  # whether relays on this machine may ask too
-    promise: tuple[str, ...]
-    doubts: tuple[Doubt, ...]  # raised by looking at the table: for the owner's own eyes
-    warning: str | None  # about the ledger's file
+    summary: tuple[str, ...]
+    warnings: tuple[TermsWarning, ...]  # raised by looking at the table: for the owner's own eyes
+    ledger_warning: str | None  # about the ledger's file
     peer: str | None = None  # the owner's own name, if its own peer asks in the learner's place
 
     def require_room(self) -> None:
@@ -58,10 +58,10 @@ class Offer:
             "key": self.key,
             "relay": self.relay,
             "peer": self.peer is not None,
-            "promise": list(self.promise),
+            "promise": list(self.summary),
             "figures": figures(self.agreement),
             "adjacency": Adjacency.REPLACE_ONE,
-            "doubts": [vars(doubt) for doubt in self.doubts],
+            "doubts": [vars(warning) for warning in self.warnings],
             "hosts": facts(terms),
         }
 
@@ -83,8 +83,9 @@ def consider(
     warning = ledger_warning(settings.ledger)
     agreement = owner.prepare(terms)
     keys = {name for name, key in host_keys(terms.hosts, settings.hosts, "owner.toml: hosts").items() if key is not None}
-    said, found = promise(owner, agreement, key, relay, own), [*doubts(owner, agreement), *key_doubts(terms, keys, "owner.toml")]
-    return Offer(settings, owner, agreement, key, relay, tuple(said), tuple(found), warning, own)
+    summary = tuple(acceptance_summary(owner, agreement, key, relay, own))
+    warnings = (*find_warnings(owner, agreement), *key_warnings(terms, keys, "owner.toml"))
+    return Offer(settings, owner, agreement, key, relay, summary, warnings, warning, own)
 
 
 def learner_key(terms: Terms, identity: Identity | None, certificate: Path) -> str:

@@ -1,4 +1,4 @@
-"""gRPC around a daemon's service: who calls, by which line, and which calls there are."""
+"""gRPC around a daemon's service: who calls, by which connection, and which calls there are."""
 
 import os
 import time
@@ -41,7 +41,7 @@ OPTIONS = (
     (
         "grpc.tcp_receive_buffer_size",
         1 << 17,
-    ),  # of the kernel, which doubles it: a line that is cut leaves no more than this to read
+    ),  # of the kernel, which doubles it: a connection that is cut leaves no more than this to read
     ("grpc.per_message_decompression", 0),  # a small message could unpack to a large one
     ("grpc.http2.bdp_probe", 0),  # windows of a fixed size: what is buffered of messages that nobody reads stays small
     ("grpc.http2.lookahead_bytes", 1 << 18),
@@ -169,8 +169,8 @@ def _bind(address: str, bind: Callable[[], int]) -> int:
 
 
 def authenticate(context: Any, revocations: Revocations, log: Log, connections: Connections) -> Caller:
-    """Who is at the other end of a TLS connection, by its verified certificate; nobody if that ended or was revoked, or if the line did not
-    come by the front, which bounds them."""
+    """Who is at the other end of a TLS connection, by its verified certificate; nobody if that ended or was revoked, or
+    if the connection did not come by the front, which bounds them."""
     try:
         certificate, ends, caller = _caller(context.auth_context()["x509_pem_cert"][0])
     except (KeyError, IndexError, ValueError):
@@ -179,7 +179,7 @@ def authenticate(context: Any, revocations: Revocations, log: Log, connections: 
     if origin is None:
         context.abort(grpc.StatusCode.UNAUTHENTICATED, "call the daemon's own port")
     peer = "{}:{}".format(*(origin or ("", 0)))
-    if time.time() > ends:  # TLS looked when the line was opened
+    if time.time() > ends:  # TLS looked when the connection was opened
         log.rate_limited("expired", caller=",".join(caller.names), peer=peer)
         context.abort(grpc.StatusCode.UNAUTHENTICATED, "this certificate has expired")
     if revocations.revokes(certificate):

@@ -19,8 +19,8 @@ from parley.errors import BrokenChainError, LedgerError
 from parley.owner.ledger import rows, schema
 from parley.owner.ledger.account import Account, Head, Reservation
 from parley.owner.ledger.chain import COLUMNS, START, append, head
+from parley.owner.ledger.connections import Drawing, FileConnection, Place
 from parley.owner.ledger.contract import RULES, Budget, Cost, Facts, Release, Rule
-from parley.owner.ledger.lines import Drawing, Line, Place
 from parley.owner.ledger.verification import FULLY, PAGE, Verification, recall
 from parley.owner.ledger.zcdp import largest_rho
 from parley.validate import Floats, exact
@@ -79,8 +79,8 @@ class Ledger:
         with contextlib.suppress(OSError):  # what cannot be made, SQLite says below; its -wal file gets the same permissions
             create(self.path, b"")
         place = Place(self.path)
-        self._writer, self._reader = Line(place, writes=True), Line(place)
-        self._archivist = Line(place)  # for what takes longer, so that nobody waits for it
+        self._writer, self._reader = FileConnection(place, writes=True), FileConnection(place)
+        self._archivist = FileConnection(place)  # for what takes longer, so that nobody waits for it
         self._drawing = Drawing(beside(self.path, "drawing"))
         self._begin(wanted, wanted_delta, rule)
         self._kept: Head | None = None
@@ -118,7 +118,9 @@ class Ledger:
         path = beside(self.path, "secret")
         found = create_once(path, os.urandom(SECRET))
         if len(found) != SECRET:
-            raise LedgerError(f"{path}: damaged; put it back, or remove it: rounds under way with one noise for all are void then")
+            raise LedgerError(
+                f"{path}: damaged; put it back, or remove it: rounds under way with one noise for all are aborted then"
+            )
         return found
 
     def hash_at(self, entries: int) -> str | None:
@@ -263,8 +265,8 @@ class Ledger:
 
     def close(self) -> None:
         """Let go of the file."""
-        for line in (self._drawing, self._writer, self._reader, self._archivist):
-            line.close()
+        for connection in (self._drawing, self._writer, self._reader, self._archivist):
+            connection.close()
 
     def _begin(self, lifetime: Fraction | None, lifetime_delta: Fraction | None, rule: Rule | None) -> None:
         """Make the ledger, or upgrade it; or refuse a file that is none, or has another budget or rule."""

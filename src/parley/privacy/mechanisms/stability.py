@@ -127,9 +127,9 @@ class Stability:
         for column, found in enumerate(candidates):
             if named[column] is None:
                 continue
-            for world in np.ndindex(answer.shape[:-1]):
-                shares = noisy[world][starts[column] : starts[column] + len(found)]
-                answer[world][column * self.width + 2 : (column + 1) * self.width] = self._passed(list(found), shares)
+            for replicate in np.ndindex(answer.shape[:-1]):
+                shares = noisy[replicate][starts[column] : starts[column] + len(found)]
+                answer[replicate][column * self.width + 2 : (column + 1) * self.width] = self._passed(list(found), shares)
         return answer
 
     def _candidates(self, counts: Mapping[str, int] | None) -> dict[str, int]:

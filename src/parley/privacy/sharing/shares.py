@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.errors import VoidRound
+from parley.errors import AbortedRound
 from parley.privacy.mechanisms.random_words import Words
 from parley.privacy.sharing.ring import third_share, to_bytes
 
@@ -41,12 +41,12 @@ class Shares:
     @classmethod
     def again(cls, record: Words, words: Words, key: bytes, content: str) -> "Shares":
         """The shares that were recorded, of words that were computed
-        again; `VoidRound` if they did not come out as they were."""
+        again; `AbortedRound` if they did not come out as they were."""
         shares = cls._split(words, key, content, to_bytes(record)[:NONCE])
         if not hmac.compare_digest(to_bytes(shares.record), to_bytes(record)):
-            raise VoidRound(
+            raise AbortedRound(
                 "the answer did not come out as it was when it was first shared, to the last digit: another machine or another version "
-                "of a library computed it, or the ledger's secret is another one; this round is void, its debit stands"
+                "of a library computed it, or the ledger's secret is another one; this round is aborted, its debit stands"
             )
         return shares
 

@@ -50,9 +50,9 @@ class GradientQuestion(Question):
             radius=context.limits.radius,
         )
 
-    def check(self, query: Query, worlds: tuple[int, ...]) -> None:
-        super().check(query, worlds)
-        check_in_box(query.arrays["theta"], (*worlds, self.parameters), self.radius)
+    def check(self, query: Query, replicates: tuple[int, ...]) -> None:
+        super().check(query, replicates)
+        check_in_box(query.arrays["theta"], (*replicates, self.parameters), self.radius)
 
     def exact(self, query: GradientQuery, tables: Tables) -> Floats:
         return self.objective.mean_gradient(tables.train, query.theta, self.bound)

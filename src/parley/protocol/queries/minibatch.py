@@ -103,9 +103,9 @@ class MinibatchQuestion(Question):
         how = f"drawn in secret, each with probability 1/{self.batches}," if self.poisson else "a batch that changes every round,"
         return f"a mean over {size}, {how} as vectors of {self.size} numbers"
 
-    def check(self, query: Query, worlds: tuple[int, ...]) -> None:
-        super().check(query, worlds)
-        check_in_box(query.arrays["theta"], (*worlds, self.parameters), self.radius)
+    def check(self, query: Query, replicates: tuple[int, ...]) -> None:
+        super().check(query, replicates)
+        check_in_box(query.arrays["theta"], (*replicates, self.parameters), self.radius)
 
     def exact(self, query: MinibatchQuery, tables: Tables) -> Floats:
         if self.poisson:
@@ -115,9 +115,9 @@ class MinibatchQuestion(Question):
         places = batch(shuffled(rows, self.seed, self.owner, epoch), self.batches, number)
         return self._sum(tables.train, self._split(places, rows, epoch), query.theta) * (self.batches / rows)
 
-    def bounded(self, query: Query, tables: Tables, worlds: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
+    def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
         if not self.poisson:
-            return super().bounded(query, tables, worlds)
+            return super().bounded(query, tables, replicates)
         if len(seed) < 32:
             raise GuaranteeError("minibatch: a secret draw needs a seed of 32 bytes")
         rows, epoch = len(tables.train), (query.round - 1) // self.batches
@@ -126,10 +126,10 @@ class MinibatchQuestion(Question):
         for place, theta in enumerate(thetas):  # each replicate has draws of its own
             own = hashlib.sha256(seed + place.to_bytes(8, "little")).digest()
             value[place] = self._sum(tables.train, self._split(drawn(rows, own, self.rate), rows, epoch), theta, secret=True)
-        return Bounded(value.reshape(*worlds, self.size) * (self.batches / rows), self.sensitivity, self.norm)
+        return Bounded(value.reshape(*replicates, self.size) * (self.batches / rows), self.sensitivity, self.norm)
 
-    def rehearsed(
-        self, query: Query, tables: Tables, worlds: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
+    def simulated(
+        self, query: Query, tables: Tables, replicates: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
     ) -> Bounded:
         """Batches of the owner's size, from the pilot's rows; the whole pilot where it has no more. Replicates share them in groups."""
         rows, expected = len(tables.train), self.records / self.batches
@@ -143,7 +143,7 @@ class MinibatchQuestion(Question):
             places = rng.permutation(rows)[: min(size, rows)]
             split = [places[part :: self.parts] for part in range(self.parts)]
             means.append(self._sum(tables.train, split, group) / max(len(places), 1) * (size / expected))
-        return Bounded(np.concatenate(means).reshape(*worlds, self.size), self.sensitivity, self.norm)
+        return Bounded(np.concatenate(means).reshape(*replicates, self.size), self.sensitivity, self.norm)
 
     def record_sizes(self, design: Design, theta: Floats) -> Floats:
         return self.objective.batch_norms(design, theta, self.bound.norm)

@@ -68,19 +68,19 @@ class MinimumQuestion(Question):
     def exact(self, query: Query, tables: Tables) -> Floats:
         raise GuaranteeError("minimum: what is minimised has a random slope; a draw needs a seed")
 
-    def bounded(self, query: Query, tables: Tables, worlds: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
+    def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
         if len(seed) < 32:
             raise GuaranteeError("minimum: a secret draw needs a seed of 32 bytes")
-        found = self.cost.minima(tables.train, seed, int(np.prod(worlds, dtype=np.int64)))
-        return Bounded(found.reshape(*worlds, self.size), self.sensitivity, self.norm)
+        found = self.cost.minima(tables.train, seed, int(np.prod(replicates, dtype=np.int64)))
+        return Bounded(found.reshape(*replicates, self.size), self.sensitivity, self.norm)
 
-    def rehearsed(
-        self, query: Query, tables: Tables, worlds: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
+    def simulated(
+        self, query: Query, tables: Tables, replicates: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
     ) -> Bounded:
         if not quiet:
-            return self.bounded(query, tables, worlds, rng.bytes(32))
+            return self.bounded(query, tables, replicates, rng.bytes(32))
         found = self.cost.minima(tables.train, bytes(32), 1, quiet=True)[0]
-        return Bounded(np.broadcast_to(found, (*worlds, self.size)).copy(), self.sensitivity, self.norm)
+        return Bounded(np.broadcast_to(found, (*replicates, self.size)).copy(), self.sensitivity, self.norm)
 
     def record_sizes(self, design: Design, theta: Floats) -> Floats:
         return np.asarray(design.row_norms("l2") * (self.bound.value / self.cost.row))

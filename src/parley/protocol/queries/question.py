@@ -152,24 +152,27 @@ class Question(ABC):
         """How much each record's share measures before it is bounded [n], at a parameter [P]. Private too."""
         return np.ones(len(design))
 
-    def check(self, query: Query, worlds: tuple[int, ...]) -> None:
-        """Refuse a query of another kind, or a parameter out of place, before any record is touched. `worlds`: a study's replicates."""
+    def check(self, query: Query, replicates: tuple[int, ...]) -> None:
+        """Refuse a query of another kind, or a parameter out of place, before any record is touched.
+
+        `replicates`: the axes of a study.
+        """
         if type(query) is not self.asks:
             raise Malformed(f"query: expected the kind that the agreed algorithm asks in this round, {self.asks.kind}")
 
-    def bounded(self, query: Query, tables: Tables, worlds: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
+    def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
         """The exact answer to a checked query, with its sensitivity; the same for all replicates where the query has none of its own.
 
         `seed`: 32 secret bytes from which draws follow, where there are any.
         """
-        value, shape = self.exact(query, tables), (*worlds, self.size)
+        value, shape = self.exact(query, tables), (*replicates, self.size)
         return Bounded(value if value.shape == shape else np.broadcast_to(value, shape).copy(), self.sensitivity, self.norm)
 
-    def rehearsed(
-        self, query: Query, tables: Tables, worlds: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
+    def simulated(
+        self, query: Query, tables: Tables, replicates: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
     ) -> Bounded:
         """An answer as owners may give it, computed from a pilot's rows in the place of theirs; `quiet`: without noise inside of it."""
-        return self.bounded(query, tables, worlds)
+        return self.bounded(query, tables, replicates)
 
 
 def check_in_box(theta: Any, shape: tuple[int, ...], radius: float | None) -> None:

@@ -44,9 +44,9 @@ class ScoreQuestion(Question):
             scoring=rule,
         )
 
-    def check(self, query: Query, worlds: tuple[int, ...]) -> None:
-        super().check(query, worlds)
-        check_parameter(query.arrays["theta"], (*worlds, self.parameters))
+    def check(self, query: Query, replicates: tuple[int, ...]) -> None:
+        super().check(query, replicates)
+        check_parameter(query.arrays["theta"], (*replicates, self.parameters))
 
     def exact(self, query: ScoreQuery, tables: Tables) -> Floats:
         return self.scoring.mean(self.objective, tables.held_out, query.theta)

@@ -61,12 +61,12 @@ class UpdateQuestion(Question):
             walk=walk,
         )
 
-    def check(self, query: Query, worlds: tuple[int, ...]) -> None:
-        super().check(query, worlds)
+    def check(self, query: Query, replicates: tuple[int, ...]) -> None:
+        super().check(query, replicates)
         steps, agreed = query.counts["steps"], self.walk.steps_in(query.round)
         if type(steps) is not int or steps != agreed:
             raise Malformed(f"steps: expected the agreed number of local steps, {agreed}")
-        check_in_box(query.arrays["start"], (*worlds, self.parameters), self.walk.radius)
+        check_in_box(query.arrays["start"], (*replicates, self.parameters), self.walk.radius)
 
     def exact(self, query: UpdateQuery | CorrectedQuery, tables: Tables) -> Floats:
         return self.walk.direction(lambda w: self.objective.walk_gradient(tables.train, w, self.bound), query.start)
@@ -92,9 +92,9 @@ class CorrectedQuestion(UpdateQuestion):
 
     asks = CorrectedQuery
 
-    def check(self, query: Query, worlds: tuple[int, ...]) -> None:
-        super().check(query, worlds)
-        if not check_parameter(query.arrays["correction"], (*worlds, self.parameters), "correction") <= self.walk.reach:
+    def check(self, query: Query, replicates: tuple[int, ...]) -> None:
+        super().check(query, replicates)
+        if not check_parameter(query.arrays["correction"], (*replicates, self.parameters), "correction") <= self.walk.reach:
             raise OutsideBox(f"correction: expected every coordinate within the agreed size, at most {self.walk.reach:g}")
 
     def exact(self, query: UpdateQuery | CorrectedQuery, tables: Tables) -> Floats:

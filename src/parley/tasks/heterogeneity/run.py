@@ -27,7 +27,7 @@ MOST = 2000  # parameters whose covariance is written out
 
 
 @dataclass(frozen=True)
-class Apart(Algorithm):
+class OwnAnswers(Algorithm):
     """One round that moves nothing: the state remembers every owner's own answer."""
 
     names: tuple[str, ...]
@@ -36,10 +36,10 @@ class Apart(Algorithm):
     def make(cls, setup: Setup) -> Self:
         return cls(setup.objective, 1, setup.limits.radius, setup.schedule.names)
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        theta = np.broadcast_to(origin, (*worlds, origin.shape[-1]))
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        theta = np.broadcast_to(origin, (*replicates, origin.shape[-1]))
         count = len(self.names)
-        return State(1, theta, {"own": np.zeros((*worlds, count, origin.shape[-1])), "heard": np.zeros((*worlds, count))})
+        return State(1, theta, {"own": np.zeros((*replicates, count, origin.shape[-1])), "heard": np.zeros((*replicates, count))})
 
     def query(self, state: State, asker: Asker) -> GradientQuery:
         return GradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
@@ -100,7 +100,7 @@ def ask_differences(
     asked = differences_agreement(terms)
 
     def begin(setup: Setup) -> tuple[Algorithm, Floats]:
-        return Apart.make(setup), public_scatter(setup).theta
+        return OwnAnswers.make(setup), public_scatter(setup).theta
 
     return differences_result(terms, ask_here(asked, owners, begin, 1, seed, progress))
 
@@ -109,7 +109,7 @@ def prepare_differences(asked: Terms, checkpoint: Path) -> DeployedRun:
     """What a learner without a table fixes before it asks owners elsewhere; `asked` is `differences_agreement(terms)`."""
     deployed = prepare_run(asked, checkpoint)
     public_scatter(deployed.setup)  # what cannot be told is refused before anybody is asked
-    return replace(deployed, algorithm=Apart.make(deployed.setup))
+    return replace(deployed, algorithm=OwnAnswers.make(deployed.setup))
 
 
 def differences_result(terms: Terms, asked: Asked) -> DifferencesResult:

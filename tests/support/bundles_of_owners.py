@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 
 from parley.errors import ParleyError
-from parley.network.exchange.parcel import Parcel, Shape
-from parley.network.hosting.duty import Duty, Turn
+from parley.network.exchange.share_bundle import Shape, ShareBundle
+from parley.network.hosting.assignment import HostAssignment, Turn
 from parley.network.hosting.host import Host
 from parley.network.hosting.journal import Journal
 from parley.network.hosting.proposal import record_digest
@@ -22,16 +22,16 @@ SHAPE = Shape("laplace", 4, 5)
 RECORDS = {"bank-a": 10, "bank-b": 20, "bank-c": 30}
 
 
-def make_duty(quorum=3, rounds=4, shape=SHAPE):
-    return Duty(TERMS, "learner", ("h0", "h1", "h2"), rounds, {shape: 4}, lambda number: Turn(shape, RECORDS, quorum))
+def make_assignment(quorum=3, rounds=4, shape=SHAPE):
+    return HostAssignment(TERMS, "learner", ("h0", "h1", "h2"), rounds, {shape: 4}, lambda number: Turn(shape, RECORDS, quorum))
 
 
-def parcels(owner, value, number=1, content=CONTENT, terms=TERMS, shape=SHAPE, seeds=None) -> list[Parcel]:
+def bundles(owner, value, number=1, content=CONTENT, terms=TERMS, shape=SHAPE, seeds=None) -> list[ShareBundle]:
     words = np.full(shape.size, value, dtype=np.int64).view(np.uint64)
     seeds = seeds or (os.urandom(32), os.urandom(32))
     shares = [*seeds, to_bytes(third_share(words, seeds))]
     pairs = [(shares[i], shares[(i + 1) % 3]) for i in range(3)]
-    return [Parcel(terms, number, content, owner, RECORDS[owner], shape, pair) for pair in pairs]
+    return [ShareBundle(terms, number, content, owner, RECORDS[owner], shape, pair) for pair in pairs]
 
 
 def total(openings) -> np.ndarray:

@@ -1,11 +1,12 @@
-"""What accepted terms ask of a host: whose parcels it takes in which round, and which noise joins them. Never from the learner's mouth."""
+"""What accepted terms ask of a host: whose share bundles it takes in which round, and which noise joins them. Never
+from the learner's mouth."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from parley.errors import OutOfOrder, TermsError
-from parley.network.exchange.parcel import HOSTS, Shape, shape_of
+from parley.network.exchange.share_bundle import HOSTS, Shape, shape_of
 from parley.privacy.mechanisms.shared import SharedNoise
 from parley.protocol.setup import Setup
 from parley.protocol.stages import Stage
@@ -15,7 +16,7 @@ AHEAD = 4  # noises drawn ahead
 
 @dataclass(frozen=True)
 class Turn:
-    """One round: who may send what, and of how many owners a sum needs parcels at least."""
+    """One round: who may send what, and of how many owners a sum needs share bundles at least."""
 
     shape: Shape
     records: Mapping[str, int]  # of the owners that are asked
@@ -23,7 +24,7 @@ class Turn:
 
 
 @dataclass(frozen=True, eq=False)
-class Duty:
+class HostAssignment:
     """One agreement as its hosts see it. `ahead`: the shapes of noise that are drawn ahead, and how many at most of each."""
 
     terms_hash: str
@@ -46,7 +47,7 @@ class Duty:
         return self.hosts.index(host)
 
 
-def duty_of(setup: Setup) -> Duty:
+def assignment_of(setup: Setup) -> HostAssignment:
     """What these terms ask of their hosts."""
     terms = setup.terms
     if not terms.noise.hosts:
@@ -62,7 +63,7 @@ def duty_of(setup: Setup) -> Duty:
 
     ahead = {_shape(stage): min(AHEAD, len(stage.rounds)) for stage in reversed(setup.part(terms.owners[0].name).stages)}
     hosts = tuple(host.name for host in terms.hosts)
-    return Duty(terms.hash, terms.learning.learner, hosts, terms.rounds, ahead, find)
+    return HostAssignment(terms.hash, terms.learning.learner, hosts, terms.rounds, ahead, find)
 
 
 def _shape(stage: Stage) -> Shape:

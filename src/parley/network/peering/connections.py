@@ -22,7 +22,7 @@ def peer_settings(settings: OwnerSettings) -> tuple[PeerSettings, Identity]:
 
 
 def own_daemon(settings: OwnerSettings) -> RemoteOwner:
-    """The line to the owner's own daemon; nobody is called yet."""
+    """The connection to the owner's own daemon; nobody is called yet."""
     peer, identity = peer_settings(settings)
     address = peer.daemon or settings.listen
     if address is None:
@@ -31,14 +31,15 @@ def own_daemon(settings: OwnerSettings) -> RemoteOwner:
     return RemoteOwner(settings.name, f"{EVERYWHERE.get(host, host)}:{port}", identity, revoked=revoked_serials(identity))
 
 
-def neighbour_lines(settings: OwnerSettings, graph: Graph) -> tuple[list[RemoteNeighbour], Mapping[str, str | None]]:
-    """Lines to this owner's neighbours and to nobody else, and the keys that they must show; nobody is called yet."""
+def neighbour_connections(settings: OwnerSettings, graph: Graph) -> tuple[list[RemoteNeighbour], Mapping[str, str | None]]:
+    """Connections to this owner's neighbours and to nobody else, and the keys that they must show; nobody is called
+    yet."""
     peer, identity = peer_settings(settings)
-    revoked, lines, keys = revoked_serials(identity), list[RemoteNeighbour](), dict[str, str | None]()
+    revoked, connections, keys = revoked_serials(identity), list[RemoteNeighbour](), dict[str, str | None]()
     for name in graph.neighbours(settings.name):
         if name not in peer.neighbours:
             raise SettingError(f"owner.toml: peer.neighbours: expected the address of {name!r}, a neighbour by these terms")
         where = peer.neighbours[name]
         address, keys[name] = (where.address, where.fingerprint) if isinstance(where, Pinned) else (where, None)
-        lines.append(RemoteNeighbour(name, address, identity, keys[name], revoked))
-    return lines, keys
+        connections.append(RemoteNeighbour(name, address, identity, keys[name], revoked))
+    return connections, keys

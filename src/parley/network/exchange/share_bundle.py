@@ -1,8 +1,8 @@
-"""What travels when one noise is shared: an owner's parcels to three hosts, and the hosts' openings to the learner.
+"""What travels when one noise is shared: an owner's share bundles to three hosts, and the hosts' openings to the
+learner.
 
-Share j of an owner's words lies at the hosts j and j - 1. Shares 0 and 1 are seeds (`sharing.ring.expand`), share 2 is words: so a parcel
-needs no marks that say which is which.
-"""
+Share j of an owner's words lies at the hosts j and j - 1. Shares 0 and 1 are seeds (`sharing.ring.expand`), share 2 is
+words: so a share bundle needs no marks that say which is which."""
 
 import re
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Shape:
 
 
 @dataclass(frozen=True, eq=False)
-class Parcel:
+class ShareBundle:
     """Two of the three shares of one owner's answer, for one host."""
 
     terms_hash: str
@@ -72,10 +72,12 @@ def shape_of(noise: SharedNoise) -> Shape:
     return Shape(noise.recipe.law, noise.recipe.exponent, noise.size)
 
 
-def pack(query: Query, owner: str, noise: SharedNoise, shares: Shares) -> list[Parcel]:
-    """The parcels for hosts 0, 1 and 2: of the three shares of an owner's answer, two in each."""
+def pack(query: Query, owner: str, noise: SharedNoise, shares: Shares) -> list[ShareBundle]:
+    """The share bundles for hosts 0, 1 and 2: of the three shares of an owner's answer, two in each."""
     return [
-        Parcel(query.terms_hash, query.round, query.content, owner, noise.records, shape_of(noise), _pair(shares.of_host(place)))
+        ShareBundle(
+            query.terms_hash, query.round, query.content, owner, noise.records, shape_of(noise), _pair(shares.of_host(place))
+        )
         for place in range(HOSTS)
     ]
 

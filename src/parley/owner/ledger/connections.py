@@ -1,4 +1,4 @@
-"""Lines to a ledger's file: connections that survive forks, and the lock under which noise is drawn."""
+"""Connections to a ledger's file: they survive forks, and the lock under which noise is drawn."""
 
 import fcntl
 import os
@@ -43,14 +43,14 @@ class Place:
         return about.st_dev, about.st_ino
 
 
-class Line:
+class FileConnection:
     """A connection that one thread uses at a time. Who reads sees one moment and keeps nobody from writing."""
 
     def __init__(self, place: Place, writes: bool = False) -> None:
         self._place, self._writes = place, writes
         self.lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        _LINES.add(self)
+        _CONNECTIONS.add(self)
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
@@ -167,9 +167,9 @@ class Drawing:
 def _before_fork() -> None:
     """Locks belong to a process: nothing open may live through a fork, in the parent or in the child.
 
-    Who draws may wait for a line, never the other way round: so drawings come first.
+    Who draws may wait for a connection, never the other way round: so drawings come first.
     """
-    everything: list[Line | Drawing] = [*sorted(_DRAWINGS, key=id), *sorted(_LINES, key=id)]
+    everything: list[FileConnection | Drawing] = [*sorted(_DRAWINGS, key=id), *sorted(_CONNECTIONS, key=id)]
     for held in everything:
         held.lock.acquire()
         held.close()
@@ -181,7 +181,7 @@ def _after_fork() -> None:
         _HELD.pop().lock.release()
 
 
-_LINES: "weakref.WeakSet[Line]" = weakref.WeakSet()
+_CONNECTIONS: "weakref.WeakSet[FileConnection]" = weakref.WeakSet()
 _DRAWINGS: "weakref.WeakSet[Drawing]" = weakref.WeakSet()
-_HELD: list[Line | Drawing] = []
+_HELD: list[FileConnection | Drawing] = []
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -18,7 +18,7 @@ TWICE = "who is two hosts reads every answer, without noise"
 
 class HostGroup:
     """The hosts of some terms as one party knows them: the key that each must show (None where nobody says one), the keys that were shown,
-    and the lines to them (to the others, where the party is itself the host `own`).
+    and the connections to them (to the others, where the party is itself the host `own`).
 
     Formal guarantee: no two of them are asked or heard under one certificate or one key: a certificate with the names of two is refused,
     and a key that one of them showed is refused from another, whether it is called or calls.
@@ -26,7 +26,7 @@ class HostGroup:
 
     def __init__(self, keys: Mapping[str, str | None], own: str | None = None) -> None:
         self.keys, self.own = keys, own
-        self.lines: dict[str, RemoteHost] = {}
+        self.connections: dict[str, RemoteHost] = {}
         self._lock = threading.Lock()
         self._shown: dict[str, str] = {name: key for name, key in keys.items() if key is not None}
 
@@ -49,12 +49,12 @@ class HostGroup:
             raise CertificateError(f"{refusal}; nothing was sent, ask the authority")
 
 
-class HostLines:
-    """Lines to hosts; nobody is called yet. `place` says in messages where the addresses are written.
+class HostConnections:
+    """Connections to hosts; nobody is called yet. `place` says in messages where the addresses are written.
 
-    Formal guarantee: a host for which the terms or the settings give a key is asked, and its answers are read, only if it proves that it
-    holds that key (`RemoteDaemon`), whatever the authority certified. Where they give different keys, or two hosts the same, no line is
-    made. Nobody is two hosts (`HostGroup`).
+    Formal guarantee: a host for which the terms or the settings give a key is asked, and its answers are read, only if
+    it proves that it holds that key (`RemoteDaemon`), whatever the authority certified. Where they give different keys,
+    or two hosts the same, no connection is made. Nobody is two hosts (`HostGroup`).
     """
 
     def __init__(self, addresses: Mapping[str, str | Pinned], identity: Identity, place: str) -> None:
@@ -80,10 +80,10 @@ class HostLines:
             group.vet(own, mine)
         for host in hosts:
             if host.name != own:
-                group.lines[host.name] = self._line(host.name, keys[host.name], partial(group.vet, host.name))
+                group.connections[host.name] = self._connect(host.name, keys[host.name], partial(group.vet, host.name))
         return group
 
-    def _line(self, name: str, key: str | None, vet: Callable[[x509.Certificate], None]) -> RemoteHost:
+    def _connect(self, name: str, key: str | None, vet: Callable[[x509.Certificate], None]) -> RemoteHost:
         if name not in self._addresses:
             raise SettingError(f"{self._place}: expected the address of {name!r}, whom the terms name as a host")
         where = self._addresses[name]
@@ -91,11 +91,11 @@ class HostLines:
         return RemoteHost(name, address, self._identity, key, self._revoked, vet)
 
     def close(self) -> None:
-        """Let go of the lines."""
+        """Let go of the connections."""
         with self._lock:
             for group in self._groups.values():
-                for line in group.lines.values():
-                    line.close()
+                for connection in group.connections.values():
+                    connection.close()
 
 
 def host_keys(
