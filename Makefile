@@ -7,9 +7,9 @@ BIN := .venv/bin
 demo: .venv/ready
 	$(BIN)/parley demo
 
-# Two workers on two cores: threads of their own would only get into each other's way.
+# Two workers on two cores: threads of their own would only get into each other's way. What the tests of a file share is made once.
 test: lint
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
 lint: .venv/ready-dev
 	$(BIN)/ruff format --check .

@@ -35,12 +35,12 @@ BENCHMARK = load_benchmark()
 
 
 def test_no_cell_changes_how_another_row_reads():
-    """A gap in the place of a cell, in Parquet columns of every second type, elsewhere of a few. The benchmark has all of them."""
+    """A gap in the place of a cell, in Parquet columns of every fourth type, elsewhere of a few. The benchmark has all of them."""
     gaps = [(kind, cells, changes[:1]) for kind, cells, changes in BENCHMARK.TYPES]
-    found = BENCHMARK.search((1,), gaps[5::2], everywhere=False)
-    few = BENCHMARK.search((1,), [gaps[place] for place in (6, 11, 18, 22)])
-    assert found.settings > 500
-    assert few.settings > 300
+    found = BENCHMARK.search((1,), gaps[5::4], everywhere=False)
+    few = BENCHMARK.search((1,), [gaps[place] for place in (6, 18)])
+    assert found.settings > 200
+    assert few.settings > 100
     assert found.read > 0.3 * found.settings
     assert not found.violations + few.violations, (found.all + few.all)[0]
 

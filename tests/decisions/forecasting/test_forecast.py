@@ -7,6 +7,7 @@ from samples import class_table, make_terms, real_data, regression_table
 
 import parley
 from parley.decisions.forecasting import forecast
+from parley.decisions.forecasting.expectation import expect
 from parley.decisions.forecasting.pilot import open_pilot
 from parley.errors import DataError, SettingError
 
@@ -194,12 +195,12 @@ def test_a_hopeless_budget_is_called_so():
 
 @pytest.mark.parametrize("kind", ["linear-svm", "logistic-regression"])
 def test_on_the_real_card_data_the_truth_lies_in_the_interval(tmp_path, kind):
-    """Two pilots of 5,000 rows, at two budgets (20 of 10,000 in benchmarks/forecast.py): at least three of four inside, unstretched."""
+    """Two pilots of 3,000 rows, at two budgets (20 of 10,000 in benchmarks/forecast.py): at least three of four inside, unstretched."""
     cards = real_data("creditcard.parquet").drop(columns="Time")
     inside = 0
     for draw, epsilon in product(range(2), (0.5, 4.0)):
         order = np.random.default_rng(draw).permutation(len(cards))
-        cards.iloc[order[:5_000]].to_parquet(tmp_path / f"{draw}.parquet")
+        cards.iloc[order[:3_000]].to_parquet(tmp_path / f"{draw}.parquet")
         content = {
             "model": {
                 "kind": kind,
@@ -207,13 +208,13 @@ def test_on_the_real_card_data_the_truth_lies_in_the_interval(tmp_path, kind):
                 "public": str(tmp_path / f"{draw}.parquet"),
                 "regularisation": 1.0 if kind == "linear-svm" else 0.05,
             },
-            "learning": {"horizon": 15},
+            "learning": {"horizon": 10},
             "privacy": {"clip": 30.0},
-            "owners": [{"name": name, "records": 5_000, "epsilon": epsilon} for name in "ab"],
+            "owners": [{"name": name, "records": 3_000, "epsilon": epsilon} for name in "ab"],
         }
         terms = parley.Terms.from_dict(content)
-        interval = forecast(terms, seed=draw, resamples=20).relative_fitness
-        parts = parley.data.split_consecutive(cards.iloc[order[5_000:15_000]], [5_000, 5_000])
+        interval = forecast(terms, seed=draw, resamples=12).relative_fitness
+        parts = parley.data.split_consecutive(cards.iloc[order[3_000:9_000]], [3_000, 3_000])
         owners = [parley.Owner(name, part) for name, part in zip("ab", parts, strict=True)]
         truth = parley.train(terms, owners, replicates=24, seed=draw, whole_path=False).relative_fitness["mean"]
         inside += interval.low <= truth <= interval.high
@@ -229,7 +230,7 @@ def test_a_drifted_pilot_of_the_real_card_data_warns(tmp_path):
         "privacy": {"clip": 300.0},
         "owners": [{"name": "a", "records": 30_000, "epsilon": 1.0}],
     }
-    warnings = forecast(parley.Terms.from_dict(content), resamples=1).warnings
+    warnings = expect(open_pilot(parley.Terms.from_dict(content))).warnings
     assert any("one class has only 8 records" in warning for warning in warnings)
 
 

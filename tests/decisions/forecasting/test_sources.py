@@ -104,7 +104,7 @@ def test_a_release_that_drowns_says_so(tmp_path):
 
 
 def test_the_interval_of_a_small_sample_covers_and_the_reader_is_warned():
-    """300 rows for ten parameters: raw percentiles held the truth in about half of the cases; 30 pilots, at least 22 inside."""
+    """300 rows for ten parameters: raw percentiles held the truth in about half of the cases; 20 pilots, at least 15 inside."""
     rng = np.random.default_rng(0)
 
     def table(n):
@@ -117,7 +117,7 @@ def test_the_interval_of_a_small_sample_covers_and_the_reader_is_warned():
     terms = parley.Terms.from_dict(content)
     owners = [parley.Owner(name, table(5000)) for name in "ab"]
     truth = parley.train(terms, owners, replicates=2000, seed=0, whole_path=False).relative_fitness["mean"]
-    forecasts = [forecast(terms, pilot=table(300)) for _ in range(30)]
+    forecasts = [forecast(terms, pilot=table(300)) for _ in range(20)]
     inside = sum(f.relative_fitness.low <= truth <= f.relative_fitness.high for f in forecasts)
-    assert inside >= 22
+    assert inside >= 15
     assert all(any("300 rows for 10 parameters" in warning for warning in f.warnings) for f in forecasts)
