@@ -30,7 +30,7 @@ class Part:
     reads_terms: bool = False
 
     def load(self) -> Command:
-        """The command itself."""
+        """The command itself, imported when it is needed."""
         found = getattr(import_module(f"parley.{self.module}"), self.name)
         if not isinstance(found, typer.Typer):
             alone = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False)

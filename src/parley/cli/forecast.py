@@ -192,7 +192,7 @@ def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> "st
 
 
 def show(result: "Forecast", file: str = "TERMS") -> None:
-    """The forecast as tables."""
+    """Print a forecast as tables and sentences."""
     from parley.report import forecast as said
 
     console.print(said.headline(result), style="bold")

@@ -148,7 +148,7 @@ def _worth(terms: Terms, spends: bool, speeds: Mapping[str, float] | None) -> "W
 
 
 def show(result: "Result", expected: "Worth | None" = None) -> None:
-    """The result as tables."""
+    """Print the result of a run as tables and sentences."""
     from parley.learning.outcome.guarantee import guarantee, kind_of_run
     from parley.report.forecast import baseline_line
     from parley.report.training import aborted_line, consensus_line, owner_rows, quality_rows, undefined_line

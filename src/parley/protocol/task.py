@@ -91,7 +91,7 @@ class Task(ABC):
         return listed_features(terms, table)
 
     def objective(self, model: Model) -> Objective:
-        """What is minimised."""
+        """The function of the parameters that is minimised."""
         return losses.make(model)
 
     def fails(self, terms: Terms) -> bool:
@@ -104,7 +104,7 @@ class Task(ABC):
         return (model.target,)
 
     def purpose(self, agreement: Agreement) -> list[str] | None:
-        """What the answers are for."""
+        """Sentences that say what the answers are for; None: as for prediction."""
         return None
 
     def notes(self, agreement: Agreement) -> list[str]:
@@ -116,7 +116,7 @@ class Task(ABC):
         return None
 
     def limits(self, agreement: Agreement) -> list[str] | None:
-        """The same in words."""
+        """Sentences that say the same as `figures`; None: as for prediction."""
         return None
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:

@@ -56,7 +56,7 @@ class CellTable(Summable):
         return len(self.columns)
 
     def parts(self) -> Iterable[tuple[CellColumn, ...]]:
-        """Every row once."""
+        """All rows in pieces, each row in one of them."""
         return self._read() if streams(self.table) else self._held
 
     @cached_property

@@ -81,7 +81,7 @@ def column_statistics_command(
 
 
 def show(result: "ColumnStatisticsResult", write: Path | None) -> None:
-    """What came out, as tables."""
+    """Print released column statistics as tables and sentences."""
     from parley.tasks.column_statistics.report import column_rows, noise_words, summary
 
     console.print(summary(result), style="italic")

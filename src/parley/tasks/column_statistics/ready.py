@@ -104,7 +104,7 @@ def _defined(transform: Transform, low: float, high: float) -> float:
 
 
 def _asks(found: ReleasedColumn, named: bool) -> str:
-    """What only a person can say."""
+    """A sentence about what only a person can say of a column."""
     if found.kind == "names":
         why = (
             "of which too few are held by enough rows to be released"

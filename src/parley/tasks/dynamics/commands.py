@@ -126,7 +126,7 @@ def _show(
     most: float,
     names: list[str],
 ) -> None:
-    """Matrices, then delays."""
+    """Print the matrices of a plant, then its delays."""
     from parley.tasks.dynamics.report import delay_sentence, matrix_rows
 
     console.print(terminal_table(matrix_rows("A", side, side, A)))
@@ -142,7 +142,7 @@ def _show(
 
 
 def _together(terms: Terms, options: RunOptions) -> None:
-    """Several owners, one plant."""
+    """Identify one plant with several owners, and print what came out."""
     from parley.learning.deployed import prepare_run
     from parley.learning.outcome.guarantee import INSIDE
     from parley.tasks.dynamics.report import owner_rows, plant_json

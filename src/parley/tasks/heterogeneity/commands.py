@@ -79,7 +79,7 @@ def heterogeneity_command(
 
 
 def show(result: "HeterogeneityResult", save: Path | None, write: Path | None) -> None:
-    """What came out, in sentences."""
+    """Print how much owners differ, in sentences."""
     from parley.tasks.heterogeneity.report import clip_note
 
     console.print(asking.cost_sentence(result.asked, result.released), style="italic")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def train_ratings(terms: Terms, options: RunOptions) -> None:
-    """Learn items on this machine."""
+    """Learn items with owners on this machine, and print what came out."""
     from parley.learning.owners import require_ledgers
     from parley.tasks.ratings.run import learn_items
     from parley.tasks.ratings.worth import items_worth, require_items_worth
@@ -104,7 +104,7 @@ def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None,
 
 
 def forecast_ratings(terms: Terms, pilot: Path | None, as_json: bool) -> None:
-    """Nothing forecasts items yet."""
+    """Refuse: nothing forecasts items yet."""
     raise SettingError("ratings: nothing forecasts items yet; parley train without --ledgers simulates them")
 
 
