@@ -14,7 +14,7 @@ import pandas as pd
 
 import parley
 from parley.decisions.forecasting import plan
-from parley.tasks.column_statistics.run import ask_scales
+from parley.tasks.column_statistics.run import ask_column_statistics
 
 OWNERS, EPSILON, DELTA, RUNS = 5, 1.0, 1e-6, 4
 
@@ -43,7 +43,7 @@ def main() -> None:
                 "owners": [{"name": owner.name, "records": rows, "epsilon": EPSILON} for owner in owners],
             }
         )
-        ready = ask_scales(terms, owners, seed=0).ready.terms
+        ready = ask_column_statistics(terms, owners, seed=0).ready.terms
         result = parley.train(plan(ready).terms, owners, replicates=RUNS, seed=1, whole_path=False)
         names = sum(map(len, ready.model.categories.values()))
         figures = f"{result.metrics['auc']:.4f}  {result.optimal_metrics['auc']:.4f}"

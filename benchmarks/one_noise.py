@@ -32,7 +32,7 @@ from sklearn.linear_model import RidgeCV
 
 import parley
 from parley.data import split_consecutive
-from parley.decisions.forecasting import Differences
+from parley.decisions.forecasting import Heterogeneity
 from parley.decisions.forecasting.expectation import expect
 from parley.decisions.forecasting.forecast import Forecast
 from parley.decisions.forecasting.pilot import open_pilot
@@ -131,7 +131,7 @@ def table(market: Market, shapes: Sequence[tuple[int, int, int]], splits: int, r
     advice = []
     for shape in shapes:
         planned = {(kind, epsilon): best_clip(market, shape, epsilon, kind) for kind in KINDS for epsilon in EPSILONS}
-        foreseen = {key: parley.forecast(terms, differences=Differences.stated(0.0)) for key, terms in planned.items()}
+        foreseen = {key: parley.forecast(terms, differences=Heterogeneity.stated(0.0)) for key, terms in planned.items()}
         outcome = {split: measured(market, shape, split, planned, splits, replicates) for split in SPLITS}
         for epsilon in EPSILONS:
             for split, found in outcome.items():

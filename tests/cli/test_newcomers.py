@@ -12,7 +12,7 @@ from parley.decisions.forecasting.first_terms import owner_names
 from parley.decisions.forecasting.odd_columns import odd_columns
 from parley.errors import SettingError
 from parley.protocol.task import task_named
-from parley.tasks.column_statistics.agreement import scales_agreement
+from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.learnable import require_learnable
 
 
@@ -84,7 +84,7 @@ def test_words_among_numbers_are_found_before_scales_are_paid_for(tmp_path, monk
     assert "nobody was asked" in done.said
     assert on_disk(tmp_path) == before
     owner = parley.Owner("mill", table)
-    agreement = owner.prepare(scales_agreement(parley.load_terms("mill.toml")))
+    agreement = owner.prepare(column_statistics_agreement(parley.load_terms("mill.toml")))
     warning = task_named("column-statistics").warnings(owner, agreement)
     assert [each.about for each in warning] == ["model.categories.people"]
     table.loc[41, "people"] = None

@@ -15,8 +15,8 @@ import parley
 from parley.data.streamed import open_table
 from parley.errors import DataError, LedgerError
 from parley.owner.ledger import Ledger
-from parley.tasks.column_statistics.agreement import scales_agreement
-from parley.tasks.column_statistics.question import NAMES, ScalesQuery
+from parley.tasks.column_statistics.agreement import column_statistics_agreement
+from parley.tasks.column_statistics.question import NAMES, ColumnStatisticsQuery
 
 ROWS = 3000
 BIG = 2**53 + 1
@@ -52,20 +52,20 @@ def test_the_search_finds_the_old_reading():
     assert found.violations >= 5
 
 
-def survey_terms(delta=1e-6):
+def statistics_terms(delta=1e-6):
     content = {
         "model": {"kind": "linear-regression", "target": "y", "features": ["x"], "radius": 10.0},
         "learning": {"horizon": 5},
         "privacy": {"mechanism": "gaussian" if delta else "laplace", "delta": delta, "clip": 5.0, "scale_epsilon": 0.5},
         "owners": [{"name": "a", "records": ROWS, "epsilon": 1.0}],
     }
-    return scales_agreement(parley.Terms.from_dict(content))
+    return column_statistics_agreement(parley.Terms.from_dict(content))
 
 
 def named(table, terms):
     agreement = parley.Owner("a", table).prepare(terms)
     columns = len(agreement.setup.preparation.asked)
-    query = ScalesQuery.ask(terms.hash, "learner", terms.learning.horizon, np.array([NAMES, 0.0, 0.0] * columns))
+    query = ColumnStatisticsQuery.ask(terms.hash, "learner", terms.learning.horizon, np.array([NAMES, 0.0, 0.0] * columns))
     return agreement.part.training.question.bounded(query, agreement.tables).named[0]
 
 
@@ -83,7 +83,7 @@ def write(place, cells):
 @pytest.mark.parametrize("place", ["t.parquet", "folder"])
 def test_one_gap_renames_nobody(tmp_path, place):
     """It moved 3,000 counts, in a file and in every batch of a folder, where the noise is for 2."""
-    cells, terms = [BIG + 2 * (row % 2) for row in range(ROWS)], survey_terms()
+    cells, terms = [BIG + 2 * (row % 2) for row in range(ROWS)], statistics_terms()
     before = named(write(tmp_path / place, cells), terms)
     after = named(write(tmp_path / place, [None, *cells[1:]]), terms)
     assert before == {str(BIG): ROWS // 2, str(BIG + 2): ROWS // 2}
@@ -94,9 +94,9 @@ def test_what_codes_refuse_scales_refuse_too_and_before_anything_is_asked():
     """A float from 2^53 on has no name: it is said when the table is prepared, where names may be asked."""
     frame = pd.DataFrame({"x": [float(BIG), *np.ones(ROWS - 1)], "y": np.zeros(ROWS)})
     with pytest.raises(DataError, match=r"a: column 'x', row 1: expected a name: .* these terms may ask for names; larger numbers"):
-        parley.Owner("a", frame).prepare(survey_terms())
-    parley.Owner("a", frame).prepare(survey_terms(delta=0.0))  # nobody asks for names
-    named(frame.assign(x=frame["x"].astype("int64")), survey_terms())
+        parley.Owner("a", frame).prepare(statistics_terms())
+    parley.Owner("a", frame).prepare(statistics_terms(delta=0.0))  # nobody asks for names
+    named(frame.assign(x=frame["x"].astype("int64")), statistics_terms())
 
 
 def test_a_folder_whose_files_declare_other_types_is_refused_by_its_schema(tmp_path):

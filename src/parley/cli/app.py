@@ -30,7 +30,7 @@ class Part:
     reads_terms: bool = False
 
     def load(self) -> Command:
-        """The command itself."""
+        """The command itself, imported when it is needed."""
         found = getattr(import_module(f"parley.{self.module}"), self.name)
         if not isinstance(found, typer.Typer):
             alone = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False)
@@ -86,13 +86,13 @@ PARTS = {
     ),
     "scales": Part(
         "tasks.column_statistics.commands",
-        "scales_command",
+        "column_statistics_command",
         "Ask the owners how their columns are spread, with noise, debited: for terms without a public sample.",
         reads_terms=True,
     ),
     "differences": Part(
         "tasks.heterogeneity.commands",
-        "differences_command",
+        "heterogeneity_command",
         "Ask the owners how much they differ, with noise, debited: for the forecast of what joining adds to each.",
         reads_terms=True,
     ),

@@ -14,7 +14,7 @@ from parley.terms.notes import NOTES
 
 if TYPE_CHECKING:
     from parley.decisions.forecasting import Forecast, Proposal, Source
-    from parley.decisions.forecasting.heterogeneity import Differences
+    from parley.decisions.forecasting.heterogeneity import Heterogeneity
 
 
 def forecast_command(
@@ -141,16 +141,16 @@ def forecast_command(
         proposal.require_choice()  # where there is none the job was not done
 
 
-def _heterogeneity(given: str | None) -> "Differences":
-    from parley.decisions.forecasting.heterogeneity import ASSUMED, Differences
+def _heterogeneity(given: str | None) -> "Heterogeneity":
+    from parley.decisions.forecasting.heterogeneity import ASSUMED, Heterogeneity
 
     if given is None:
         return ASSUMED
     try:
         multiple = float(given)
     except ValueError:
-        return Differences.load(given)
-    return Differences.stated(multiple)
+        return Heterogeneity.load(given)
+    return Heterogeneity.stated(multiple)
 
 
 def _show_inside(
@@ -192,7 +192,7 @@ def source(pilot: Path | None, moments: Path | None, assume: Path | None) -> "st
 
 
 def show(result: "Forecast", file: str = "TERMS") -> None:
-    """The forecast as tables."""
+    """Print a forecast as tables and sentences."""
     from parley.report import forecast as said
 
     console.print(said.headline(result), style="bold")

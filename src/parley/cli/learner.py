@@ -1,5 +1,6 @@
 """`parley learner`: train one joint model with owners that are elsewhere."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,11 +57,12 @@ def run_command(
         require_folder(file)
     from parley.learning.connections import open_federation
     from parley.learning.deployed import learn, prepare_run
-    from parley.protocol.task import task_of
+    from parley.protocol.task import RunOptions, task_of
 
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
     if (other := task_of(terms).command("learner run")) is not None:
-        other(terms, kept, owners, resume, deadline, save, save_own, anyway, as_json)
+        options = RunOptions(addresses=owners, resume=resume, deadline=deadline, checkpoint=kept)
+        other(terms, replace(options, save=save, save_own=save_own, anyway=anyway, as_json=as_json))
         return
     run = prepare_run(terms, kept, save)
     begin = run.begin(resume)

@@ -132,7 +132,7 @@ def run_peer(
 
 
 def warning_of(log: "Log") -> Callable[[str], None]:
-    """Sentences for the log."""
+    """A function that writes warnings to this log."""
     return lambda sentence: log("warning", reason=sentence)
 
 
@@ -150,12 +150,12 @@ def progress_of(run: "PeerRun", log: "Log") -> Callable[["State"], None]:
 
 
 def show_json(outcome: "PeerOutcome") -> None:
-    """One JSON object."""
+    """Print what came out at a peer as one JSON object."""
     print_json(outcome.result.to_json() | {"owner": outcome.owner, "point": outcome.point.tolist()}, inside=False)
 
 
 def show(outcome: "PeerOutcome") -> None:
-    """The report of a peer."""
+    """Print what came out at a peer as tables and sentences."""
     from parley.cli.train import show_scores, show_target
     from parley.learning.outcome.guarantee import guarantee
     from parley.report.training import consensus_line, ring_line, ring_rows

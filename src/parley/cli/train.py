@@ -70,7 +70,7 @@ def train_command(
     from parley.learning.owners import accepting_owners, open_owners, require_ledgers
     from parley.learning.train import train
     from parley.owner.warnings import budget_warning, name_warnings, target_words
-    from parley.protocol.task import task_of
+    from parley.protocol.task import RunOptions, task_of
 
     terms = load_terms(terms_file)
     paces = read_paces(terms, speeds)
@@ -83,7 +83,8 @@ def train_command(
     if (own := task_of(terms).command("train")) is not None:
         if plot is not None or report is not None:
             raise SettingError(f"--plot, --report: expected neither for {terms.task}, whose figures --json has")
-        own(terms, replicates, seed, ledgers, lifetime, lifetime_delta, save, anyway, as_json)
+        given = (ledgers, lifetime, lifetime_delta)
+        own(terms, RunOptions(*given, seed=seed, replicates=replicates, save=save, anyway=anyway, as_json=as_json))
         return
     loud = budget_warning(terms, [part.name for part in terms.owners])
     if loud is not None:
@@ -147,7 +148,7 @@ def _worth(terms: Terms, spends: bool, speeds: Mapping[str, float] | None) -> "W
 
 
 def show(result: "Result", expected: "Worth | None" = None) -> None:
-    """The result as tables."""
+    """Print the result of a run as tables and sentences."""
     from parley.learning.outcome.guarantee import guarantee, kind_of_run
     from parley.report.forecast import baseline_line
     from parley.report.training import aborted_line, consensus_line, owner_rows, quality_rows, undefined_line

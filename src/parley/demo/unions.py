@@ -36,7 +36,7 @@ class Law:
     level: float
 
     def loans(self, count: int, seed: Sequence[int]) -> pd.DataFrame:
-        """So many loans of this law."""
+        """A table of so many loans drawn from this law."""
         rng = np.random.default_rng(seed)
         book = synthetic_lending(2 * count, seed=int(rng.integers(2**31)))
         z = standardised(book)
@@ -54,7 +54,7 @@ class Union:
     law: Law
 
     def loans(self, seed: int) -> pd.DataFrame:
-        """Its own table."""
+        """The table that this credit union holds."""
         return self.law.loans(self.records, (seed, self._key, 0))
 
     def future(self, count: int, seed: int) -> pd.DataFrame:

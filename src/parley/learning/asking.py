@@ -17,7 +17,7 @@ from parley.validate import Floats, upper
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Where the rounds ended."""
+    """What came of asking owners: the last state, and what it cost."""
 
     setup: Setup
     final: State

@@ -134,7 +134,7 @@ def table_of(part: OwnerTerms, data: Path | None) -> str:
 
 
 def owner_table(part: OwnerTerms) -> str:
-    """Where an owner's table lies."""
+    """The path of an owner's table, as its terms give it."""
     if part.data is None:
         raise TermsError(f"owners.{part.name}.data: missing; on one machine every owner's table is needed")
     return part.data

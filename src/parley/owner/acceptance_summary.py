@@ -68,7 +68,7 @@ def _neighbours(terms: Terms, owner: str) -> str:
 
 
 def _purpose(agreement: Agreement, columns: str) -> list[str]:
-    """What the answers are for."""
+    """Sentences that say what the answers are for."""
     own, kind = agreement.setup.task.purpose(agreement), agreement.setup.terms.model.kind
     if own is not None:
         return own

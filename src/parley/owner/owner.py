@@ -254,7 +254,7 @@ def _files_of(terms: Terms) -> tuple[str | None, str | None]:
 
 
 def _columns_of(terms: Terms) -> tuple[object, ...]:
-    """What decides how columns are read: cells as they are for a survey, else prepared."""
+    """What decides how columns are read: cells as they are for column statistics, else prepared."""
     return terms.model, terms.privacy.person, terms.task
 
 

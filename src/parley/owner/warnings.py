@@ -68,7 +68,7 @@ def figures(agreement: Agreement) -> dict[str, Any]:
 
 
 def sentences(agreement: Agreement) -> list[str]:
-    """The same in words."""
+    """Sentences that say the same as `figures`."""
     found, terms, task = figures(agreement), agreement.setup.terms, agreement.setup.task
     if (own := task.limits(agreement)) is not None:
         return own

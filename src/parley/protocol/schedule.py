@@ -96,7 +96,7 @@ def make_schedule(terms: Terms) -> Schedule:
 
 
 def _repeated(turns: Sequence[tuple[str, ...]], pace: int) -> tuple[tuple[str, ...], ...]:
-    """Every turn so many times."""
+    """The turns, each of them repeated as many times as the pace says."""
     return tuple(turn for turn in turns for _ in range(pace))
 
 

@@ -71,7 +71,7 @@ class Setup(Context):
         return {}
 
     def part(self, name: str) -> Part:
-        """What is fixed for one owner."""
+        """What the terms fix for the owner of this name."""
         if name not in self._parts:
             epsilon, delta = self.terms.promised_epsilon(name), Fraction(str(self.terms.privacy.delta))
             self._parts[name] = Part(name, epsilon, delta, self._resolved(name))

@@ -33,7 +33,7 @@ class Resolver(Protocol):
         ...
 
     def part(self, name: str) -> "Part":
-        """What is fixed for one owner."""
+        """What the terms fix for the owner of this name."""
         ...
 
     def law(self, stage: int = 0, epsilon: Fraction | None = None) -> SharedLaw:

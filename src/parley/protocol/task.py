@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -42,6 +43,26 @@ class RunSettings:
     speeds: Mapping[str, float] | None = None
 
 
+@dataclass(frozen=True)
+class RunOptions:
+    """What the options of `parley train` and `parley learner run` say, for a task that does these commands its own
+    way."""
+
+    ledgers: Path | None = None
+    lifetime: float | None = None
+    lifetime_delta: float | None = None
+    addresses: Path | None = None  # of owners elsewhere
+    resume: bool = False
+    deadline: float = 60.0
+    seed: int | None = None
+    replicates: int = 1
+    checkpoint: Path = Path()
+    save: Path | None = None
+    save_own: Path | None = None
+    anyway: bool = False
+    as_json: bool = False
+
+
 class Task(ABC):
     """Prediction, and what a wing overrides of it: how tables are prepared, whom a guarantee is about, what is asked, how it runs, and how
     it reads. Where a method returns None, the trunk goes on as for prediction."""
@@ -70,7 +91,7 @@ class Task(ABC):
         return listed_features(terms, table)
 
     def objective(self, model: Model) -> Objective:
-        """What is minimised."""
+        """The function of the parameters that is minimised."""
         return losses.make(model)
 
     def fails(self, terms: Terms) -> bool:
@@ -83,7 +104,7 @@ class Task(ABC):
         return (model.target,)
 
     def purpose(self, agreement: Agreement) -> list[str] | None:
-        """What the answers are for."""
+        """Sentences that say what the answers are for; None: as for prediction."""
         return None
 
     def notes(self, agreement: Agreement) -> list[str]:
@@ -95,7 +116,7 @@ class Task(ABC):
         return None
 
     def limits(self, agreement: Agreement) -> list[str] | None:
-        """The same in words."""
+        """Sentences that say the same as `figures`; None: as for prediction."""
         return None
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:

@@ -8,7 +8,7 @@ from parley.validate import printable
 
 
 def book_rows(content: dict[str, Any]) -> list[list[str]]:
-    """One row an agreement."""
+    """A table with one row for each agreement in an owner's ledger."""
     rows = [["agreement", "learner", "accepted", "ε promised", "ε spent", "answers"]]
     for a in content["agreements"]:
         title = printable(a["title"] or "", 40) or a["terms"][:16] + "…"

@@ -99,7 +99,7 @@ def for_whom(result: Forecast, file: str = "TERMS") -> str:
 
 
 def assumption(result: Forecast) -> str:
-    """What the gains rest on."""
+    """A sentence that says what the forecast gains rest on."""
     law = result.joining
     rests = "exact for a squared loss" if result.method == "exact-moments" else "by the cost's curvature around its optimum"
     apart = (

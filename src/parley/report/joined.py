@@ -37,7 +37,7 @@ class Joined:
 
     @property
     def pays(self) -> bool:
-        """Whether it is."""
+        """Whether joining is worth its price."""
         return self.gain > self.price
 
     @property
@@ -81,7 +81,7 @@ class Chapter:
 
     @property
     def foreseen(self) -> float:
-        """The same as forecast."""
+        """The share of their errors alone that the owners save on average, as forecast."""
         return float(np.mean([owner.foreseen.mean / owner.foreseen_alone for owner in self.owners]))
 
 
@@ -190,7 +190,7 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
 
 
 def unhappy(chapter: Chapter) -> str:
-    """What large owners get."""
+    """A sentence that says what owners with many rows of their own get from joining."""
     best = max(chapter.owners, key=lambda owner: owner.gain / owner.alone)
     names = f"{len(chapter.owners)} banks with {best.records:,} rows each"
     if chapter.foretold or chapter.paying:

@@ -90,7 +90,7 @@ def _sizes(axes: Axes) -> None:
 
 
 def _legend() -> list[Line2D | Patch]:
-    """What the marks mean."""
+    """The handles of the legend: what each mark means."""
 
     def dot(label: str, face: str, edge: str, size: float = 6.5) -> Line2D:
         return Line2D([], [], marker="o", linestyle="", markersize=size, markerfacecolor=face, markeredgecolor=edge, label=label)

@@ -12,7 +12,7 @@ from parley.report.page import Section, page
 
 
 def joined_page(one: Chapter, own: Chapter, large: Chapter, bargain: Sequence[str], picture: Figure) -> str:
-    """The HTML report."""
+    """The demo's HTML report as text."""
     terms, prices = one.expected.terms, [owner.price for owner in one.owners]
     sections = [
         Section(

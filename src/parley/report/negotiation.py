@@ -66,7 +66,7 @@ def moves(result: Negotiation) -> list[str]:
 
 
 def title(result: Negotiation) -> str:
-    """What the table is."""
+    """The title of the table of a negotiation."""
     what = "What each owner would choose" if result.target is None else "The cheapest contracts found"
     return f"{what} (ε: {Adjacency.REPLACE_ONE})"
 

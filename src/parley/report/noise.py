@@ -13,7 +13,7 @@ KINDS = {"each_owner": "each owner's own", "shared": "one for all (hosts)", "dis
 
 
 def kind_rows(noise: Mapping[str, Any]) -> list[list[str]]:
-    """One row a kind of noise."""
+    """A table with one row for each kind of noise."""
     rows = [["noise", "δ", "ψ", "test cost together", "expected to gain"]]
     for kind, label in KINDS.items():
         found = noise[kind]

@@ -28,7 +28,7 @@ class Section:
 
 
 def page(title: str, lead: str, sections: Sequence[Section], footer: str) -> str:
-    """The page as text."""
+    """An HTML page as text: title, lead, sections, footer."""
     body = "\n".join(f"<section>{section.html()}</section>" for section in sections)
     return _PAGE.substitute(title=escape(title), lead=escape(lead), body=body, footer=escape(footer))
 

@@ -46,7 +46,7 @@ def run_page(result: Result, expected: Worth | None = None) -> str:
 
 
 def _settings(result: Result) -> list[list[str]]:
-    """The terms' main keys."""
+    """A table of the main keys of the terms."""
     rows = [["key", "value"]]
     for section in SETTINGS:
         for key in section:

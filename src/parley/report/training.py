@@ -140,7 +140,7 @@ def _clip_words(result: Result) -> str:
 
 
 def score_title(result: Result) -> str:
-    """What the table of scores is."""
+    """The title of the table of released scores."""
     return "Released scores, ± noise" if result.released else "Simulated scores, ± noise"
 
 

@@ -49,5 +49,5 @@ def status_table(terms: Terms, known: "dict[str, PeerStatus]", done: int) -> Tab
 
 
 def warn(sentence: str) -> None:
-    """A remark on stderr."""
+    """Print a warning on stderr."""
     errors_console.print(sentence, style="yellow", markup=False, soft_wrap=True)

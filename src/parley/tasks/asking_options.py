@@ -1,12 +1,16 @@
 """What the commands share that ask owners for something else than a model: options, and owners that are elsewhere."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parley.errors import SettingError
+from parley.learning.outcome.guarantee import INSIDE
+from parley.numerals import number
+from parley.privacy.adjacency import Adjacency
+from parley.protocol.task import RunOptions
 from parley.report.extras import extras
 from parley.report.terminal import console
 from parley.terms import Terms, write_terms
@@ -14,6 +18,7 @@ from parley.terms import Terms, write_terms
 if TYPE_CHECKING:
     from parley.learning.asking import Asked
     from parley.learning.deployed import DeployedRun
+    from parley.owner.owner import Owner
 
 Agreement = Annotated[
     Path | None,
@@ -42,11 +47,11 @@ Seed = Annotated[int | None, typer.Option(help="Of a simulation's noise.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-def require_one_way(ledgers: Path | None, addresses: Path | None, seed: int | None) -> None:
+def require_one_way(options: RunOptions) -> None:
     """Refuse a release, a simulation and owners elsewhere at once."""
-    if addresses is not None and (ledgers is not None or seed is not None):
+    if options.addresses is not None and (options.ledgers is not None or options.seed is not None):
         raise SettingError("--owners: expected neither --ledgers nor --seed beside it: owners elsewhere have ledgers of their own")
-    if ledgers is not None and seed is not None:
+    if options.ledgers is not None and options.seed is not None:
         raise SettingError("--seed belongs to simulations; leave it out, or leave out --ledgers")
 
 
@@ -58,16 +63,27 @@ def only_agreement(asked: Terms, file: Path | None) -> bool:
     return file is not None
 
 
-def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, addresses: Path, resume: bool, deadline: float) -> "Asked":
-    """Ask the owners at these addresses by a prepared run."""
+def owners_here(terms: Terms, options: RunOptions) -> "list[Owner]":
+    """The owners on this machine: for a simulation, or with the ledgers that a release debits."""
+    from parley.learning.owners import accepting_owners, open_owners
+
+    if options.ledgers is None:
+        return open_owners(terms)
+    return accepting_owners(terms, options.ledgers, options.lifetime, options.lifetime_delta)
+
+
+def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOptions) -> "Asked":
+    """What the owners at the addresses of these options answered, by a prepared run."""
     from parley.learning.asking import ask_elsewhere
     from parley.learning.connections import open_federation
     from parley.report.watching import warn, watched
 
+    if options.addresses is None:
+        raise SettingError("--owners: missing; it says where the owners are")
     run = prepare()
-    begin = run.begin(resume)
+    begin = run.begin(options.resume)
     with extras():
-        federation, _ = open_federation(run, begin, addresses, deadline, warn)
+        federation, _ = open_federation(run, begin, options.addresses, options.deadline, warn)
     try:
         if not run.finished(begin):
             federation.fetch_statements()
@@ -75,3 +91,24 @@ def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, addresses: Pat
             return ask_elsewhere(run, federation, begin, progress)
     finally:
         federation.close()
+
+
+def show_unheard(names: Sequence[str]) -> None:
+    """Say which owners elsewhere were not heard of at the end."""
+    for name in names:
+        console.print(f"{name} was not heard of at the end: its ledger knows what it spent.", style="yellow", markup=False)
+
+
+def cost_sentence(asked: Terms, released: bool) -> str:
+    """Whether something was released by this agreement, and what that costs every owner."""
+    epsilon, delta = number(asked.owners[0].epsilon, side="above"), number(asked.privacy.delta, side="above")
+    cost = f"ε = {epsilon}, δ = {delta} of every owner ({Adjacency.REPLACE_ONE})"
+    if not released:
+        return f"Simulation, not a release: seeded noise, no ledger was debited. A release by these terms costs {cost}. {INSIDE}"
+    return f"Released: {cost}, debited in its ledger before anything left."
+
+
+def left_sentence(ready: Terms) -> str:
+    """What is left of the budgets to learn with."""
+    budgets = ", ".join(f"{owner.name} {number(owner.epsilon, side='below')}" for owner in ready.owners)
+    return f"Left of ε: {budgets}; of δ: {number(ready.privacy.delta, side='below')}."

@@ -8,7 +8,7 @@ from samples import make_terms, regression_table
 
 import parley
 from parley.decisions.forecasting import compare_noise, forecast, require_worth
-from parley.decisions.forecasting.heterogeneity import Differences
+from parley.decisions.forecasting.heterogeneity import Heterogeneity
 from parley.decisions.forecasting.pilot import open_pilot, pilot_models
 from parley.decisions.forecasting.planner import plan
 from parley.decisions.games.stakes import noise_law
@@ -99,10 +99,10 @@ def test_one_forecast_has_one_test_cost(tmp_path):
     """At the top, in the table of kinds of noise, and among owners if they do not differ; if they do, the page says so."""
     regression_table(200, 1).to_csv(tmp_path / "public.csv", index=False)
     terms = slow_terms(model__public=str(tmp_path / "public.csv"), model__radius=5.0)
-    found = forecast(terms, resamples=2, differences=Differences.stated(0.0))
+    found = forecast(terms, resamples=2, differences=Heterogeneity.stated(0.0))
     assert compare_noise(found).kinds["each_owner"].together == pytest.approx(found.worth.together, rel=1e-12)
     assert found.owners[0].together == pytest.approx(found.worth.together, rel=1e-9)
     assert "by what owners differ" not in said.assumption(found)
-    apart = forecast(terms, resamples=2, differences=Differences.stated(5.0))
+    apart = forecast(terms, resamples=2, differences=Heterogeneity.stated(5.0))
     assert apart.owners[0].together > apart.worth.together
     assert f"more than the {number(apart.worth.together, 5)} above, by what owners differ" in said.assumption(apart)

@@ -8,7 +8,7 @@ import pytest
 from samples import class_table
 
 import parley
-from parley.decisions.forecasting import Differences, compare_noise, forecast
+from parley.decisions.forecasting import Heterogeneity, compare_noise, forecast
 from parley.decisions.forecasting.joining import COUNTS, Interval, verdict
 from parley.errors import SettingError
 from parley.learning.outcome.ridge import WEIGHTS
@@ -41,7 +41,9 @@ PUBLIC = table(np.random.default_rng(1), 20_000, np.full(4, 0.7))
 
 @pytest.fixture(scope="module")
 def expected():
-    return {ratio: forecast(consortium(), PUBLIC, resamples=2, differences=Differences.stated(ratio)) for ratio in (0.0, 0.5, 2.0)}
+    return {
+        ratio: forecast(consortium(), PUBLIC, resamples=2, differences=Heterogeneity.stated(ratio)) for ratio in (0.0, 0.5, 2.0)
+    }
 
 
 @pytest.mark.parametrize("ratio", [0.0, 0.5, 2.0])
@@ -135,7 +137,7 @@ def test_joining_is_worth_it_from_where_the_gain_begins_to_count(expected):
     terms, even = consortium(), expected[0.5].owners[0].break_even_epsilon
     for side, counts in ((0.99, False), (1.01, True)):
         there = terms.changed(owners={"a": {"epsilon": even * side}})
-        law = forecast(there, PUBLIC, resamples=2, differences=Differences.stated(0.5)).joining
+        law = forecast(there, PUBLIC, resamples=2, differences=Heterogeneity.stated(0.5)).joining
         assert bool((law.gains()[0] > law.least)[0]) == counts
         assert law.least[0] == pytest.approx(COUNTS * 0.5 * law.owners.curvature @ law.owners.scatter / 60)
 
@@ -148,7 +150,7 @@ def test_a_classifier_is_taken_as_quadratic_and_scaled_to_its_own_forecast(tmp_p
         "privacy": {"clip": 3.0, "mechanism": "gaussian", "delta": 1e-6},
         "owners": [{"name": name, "records": 100, "epsilon": 8.0} for name in "abc"],
     }
-    result = forecast(parley.Terms.from_dict(content), resamples=2, differences=Differences.stated(0.0))
+    result = forecast(parley.Terms.from_dict(content), resamples=2, differences=Heterogeneity.stated(0.0))
     assert result.method == "pilot-run"
     law = result.joining.owners
     excess = 0.5 * law.curvature @ law.error
@@ -159,4 +161,4 @@ def test_a_classifier_is_taken_as_quadratic_and_scaled_to_its_own_forecast(tmp_p
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
 def test_impossible_differences_are_refused(wrong):
     with pytest.raises(SettingError, match="multiples of the within-owner variance"):
-        Differences.stated(wrong)
+        Heterogeneity.stated(wrong)

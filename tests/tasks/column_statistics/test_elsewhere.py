@@ -1,4 +1,5 @@
-"""Scales asked of owners behind daemons, then a model by the terms that follow: two agreements in every ledger."""
+"""Column statistics asked of owners behind daemons, then a model by the terms that follow: two agreements in every
+ledger."""
 
 import json
 from fractions import Fraction
@@ -16,7 +17,7 @@ from parley.errors import ParleyError
 from parley.learning.asking import ask_elsewhere
 from parley.learning.connections import open_federation
 from parley.learning.deployed import prepare_run
-from parley.tasks.column_statistics.agreement import scales_agreement
+from parley.tasks.column_statistics.agreement import column_statistics_agreement
 
 TERMS = """
 title = "Elsewhere"
@@ -75,7 +76,7 @@ def test_scales_and_then_a_model_between_organisations(consortium):
     result = json.loads(typed(*ask, "--write", folder / "ready.toml"))
     assert result["spent"] == {"a": 40.0, "b": 40.0, "c": 40.0}
     assert "mauve" not in (folder / "ready.toml").read_text() + json.dumps(result)
-    ready, asked = parley.load_terms(folder / "ready.toml"), scales_agreement(parley.load_terms(folder / "terms.toml"))
+    ready, asked = parley.load_terms(folder / "ready.toml"), column_statistics_agreement(parley.load_terms(folder / "terms.toml"))
     assert asked.hash == parley.load_terms(folder / "scales.toml").hash == result["terms_hash"]
     assert ready.model.categories == {"colour": ("blue", "red")}
     everybody = pd.concat([pd.read_csv(folder / f"{name}.csv") for name in "abc"])
@@ -93,13 +94,13 @@ def test_scales_and_then_a_model_between_organisations(consortium):
         ledger.verify()
 
 
-def test_an_interrupted_survey_goes_on_where_it_was_and_costs_nothing_twice(consortium):
+def test_an_interrupted_run_goes_on_where_it_was_and_costs_nothing_twice(consortium):
     folder = consortium.folder
     typed("scales", folder / "terms.toml", "--agreement", folder / "scales.toml")
     accept(consortium, "scales.toml")
     consortium.start()
     terms = parley.load_terms(folder / "terms.toml")
-    asked = scales_agreement(terms)
+    asked = column_statistics_agreement(terms)
     assert asked.learning.horizon > 1
     run = prepare_run(asked, folder / "terms.scales.checkpoint")
     begin = run.begin(resume=False)

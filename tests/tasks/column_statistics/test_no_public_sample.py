@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import parley
 from parley.cli.app import app
 from parley.protocol.setup import resolve
-from parley.tasks.column_statistics.agreement import scales_agreement
-from parley.tasks.column_statistics.release import Survey
+from parley.tasks.column_statistics.agreement import column_statistics_agreement
+from parley.tasks.column_statistics.release import StatisticsReader
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "no_public_sample.md").read_text(encoding="utf-8")
 WARDS = {"surgery": 0.5, "cardiology": 0.3, "children": 0.2}
@@ -62,7 +62,7 @@ def test_the_guide_works_as_it_is_typed(folder):
     assert "cardiology, children, surgery" in scales
     assert "ghost" not in "".join(said.values()) + Path("ready.toml").read_text() + Path("model.json").read_text()
     assert "any relation to the target" in next(output for line, output in said.items() if line == "parley forecast ready.toml")
-    asked, ready = scales_agreement(parley.load_terms("terms.toml")), parley.load_terms("planned.toml")
+    asked, ready = column_statistics_agreement(parley.load_terms("terms.toml")), parley.load_terms("planned.toml")
     assert [owner.epsilon for owner in ready.owners] == [0.7, 0.7]
     assert ready.privacy.delta == 9e-7
     assert Path("ready.toml").read_text().startswith("# Bounds, categories, centres and scales were released by the owners")
@@ -89,9 +89,9 @@ def test_what_the_guide_says_can_be_read_is_so():
                 "privacy": {"mechanism": "gaussian", "delta": 1e-6, "scale_epsilon": epsilon},
                 "owners": [{"name": f"o{k}", "records": 10_000, "epsilon": 2.0} for k in range(5)],
             }
-            setup = resolve(scales_agreement(parley.Terms.from_dict(terms)))
+            setup = resolve(column_statistics_agreement(parley.Terms.from_dict(terms)))
             names.append(setup.part("o0").training.series.mechanism.threshold * 10_000)
-            bins.append(Survey.of(setup).clear(64) * 50_000)
+            bins.append(StatisticsReader.of(setup).clear(64) * 50_000)
         assert [next(said) for _ in range(6)] == pytest.approx([*names, *bins], rel=0.03)
 
 

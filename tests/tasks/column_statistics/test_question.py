@@ -10,7 +10,7 @@ import pytest
 import parley
 from parley.errors import DataError, Malformed
 from parley.tasks.column_statistics.cell_table import CellColumn
-from parley.tasks.column_statistics.question import BINS, EDGES, EQUAL, MAGNITUDES, NAMES, WIDTH, ScalesQuery
+from parley.tasks.column_statistics.question import BINS, EDGES, EQUAL, MAGNITUDES, NAMES, WIDTH, ColumnStatisticsQuery
 
 ROWS, PERSON = 60, 3
 HOSTILE = [
@@ -33,7 +33,7 @@ HOSTILE = [
 
 
 def has_name(cell):
-    """Whether a survey that may ask for names takes this cell: a gap, or something that is called something."""
+    """Whether a question that may ask for names takes this cell: a gap, or something that is called something."""
     column = CellColumn.of(pd.DataFrame({"a": pd.Series([cell, None], dtype=object)}), "a", "t")
     return bool(column.missing[0] or column.place[0] >= 0)
 
@@ -69,7 +69,7 @@ def with_cells(column, places, cells):
 
 def vector(agreement, grid):
     """Everything that noise is added to: the shares on fixed places, and those of all names."""
-    query = ScalesQuery.ask(agreement.hash, "learner", 2, grid.ravel())
+    query = ColumnStatisticsQuery.ask(agreement.hash, "learner", 2, grid.ravel())
     agreement.part.training.question.check(query, ())
     bounded = agreement.part.training.question.bounded(query, agreement.tables)
     return bounded.value, bounded.named
@@ -154,13 +154,13 @@ def test_a_cell_without_a_name_is_refused_where_names_may_be_asked_and_counts_wh
 def test_a_grid_that_is_none_is_refused(number, grid):
     agreement = parley.Owner("o", table(np.random.default_rng(1))).prepare(terms())
     with pytest.raises(Malformed):
-        agreement.part.check(ScalesQuery.ask(agreement.hash, "learner", number, np.array(grid, dtype=float).ravel()), ())
+        agreement.part.check(ColumnStatisticsQuery.ask(agreement.hash, "learner", number, np.array(grid, dtype=float).ravel()), ())
 
 
 def test_names_are_refused_where_the_terms_have_no_delta_for_them():
     agreement = parley.Owner("o", table(np.random.default_rng(1))).prepare(terms("laplace", 0.0))
     with pytest.raises(Malformed, match="delta"):
-        agreement.part.check(ScalesQuery.ask(agreement.hash, "learner", 2, np.array((NAMES, 0.0, 0.0) * 3)), ())
+        agreement.part.check(ColumnStatisticsQuery.ask(agreement.hash, "learner", 2, np.array((NAMES, 0.0, 0.0) * 3)), ())
 
 
 def test_a_streamed_table_counts_alike(tmp_path):

@@ -1,4 +1,5 @@
-"""Scales first, a model afterwards: what is read from noisy counts, what it costs, and that the ledgers hold both."""
+"""Column statistics first, a model afterwards: what is read from noisy counts, what it costs, and that the ledgers hold
+both."""
 
 from fractions import Fraction
 
@@ -8,8 +9,8 @@ import pytest
 
 import parley
 from parley.errors import LedgerError, Refusal, TermsError
-from parley.tasks.column_statistics.agreement import ready_terms, scales_agreement
-from parley.tasks.column_statistics.run import ask_scales
+from parley.tasks.column_statistics.agreement import column_statistics_agreement, ready_terms
+from parley.tasks.column_statistics.run import ask_column_statistics
 
 ROWS = 6000
 FEATURES = ["age", "income", "job", "year"]
@@ -59,7 +60,7 @@ def tables():
 
 
 def study(agreed, tables, seed=0):
-    return ask_scales(agreed, [parley.Owner(name, table) for name, table in tables.items()], seed)
+    return ask_column_statistics(agreed, [parley.Owner(name, table) for name, table in tables.items()], seed)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -139,14 +140,14 @@ def test_without_a_delta_numbers_come_and_names_do_not(tables):
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 def test_both_debits_lie_in_one_ledger_to_the_last_digit_and_it_enforces_both(tables, tmp_path, mechanism):
     agreed = terms(epsilon=0.7, scale_epsilon=0.3, mechanism=mechanism, delta=1e-6)
-    asked = scales_agreement(agreed)
+    asked = column_statistics_agreement(agreed)
     owners = [
         parley.Owner(name, table, ledger=parley.Ledger(tmp_path / name, lifetime=0.7, lifetime_delta=1e-6))
         for name, table in tables.items()
     ]
     for owner in owners:
         owner.accept(asked)
-    result = ask_scales(agreed, owners)
+    result = ask_column_statistics(agreed, owners)
     assert result.released
     assert result.spent == {"a": 0.3, "b": 0.3}
     ready = result.ready.terms
@@ -162,7 +163,7 @@ def test_both_debits_lie_in_one_ledger_to_the_last_digit_and_it_enforces_both(ta
         owner.ledger.verify()
         with pytest.raises((LedgerError, Refusal)):  # the lifetime is used up: no third agreement
             owner.accept(asked.changed(title="once more"))
-    again = ask_scales(agreed, owners)  # a finished run repeats its stored answers, for nothing
+    again = ask_column_statistics(agreed, owners)  # a finished run repeats its stored answers, for nothing
     assert again.columns == result.columns
     assert again.spent == result.spent
 
@@ -170,15 +171,15 @@ def test_both_debits_lie_in_one_ledger_to_the_last_digit_and_it_enforces_both(ta
 def test_an_owner_that_accepted_only_the_scales_trains_nothing(tables, tmp_path):
     agreed = terms(owners=("a",))
     owner = parley.Owner("a", tables["a"], ledger=parley.Ledger(tmp_path / "a", lifetime=0.5, lifetime_delta=1e-6))
-    owner.accept(scales_agreement(agreed))
-    ready = ask_scales(agreed, [owner]).ready.terms
+    owner.accept(column_statistics_agreement(agreed))
+    ready = ask_column_statistics(agreed, [owner]).ready.terms
     with pytest.raises((LedgerError, Refusal)):
         owner.accept(ready)  # the lifetime had room for the scales alone
 
 
 def test_one_noise_for_all_covers_the_scales(tables, tmp_path):
     agreed = terms().changed(privacy={"noise": "shared"}, hosts=("a", "b", "learner"))
-    asked = scales_agreement(agreed)
+    asked = column_statistics_agreement(agreed)
     assert asked.noise.summed
     owners = [
         parley.Owner(name, table, ledger=parley.Ledger(tmp_path / f"{name}.ledger", lifetime=1.0, lifetime_delta=1e-6))
@@ -186,7 +187,7 @@ def test_one_noise_for_all_covers_the_scales(tables, tmp_path):
     ]
     for owner in owners:
         owner.accept(asked)
-    result = ask_scales(agreed, owners)  # three hosts draw the noise
+    result = ask_column_statistics(agreed, owners)  # three hosts draw the noise
     assert result.spent == {"a": 0.5, "b": 0.5}
     assert result.bin_from < 0.8 * study(terms(), tables).bin_from
     assert {"age", "income", "year", "spend"} <= result.ready.terms.model.bounds.keys()
@@ -205,7 +206,7 @@ def test_budgets_are_split_exactly_and_never_grow():
     long = zip(rng.uniform(1, 1000, 20).tolist(), rng.uniform(0, 1e-3, 20).tolist(), strict=True)  # more digits than a float has
     for epsilon, part in ((1.0, 0.1), (0.3, 0.1), (1.1, 0.7), (3.3, 1.1), *long):
         agreed = terms(epsilon=epsilon, scale_epsilon=part)
-        ready, asked = ready_terms(agreed, {}), scales_agreement(agreed)
+        ready, asked = ready_terms(agreed, {}), column_statistics_agreement(agreed)
         left = Fraction(str(ready.owner("a").epsilon)) + Fraction(str(asked.owner("a").epsilon))
         assert Fraction(str(epsilon)) * (1 - Fraction(1, 10**12)) <= left <= Fraction(str(epsilon))
         assert Fraction(str(ready.privacy.delta)) + Fraction(str(asked.privacy.delta)) <= Fraction(str(agreed.privacy.delta))
@@ -228,10 +229,12 @@ def test_terms_that_want_scales_first_learn_nothing_before(tables):
     with pytest.raises(TermsError, match="parley scales"):
         parley.train(terms(), [parley.Owner(name, table) for name, table in tables.items()])
     owners = [parley.Owner(name, table) for name, table in tables.items()]
-    found = parley.train(scales_agreement(terms()), owners, seed=1)  # the question itself: columns, and no model
-    assert [column.to_json() for column in found] == [column.to_json() for column in ask_scales(terms(), owners, 1).columns]
+    found = parley.train(column_statistics_agreement(terms()), owners, seed=1)  # the question itself: columns, and no model
+    assert [column.to_json() for column in found] == [
+        column.to_json() for column in ask_column_statistics(terms(), owners, 1).columns
+    ]
     with pytest.raises(TermsError, match="learn nothing"):
-        parley.plan(scales_agreement(terms()))
+        parley.plan(column_statistics_agreement(terms()))
 
 
 def test_the_same_columns_are_read_anew_for_a_model(tables):
@@ -243,7 +246,7 @@ def test_the_same_columns_are_read_anew_for_a_model(tables):
         "features": ["year"],
         "bounds": {"year": (1990.0, 2030.0)},
     }
-    asked = scales_agreement(terms(owners=("a",), model=declared))
+    asked = column_statistics_agreement(terms(owners=("a",), model=declared))
     owner = parley.Owner("a", tables["a"])
     owner.prepare(asked)
     learned = asked.changed(
@@ -257,5 +260,5 @@ def test_a_ledger_held_as_zcdp_refuses_names_and_takes_numbers(tables, tmp_path)
     ledger = parley.Ledger(tmp_path / "a", lifetime=3.0, lifetime_delta=1e-5, rule="zcdp")
     owner = parley.Owner("a", tables["a"], ledger=ledger)
     with pytest.raises(LedgerError, match="zCDP"):
-        owner.accept(scales_agreement(terms(owners=("a",))))
-    owner.accept(scales_agreement(terms(owners=("a",), mechanism="laplace", delta=0.0)))
+        owner.accept(column_statistics_agreement(terms(owners=("a",))))
+    owner.accept(column_statistics_agreement(terms(owners=("a",), mechanism="laplace", delta=0.0)))

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 import parley
 from parley.cli.app import app
-from parley.decisions.forecasting import Differences, forecast
+from parley.decisions.forecasting import Heterogeneity, forecast
 from parley.errors import DataError, LedgerError, TermsError
 from parley.protocol.setup import resolve
-from parley.tasks.heterogeneity.agreement import differences_agreement, terms_after_differences
-from parley.tasks.heterogeneity.run import ask_differences
+from parley.tasks.heterogeneity.agreement import heterogeneity_agreement, terms_after_heterogeneity
+from parley.tasks.heterogeneity.run import ask_heterogeneity
 from parley.terms import load_terms
 
 NAMES = ["x0", "x1", "x2"]
@@ -50,14 +50,14 @@ def public(tmp_path_factory):
 def asked_of(terms, multiple, seed):
     rng = np.random.default_rng(seed)
     owners = [parley.Owner(part.name, table(rng, ROWS, multiple / ROWS)) for part in terms.owners]
-    return ask_differences(terms, owners, seed=seed)
+    return ask_heterogeneity(terms, owners, seed=seed)
 
 
 def test_the_agreement_costs_just_that_and_the_rest_adds_up(public):
     given = content(public, score_epsilon=0.5)
     given["model"] |= {"holdout": 0.2, "bounds": {"y": [-9, 9]}}
     terms = parley.Terms.from_dict(given)
-    asked, ready = differences_agreement(terms), terms_after_differences(terms)
+    asked, ready = heterogeneity_agreement(terms), terms_after_heterogeneity(terms)
     assert asked.learning.horizon == 1
     assert asked.learning.start == "public"
     assert {asked.promised_epsilon(part.name) for part in terms.owners} == {Fraction(1)}
@@ -65,11 +65,11 @@ def test_the_agreement_costs_just_that_and_the_rest_adds_up(public):
         assert asked.promised_epsilon(part.name) + ready.promised_epsilon(part.name) <= terms.promised_epsilon(part.name)
     assert Fraction(str(asked.privacy.delta)) + Fraction(str(ready.privacy.delta)) <= Fraction(str(terms.privacy.delta))
     assert (asked.privacy.delta, ready.privacy.difference_epsilon, asked.model.holdout) == (1e-6, None, 0.2)
-    assert differences_agreement(parley.Terms.from_dict(content(public, "laplace"))).privacy.delta == 0
+    assert heterogeneity_agreement(parley.Terms.from_dict(content(public, "laplace"))).privacy.delta == 0
     with pytest.raises(TermsError, match="parley differences TERMS --write READY"):
         resolve(terms)
     with pytest.raises(TermsError, match=r"difference_epsilon: missing"):
-        differences_agreement(ready)
+        heterogeneity_agreement(ready)
 
 
 def test_terms_without_the_key_keep_their_hash_and_with_one_noise_owners_draw_their_own(public):
@@ -77,8 +77,8 @@ def test_terms_without_the_key_keep_their_hash_and_with_one_noise_owners_draw_th
     del plain["privacy"]["difference_epsilon"]
     assert "difference" not in parley.Terms.from_dict(plain).canonical
     hosted = parley.Terms.from_dict(content(public, noise="shared") | {"hosts": [{"name": name} for name in "abc"]})
-    assert not differences_agreement(hosted).noise.summed
-    assert terms_after_differences(hosted).noise.summed
+    assert not heterogeneity_agreement(hosted).noise.summed
+    assert terms_after_heterogeneity(hosted).noise.summed
 
 
 @pytest.mark.parametrize(
@@ -114,14 +114,14 @@ def test_a_study_is_no_release_and_the_forecast_takes_what_came_out(public, tmp_
     result = asked_of(terms, 4.0, seed=1)
     assert not result.released
     (tmp_path / "apart.json").write_text(json.dumps(result.to_json()))
-    known = Differences.load(tmp_path / "apart.json")
-    assert known == Differences(result.between.mean, result.between.low, result.between.high, "measured")
+    known = Heterogeneity.load(tmp_path / "apart.json")
+    assert known == Heterogeneity(result.between.mean, result.between.low, result.between.high, "measured")
     measured, guessed = (forecast(result.ready, resamples=2, **more) for more in ({"differences": known}, {}))
     assert measured.owners[0].gain.mean < guessed.owners[0].gain.mean  # they differ more than was thought
     assert "By what owners released" in measured.joining.differences.words(ROWS)
     (tmp_path / "wrong.json").write_text('{"differences": {"mean": -1, "low": 0, "high": 1}}')
     with pytest.raises(DataError, match="parley differences --save"):
-        Differences.load(tmp_path / "wrong.json")
+        Heterogeneity.load(tmp_path / "wrong.json")
 
 
 def test_a_release_debits_exactly_that_once(public, tmp_path):
@@ -150,7 +150,7 @@ def test_a_release_debits_exactly_that_once(public, tmp_path):
     assert set(shown["differences"]) == {"mean", "low", "high", "rows"}
     for part in terms.owners:
         ledger = parley.Ledger(tmp_path / "books" / f"{part.name}.ledger")
-        assert ledger.account(differences_agreement(load_terms(tmp_path / "terms.toml")).hash).spent == Fraction(1)
+        assert ledger.account(heterogeneity_agreement(load_terms(tmp_path / "terms.toml")).hash).spent == Fraction(1)
     assert load_terms(tmp_path / "ready.toml").owner("o0").epsilon == 2.0
     again = typed("differences", tmp_path / "terms.toml", *books, "--json")
     if again.exit_code == 0:  # the same answer, not another one
@@ -183,7 +183,7 @@ def test_an_owner_that_was_asked_how_it_differs_does_not_learn_by_the_same_terms
     """Their epsilon is for both together: the rest alone may be spent on learning."""
     terms = parley.Terms.from_dict(content(public))
     owner = parley.Owner("o0", table(np.random.default_rng(5), ROWS))
-    owner.accept(differences_agreement(terms))
+    owner.accept(heterogeneity_agreement(terms))
     with pytest.raises(TermsError, match="difference_epsilon"):
         owner.accept(terms)
 

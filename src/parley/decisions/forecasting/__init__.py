@@ -2,7 +2,7 @@
 
 from parley.decisions.forecasting.coalition import best_coalition
 from parley.decisions.forecasting.forecast import Forecast, OwnerForecast, forecast
-from parley.decisions.forecasting.heterogeneity import Differences
+from parley.decisions.forecasting.heterogeneity import Heterogeneity
 from parley.decisions.forecasting.joining import Interval
 from parley.decisions.forecasting.noise_kinds import KindForecast, NoiseComparison, compare_noise
 from parley.decisions.forecasting.planner import Choice, Proposal, plan
@@ -11,8 +11,8 @@ from parley.decisions.forecasting.worth import Worth, require_worth, worth
 
 __all__ = [
     "Choice",
-    "Differences",
     "Forecast",
+    "Heterogeneity",
     "Interval",
     "KindForecast",
     "NoiseComparison",

@@ -14,7 +14,7 @@ from parley.decisions.forecasting.baselines import best_cost
 from parley.decisions.forecasting.coalition import CoalitionCost
 from parley.decisions.forecasting.coding import CodingCost, coding_cost
 from parley.decisions.forecasting.expectation import REPLICATES, Expectation, Method, expect
-from parley.decisions.forecasting.heterogeneity import ASSUMED, Differences
+from parley.decisions.forecasting.heterogeneity import ASSUMED, Heterogeneity
 from parley.decisions.forecasting.joining import Interval, Joining, Verdict, intervals, joining, least_epsilon, verdict
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
 from parley.decisions.forecasting.published import PublishedBounds, published_bounds
@@ -113,7 +113,7 @@ def forecast(
     pilot: Table | Source | None = None,
     seed: int = 0,
     resamples: int | None = None,
-    differences: Differences = ASSUMED,
+    differences: Heterogeneity = ASSUMED,
     progress: Progress = lambda done, total: None,
     doing: Callable[[str], None] = lambda what: None,
     speeds: Mapping[str, float] | None = None,

@@ -16,7 +16,7 @@ Origin = Literal["assumed", "stated", "measured"]
 
 
 @dataclass(frozen=True)
-class Differences:
+class Heterogeneity:
     """Between-owner variance as a multiple of the within-owner one: what is thought most likely, and from where to where it may lie."""
 
     mean: float
@@ -29,12 +29,12 @@ class Differences:
             raise SettingError("differences: expected finite multiples of the within-owner variance, 0 <= low <= mean <= high")
 
     @classmethod
-    def stated(cls, multiple: float) -> "Differences":
+    def stated(cls, multiple: float) -> "Heterogeneity":
         """Known, or stated by whoever asks."""
         return cls(multiple, multiple, multiple, "stated")
 
     @classmethod
-    def load(cls, path: str | Path) -> "Differences":
+    def load(cls, path: str | Path) -> "Heterogeneity":
         """From the object that `parley differences --json` printed, or --save kept."""
         try:
             content: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))["differences"]
@@ -66,4 +66,4 @@ class Differences:
         return {"mean": self.mean, "low": self.low, "high": self.high, "origin": self.origin}
 
 
-ASSUMED = Differences(0.5, 0.0, 2.0, "assumed")
+ASSUMED = Heterogeneity(0.5, 0.0, 2.0, "assumed")

@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 
 from parley.decisions.forecasting.coalition import CoalitionCost
 from parley.decisions.forecasting.expectation import Expectation
-from parley.decisions.forecasting.heterogeneity import Differences
+from parley.decisions.forecasting.heterogeneity import Heterogeneity
 from parley.decisions.forecasting.personal_gain import Owners
 from parley.validate import Floats
 
@@ -44,7 +44,7 @@ class Joining:
     owners: Owners  # at the variance of the terms' own budgets
     bias: Floats
     price: Floats
-    differences: Differences
+    differences: Heterogeneity
 
     def alone(self) -> Floats:
         """Of the model alone, where differences are as thought most likely [N]."""
@@ -94,7 +94,7 @@ class Joining:
         return np.asarray(multiple * self.owners.scatter / np.median(self.owners.records))
 
 
-def joining(expected: Expectation, cost: CoalitionCost, variance: float, models: Floats, differences: Differences) -> Joining:
+def joining(expected: Expectation, cost: CoalitionCost, variance: float, models: Floats, differences: Heterogeneity) -> Joining:
     """The owners' gains by a forecast: what its coalitions cost, the combined answer's variance, and models as they may come out."""
     here, penalty = expected.here, expected.pilot.objective.regularisation
     curvature = here.curvature + penalty

@@ -38,12 +38,12 @@ class OwnersGame:
 
     @property
     def owners(self) -> int:
-        """N."""
+        """The number of owners N."""
         return len(self.value)
 
     @property
     def everyone(self) -> Members:
-        """The coalition of all."""
+        """The coalition of all owners."""
         return np.ones(self.owners, dtype=bool)
 
     def counted(self, gain: Floats) -> Floats:

@@ -24,7 +24,7 @@ class Dynamics:
 
     @property
     def end(self) -> Floats:
-        """The last profile."""
+        """The last profile that was reached."""
         return np.asarray(self.path[-1])
 
 

@@ -49,7 +49,7 @@ class Game:
 
     @property
     def players(self) -> int:
-        """N."""
+        """The number of players N."""
         return len(self.low)
 
     def clipped(self, given: ArrayLike) -> Floats:

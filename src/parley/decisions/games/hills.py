@@ -51,7 +51,7 @@ class Slopes:
 
     @classmethod
     def of(cls, demand: Demand, privacy_cost: PrivacyCosts) -> "Slopes":
-        """For these owners."""
+        """The slopes that follow from this demand and the costs of these owners."""
         given_up = privacy_cost.marginal(demand.knots[:, None])
         with np.errstate(divide="ignore", invalid="ignore"):  # a flat cell, p = 0: nothing is saved there, and nothing is above 0/0
             left, right = (

@@ -43,7 +43,7 @@ class Stakes:
 
     @property
     def records(self) -> Floats:
-        """n_l of every owner."""
+        """The number of records n_l of every owner."""
         return self.unit_noise.records
 
     def variances(self, epsilon: Floats) -> Floats:
@@ -75,7 +75,7 @@ class Demand:
     heights: Floats
 
     def __call__(self, epsilon: Floats) -> Floats:
-        """The variance there."""
+        """The variance of the one noise at this epsilon."""
         return np.asarray(np.exp(np.interp(np.log(epsilon), *self._logarithms)))
 
     @cached_property

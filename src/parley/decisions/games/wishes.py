@@ -42,7 +42,7 @@ class Wish:
 
 
 def wishes(game: BudgetGame | WeakestLink, names: list[str]) -> tuple[Wish, ...]:
-    """Of every owner."""
+    """What every owner would wish, one `Wish` for each."""
     if isinstance(game, WeakestLink):
         members, common = game.whom_to_ask()
         members = members if members.sum() > 1 else game.everyone

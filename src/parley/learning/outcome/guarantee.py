@@ -36,7 +36,7 @@ def kind_of_run(result: Result) -> str:
 
 
 def guarantee(result: Result) -> str:
-    """What was promised."""
+    """A sentence that states what is guaranteed to whom."""
     privacy, shared = result.terms.privacy, result.terms.noise.summed
     people = "one person (one record)" if privacy.person is None else f"one person (at most {privacy.records_per_person} record(s))"
     subject = "Guarantee: each owner's answers together are" if result.released else "A release by these terms is"

@@ -53,7 +53,7 @@ def _two_classes(y: Floats, score: Floats) -> dict[str, float]:
 
 
 def _classes(y: Floats, scores: Floats) -> dict[str, float]:
-    """Of scores [n, classes]."""
+    """The metrics of a classifier with scores [n, classes]."""
     from sklearn.metrics import roc_auc_score
 
     places, present = y.astype(int), np.unique(y.astype(int))

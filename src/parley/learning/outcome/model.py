@@ -104,7 +104,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
 
 
 class JointRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
-    """A linear model of a number."""
+    """A linear model that predicts a number."""
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predicted targets [n] for a table with the feature columns, or an array in their order.
@@ -116,7 +116,7 @@ class JointRegressor(RegressorMixin, JointModel):  # type: ignore[misc]
 
 
 class JointClassifier(ClassifierMixin, JointModel):  # type: ignore[misc]
-    """A linear model of a class."""
+    """A linear model that predicts a class."""
 
     classes_: NDArray[Any]
 
@@ -130,7 +130,7 @@ class JointClassifier(ClassifierMixin, JointModel):  # type: ignore[misc]
         return self._scores(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predicted classes [n]."""
+        """The predicted class of each row [n]."""
         margin = self._scores(X)
         return np.asarray(self.classes_[(margin > 0).astype(int)])
 
@@ -162,12 +162,12 @@ class JointSoftmaxClassifier(JointClassifier):
         return scores if scores.shape[1] > 2 else np.asarray(scores[:, 1] - scores[:, 0])
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predicted classes [n]."""
+        """The predicted class of each row [n]."""
         best = self._scores(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probabilities [n, classes]."""
+        """The probability of each class for each row [n, classes]."""
         return np.asarray(softmax(self._scores(X), axis=1))
 
 

@@ -1,4 +1,4 @@
-"""What came out of a run."""
+"""What came out of a run: the model, what it cost, how good it is."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

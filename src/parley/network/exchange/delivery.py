@@ -61,7 +61,7 @@ class Delivery:
             raise error
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close all connections to hosts, and end the threads that use them."""
         self._connections.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 

@@ -194,7 +194,7 @@ class Federation:
         return statement
 
     def _record(self, name: str, status: PeerStatus) -> None:
-        """Keep an owner's last word."""
+        """Remember the last status that an owner's calls ended with."""
         self.status[name] = status
         if status.statement.head is not None:
             self.heads[name] = status.statement.head

@@ -104,7 +104,7 @@ class FlowerOwner:
         return messages.read_numbers(reply, self.name)
 
     def close(self) -> None:
-        """The grid belongs to Flower."""
+        """Nothing is closed here: the grid belongs to Flower."""
 
 
 def find_owners(carrier: Carrier, names: list[str], deadline: float) -> list[FlowerOwner]:

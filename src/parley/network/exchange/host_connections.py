@@ -91,7 +91,7 @@ class HostConnections:
         return RemoteHost(name, address, self._identity, key, self._revoked, vet)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections to all hosts."""
         with self._lock:
             for group in self._groups.values():
                 for connection in group.connections.values():

@@ -55,7 +55,7 @@ def read_share_bundle(content: bytes) -> ShareBundle:
 
 
 def write_frame(terms: str, channel: str, number: int, payload: bytes) -> bytes:
-    """One message of a channel."""
+    """The bytes of one numbered message of a channel between hosts."""
     return bytes(wire.Frame(terms=terms, channel=channel, number=number, payload=payload).SerializeToString())
 
 
@@ -68,12 +68,12 @@ def read_frame(content: bytes) -> tuple[str, str, int, bytes]:
 
 
 def write_done() -> bytes:
-    """That it is done."""
+    """The reply that says that the call was done."""
     return bytes(wire.HostReply(done=True).SerializeToString())
 
 
 def write_alive(name: str) -> bytes:
-    """That a host is there."""
+    """The reply that says that a host of this name is there."""
     return bytes(wire.HostReply(alive=name).SerializeToString())
 
 
@@ -83,7 +83,7 @@ def write_refusal(refusal: Refusal) -> bytes:
 
 
 def write_proposal(text: str) -> bytes:
-    """What a host holds."""
+    """The reply that says what a host holds for a round."""
     return bytes(wire.HostReply(proposal=text).SerializeToString())
 
 
@@ -93,7 +93,7 @@ def write_record(digest: str) -> bytes:
 
 
 def write_opening(opening: Opening) -> bytes:
-    """The reply that opens."""
+    """The reply with a host's part of the noisy sum."""
     question = wire.SharedQuestion(terms=opening.terms_hash, round=opening.round, content=opening.content)
     said = wire.HostOpening(question=question, owners=opening.owners, words=to_bytes(opening.words), digest=opening.digest)
     return bytes(wire.HostReply(opening=said).SerializeToString())

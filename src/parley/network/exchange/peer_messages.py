@@ -76,7 +76,7 @@ def write_later() -> bytes:
 
 
 def write_alive(name: str) -> bytes:
-    """That a peer is there."""
+    """The reply that says that a peer of this name is there."""
     return bytes(wire.PeerReply(alive=name).SerializeToString())
 
 
@@ -123,7 +123,7 @@ def require_short(rows: int, numbers: int) -> None:
 
 
 def name_of(place: Place) -> str:
-    """A place in words."""
+    """The name of a place for people to read, such as in a warning."""
     return f"round {place[0]}, step {place[1]}"
 
 

@@ -167,7 +167,7 @@ class RemoteDaemon:
 
 
 class RemoteOwner(RemoteDaemon):
-    """An owner's daemon."""
+    """An owner on another machine, asked through its daemon."""
 
     service = SERVICE
 

@@ -9,7 +9,7 @@ from parley.network.exchange.share_bundle import Opening, ShareBundle
 
 
 class RemoteHost(RemoteDaemon):
-    """A host's daemon."""
+    """A host on another machine, called through its daemon."""
 
     service = messages.SERVICE
 
@@ -18,7 +18,7 @@ class RemoteHost(RemoteDaemon):
         messages.read_done(self._call("Deliver", messages.write_share_bundle(bundle), timeout), self.name)
 
     def open(self, terms: str, number: int, content: str, size: int, timeout: float) -> Opening:
-        """Its part of the noisy sum."""
+        """The host's part of the noisy sum for this question."""
         return messages.read_opening(self._call("Open", messages.write_question(terms, number, content), timeout), self.name, size)
 
     def numbers(self, terms: str, learner: str, timeout: float, first: int) -> Piece:
@@ -26,7 +26,7 @@ class RemoteHost(RemoteDaemon):
         return messages.read_numbers(self._call("Stand", write_agreement(terms, learner, numbers=first), timeout), self.name)
 
     def propose(self, terms: str, number: int, content: str, timeout: float) -> str:
-        """What it holds."""
+        """What the host holds for this round, as it wrote it into its journal."""
         return messages.read_proposal(self._call("Propose", messages.write_question(terms, number, content), timeout), self.name)
 
     def record(self, terms: str, number: int, timeout: float) -> str:
@@ -34,7 +34,7 @@ class RemoteHost(RemoteDaemon):
         return messages.read_record(self._call("Record", messages.write_question(terms, number, "0" * 64), timeout), self.name)
 
     def carry(self, terms: str, channel: str, number: int, payload: bytes, timeout: float) -> None:
-        """One message of a channel."""
+        """Send one numbered message of a channel to the host."""
         content = messages.write_frame(terms, channel, number, payload)
         if len(content) > LARGEST_MESSAGE:
             raise Malformed(f"noise: a message of {len(content)} bytes is longer than one may be")

@@ -129,7 +129,7 @@ class Scrutiny:
             raise self.rolled_back(before, f"it has {there}")
 
     def rolled_back(self, before: Head, now: str) -> ContradictionError:
-        """The error that says so."""
+        """The error that says that an owner's ledger went back in time."""
         return ContradictionError(
             f"{self.owner}: its ledger was rolled back: it had {before.entries} rows, ending in {before.hash[:16]}…, and now {now}; "
             f"{REMEDY}"

@@ -33,7 +33,7 @@ class Shape:
 
     @property
     def bytes(self) -> int:
-        """How long so many words are."""
+        """How many bytes the numbers of this shape take as words."""
         return WORDS.itemsize * self.size
 
 

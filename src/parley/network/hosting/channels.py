@@ -94,7 +94,7 @@ class NetworkChannel:
             raise OutOfOrder("this channel is closed; start again with a new one")
 
     def close(self) -> None:
-        """Whoever waits here is told."""
+        """Close the channel, so that whoever waits for a message is told."""
         with self._lock:
             self.closed = True
         for queue in self._queues.values():
@@ -113,7 +113,7 @@ class Drawer:
         self._start(self._lead if index == 0 else self._arrive)
 
     def take(self, source: int, name: str, number: int, payload: bytes) -> None:
-        """A message of another host."""
+        """Hand on a message of another host to the channel that waits for it."""
         if name == OVER:
             self._hear(payload)
             return
@@ -127,7 +127,7 @@ class Drawer:
         channel.put(source, number, payload)
 
     def close(self) -> None:
-        """End it."""
+        """Stop drawing, close the channel and drop the noise that was drawn."""
         with self._changed:
             self._over.set()
             if self._channel is not None:
@@ -152,7 +152,7 @@ class Drawer:
             return self._channel
 
     def _follow(self, name: str) -> None:
-        """Host 0 has opened a channel."""
+        """Draw on the channel that host 0 has opened; refused if it was opened before."""
         with self._changed:
             if self._index == 0 or self._known(name) or name in self._past:
                 raise OutOfOrder("a channel is opened once, by host 0")

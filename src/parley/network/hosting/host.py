@@ -144,7 +144,7 @@ class Host:
         return record_digest(entry.record)
 
     def close(self) -> None:
-        """Let go of the threads."""
+        """End the threads by which the other hosts are asked."""
         self._both.shutdown(wait=False, cancel_futures=True)
 
     def _propose(self, number: int, content: str, turn: Turn) -> Entry:
@@ -157,7 +157,7 @@ class Host:
             return self._journal.propose(self.assignment.terms_hash, number, proposal.to_text())
 
     def _agree(self, number: int, content: str) -> Entry:
-        """Steps 1 and 2."""
+        """The journal's entry after steps 1 and 2: proposals compared, the record written."""
         turn, own = self.assignment.turn(number), self.proposal(number, content)
         others = self._ask_both(lambda peer: peer.proposal(self.assignment.terms_hash, number, content))
         record = agreed([own if i == self.index else others[i] for i in range(HOSTS)], turn.quorum)

@@ -90,13 +90,13 @@ class InProcessHosts:
         self._seat(index)
 
     def drop(self) -> None:
-        """End the session."""
+        """End the hosts' common session, so that the next noise is drawn in a new one."""
         self._sessions = ()
         for pool in self.pools:
             pool.renew()
 
     def close(self) -> None:
-        """Let go of files and threads."""
+        """Close all journals and end the hosts' threads."""
         for door, journal in zip(self.doors, self.journals, strict=True):
             door._found().close()
             journal.close()

@@ -180,13 +180,13 @@ class Journal:
 
     @property
     def entries(self) -> int:
-        """How many rows there are."""
+        """How many rows the journal has."""
         with self._db.transaction() as db:
             return int(db.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
 
     @property
     def head(self) -> Head:
-        """The end of its chain."""
+        """The end of the journal's chain: how many rows, the last hash."""
         with self._db.transaction() as db:
             last = db.execute("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1").fetchone()
         return Head(0, START) if last is None else Head(*last)
@@ -198,7 +198,7 @@ class Journal:
         return head.entries == 0 or (found is not None and found[0] == head.hash)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the journal's file."""
         self._db.close()
 
 

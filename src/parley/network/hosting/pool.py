@@ -67,7 +67,7 @@ class Pool:
                 self._changed.notify_all()
 
     def keys(self) -> Keys:
-        """Of the session."""
+        """The keys of the session that the three hosts are in, or a refusal if there is none yet."""
         with self._changed:
             if self._keys is None:
                 raise Unavailable("the hosts have not found each other yet; ask the same question again")

@@ -40,7 +40,7 @@ class Proposal:
     held: tuple[Held, ...]
 
     def to_text(self) -> str:
-        """Canonical JSON."""
+        """The proposal as canonical JSON: the same text for the same content."""
         held = [[each.owner, each.first, each.second] for each in self.held]
         return json.dumps(
             [self.terms_hash, self.round, self.content, self.host, self.session, self.noise, held], separators=(",", ":")
@@ -82,7 +82,7 @@ class Record:
         return tuple(owner for owner, *_ in self.owners)
 
     def to_text(self) -> str:
-        """Canonical JSON."""
+        """The record as canonical JSON: the same text at all three hosts."""
         facts = [self.terms_hash, self.round, self.content, self.session, self.noise, [list(each) for each in self.owners]]
         return json.dumps(facts, separators=(",", ":"))
 

@@ -157,7 +157,7 @@ class HostService:
                 self.prepare()
 
     def health(self) -> bytes:
-        """That a host is there."""
+        """The reply that says that this host is there."""
         return messages.write_alive(self._name)
 
     def deliver(self, content: bytes, caller: Caller, hung_up: HungUp) -> bytes:
@@ -239,7 +239,7 @@ class HostService:
         return self._replies.reply(None, caller, work)
 
     def close(self) -> None:
-        """Leave all seats."""
+        """Leave all agreements: their drawing ends, their connections are closed."""
         for seat in self.seats:
             seat.close()
 

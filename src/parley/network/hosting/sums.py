@@ -73,7 +73,7 @@ class HostedSum:
                 )
 
     def close(self) -> None:
-        """Let go of the journals."""
+        """Close the hosts and their journals."""
         self._hosts.close()
 
 

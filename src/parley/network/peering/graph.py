@@ -20,7 +20,7 @@ class Graph:
     joined: Edges
 
     def neighbours(self, name: str) -> tuple[str, ...]:
-        """Those next to this owner."""
+        """The owners next to this one on the graph."""
         return tuple(other for other in self.names if other in self._near[name])
 
     def at(self, name: str, distance: int) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Connection(Protocol):
-    """A way to a neighbour's peer."""
+    """A connection to a neighbour's peer, as the neighbourhood uses it."""
 
     @property
     def name(self) -> str: ...

@@ -54,7 +54,7 @@ class PeerService:
         return None
 
     def health(self) -> bytes:
-        """That a peer is there."""
+        """The reply that says that this peer is there."""
         return messages.write_alive(self._owner)
 
     def hear(self, content: bytes, caller: Caller) -> bytes:

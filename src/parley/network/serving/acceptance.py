@@ -126,7 +126,7 @@ class Acceptances:
             ) from None
 
     def hashes(self) -> list[str]:
-        """Of all terms here."""
+        """The hashes of all terms that were accepted here."""
         try:
             found = os.listdir(self.folder)  # noqa: PTH208 - a glob would pass over a folder that cannot be read
         except FileNotFoundError:

@@ -21,21 +21,21 @@ class CallSlots:
         self._sending: dict[Any, float] = {}
 
     def acquire(self, caller: Caller) -> bool:
-        """Whether there was a place."""
+        """Take a place for a call of this caller; whether there was one."""
         with self._lock:
             free = self._taken[caller] < self._each
             self._taken[caller] += free
         return free
 
     def release(self, caller: Caller) -> None:
-        """Give one place back."""
+        """Give back the place of a call that ended."""
         with self._lock:
             self._taken[caller] -= 1
             if not self._taken[caller]:
                 del self._taken[caller]
 
     def message(self, sent: Iterator[bytes], context: Any) -> bytes:
-        """The one message of a call."""
+        """The one message of a call, read while it has a place."""
         self._sending[context] = time.monotonic()
         try:
             return next(sent, b"")

@@ -269,7 +269,7 @@ class Connections:
                 self._inside[place] = connection
 
     def remove(self, connection: Connection, place: Address | None) -> None:
-        """The connection is gone."""
+        """Forget a connection that was closed."""
         with self._lock:
             self._connections.pop(connection, None)
             if place is not None:

@@ -41,7 +41,7 @@ class Readiness:
         self._trouble: float | None = None
 
     def on_event(self, event: str, facts: dict[str, Any]) -> None:
-        """What the log hears."""
+        """Note what an event of the log says about being ready."""
         if event == "not-ready":
             self._unfit.add(facts["terms"])
         elif event == "trouble":

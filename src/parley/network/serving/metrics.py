@@ -73,7 +73,7 @@ class Metrics:
         self.registry.register(_CurrentFigures(owner, sources))
 
     def on_event(self, event: str, facts: dict[str, Any]) -> None:
-        """What the log hears."""
+        """Count an event of the log."""
         if event == "answer":
             self._answers.inc()
             self._seconds.observe(facts["ms"] / 1e3)
@@ -239,7 +239,7 @@ def _handler(metrics: Metrics) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that http.server gives it
-            """The log is about learners."""
+            """Log nothing: the log is about learners, not about who reads this page."""
 
     return Handler
 

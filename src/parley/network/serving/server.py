@@ -58,7 +58,7 @@ class Service(Protocol):
 
     @property
     def full_name(self) -> str:
-        """As gRPC names it."""
+        """The service's name, as gRPC calls it."""
         ...
 
     @property

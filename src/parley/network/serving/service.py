@@ -48,7 +48,7 @@ class OwnerService:
 
     @property
     def methods(self) -> dict[str, Callable[[bytes, Caller, HungUp], bytes]]:
-        """What a learner may call."""
+        """The calls that a learner may make, by name."""
         return {"Ask": self.ask, "Stand": lambda content, caller, hung_up: self.statement(content, caller)}
 
     def rejection(self, caller: Caller) -> bytes | None:
@@ -128,7 +128,7 @@ class OwnerService:
         return {}
 
     def health(self) -> bytes:
-        """That somebody is there."""
+        """The reply that says that this owner's daemon is there."""
         return messages.write_health(self._owner.name, __version__)
 
     def _admit(self, terms: str, learner: str, caller: Caller) -> None:

@@ -108,7 +108,7 @@ class Ledger:
 
     @property
     def head(self) -> Head:
-        """The end of the chain."""
+        """The end of the ledger's chain: how many rows, the last hash."""
         with self._reader.connection() as db:
             return head(db)
 
@@ -160,7 +160,7 @@ class Ledger:
             rows.assume_spent(db, self.path, owner, lost, everything)
 
     def account(self, terms_hash: str) -> Account:
-        """Where the agreement stands."""
+        """What the agreement with this hash reserved and has spent so far."""
         with self._reader.transaction() as db:
             return replace(rows.account(db, terms_hash), head=head(db))
 
@@ -264,7 +264,7 @@ class Ledger:
             self._kept = self._verified.head
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the ledger's file."""
         for connection in (self._drawing, self._writer, self._reader, self._archivist):
             connection.close()
 

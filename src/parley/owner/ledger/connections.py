@@ -87,7 +87,7 @@ class FileConnection:
                 raise LedgerError(f"{self._place.path}: the {self._place.kind} cannot be used ({error})") from None
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the connection to the file."""
         with self.lock:
             if self._connection is not None:
                 self._connection.close()

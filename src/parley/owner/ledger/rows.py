@@ -74,7 +74,7 @@ def upgraded(db: sqlite3.Connection) -> int | None:
 
 
 def account(db: sqlite3.Connection, terms_hash: str) -> Account:
-    """Where an agreement stands."""
+    """What an agreement reserved and has spent so far, by the rows of this file."""
     accepted = db.execute(
         "SELECT learner, epsilon, delta, round, event, EXISTS(SELECT 1 FROM entries WHERE kind='close' AND terms=?) "
         "FROM entries WHERE kind='accept' AND terms=?",
@@ -280,7 +280,7 @@ def require_owner(db: sqlite3.Connection, path: Path, owner: str) -> None:
 
 
 def written(budget: Budget) -> str:
-    """A budget for people."""
+    """A budget as people read it in a message."""
     epsilon, delta = (float(part) for part in budget)
     return f"{epsilon:g}" if delta == 0 else f"({epsilon:g}, {delta:g})"
 

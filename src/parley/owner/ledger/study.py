@@ -32,7 +32,7 @@ class StudyLedger:
         return self._accounts[terms_hash]
 
     def hash_at(self, entries: int) -> str | None:
-        """A study keeps no chain."""
+        """Always None: a study keeps no chain."""
         return None
 
     def answer(

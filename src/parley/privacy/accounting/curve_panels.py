@@ -34,7 +34,7 @@ FIGURES: dict[str, tuple[Panel, ...]] = {
 
 
 def panel_curves(panel: Panel) -> list[dict[str, Any]]:
-    """Every line of one panel."""
+    """The curves of one panel, each as a dictionary for JSON."""
     from parley.privacy.accounting.curves import Spread, delta_curve, epsilon_curve  # which figures there are, is said without them
 
     x: Floats = np.linspace(0, 6, 121) if panel.over == "epsilon" else np.geomspace(0.4, 8, 22)

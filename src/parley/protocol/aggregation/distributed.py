@@ -26,10 +26,10 @@ class DistributedNoise:
 
     @property
     def all_together(self) -> float:
-        """v of everybody."""
+        """The variance of the combined answer of all owners."""
         return float(self.variance(np.ones(len(self.one.records), dtype=bool)))
 
     def variance(self, members: Members) -> Floats:
-        """v_S of coalitions [..., N]."""
+        """The variance v_S of the combined answer of each coalition [..., N]."""
         owners = members.sum(axis=-1)
         return np.asarray(self.one.variance(members) * owners / np.maximum(owners - self.curious, 1))

@@ -24,15 +24,15 @@ class NoiseOfCoalitions(ABC):
 
     @abstractmethod
     def variance(self, members: Members) -> Floats:
-        """v_S of coalitions [..., N]."""
+        """The variance v_S of the combined answer of each coalition [..., N]."""
 
     @property
     def all_together(self) -> float:
-        """v of everybody."""
+        """The variance of the combined answer of all owners."""
         return float(self.variance(np.ones(len(self.records), dtype=bool)))
 
     def size(self, members: Members) -> Floats:
-        """n_S of coalitions [..., N]."""
+        """The number of records n_S of each coalition [..., N]."""
         return np.asarray(members @ self.records)
 
 

@@ -56,12 +56,12 @@ class Query:
 
     @property
     def arrays(self) -> dict[str, Floats]:
-        """Its arrays, by name."""
+        """The arrays that travel with the query, by name."""
         return {name: getattr(self, name) for name, whole in self._own().items() if not whole}
 
     @property
     def counts(self) -> dict[str, int]:
-        """Its whole numbers, by name."""
+        """The whole numbers that travel with the query, by name."""
         return {name: getattr(self, name) for name, whole in self._own().items() if whole}
 
     @cached_property
@@ -95,7 +95,7 @@ class Answer:
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """Whose records it is made of."""
+        """The owners of whose records the answer is made."""
         return self.members or (self.owner,)
 
 

@@ -57,7 +57,7 @@ class Context:
         return local_update(self.terms, self.objective, self.preparation, self.limits, self.norm)
 
     def walk_of(self, owner: str) -> LocalUpdate:
-        """One owner's local walks."""
+        """The local update that one owner does, with its own number of steps where owners differ."""
         if not self.terms.uneven:
             return self.walk
         return local_update(self.terms, self.objective, self.preparation, self.limits, self.norm, owner)

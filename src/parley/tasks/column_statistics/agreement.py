@@ -1,4 +1,5 @@
-"""Scales first, a model afterwards: two agreements made of one file, by pure functions, whose budgets add up to what the file says."""
+"""Column statistics first, a model afterwards: two agreements made of one file, by pure functions, whose budgets add up
+to what the file says."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -9,11 +10,11 @@ from parley.terms.agreement import Terms
 from parley.terms.catalogue import MECHANISMS
 from parley.validate import below
 
-DELTA_SHARE = Fraction(1, 10)  # of delta, for the scales, where learning needs one too
+DELTA_SHARE = Fraction(1, 10)  # of delta, for column statistics, where learning needs one too
 
 
-def scales_agreement(terms: Terms) -> Terms:
-    """The agreement by which the scales of these terms are asked: every party derives the same one.
+def column_statistics_agreement(terms: Terms) -> Terms:
+    """The agreement by which the column statistics of these terms are asked: every party derives the same one.
 
     It costs each owner `privacy.scale_epsilon`. Of delta it has all where learning needs none (Laplace noise that each owner draws), else a
     tenth; with a delta its noise is Gaussian, because a person is in many counts at once.
@@ -60,8 +61,9 @@ def scales_agreement(terms: Terms) -> Terms:
 
 
 def ready_terms(terms: Terms, model: Mapping[str, Any]) -> Terms:
-    """The terms to learn by: `model` has what the scales said, and the budgets are what they left, never more than exactly that."""
-    asked = scales_agreement(terms)
+    """The terms to learn by: `model` has what the column statistics said, and the budgets are what they left, never
+    more than exactly that."""
+    asked = column_statistics_agreement(terms)
     spent, delta = terms.scale_epsilon, Fraction(str(asked.privacy.delta))
     left = {part.name: {"epsilon": below(Fraction(str(part.epsilon)) - spent)} for part in terms.owners}
     rest = below(Fraction(str(terms.privacy.delta)) - delta)

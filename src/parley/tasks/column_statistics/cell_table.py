@@ -56,7 +56,7 @@ class CellTable(Summable):
         return len(self.columns)
 
     def parts(self) -> Iterable[tuple[CellColumn, ...]]:
-        """Every row once."""
+        """All rows in pieces, each row in one of them."""
         return self._read() if streams(self.table) else self._held
 
     @cached_property
@@ -135,7 +135,7 @@ def may_name(terms: Terms) -> bool:
     return not terms.noise.summed and terms.privacy.delta > 0
 
 
-def survey_preparation(model: Model, features: tuple[str, ...]) -> CellPreparation:
+def cell_preparation(model: Model, features: tuple[str, ...]) -> CellPreparation:
     """What is asked about these features, as they are."""
     none, ends = np.zeros(len(features)), np.full(len(features), np.inf)
     made = CellPreparation(model, features, {}, -ends, ends, (-np.inf, np.inf), none, none + 1)

@@ -7,45 +7,32 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.durable import require_folder
-from parley.numerals import number
+from parley.protocol.task import RunOptions
 from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
-from parley.tasks.asking_options import (
-    Addresses,
-    Agreement,
-    AsJson,
-    Deadline,
-    Ledgers,
-    Lifetime,
-    LifetimeDelta,
-    Resume,
-    Seed,
-    elsewhere,
-    only_agreement,
-    require_one_way,
-)
-from parley.tasks.column_statistics.agreement import scales_agreement
+from parley.tasks import asking_options as asking
+from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.terms import load_terms, write_terms
 from parley.validate import printable
 
 if TYPE_CHECKING:
-    from parley.tasks.column_statistics.run import ScalesResult
+    from parley.tasks.column_statistics.run import ColumnStatisticsResult
 
 
-def scales_command(
+def column_statistics_command(
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="Terms with privacy.scale_epsilon and no public sample.")],
     write: Annotated[
         Path | None,
         typer.Option(metavar="READY", help="Write the terms to learn by: with what was released, and the rest of the budgets."),
     ] = None,
-    agreement: Agreement = None,
-    ledgers: Ledgers = None,
-    lifetime: Lifetime = None,
-    lifetime_delta: LifetimeDelta = None,
-    owners: Addresses = None,
-    resume: Resume = False,
-    deadline: Deadline = 60.0,
-    seed: Seed = None,
-    as_json: AsJson = False,
+    agreement: asking.Agreement = None,
+    ledgers: asking.Ledgers = None,
+    lifetime: asking.Lifetime = None,
+    lifetime_delta: asking.LifetimeDelta = None,
+    owners: asking.Addresses = None,
+    resume: asking.Resume = False,
+    deadline: asking.Deadline = 60.0,
+    seed: asking.Seed = None,
+    as_json: asking.AsJson = False,
 ) -> None:
     """Ask the owners how their columns are spread, with noise, debited: for terms without a public sample.
 
@@ -58,27 +45,33 @@ def scales_command(
     from parley.learning.owners import open_owners
     from parley.tasks.column_statistics.learnable import require_learnable
     from parley.tasks.column_statistics.report import release_note
-    from parley.tasks.column_statistics.run import accepting_scales, ask_scales, require_learnable_here, scales_result
+    from parley.tasks.column_statistics.run import (
+        accepting_column_statistics,
+        ask_column_statistics,
+        column_statistics_result,
+        require_learnable_here,
+    )
 
     terms = load_terms(terms_file)
-    asked = scales_agreement(terms)
+    asked = column_statistics_agreement(terms)
     for file in (write, agreement):
         require_folder(file)
-    require_one_way(ledgers, owners, seed)
+    options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
+    asking.require_one_way(options)
     if owners is not None or agreement is not None:
         require_learnable(terms)
-    if only_agreement(asked, agreement):
+    if asking.only_agreement(asked, agreement):
         return
     if owners is not None:
         kept = terms_file.with_suffix(".scales.checkpoint")
-        heard = elsewhere(lambda: prepare_run(asked, kept), asked, owners, resume, deadline)
-        result, unheard = scales_result(terms, heard), list(heard.unheard)
+        heard = asking.elsewhere(lambda: prepare_run(asked, kept), asked, options)
+        result, unheard = column_statistics_result(terms, heard), list(heard.unheard)
     else:
-        parties = open_owners(asked) if ledgers is None else accepting_scales(terms, ledgers, lifetime, lifetime_delta)
+        parties = open_owners(asked) if ledgers is None else accepting_column_statistics(terms, ledgers, lifetime, lifetime_delta)
         if ledgers is None:
             require_learnable_here(terms, parties)
         with progress_bar("asking") as progress:
-            result, unheard = ask_scales(terms, parties, seed, progress), []
+            result, unheard = ask_column_statistics(terms, parties, seed, progress), []
     if write is not None:
         write_terms(result.ready.terms, write, release_note(result))
     if as_json:
@@ -87,8 +80,8 @@ def scales_command(
         show(result, write)
 
 
-def show(result: "ScalesResult", write: Path | None) -> None:
-    """What came out, as tables."""
+def show(result: "ColumnStatisticsResult", write: Path | None) -> None:
+    """Print released column statistics as tables and sentences."""
     from parley.tasks.column_statistics.report import column_rows, noise_words, summary
 
     console.print(summary(result), style="italic")
@@ -97,10 +90,7 @@ def show(result: "ScalesResult", write: Path | None) -> None:
     console.print(noise_words(result), style="dim")
     for note in result.ready.notes:
         errors_console.print(note, style="yellow", markup=False, soft_wrap=True)
-    left = ", ".join(f"{owner.name} {number(owner.epsilon, side='below')}" for owner in result.ready.terms.owners)
-    console.print(
-        f"\nLeft of ε: {left}; of δ: {number(result.ready.terms.privacy.delta, side='below')}.", style="dim", soft_wrap=True
-    )
+    console.print(f"\n{asking.left_sentence(result.ready.terms)}", style="dim", soft_wrap=True)
     if write is not None and not result.ready.waits:
         console.print(f"{write}  the terms to learn by: parley forecast {shlex.quote(str(write))}", soft_wrap=True)
     elif write is not None:

@@ -1,5 +1,6 @@
-"""What has to be so before owners are asked for scales: that something can be seen through the noise, and that what comes out can be
-learned by, as far as public knowledge tells; on one machine, that the tables themselves can be. All of it before anything is debited."""
+"""What has to be so before owners are asked for column statistics: that something can be seen through the noise, and
+that what comes out can be learned by, as far as public knowledge tells; on one machine, that the tables themselves can
+be. All of it before anything is debited."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,28 +14,28 @@ from parley.numerals import number
 from parley.owner.owner import Owner
 from parley.privacy.mechanisms.stability import Stability
 from parley.protocol.setup import Setup, resolve
-from parley.tasks.column_statistics.agreement import scales_agreement
+from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.tasks.column_statistics.cell_table import CellColumn, CellPreparation, CellTable
 from parley.tasks.column_statistics.question import BINS
 from parley.tasks.column_statistics.ready import make_ready
-from parley.tasks.column_statistics.release import ColumnScale, Survey
+from parley.tasks.column_statistics.release import ReleasedColumn, StatisticsReader
 from parley.terms import Terms
 
 CLASSES = 0.5  # of an owner's rows: one class of two can have so many, and both must be above the threshold for names
 
 
 def require_learnable(terms: Terms, example: pd.DataFrame | None = None) -> None:
-    """Refuse terms whose scales would be paid for in vain.
+    """Refuse terms whose column statistics would be paid for in vain.
 
     Whatever the tables hold: a noise through which no column can be seen, classes whose names cannot leave, and keys that learning would
     refuse afterwards. `example` is consulted for the names of columns alone, where the terms list no features.
     """
-    setup = resolve(scales_agreement(terms), example)
-    survey = Survey.of(setup)
-    _require_sight(terms, survey)
-    _require_class_names(terms, setup, survey)
-    columns = tuple(_as_if(terms, column) for column in survey.columns)
-    make_algorithm(resolve(make_ready(terms, setup.preparation.features, columns, survey.named).terms))
+    setup = resolve(column_statistics_agreement(terms), example)
+    reader = StatisticsReader.of(setup)
+    _require_sight(terms, reader)
+    _require_class_names(terms, setup, reader)
+    columns = tuple(_as_if(terms, column) for column in reader.columns)
+    make_algorithm(resolve(make_ready(terms, setup.preparation.features, columns, reader.named).terms))
 
 
 def require_learnable_tables(terms: Terms, owners: Sequence[Owner]) -> None:
@@ -43,11 +44,11 @@ def require_learnable_tables(terms: Terms, owners: Sequence[Owner]) -> None:
     They are prepared as for learning, with ranges and names that are made up; what they are refused for is said to who runs this, as by
     any command that reads them, and nothing of it is sent.
     """
-    asked = [owner.prepare(scales_agreement(terms)) for owner in owners]
+    asked = [owner.prepare(column_statistics_agreement(terms)) for owner in owners]
     tables = [agreement.tables.train for agreement in asked]
     preparation = asked[0].setup.preparation
     if not isinstance(preparation, CellPreparation):
-        raise SettingError("scales: expected terms that ask for them")
+        raise SettingError("column statistics: expected terms that ask for them")
     cells = [part for table in tables if isinstance(table, CellTable) for part in table.parts()]
     columns = [_as_if(terms, column, [part[place] for part in cells]) for place, column in enumerate(preparation.asked)]
     ready = make_ready(terms, preparation.features, columns).terms
@@ -55,47 +56,49 @@ def require_learnable_tables(terms: Terms, owners: Sequence[Owner]) -> None:
         for owner in owners:
             owner.prepare(ready)
     except DataError as error:
-        raise DataError(f"{error}. Learning would refuse that after the scales were paid for: nobody was asked") from None
+        raise DataError(
+            f"{error}. Learning would refuse that after the column statistics were paid for: nobody was asked"
+        ) from None
 
 
-def _require_sight(terms: Terms, survey: Survey) -> None:
-    least = survey.clear(BINS)
+def _require_sight(terms: Terms, reader: StatisticsReader) -> None:
+    least = reader.clear(BINS)
     if least < 1:
         return
     rows = sum(part.records for part in terms.owners)
     raise SettingError(
-        f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(survey.columns)} columns of {rows:,} rows, "
+        f"privacy.scale_epsilon = {number(terms.privacy.scale_epsilon)}: too little for {len(reader.columns)} columns of {rows:,} rows, "
         f"none of which could be read: a bin would need {least * rows:,.0f} of them. Nobody was asked: declare model.bounds or "
         f"model.categories of some columns, leave some out of model.features, or set {number(1.1 * least * float(terms.scale_epsilon), 2)} "
         "or more aside"
     )
 
 
-def _require_class_names(terms: Terms, setup: Setup, survey: Survey) -> None:
+def _require_class_names(terms: Terms, setup: Setup, reader: StatisticsReader) -> None:
     target = terms.model.target
-    if terms.model.predicts != "classes" or target not in survey.columns:
+    if terms.model.predicts != "classes" or target not in reader.columns:
         return
     noises = [part.training.series.mechanism for part in setup.parts.values()]
     least = min((noise.threshold for noise in noises if isinstance(noise, Stability)), default=np.inf)
-    if survey.named and least < CLASSES:
+    if reader.named and least < CLASSES:
         return
     why = (
         "names leave only with a delta and each owner's own noise"
-        if not survey.named
+        if not reader.named
         else f"a name leaves an owner only if more than {least:.0%} of its rows hold it"
     )
     raise SettingError(f"model.categories.{target}: expected the classes of the target: {why}. Nobody was asked")
 
 
-def _as_if(terms: Terms, column: str, cells: Sequence[CellColumn] = ()) -> ColumnScale:
+def _as_if(terms: Terms, column: str, cells: Sequence[CellColumn] = ()) -> ReleasedColumn:
     """How a column may come out: as names where these cells are mostly text, else as numbers within its bounds."""
     model = terms.model
     numbers = sum(int(np.isfinite(part.values).sum()) for part in cells)
     text = sum(int((np.isnan(part.values) & ~part.missing).sum()) for part in cells)
     if (column == model.target and model.predicts == "classes") or (text > numbers and column not in model.bounds):
         found = {name for part in cells for name in part.names} or {"a", "b"}
-        return ColumnScale(column, "names", 0.0, names=tuple((name, 1 / len(found)) for name in sorted(found)))
+        return ReleasedColumn(column, "names", 0.0, names=tuple((name, 1 / len(found)) for name in sorted(found)))
     low, high = model.bounds.get(column, (1.0, 2.0))
     edges = np.linspace(low, high, BINS + 1)
-    made = ColumnScale(column, "numbers", 0.0, float(low), float(high), tuple(edges.tolist()))
+    made = ReleasedColumn(column, "numbers", 0.0, float(low), float(high), tuple(edges.tolist()))
     return replace(made, shares=(0.0, *(1 / BINS,) * BINS, 0.0))

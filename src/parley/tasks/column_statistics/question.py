@@ -31,7 +31,7 @@ WIDTH = 2 + max(len(EDGES) + 1, BINS + 2, MOST_NAMES * PLACE)  # numbers of a co
 
 
 @dataclass(frozen=True, eq=False)
-class ScalesQuery(Query):
+class ColumnStatisticsQuery(Query):
     """For every asked column three numbers of `grid` [3 C]: the kind of its grid, and the ends of an interval where it has equal bins."""
 
     kind: ClassVar[str] = "scales"
@@ -44,7 +44,7 @@ class ScalesQuery(Query):
 
 
 @dataclass(frozen=True, eq=False)
-class ScalesQuestion(Question):
+class ColumnStatisticsQuestion(Question):
     """Every row counts once in each column: as missing, as text, in one bin, or by its name.
 
     Formal guarantee: whatever grid is asked, replacing k of n rows moves the k old ones out of a place and the k new ones into one, in each
@@ -52,7 +52,7 @@ class ScalesQuestion(Question):
     floats, each off by at most 2^-53, which the last factor covers. Names that are candidates in one of the tables only are `stability`'s.
     """
 
-    asks = ScalesQuery
+    asks = ColumnStatisticsQuery
 
     columns: int
     per_person: int
@@ -62,7 +62,7 @@ class ScalesQuestion(Question):
     def resolve(cls, context: Context, owner: str) -> Self:
         terms, preparation = context.terms, context.preparation
         if not isinstance(preparation, CellPreparation):
-            raise GuaranteeError("scales: expected cells as they are")
+            raise GuaranteeError("column statistics: expected cells as they are")
         k, C, n = terms.privacy.records_per_person, len(preparation.asked), terms.train_rows(owner)
         named, norm = may_name(terms), context.norm
         moved = (2 * k * C if norm == "l1" else k * (2 * C) ** 0.5) / n
@@ -100,21 +100,21 @@ class ScalesQuestion(Question):
             if kind == NAMES and query.round != self.names_in:
                 raise Malformed("grid: expected names to be asked in the last round only, and by terms with a delta for them")
 
-    def exact(self, query: ScalesQuery, tables: Tables) -> Floats:
+    def exact(self, query: ColumnStatisticsQuery, tables: Tables) -> Floats:
         return self._counted(query, tables)[0] / self.records
 
     def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
         """The shares, and how many rows hold each name where names are asked."""
-        if not isinstance(query, ScalesQuery):
-            raise Malformed("query: expected one for scales")
+        if not isinstance(query, ColumnStatisticsQuery):
+            raise Malformed("query: expected one for column statistics")
         counts, named = self._counted(query, tables)
         shares = np.broadcast_to(counts / self.records, (*replicates, self.size)).copy()
         return NamedCounts(shares, self.sensitivity, self.norm, named)
 
-    def _counted(self, query: ScalesQuery, tables: Tables) -> tuple[Floats, tuple[Counter[str] | None, ...]]:
+    def _counted(self, query: ColumnStatisticsQuery, tables: Tables) -> tuple[Floats, tuple[Counter[str] | None, ...]]:
         """Rows on the fixed places of all columns [size], and by name."""
         if not isinstance(tables.train, CellTable):
-            raise GuaranteeError("scales: expected cells as they are")
+            raise GuaranteeError("column statistics: expected cells as they are")
         counts = np.zeros((self.columns, WIDTH))
         names = tuple(Counter[str]() if kind == NAMES else None for kind in query.grids[:, 0])
         for part in tables.train.parts():

@@ -1,4 +1,5 @@
-"""From released scales to terms that can be learned by: bounds, categories, centres and scales, and what could not be said."""
+"""From released column statistics to terms that can be learned by: bounds, categories, centres and scales, and what
+could not be said."""
 
 import math
 from collections.abc import Container, Sequence
@@ -9,7 +10,7 @@ import numpy as np
 
 from parley.data.transforms import TRANSFORMS
 from parley.tasks.column_statistics.agreement import ready_terms
-from parley.tasks.column_statistics.release import ColumnScale, centre_and_scale
+from parley.tasks.column_statistics.release import ReleasedColumn, centre_and_scale
 from parley.terms import Model, Terms
 from parley.terms.columns import Transform
 
@@ -29,8 +30,9 @@ class Ready:
     waits: tuple[str, ...] = ()  # columns of which a person has to say something before anything is learned
 
 
-def make_ready(terms: Terms, features: Sequence[str], columns: Sequence[ColumnScale], named: bool = True) -> Ready:
-    """The terms to learn by after their scales came out as `columns`; `named`: whether owners could release names."""
+def make_ready(terms: Terms, features: Sequence[str], columns: Sequence[ReleasedColumn], named: bool = True) -> Ready:
+    """The terms to learn by after their column statistics came out as `columns`; `named`: whether owners could release
+    names."""
     model = terms.model
     made: dict[str, dict[str, Any]] = {key: dict(getattr(model, key)) for key in ("bounds", "categories", "centres", "scales")}
     unread: dict[str, str] = {}
@@ -63,7 +65,7 @@ def _without(model: Model, out: Container[str]) -> dict[str, Any]:
     return {"transforms": transforms, "missing": missing}
 
 
-def _put_names(model: Model, found: ColumnScale, made: dict[str, dict[str, Any]]) -> None:
+def _put_names(model: Model, found: ReleasedColumn, made: dict[str, dict[str, Any]]) -> None:
     made["categories"][found.column] = tuple(name for name, _ in found.names)
     if found.column == model.target or model.coding == "one-hot":
         return
@@ -73,7 +75,7 @@ def _put_names(model: Model, found: ColumnScale, made: dict[str, dict[str, Any]]
     made["centres"][found.column], made["scales"][found.column] = centre, max(scale, 0.1)
 
 
-def _put_numbers(model: Model, found: ColumnScale, made: dict[str, dict[str, Any]]) -> None:
+def _put_numbers(model: Model, found: ReleasedColumn, made: dict[str, dict[str, Any]]) -> None:
     column, edges = found.column, np.array(found.edges)
     low, high = made["bounds"].get(column, (found.low, found.high))
     transform = model.transforms.get(column)
@@ -101,8 +103,8 @@ def _defined(transform: Transform, low: float, high: float) -> float:
     return max(low, {"log1p": -0.999, "sqrt": 0.0}.get(transform, -math.inf))
 
 
-def _asks(found: ColumnScale, named: bool) -> str:
-    """What only a person can say."""
+def _asks(found: ReleasedColumn, named: bool) -> str:
+    """A sentence about what only a person can say of a column."""
     if found.kind == "names":
         why = (
             "of which too few are held by enough rows to be released"

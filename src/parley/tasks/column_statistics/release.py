@@ -1,4 +1,5 @@
-"""What owners released of their columns' scales, and what terms make of it. All of it is post-processing: it costs nothing more.
+"""What owners released of their columns, and what terms make of it. All of it is post-processing: it costs nothing
+more.
 
 A figure is only read where counts stand clear of the noise. Where none does, the column is said to be unclear, and nothing is made up.
 """
@@ -16,7 +17,7 @@ from parley.errors import GuaranteeError
 from parley.privacy.mechanisms.stability import MOST_NAMES, PLACE
 from parley.protocol.setup import Setup
 from parley.tasks.column_statistics.cell_table import CellPreparation
-from parley.tasks.column_statistics.question import BINS, EDGES, EQUAL, MAGNITUDES, NAMES, WIDTH, ScalesQuestion
+from parley.tasks.column_statistics.question import BINS, EDGES, EQUAL, MAGNITUDES, NAMES, WIDTH, ColumnStatisticsQuestion
 from parley.terms import Model
 from parley.terms.catalogue import MECHANISMS
 from parley.validate import Floats
@@ -30,7 +31,7 @@ NOTHING = len(EDGES) // 2  # the bin around 0 of the powers of two
 
 
 @dataclass(frozen=True)
-class ColumnScale:
+class ReleasedColumn:
     """How one column is spread: `shares` of the rows in bins between `edges`, or of `names`; `unclear`: nothing stands clear of noise."""
 
     column: str
@@ -48,8 +49,8 @@ class ColumnScale:
 
 
 @dataclass(frozen=True)
-class Survey:
-    """How a survey's answers are read, from what is public: the columns asked, and the noise of the combined answer."""
+class StatisticsReader:
+    """How the answers are read, from what is public: the columns asked, and the noise of the combined answer."""
 
     columns: tuple[str, ...]
     model: Model
@@ -59,11 +60,11 @@ class Survey:
     weights: tuple[float, ...]  # of the owners' answers
 
     @classmethod
-    def of(cls, setup: Setup) -> "Survey":
+    def of(cls, setup: Setup) -> "StatisticsReader":
         preparation, noise = setup.preparation, setup.aggregation.noise(setup)
         question = next(iter(setup.parts.values())).training.question
-        if not isinstance(preparation, CellPreparation) or not isinstance(question, ScalesQuestion):
-            raise GuaranteeError("scales: expected terms that ask for them")
+        if not isinstance(preparation, CellPreparation) or not isinstance(question, ColumnStatisticsQuestion):
+            raise GuaranteeError("column statistics: expected terms that ask for them")
         weights = tuple((noise.records / noise.records.sum()).tolist())
         named, gaussian = question.names_in is not None, MECHANISMS[setup.terms.privacy.mechanism].approximate
         return cls(preparation.asked, setup.terms.model, named, noise.all_together**0.5, gaussian, weights)
@@ -117,30 +118,30 @@ class Survey:
         least = self.clear(len(bins))
         return bool(row[1] >= least and row[1] > bins[bins >= least].sum())
 
-    def read(self, first: Floats, second: Floats, own: Floats) -> tuple[ColumnScale, ...]:
+    def read(self, first: Floats, second: Floats, own: Floats) -> tuple[ReleasedColumn, ...]:
         """What the combined answers [C x WIDTH] of both rounds, and each owner's own of the second [N, C x WIDTH], say."""
         grids = np.stack([self.first_grid(), self.second_grid(first)], axis=1)
         answers = np.stack([first.reshape(-1, WIDTH), second.reshape(-1, WIDTH)], axis=1)
         singles = own.reshape(len(own), -1, WIDTH).swapaxes(0, 1)
         return tuple(self._column(*known) for known in zip(self.columns, answers, grids, singles, strict=True))
 
-    def _column(self, column: str, answers: Floats, grids: Floats, own: Floats) -> ColumnScale:
+    def _column(self, column: str, answers: Floats, grids: Floats, own: Floats) -> ReleasedColumn:
         (first, second), grid = answers, grids[1]
         missing = float(min(max(answers[:, 0].mean(), 0.0), 1.0))
         if self._names(column, first, grids[0][0]):
-            return ColumnScale(column, "names", missing, names=self._released(own) if grid[0] == NAMES else ())
+            return ReleasedColumn(column, "names", missing, names=self._released(own) if grid[0] == NAMES else ())
         bins, (low, high) = second[2 : BINS + 4], grid[1:]
         if grid[0] != EQUAL or not bins.sum() > 3 * self.deviation * math.sqrt(len(bins)):
-            return ColumnScale(column, "unclear", missing)
+            return ReleasedColumn(column, "unclear", missing)
         edges = np.linspace(low, high, BINS + 1)
         if column not in self.model.bounds:
             low, high = self._ends(bins, edges)
         edges, shares = self._readable(bins, edges)
         if not shares.any():
-            return ColumnScale(column, "unclear", missing)
+            return ReleasedColumn(column, "unclear", missing)
         powers = self._powers(first[2 : len(EDGES) + 3]) if grids[0][0] == MAGNITUDES else ()
         spread = tuple(edges.tolist()), tuple(shares.tolist()), powers
-        return ColumnScale(column, "numbers", missing, float(low), float(high), *spread)
+        return ReleasedColumn(column, "numbers", missing, float(low), float(high), *spread)
 
     def _powers(self, bins: Floats) -> tuple[tuple[float, float], ...]:
         """Where values are by their magnitude: for columns of which a logarithm will be taken."""

@@ -1,28 +1,23 @@
-"""Released scales as tables and sentences."""
+"""Released column statistics as tables and sentences."""
 
 from collections.abc import Sequence
 
-from parley.learning.outcome.guarantee import INSIDE
 from parley.numerals import number, percent
-from parley.privacy.adjacency import Adjacency
-from parley.tasks.column_statistics.release import ColumnScale
-from parley.tasks.column_statistics.run import ScalesResult
+from parley.tasks.asking_options import cost_sentence
+from parley.tasks.column_statistics.release import ReleasedColumn
+from parley.tasks.column_statistics.run import ColumnStatisticsResult
 from parley.validate import printable
 
 MANY = 6  # names that are listed
 
 
-def summary(result: ScalesResult) -> str:
-    """What the run was."""
-    privacy = result.asked.privacy
-    epsilon, delta = number(result.asked.owners[0].epsilon, side="above"), number(privacy.delta, side="above")
-    cost = f"ε = {epsilon}, δ = {delta} of every owner ({Adjacency.REPLACE_ONE})"
-    if not result.released:
-        return f"Simulation, not a release: seeded noise, no ledger was debited. A release by these terms costs {cost}. {INSIDE}"
-    return f"Released: {cost}, debited in its ledger before anything left. Everything below follows from noisy counts."
+def summary(result: ColumnStatisticsResult) -> str:
+    """Whether it was a release, what that costs, and what everything below follows from."""
+    said = cost_sentence(result.asked, result.released)
+    return f"{said} Everything below follows from noisy counts." if result.released else said
 
 
-def noise_words(result: ScalesResult) -> str:
+def noise_words(result: ColumnStatisticsResult) -> str:
     """What could be seen through the noise."""
     said = f"A bin is read from {percent(result.bin_from)} of all rows on"
     if not result.name_from:
@@ -34,13 +29,13 @@ def noise_words(result: ScalesResult) -> str:
     return f"{said}, a name from {rows:,.0f} rows of one owner ({printable(name)}: {percent(least)} of its rows)."
 
 
-def column_rows(columns: Sequence[ColumnScale]) -> list[list[str]]:
+def column_rows(columns: Sequence[ReleasedColumn]) -> list[list[str]]:
     """Every column with what was found of it."""
     rows = [["column", "values", "missing"]]
     return rows + [[printable(column.column), _values(column), percent(column.missing)] for column in columns]
 
 
-def _values(column: ColumnScale) -> str:
+def _values(column: ReleasedColumn) -> str:
     if column.kind == "unclear":
         return "unclear"
     if column.low is not None and column.high is not None:
@@ -50,7 +45,7 @@ def _values(column: ColumnScale) -> str:
     return ", ".join(names[:MANY]) + more if names else "names, none released"
 
 
-def release_note(result: ScalesResult) -> tuple[str, ...]:
+def release_note(result: ColumnStatisticsResult) -> tuple[str, ...]:
     """What a reader of the terms that follow should know, as lines of a comment."""
     kind = (
         "released by the owners with noise, debited in their ledgers"

@@ -1,4 +1,5 @@
-"""Asking owners for the scales of their columns, on this machine or elsewhere: what came out, and the terms that follow."""
+"""Asking owners for the statistics of their columns, on this machine or elsewhere: what came out, and the terms that
+follow."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,21 +14,21 @@ from parley.learning.owners import accepting_owners, open_owners, require_ledger
 from parley.owner.owner import Owner
 from parley.privacy.adjacency import Adjacency
 from parley.privacy.mechanisms.stability import Stability
-from parley.tasks.column_statistics.agreement import scales_agreement
-from parley.tasks.column_statistics.algorithm import Scales
+from parley.tasks.column_statistics.agreement import column_statistics_agreement
+from parley.tasks.column_statistics.algorithm import ColumnStatistics
 from parley.tasks.column_statistics.learnable import require_learnable, require_learnable_tables
 from parley.tasks.column_statistics.question import BINS
 from parley.tasks.column_statistics.ready import Ready, make_ready
-from parley.tasks.column_statistics.release import ColumnScale
+from parley.tasks.column_statistics.release import ReleasedColumn
 from parley.terms import Terms
 
 
 @dataclass(frozen=True, eq=False)
-class ScalesResult:
+class ColumnStatisticsResult:
     """What owners released about their columns, the terms that follow, and what it cost them."""
 
     asked: Terms
-    columns: tuple[ColumnScale, ...]
+    columns: tuple[ReleasedColumn, ...]
     bin_from: float  # share of all rows from which on a bin stands clear of the noise
     name_from: Mapping[str, float]  # share of an owner's own rows from which on a name is likelier released than not
     ready: Ready
@@ -57,47 +58,50 @@ class ScalesResult:
         }
 
 
-def accepting_scales(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
-    """The owners with durable ledgers that accepted the agreement about scales; a ledger that is made has room for all of `terms`."""
+def accepting_column_statistics(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
+    """The owners with durable ledgers that accepted the agreement about column statistics; a ledger that is made has
+    room for all of `terms`."""
     require_room(terms, folder, lifetime, lifetime_delta, "scales")
-    require_ledgers(scales_agreement(terms), folder, lifetime, lifetime_delta)
+    require_ledgers(column_statistics_agreement(terms), folder, lifetime, lifetime_delta)
     require_learnable_here(terms, open_owners(terms))
-    return accepting_owners(scales_agreement(terms), folder, lifetime, lifetime_delta)
+    return accepting_owners(column_statistics_agreement(terms), folder, lifetime, lifetime_delta)
 
 
 def require_learnable_here(terms: Terms, owners: Sequence[Owner]) -> None:
-    """Refuse scales that would be paid for in vain, by what is public and by what the tables on this machine are."""
+    """Refuse column statistics that would be paid for in vain, by what is public and by what the tables on this machine
+    are."""
     require_learnable(terms, owners[0].example if terms.model.features is None else None)
     require_learnable_tables(terms, owners)
 
 
-def ask_scales(
+def ask_column_statistics(
     terms: Terms, owners: Sequence[Owner], seed: int | None = None, progress: Progress = lambda done, total: None
-) -> ScalesResult:
-    """Ask owners on this machine for the scales of these terms, which set `privacy.scale_epsilon` aside.
+) -> ColumnStatisticsResult:
+    """Ask owners on this machine for the column statistics of these terms, which set `privacy.scale_epsilon` aside.
 
-    Owners with durable ledgers release: each must have accepted `scales_agreement(terms)`. Owners without take part in a study.
+    Owners with durable ledgers release: each must have accepted `column_statistics_agreement(terms)`. Owners without
+    take part in a study.
     """
-    return scales_result(terms, _ask(scales_agreement(terms), owners, seed, progress))
+    return column_statistics_result(terms, _ask(column_statistics_agreement(terms), owners, seed, progress))
 
 
 def ask_columns(
     asked: Terms, owners: Sequence[Owner], seed: int | None = None, progress: Progress = lambda done, total: None
-) -> tuple[ColumnScale, ...]:
+) -> tuple[ReleasedColumn, ...]:
     """The same by the agreement alone: what came out of every column, and no terms that follow."""
     found = _ask(asked, owners, seed, progress)
-    return Scales.make(found.setup).columns(found.final)
+    return ColumnStatistics.make(found.setup).columns(found.final)
 
 
 def _ask(asked: Terms, owners: Sequence[Owner], seed: int | None, progress: Progress) -> Asked:
-    return ask_here(asked, owners, lambda setup: (Scales.make(setup), np.zeros(1)), 1, seed, progress)
+    return ask_here(asked, owners, lambda setup: (ColumnStatistics.make(setup), np.zeros(1)), 1, seed, progress)
 
 
-def scales_result(terms: Terms, asked: Asked) -> ScalesResult:
-    """What two rounds by `scales_agreement(terms)` came to."""
-    setup, algorithm = asked.setup, Scales.make(asked.setup)
-    columns, clear = algorithm.columns(asked.final), algorithm.survey.clear(BINS)
+def column_statistics_result(terms: Terms, asked: Asked) -> ColumnStatisticsResult:
+    """What two rounds by `column_statistics_agreement(terms)` came to."""
+    setup, algorithm = asked.setup, ColumnStatistics.make(asked.setup)
+    columns, clear = algorithm.columns(asked.final), algorithm.reader.clear(BINS)
     noises = {part.name: part.training.series.mechanism for part in setup.parts.values()}
     names = {name: noise.threshold for name, noise in noises.items() if isinstance(noise, Stability)}
-    ready = make_ready(terms, setup.preparation.features, columns, algorithm.survey.named)
-    return ScalesResult(setup.terms, columns, clear, names, ready, asked.spent, asked.released, asked.seconds)
+    ready = make_ready(terms, setup.preparation.features, columns, algorithm.reader.named)
+    return ColumnStatisticsResult(setup.terms, columns, clear, names, ready, asked.spent, asked.released, asked.seconds)

@@ -12,8 +12,8 @@ from parley.owner.owner import Agreement, Owner
 from parley.privacy.mechanisms.stability import Stability
 from parley.protocol.setup import Setup
 from parley.protocol.task import RunSettings, Task, register
-from parley.tasks.column_statistics.cell_table import CellPreparation, CellTable, survey_preparation
-from parley.tasks.column_statistics.question import ScalesQuestion
+from parley.tasks.column_statistics.cell_table import CellPreparation, CellTable, cell_preparation
+from parley.tasks.column_statistics.question import ColumnStatisticsQuestion
 from parley.terms import Terms
 from parley.terms.warning import TermsWarning
 from parley.validate import printable
@@ -23,13 +23,13 @@ class ColumnStatistics(Task):
     """Rows are counted on grids, column by column, and names leave above a threshold; nothing is learned."""
 
     name = "column-statistics"
-    instead = "learning.algorithm: these terms ask for scales and learn nothing; parley scales runs them"
-    questions: ClassVar = {"scales": ScalesQuestion}
+    instead = "learning.algorithm: these terms ask for column statistics and learn nothing; parley scales runs them"
+    questions: ClassVar = {"scales": ColumnStatisticsQuestion}
 
     def preparation(
         self, terms: Terms, example: pd.DataFrame | None = None, redraw: int | None = None
     ) -> tuple[Preparation, Design | None]:
-        return survey_preparation(terms.model, chosen_features(terms, example)), None
+        return cell_preparation(terms.model, chosen_features(terms, example)), None
 
     def fails(self, terms: Terms) -> bool:
         """A name that one person alone has may leave, with a probability that is part of delta."""
@@ -62,7 +62,8 @@ class ColumnStatistics(Task):
         ]
 
     def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
-        """Columns of numbers with text among them: their scales can be asked, and learning refuses them afterwards."""
+        """Columns of numbers with text among them: their statistics can be asked, and learning refuses them
+        afterwards."""
         table, found = agreement.tables.train, []
         if not isinstance(table, CellTable) or not len(table):
             return []
@@ -78,9 +79,9 @@ class ColumnStatistics(Task):
         return found
 
     def algorithm(self, setup: Setup) -> Any:
-        from parley.tasks.column_statistics.algorithm import Scales
+        from parley.tasks.column_statistics.algorithm import ColumnStatistics
 
-        return Scales.make(setup)
+        return ColumnStatistics.make(setup)
 
     def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
         from parley.tasks.column_statistics.run import ask_columns

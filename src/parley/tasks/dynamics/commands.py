@@ -1,6 +1,7 @@
 """`parley identify`: which plant is it, and how late do its inputs arrive?"""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,19 +10,9 @@ import typer
 from parley.durable import require_folder
 from parley.errors import DataError, SettingError
 from parley.numerals import number
+from parley.protocol.task import RunOptions
 from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
-from parley.tasks.asking_options import (
-    Addresses,
-    AsJson,
-    Deadline,
-    Ledgers,
-    Lifetime,
-    LifetimeDelta,
-    Resume,
-    Seed,
-    elsewhere,
-    require_one_way,
-)
+from parley.tasks import asking_options as asking
 from parley.terms import Terms, load_terms
 from parley.validate import Floats
 
@@ -49,18 +40,18 @@ def identify_command(
     method: Annotated[
         str, typer.Option(help="instruments: unbiased by noise in the measurements; least-squares: the plain regression.")
     ] = "instruments",
-    ledgers: Ledgers = None,
-    lifetime: Lifetime = None,
-    lifetime_delta: LifetimeDelta = None,
-    owners: Addresses = None,
-    resume: Resume = False,
-    deadline: Deadline = 60.0,
-    seed: Seed = None,
+    ledgers: asking.Ledgers = None,
+    lifetime: asking.Lifetime = None,
+    lifetime_delta: asking.LifetimeDelta = None,
+    owners: asking.Addresses = None,
+    resume: asking.Resume = False,
+    deadline: asking.Deadline = 60.0,
+    seed: asking.Seed = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="With terms: write what was released as JSON.")] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw what was measured, what the plant does, and the delay.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: asking.AsJson = False,
 ) -> None:
     """Find the matrices and the delay of x' = A x + B u(t - r) from samples of its states and inputs.
 
@@ -83,7 +74,8 @@ def identify_command(
         terms, kept = load_terms(source), source.with_suffix(".checkpoint")
         if terms.task != "dynamics":
             raise SettingError(f"{source}: expected terms of a plant, kind = 'delayed-dynamics'; parley train runs these")
-        _together(terms, kept, ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed, save, as_json)
+        options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
+        _together(terms, replace(options, checkpoint=kept, save=save, as_json=as_json))
         return
     if any(given is not None for given in (ledgers, owners, save, seed)):
         raise SettingError("--ledgers, --owners, --seed and --save: expected terms (.toml) in the place of a table")
@@ -134,7 +126,7 @@ def _show(
     most: float,
     names: list[str],
 ) -> None:
-    """Matrices, then delays."""
+    """Print the matrices of a plant, then its delays."""
     from parley.tasks.dynamics.report import delay_sentence, matrix_rows
 
     console.print(terminal_table(matrix_rows("A", side, side, A)))
@@ -149,43 +141,30 @@ def _show(
             )
 
 
-def _together(
-    terms: Terms,
-    kept: Path,
-    ledgers: Path | None,
-    lifetime: float | None,
-    lifetime_delta: float | None,
-    addresses: Path | None,
-    resume: bool,
-    deadline: float,
-    seed: int | None,
-    save: Path | None,
-    as_json: bool,
-) -> None:
-    """Several owners, one plant."""
+def _together(terms: Terms, options: RunOptions) -> None:
+    """Identify one plant with several owners, and print what came out."""
     from parley.learning.deployed import prepare_run
     from parley.learning.outcome.guarantee import INSIDE
-    from parley.learning.owners import accepting_owners, open_owners
     from parley.tasks.dynamics.report import owner_rows, plant_json
     from parley.tasks.dynamics.run import identify_together, plant_result
 
-    require_one_way(ledgers, addresses, seed)
-    if addresses is not None:
-        heard = elsewhere(lambda: prepare_run(terms, kept), terms, addresses, resume, deadline)
+    asking.require_one_way(options)
+    if options.addresses is not None:
+        heard = asking.elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
         result, unheard = plant_result(heard), list(heard.unheard)
     else:
-        parties = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
+        parties = asking.owners_here(terms, options)
         with progress_bar("asking") as progress:
-            result, unheard = identify_together(terms, parties, seed=seed, progress=progress), []
-    if save is not None:
-        save.write_text(json.dumps(result.releases[0].to_json(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+            result, unheard = identify_together(terms, parties, seed=options.seed, progress=progress), []
+    if options.save is not None:
+        options.save.write_text(json.dumps(result.releases[0].to_json(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
     try:
         found = result.identified()
     except DataError as error:
         raise DataError(
             f"the noise drowned the plant ({error}); what was released is kept: more trajectories or budget are needed"
         ) from None
-    if as_json:
+    if options.as_json:
         print_json(plant_json(found, terms) | result.to_json() | {"unheard": unheard}, inside=not result.released)
         return
     console.print("Released, debited." if result.released else f"A simulation: nothing was released. {INSIDE}", style="italic")
@@ -199,8 +178,7 @@ def _together(
         console.print(
             "Noise drowned a direction of what was measured: the true error may be far larger than stated.", style="yellow"
         )
-    for name in unheard:
-        console.print(f"{name} was not heard of at the end: its ledger knows what it spent.", style="yellow", markup=False)
+    asking.show_unheard(unheard)
 
 
 def _listed(text: str, option: str) -> list[str]:
@@ -241,38 +219,13 @@ def _recordings(table: Path, states: list[str], inputs: list[str], trajectory: s
     return [x[rows] for rows in pieces], [u[rows] for rows in pieces]
 
 
-def train_dynamics(
-    terms: Terms,
-    replicates: int,
-    seed: int | None,
-    ledgers: Path | None,
-    lifetime: float | None,
-    lifetime_delta: float | None,
-    save: Path | None,
-    anyway: bool,
-    as_json: bool,
-) -> None:
-    """What `parley train` does by terms of a plant."""
-    if replicates != 1:
+def run_dynamics(terms: Terms, options: RunOptions) -> None:
+    """What `parley train` and `parley learner run` do by terms of a plant."""
+    if options.replicates != 1:
         raise SettingError("--replicates: expected none for a plant; in Python, parley.train(terms, owners, replicates=...)")
-    _together(terms, Path(), ledgers, lifetime, lifetime_delta, None, False, 0.0, seed, save, as_json)
-
-
-def run_dynamics(
-    terms: Terms,
-    checkpoint: Path,
-    addresses: Path,
-    resume: bool,
-    deadline: float,
-    save: Path | None,
-    save_own: Path | None,
-    anyway: bool,
-    as_json: bool,
-) -> None:
-    """What `parley learner run` does by terms of a plant."""
-    if save_own is not None:
+    if options.save_own is not None:
         raise SettingError("--save-own: expected none for a plant: what is released is all that there is")
-    _together(terms, checkpoint, None, None, None, addresses, resume, deadline, None, save, as_json)
+    _together(terms, options)
 
 
 def forecast_dynamics(terms: Terms, pilot: Path | None, as_json: bool) -> None:

@@ -53,7 +53,7 @@ class DMDc(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, states: ArrayLike, inputs: ArrayLike | None = None) -> Floats:
-        """The next state of each row."""
+        """The predicted next state of each row."""
         x = np.asarray(states, dtype=float)
         u = np.zeros((len(x), self.Bd_.shape[1])) if inputs is None else np.asarray(inputs, dtype=float)
         return np.asarray((x @ self.modes_ @ self.Ad_.T + u @ self.Bd_.T) @ self.modes_.T)

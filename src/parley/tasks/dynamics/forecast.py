@@ -40,7 +40,7 @@ class PlantForecast:
         return [name for name, error in self.alone.items() if self.together is not None and self.together < error]
 
     def sentence(self) -> str:
-        """What to do."""
+        """One sentence that says what to do."""
         if self.together is None:
             said = "The noise would drown the plant: more trajectories, larger budgets, tighter bounds, or one noise for all."
         elif not self.gainers:

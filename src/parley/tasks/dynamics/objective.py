@@ -14,7 +14,7 @@ from parley.tasks.dynamics.trajectories import layout_of
 
 @dataclass(frozen=True)
 class DelayedDynamics(AskedOtherwise):
-    """theta is F, row by row."""
+    """A plant with delayed inputs: theta holds its matrix F, row by row."""
 
     why: ClassVar[str] = "a plant is identified from second moments; nothing bounds other answers of trajectories"
 

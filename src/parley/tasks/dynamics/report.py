@@ -24,12 +24,12 @@ def plant_rows(found: PlantForecast) -> list[list[str]]:
 
 
 def matrix_rows(name: str, head: list[str], side: list[str], matrix: Floats) -> list[list[str]]:
-    """A matrix with names."""
+    """A matrix as a table, with names for rows and columns."""
     return [[name, *head], *([row, *map(number, cells)] for row, cells in zip(side, matrix, strict=True))]
 
 
 def delay_sentence(delay: float, error: float, period: float, largest: float, name: str = "") -> str:
-    """A delay with its interval."""
+    """A sentence that gives a delay with its interval."""
     low, high = max(delay - Z90 * error, 0.0), min(delay + Z90 * error, largest)
     whose = f"delay of {name}" if name else "delay"
     return (

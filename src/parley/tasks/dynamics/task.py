@@ -24,7 +24,7 @@ class Dynamics(Task):
     instead = "learning.algorithm: these terms identify a plant; parley identify runs them"
     questions: ClassVar = {"trajectories": TrajectoriesQuestion}
     commands: ClassVar[Mapping[str, str]] = {
-        "train": "parley.tasks.dynamics.commands:train_dynamics",
+        "train": "parley.tasks.dynamics.commands:run_dynamics",
         "learner run": "parley.tasks.dynamics.commands:run_dynamics",
         "forecast": "parley.tasks.dynamics.commands:forecast_dynamics",
     }

@@ -1,1 +1,1 @@
-"""How much owners differ."""
+"""How much owners differ, from one noisy answer of each."""

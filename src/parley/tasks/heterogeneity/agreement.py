@@ -11,7 +11,7 @@ from parley.validate import below
 DELTA_SHARE = Fraction(1, 10)  # of delta, for this question, where learning needs one too
 
 
-def differences_agreement(terms: Terms) -> Terms:
+def heterogeneity_agreement(terms: Terms) -> Terms:
     """The agreement by which owners are asked how much they differ: every party derives the same one.
 
     One round of gradients at the public sample's best fit, each owner with noise of its own by the terms' mechanism and clip. It costs each
@@ -47,7 +47,7 @@ def differences_agreement(terms: Terms) -> Terms:
     return Terms.from_dict(content, "differences")
 
 
-def terms_after_differences(terms: Terms) -> Terms:
+def terms_after_heterogeneity(terms: Terms) -> Terms:
     """The terms to learn by: the budgets are what the answer left, never more than exactly that."""
     spent = terms.difference_epsilon
     left = {part.name: {"epsilon": below(Fraction(str(part.epsilon)) - spent)} for part in terms.owners}

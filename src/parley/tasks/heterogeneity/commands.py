@@ -7,29 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.durable import require_folder
+from parley.protocol.task import RunOptions
 from parley.report.terminal import console, print_json, progress_bar
-from parley.tasks.asking_options import (
-    Addresses,
-    Agreement,
-    AsJson,
-    Deadline,
-    Ledgers,
-    Lifetime,
-    LifetimeDelta,
-    Resume,
-    Seed,
-    elsewhere,
-    only_agreement,
-    require_one_way,
-)
-from parley.tasks.heterogeneity.agreement import differences_agreement
+from parley.tasks import asking_options as asking
+from parley.tasks.heterogeneity.agreement import heterogeneity_agreement
 from parley.terms import load_terms, write_terms
 
 if TYPE_CHECKING:
-    from parley.tasks.heterogeneity.run import DifferencesResult
+    from parley.tasks.heterogeneity.run import HeterogeneityResult
 
 
-def differences_command(
+def heterogeneity_command(
     terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="Terms with privacy.difference_epsilon and a public sample.")],
     save: Annotated[
         Path | None, typer.Option(metavar="JSON", help="Keep what came out, for parley forecast READY --differences JSON.")
@@ -37,15 +25,15 @@ def differences_command(
     write: Annotated[
         Path | None, typer.Option(metavar="READY", help="Write the terms to learn by, with the rest of the budgets.")
     ] = None,
-    agreement: Agreement = None,
-    ledgers: Ledgers = None,
-    lifetime: Lifetime = None,
-    lifetime_delta: LifetimeDelta = None,
-    owners: Addresses = None,
-    resume: Resume = False,
-    deadline: Deadline = 60.0,
-    seed: Seed = None,
-    as_json: AsJson = False,
+    agreement: asking.Agreement = None,
+    ledgers: asking.Ledgers = None,
+    lifetime: asking.Lifetime = None,
+    lifetime_delta: asking.LifetimeDelta = None,
+    owners: asking.Addresses = None,
+    resume: asking.Resume = False,
+    deadline: asking.Deadline = 60.0,
+    seed: asking.Seed = None,
+    as_json: asking.AsJson = False,
 ) -> None:
     """Ask the owners how much they differ, with noise, debited: for the forecast of what joining adds to each.
 
@@ -56,23 +44,29 @@ def differences_command(
     """
     from parley.learning.owners import open_owners
     from parley.tasks.heterogeneity.report import release_note
-    from parley.tasks.heterogeneity.run import accepting_differences, ask_differences, differences_result, prepare_differences
+    from parley.tasks.heterogeneity.run import (
+        accepting_heterogeneity,
+        ask_heterogeneity,
+        heterogeneity_result,
+        prepare_heterogeneity,
+    )
 
     terms = load_terms(terms_file)
-    asked = differences_agreement(terms)
+    asked = heterogeneity_agreement(terms)
     for file in (save, write, agreement):
         require_folder(file)
-    if only_agreement(asked, agreement):
+    if asking.only_agreement(asked, agreement):
         return
-    require_one_way(ledgers, owners, seed)
+    options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
+    asking.require_one_way(options)
     if owners is not None:
         kept = terms_file.with_suffix(".differences.checkpoint")
-        heard = elsewhere(lambda: prepare_differences(asked, kept), asked, owners, resume, deadline)
-        result, unheard = differences_result(terms, heard), list(heard.unheard)
+        heard = asking.elsewhere(lambda: prepare_heterogeneity(asked, kept), asked, options)
+        result, unheard = heterogeneity_result(terms, heard), list(heard.unheard)
     else:
-        parties = open_owners(asked) if ledgers is None else accepting_differences(terms, ledgers, lifetime, lifetime_delta)
+        parties = open_owners(asked) if ledgers is None else accepting_heterogeneity(terms, ledgers, lifetime, lifetime_delta)
         with progress_bar("asking") as progress:
-            result, unheard = ask_differences(terms, parties, seed, progress), []
+            result, unheard = ask_heterogeneity(terms, parties, seed, progress), []
     content = result.to_json() | {"unheard": unheard, "inside": not result.released}
     if save is not None:
         save.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
@@ -84,16 +78,16 @@ def differences_command(
         show(result, save, write)
 
 
-def show(result: "DifferencesResult", save: Path | None, write: Path | None) -> None:
-    """What came out, in sentences."""
-    from parley.tasks.heterogeneity.report import clip_note, left, summary
+def show(result: "HeterogeneityResult", save: Path | None, write: Path | None) -> None:
+    """Print how much owners differ, in sentences."""
+    from parley.tasks.heterogeneity.report import clip_note
 
-    console.print(summary(result), style="italic")
+    console.print(asking.cost_sentence(result.asked, result.released), style="italic")
     console.print(f"\n{result.between.sentence()}", style="bold", soft_wrap=True)
     note = clip_note(result)
     if note is not None:
         console.print(note, style="yellow", soft_wrap=True)
-    console.print(left(result), style="dim", soft_wrap=True)
+    console.print(asking.left_sentence(result.ready), style="dim", soft_wrap=True)
     if write is not None:
         kept = "" if save is None else f" --differences {save}"
         console.print(f"{write}  the terms to learn by: parley forecast {write}{kept}", soft_wrap=True)

@@ -17,7 +17,7 @@ from parley.owner.owner import Owner
 from parley.privacy.adjacency import Adjacency
 from parley.protocol.queries import Answer, GradientQuery
 from parley.protocol.setup import Setup
-from parley.tasks.heterogeneity.agreement import differences_agreement, terms_after_differences
+from parley.tasks.heterogeneity.agreement import heterogeneity_agreement, terms_after_heterogeneity
 from parley.tasks.heterogeneity.between_owners import BetweenOwners, OwnersAnswers
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS
@@ -53,7 +53,7 @@ class OwnAnswers(Algorithm):
 
 
 @dataclass(frozen=True, eq=False)
-class DifferencesResult:
+class HeterogeneityResult:
     """How much owners differ, the terms that follow, and what it cost them."""
 
     asked: Terms
@@ -84,40 +84,42 @@ class DifferencesResult:
         }
 
 
-def accepting_differences(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
+def accepting_heterogeneity(terms: Terms, folder: Path, lifetime: float | None, lifetime_delta: float | None) -> list[Owner]:
     """The owners with durable ledgers that accepted the agreement; a ledger that is made has room for all of `terms`."""
     require_room(terms, folder, lifetime, lifetime_delta, "this answer")
-    return accepting_owners(differences_agreement(terms), folder, lifetime, lifetime_delta)
+    return accepting_owners(heterogeneity_agreement(terms), folder, lifetime, lifetime_delta)
 
 
-def ask_differences(
+def ask_heterogeneity(
     terms: Terms, owners: Sequence[Owner], seed: int | None = None, progress: Progress = lambda done, total: None
-) -> DifferencesResult:
+) -> HeterogeneityResult:
     """Ask owners on this machine how much they differ, by terms that set `privacy.difference_epsilon` aside.
 
-    Owners with durable ledgers release: each must have accepted `differences_agreement(terms)`. Owners without take part in a study.
+    Owners with durable ledgers release: each must have accepted `heterogeneity_agreement(terms)`. Owners without take
+    part in a study.
     """
-    asked = differences_agreement(terms)
+    asked = heterogeneity_agreement(terms)
 
     def begin(setup: Setup) -> tuple[Algorithm, Floats]:
         return OwnAnswers.make(setup), public_scatter(setup).theta
 
-    return differences_result(terms, ask_here(asked, owners, begin, 1, seed, progress))
+    return heterogeneity_result(terms, ask_here(asked, owners, begin, 1, seed, progress))
 
 
-def prepare_differences(asked: Terms, checkpoint: Path) -> DeployedRun:
-    """What a learner without a table fixes before it asks owners elsewhere; `asked` is `differences_agreement(terms)`."""
+def prepare_heterogeneity(asked: Terms, checkpoint: Path) -> DeployedRun:
+    """What a learner without a table fixes before it asks owners elsewhere; `asked` is
+    `heterogeneity_agreement(terms)`."""
     deployed = prepare_run(asked, checkpoint)
     public_scatter(deployed.setup)  # what cannot be told is refused before anybody is asked
     return replace(deployed, algorithm=OwnAnswers.make(deployed.setup))
 
 
-def differences_result(terms: Terms, asked: Asked) -> DifferencesResult:
-    """What one round by `differences_agreement(terms)` came to."""
+def heterogeneity_result(terms: Terms, asked: Asked) -> HeterogeneityResult:
+    """What one round by `heterogeneity_agreement(terms)` came to."""
     setup, final, known = asked.setup, asked.final, public_scatter(asked.setup)
     heard = np.flatnonzero(_one(final.memory["heard"], 1))
     if len(heard) < 2:
-        raise DataError("differences: fewer than two owners answered; expected two or more")
+        raise DataError("heterogeneity: fewer than two owners answered; expected two or more")
     parts = [setup.part(setup.schedule.names[place]).training for place in heard]
     found = OwnersAnswers(
         answers=_one(final.memory["own"], 2)[heard],
@@ -126,8 +128,8 @@ def differences_result(terms: Terms, asked: Asked) -> DifferencesResult:
         covariance=known.covariance,
         peaked=not MECHANISMS[setup.terms.privacy.mechanism].approximate,
     )
-    ready = terms_after_differences(terms)
-    return DifferencesResult(setup.terms, found.between(), known.clipped, ready, asked.spent, asked.released, asked.seconds)
+    ready = terms_after_heterogeneity(terms)
+    return HeterogeneityResult(setup.terms, found.between(), known.clipped, ready, asked.spent, asked.released, asked.seconds)
 
 
 def _one(array: Floats, axes: int) -> Floats:
@@ -148,9 +150,9 @@ class PublicScatter:
 def public_scatter(setup: Setup) -> PublicScatter:
     """What answers are judged by; `DataError` where it does not tell."""
     if setup.public is None:
-        raise DataError("differences: expected a public sample, whose rows tell how much owners' would scatter")
+        raise DataError("heterogeneity: expected a public sample, whose rows tell how much owners' would scatter")
     if setup.parameters > MOST:
-        raise DataError(f"differences: the model has {setup.parameters:,} parameters; expected at most {MOST:,}")
+        raise DataError(f"heterogeneity: the model has {setup.parameters:,} parameters; expected at most {MOST:,}")
     theta, bound = starting_point(setup), next(iter(setup.parts.values())).training.question.bound
     gradients, clipped = setup.objective.record_gradients(setup.public, theta), 0.0
     if bound is not None and bound.clips:
@@ -159,5 +161,5 @@ def public_scatter(setup: Setup) -> PublicScatter:
         clipped = float(np.mean(sizes > bound.value))
     covariance = np.atleast_2d(np.cov(gradients.T))
     if not np.abs(covariance).max() > 0:
-        raise DataError("differences: the public rows' gradients do not scatter; expected a larger public sample")
+        raise DataError("heterogeneity: the public rows' gradients do not scatter; expected a larger public sample")
     return PublicScatter(theta, covariance, clipped)

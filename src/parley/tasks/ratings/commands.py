@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 from parley.errors import SettingError
 from parley.learning.outcome.guarantee import INSIDE
 from parley.owner.owner import Owner
+from parley.protocol.task import RunOptions
 from parley.report.extras import extras
 from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
-from parley.tasks.asking_options import elsewhere
+from parley.tasks.asking_options import elsewhere, owners_here, show_unheard
 from parley.terms import Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 
@@ -16,33 +17,24 @@ if TYPE_CHECKING:
     from parley.tasks.ratings.run import ItemsResult
 
 
-def train_ratings(
-    terms: Terms,
-    replicates: int,
-    seed: int | None,
-    ledgers: Path | None,
-    lifetime: float | None,
-    lifetime_delta: float | None,
-    save: Path | None,
-    anyway: bool,
-    as_json: bool,
-) -> None:
-    """Learn items on this machine."""
-    from parley.learning.owners import accepting_owners, open_owners, require_ledgers
+def train_ratings(terms: Terms, options: RunOptions) -> None:
+    """Learn items with owners on this machine, and print what came out."""
+    from parley.learning.owners import require_ledgers
     from parley.tasks.ratings.run import learn_items
     from parley.tasks.ratings.worth import items_worth, require_items_worth
 
-    if ledgers is not None and (replicates != 1 or seed is not None):
+    replicates, seed = options.replicates, options.seed
+    if options.ledgers is not None and (replicates != 1 or seed is not None):
         raise SettingError("--replicates and --seed belong to simulations; leave them out, or leave out --ledgers")
-    if ledgers is not None:
-        require_ledgers(terms, ledgers, lifetime, lifetime_delta)
-    if ledgers is not None and not anyway:
+    if options.ledgers is not None:
+        require_ledgers(terms, options.ledgers, options.lifetime, options.lifetime_delta)
+    if options.ledgers is not None and not options.anyway:
         require_items_worth(terms)
-    expected = items_worth(terms) if ledgers is None else None
+    expected = items_worth(terms) if options.ledgers is None else None
     if expected is not None and (sentence := expected.sentence()) is not None:
         errors_console.print(f"Not worth a budget: {sentence}.", style="yellow", markup=False, soft_wrap=True)
     with progress_bar("reading ratings") as progress:
-        owners = open_owners(terms) if ledgers is None else accepting_owners(terms, ledgers, lifetime, lifetime_delta)
+        owners = owners_here(terms, options)
         progress.says("learning")
         if terms.privacy.mechanism in RATING_MECHANISMS:
             with extras():
@@ -50,31 +42,21 @@ def train_ratings(
             result = learn_from_noisy(terms, owners, replicates, seed, progress)
         else:
             result = learn_items(terms, owners, replicates, seed, progress)
-    _finish(result, save, as_json, [])
+    _finish(result, options, [])
 
 
-def run_ratings(
-    terms: Terms,
-    checkpoint: Path,
-    addresses: Path,
-    resume: bool,
-    deadline: float,
-    save: Path | None,
-    save_own: Path | None,
-    anyway: bool,
-    as_json: bool,
-) -> None:
+def run_ratings(terms: Terms, options: RunOptions) -> None:
     """Learn items with owners that are elsewhere."""
     from parley.learning.deployed import prepare_run
     from parley.tasks.ratings.run import items_result
     from parley.tasks.ratings.worth import require_items_worth
 
-    if save_own is not None:
+    if options.save_own is not None:
         raise SettingError("--save-own: expected none for ratings: users' factors are solved when somebody asks, and kept nowhere")
-    if not (resume or anyway):
+    if not (options.resume or options.anyway):
         require_items_worth(terms)
-    heard = elsewhere(lambda: prepare_run(terms, checkpoint), terms, addresses, resume, deadline)
-    _finish(items_result(heard), save, as_json, list(heard.unheard))
+    heard = elsewhere(lambda: prepare_run(terms, options.checkpoint), terms, options)
+    _finish(items_result(heard), options, list(heard.unheard))
 
 
 def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path | None, as_json: bool) -> None:
@@ -122,17 +104,17 @@ def refine_ratings(terms: Terms, model_file: Path, name: str, data: Path | None,
 
 
 def forecast_ratings(terms: Terms, pilot: Path | None, as_json: bool) -> None:
-    """Nothing forecasts items yet."""
+    """Refuse: nothing forecasts items yet."""
     raise SettingError("ratings: nothing forecasts items yet; parley train without --ledgers simulates them")
 
 
-def _finish(result: "ItemsResult", save: Path | None, as_json: bool, unheard: list[str]) -> None:
+def _finish(result: "ItemsResult", options: RunOptions, unheard: list[str]) -> None:
     """Save and print what came out."""
     from parley.tasks.ratings.report import RELEASED, SIMULATION, gain_line, items_rows, unit_line, unlisted_lines
 
-    if save is not None:
-        result.model.save(save)
-    if as_json:
+    if options.save is not None:
+        result.model.save(options.save)
+    if options.as_json:
         print_json(result.to_json() | {"unheard": unheard}, inside=not result.released)
         return
     console.print(RELEASED if result.released else SIMULATION, style="italic", soft_wrap=True)
@@ -143,6 +125,5 @@ def _finish(result: "ItemsResult", save: Path | None, as_json: bool, unheard: li
     for line in unlisted_lines(result):
         console.print(line, style="yellow", markup=False, soft_wrap=True)
     console.print(unit_line(result), style="dim", markup=False, soft_wrap=True)
-    for name in unheard:
-        console.print(f"{name} was not heard of at the end: its ledger knows what it spent.", style="yellow", markup=False)
+    show_unheard(unheard)
     console.print(f"terms {result.terms.hash[:16]}…   {result.seconds:.1f} s", style="dim")

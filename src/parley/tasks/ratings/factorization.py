@@ -76,10 +76,10 @@ def _walk(
 
 
 def prediction_errors(ratings: Ratings, P: Floats, Q: Floats) -> Floats:
-    """r - p_u.q_i for each rating."""
+    """The error r - p_u.q_i of each rating."""
     return np.asarray(ratings.values - np.einsum("nf,nf->n", P[ratings.users], Q[ratings.items]))
 
 
 def root_mean_square(errors: Floats) -> float:
-    """P eq. 2."""
+    """The root of the mean squared error (P eq. 2)."""
     return float(np.sqrt(np.mean(errors**2)))

@@ -217,7 +217,7 @@ ADJACENCY: dict[str, Adjacency | None] = {  # of an epsilon that terms name so
 
 
 def _unit(terms: Terms) -> str:
-    """What an epsilon is about."""
+    """Whose privacy an epsilon is about, in a word."""
     what = {"hide": "nothing that is kept", "bounded-ratings": "the value of a rating", "unbounded-ratings": "a rating"}
     if terms.privacy.person is None or terms.privacy.mechanism == "hide":
         return what[terms.privacy.mechanism]

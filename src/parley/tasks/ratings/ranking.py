@@ -56,10 +56,10 @@ def popularity(train: UserRatings) -> Scorer:
 
 
 def ranked(model: Recommender, train: UserRatings, held_out: UserRatings) -> Ranking:
-    """The recommender's own."""
+    """How well the recommender ranks held-out items."""
     return ranking(lambda users: model.rank_scores(train, users), train, held_out)
 
 
 def root_mean_square(errors: Floats) -> float | None:
-    """None of no errors."""
+    """The root of the mean squared error; None if there are no errors."""
     return float(np.sqrt(np.mean(errors**2))) if len(errors) else None

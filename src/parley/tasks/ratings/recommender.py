@@ -99,7 +99,7 @@ class Recommender:
         return update.solved(own, self.items.V)[0]
 
     def _of(self, own: Ratings, user: str, scores: "_Scores") -> Floats:
-        """One user's scores [items]."""
+        """The scores of all items for one user [items]."""
         if own.item_names != self.item_names:
             raise SettingError("ratings: expected those of the model's items, in its order; read them with items=model.item_names")
         place = _place(own.user_names, user, "user")

@@ -157,7 +157,7 @@ def items_result(asked: Asked) -> ItemsResult:
 
 
 def learned_items(asked: Asked) -> list[Items]:
-    """Of every replicate."""
+    """The items that each replicate learned."""
     return _algorithm(asked.setup).learned(asked.final)
 
 
@@ -202,7 +202,7 @@ def ranking_json(ours: Ranking, usual: Ranking) -> dict[str, Any]:
 
 
 def _pooled(rankings: Sequence[Ranking]) -> Ranking:
-    """Of several owners' users."""
+    """The ranking over the users of several owners together."""
     users = sum(each.users for each in rankings)
     if not users:
         return Ranking(None, None, 0)

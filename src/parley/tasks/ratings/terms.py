@@ -140,5 +140,5 @@ def item_count(model: Model) -> int:
 
 
 def item_names(model: Model) -> tuple[str, ...]:
-    """What the items are called."""
+    """The names of the items, in their order."""
     return model.items if isinstance(model.items, tuple) else tuple(str(place + 1) for place in range(model.items or 0))

@@ -49,7 +49,7 @@ class UserRatings(Summable):
 
     @property
     def users(self) -> NDArray[np.int64]:
-        """Whose each rating is."""
+        """The place of the user who gave each rating."""
         return np.repeat(np.arange(len(self)), np.diff(self.first))
 
     def where(self, chosen: NDArray[np.bool_]) -> "UserRatings":
@@ -58,7 +58,7 @@ class UserRatings(Summable):
         return UserRatings(kept.astype(np.int64), self.items[chosen], self.values[chosen], self.item_count)
 
     def sum(self, part: Callable[[Any], Floats]) -> Floats:
-        """Of all users at once."""
+        """The sum of `part` over all users, computed at once."""
         return np.asarray(part(self))
 
     def for_studies(self) -> "UserRatings":

@@ -57,7 +57,7 @@ class UserUpdate:
 
     @property
     def bound(self) -> RecordBound:
-        """On what one user adds."""
+        """The bound on what one user adds to the sum."""
         return RecordBound(self.clip, self.norm, clips=True)
 
     def solved(self, table: UserRatings, V: Floats) -> tuple[Floats, Floats]:
