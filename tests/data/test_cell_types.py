@@ -12,7 +12,7 @@ import pytest
 from samples import make_terms, regression_table
 
 import parley
-from parley.data.streamed import open_table
+from parley.data.sources import open_table
 from parley.errors import DataError, LedgerError
 from parley.owner.ledger import Ledger
 from parley.tasks.column_statistics.agreement import scales_agreement

@@ -16,8 +16,9 @@ from parley.data import blocks, streamed, synthetic_lending
 from parley.data.arrow_cells import listed
 from parley.data.cells import LONGEST
 from parley.data.design import BLOCK, Design, Summable
-from parley.data.parquet import ParquetTable
-from parley.data.streamed import StreamedDesign, open_table
+from parley.data.sources import open_table
+from parley.data.sources.parquet_folder import ParquetFolder
+from parley.data.streamed import StreamedDesign
 from parley.errors import DataError, SettingError, Unavailable
 from parley.losses import RecordBound
 from parley.losses.moments import mean_moments
@@ -232,7 +233,7 @@ def test_what_cannot_be_streamed_is_refused_in_one_sentence(tmp_path):
         parley.Owner("a", write_folder(tmp_path / "holes", table)).prepare(make_terms(ROWS))
     (tmp_path / "none").mkdir()
     with pytest.raises(DataError, match=r"expected \.parquet files"):
-        len(ParquetTable(tmp_path / "none"))
+        len(ParquetFolder(tmp_path / "none"))
     (tmp_path / "none" / "a.parquet").write_text("junk")
     with pytest.raises(DataError, match="cannot be read as parquet"):
         parley.Owner("a", tmp_path / "none").prepare(make_terms(ROWS))
@@ -241,7 +242,7 @@ def test_what_cannot_be_streamed_is_refused_in_one_sentence(tmp_path):
 def test_a_file_is_read_and_a_folder_is_streamed(tmp_path):
     pq.write_table(pa.table({"x": [1.0]}), tmp_path / "a.parquet")
     assert len(open_table(tmp_path / "a.parquet")) == 1
-    assert isinstance(open_table(tmp_path), ParquetTable)
+    assert isinstance(open_table(tmp_path), ParquetFolder)
 
 
 @pytest.mark.filterwarnings("ignore")  # of the cluster's own threads and sockets
@@ -327,7 +328,7 @@ def test_a_row_group_of_another_length_is_noticed_in_the_middle_of_a_pass(tmp_pa
     folder = write_folder(tmp_path / "table", table, sizes=(200, 200), group=100)
     design = parley.Owner("a", folder).prepare(make_terms(400)).tables.train
     another(folder / "part-1.parquet", pd.concat([table.iloc[:1]] * 5000))
-    monkeypatch.setattr(ParquetTable, "require_unchanged", lambda self: None)  # as if it happened after the look
+    monkeypatch.setattr(ParquetFolder, "require_unchanged", lambda self: None)  # as if it happened after the look
     with pytest.raises(DataError, match="more rows"):
         design.sum(lambda block: block.X.sum(axis=0))
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from parley.data.table import Rows, codes, numbers
+from parley.data.sources import Rows
+from parley.data.table import codes, numbers
 from parley.data.transforms import INVERSES, TRANSFORMS
 from parley.errors import DataError
 from parley.terms.columns import Transform

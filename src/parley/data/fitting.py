@@ -17,7 +17,8 @@ from parley.data.design import Design
 from parley.data.encoding import Encoding
 from parley.data.pinned import Pins, pinned, read_pins, require_principal
 from parley.data.preparation import Preparation
-from parley.data.table import is_text, names, numbers, read_table, require_columns
+from parley.data.sources import read_table
+from parley.data.table import is_text, names, numbers, require_columns
 from parley.data.targets import dropped_words, listed_classes, with_target
 from parley.data.two_classes import HELP
 from parley.errors import DataError
