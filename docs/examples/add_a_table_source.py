@@ -1,7 +1,7 @@
-"""Add a table source: the table in an SQLite file. One line in the catalogue, and owners take such files as they take others.
+"""Add a table source: a table in an SQLite file. One line in the catalogue, and owners take such files as any other.
 
-A source hands out rows in one fixed order. What a cell is read as hangs on it and on its column's declared type alone; a digest tells a
-ledger which table it is; and rows of a table that changed since are refused.
+Rows come in one fixed order. What a cell is read as hangs on it and on its column's declared type alone; a digest tells
+a ledger which table it is; and rows of a table that changed since are refused.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ TYPES = {"INTEGER": pa.int64(), "REAL": pa.float64(), "TEXT": pa.string()}
 
 
 class SqliteTable(TableSource):
-    """The table `records` of an SQLite file, in the order of its row ids. It is digested when it is first looked at, and compared after."""
+    """The table `records` of an SQLite file, in the order of its row ids; digested at every look."""
 
     @cached_property
     def types(self):
@@ -69,11 +69,11 @@ class SqliteTable(TableSource):
 
 SOURCES[".db"] = SqliteTable
 
-with tempfile.TemporaryDirectory() as folder, closing(sqlite3.connect(place := f"{folder}/loans.db")) as database:
+with tempfile.TemporaryDirectory() as folder, closing(sqlite3.connect(path := f"{folder}/loans.db")) as database:
     parley.data.synthetic_lending(4000, seed=1)[["fico", "dti", "int_rate"]].to_sql("records", database, index=False)
     model = {"kind": "linear-regression", "target": "int_rate", "features": ["fico", "dti"], "radius": 30.0}
-    rest = {"learning": {"horizon": 20, "step": 1e-6}, "owners": [{"name": "bank", "records": 4000, "epsilon": 1.0}]}
-    terms, owner = parley.Terms.from_dict({"model": model, "privacy": {"clip": 2e4}, **rest}), parley.Owner("bank", place)
+    more = {"learning": {"step": 1e-6}, "owners": [{"name": "bank", "records": 4000, "epsilon": 1.0}]}
+    owner, terms = parley.Owner("bank", path), parley.Terms.from_dict(more | {"model": model, "privacy": {"clip": 2e4}})
     assert parley.train(terms, [owner], replicates=4, seed=0).owners[0].epsilon_spent == 1.0
     database.execute("UPDATE records SET dti = 0 WHERE rowid = 7").connection.commit()
     assert not owner.table.unchanged()

@@ -21,11 +21,18 @@ def parts_of(table: TableSource, columns: Sequence[str], kept: Kept = None) -> I
     for rows in table.batches(columns):
         here = None if kept is None else kept[place : place + len(rows)]
         place += len(rows)
+        _require(place <= len(table), table)
         if here is not None and not here.all():
             rows = chosen_rows(rows, here)
         yield counted, rows
         counted += len(rows)
     table.require_unchanged()
+    _require(place == len(table), table)
+
+
+def _require(whole: bool, table: TableSource) -> None:
+    if not whole:
+        raise DataError(f"{table.where}: it holds another number of rows than when the table was opened")
 
 
 def counted_rows(table: TableSource, privacy: Privacy, name: str) -> Kept:

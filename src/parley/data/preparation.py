@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from parley.data import rowwise, two_classes
 from parley.data.design import Design, Summable
-from parley.data.encoding import PLAINLY, Encoding
+from parley.data.encoding import PLAINLY, Encoding, make_encoding
 from parley.data.grid import settle
 from parley.data.parts import counted_rows, how_many, parts_of
 from parley.data.sources import Rows, Table, TableSource, open_table
@@ -54,11 +54,8 @@ class Preparation:
     @cached_property
     def encodings(self) -> tuple[Encoding, ...]:
         """How each feature becomes columns."""
-        model, one_hot = self.model, self.model.coding == "one-hot"
-        return tuple(
-            Encoding(c, self.categories.get(c), one_hot, model.fills(c), self.fills.get(c, np.nan), model.transforms.get(c))
-            for c in self.features
-        )
+        names, fills = self.categories, self.fills
+        return tuple(make_encoding(self.model, c, names.get(c), fills.get(c, np.nan)) for c in self.features)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -252,9 +249,8 @@ class Preparation:
         require_columns(source.example, columns, name)
         kept = counted_rows(source, terms.privacy, name)
         rows = how_many(source, kept)
-        require_records(
-            terms, name, rows, f" ({len(source)} before keeping those that count per person)" if rows != len(source) else ""
-        )
+        dropped = rows != len(source)
+        require_records(terms, name, rows, f" ({len(source)} before keeping those that count per person)" * dropped)
         if source.streams:
             return self._streamed(source, columns)
         return self._gathered(parts_of(source, columns, kept), self._trained_on(rows), name)

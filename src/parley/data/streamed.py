@@ -1,4 +1,4 @@
-"""Tables larger than memory, such as a folder of Parquet files, read piece by piece whenever a sum over the rows is asked for.
+"""Tables larger than memory: a folder of Parquet files, say, read piece by piece whenever a sum over the rows is asked.
 
 Formal guarantee: the sums carry the rounding bound of a table in memory (`summation_slack`). Rows are added up in blocks of `BLOCK`
 inside a piece, blocks inside a piece one after the other, then pieces. With N = ceil(n/BLOCK) blocks in all, a piece of M blocks and
@@ -123,13 +123,17 @@ class StreamedDesign(Summable):
 
     def _prepared(self, piece: Piece) -> Iterator[Design]:
         """The piece's kept rows as they come."""
-        place = piece.start
+        place, end = piece.start, piece.start + sum(chunk.rows for chunk in piece.chunks)
         for batch in self.table.chunk_batches(piece.chunks, self.columns, AT_ONCE * BLOCK):
+            if place + len(batch) > end:
+                raise DataError(f"{self.table.where}: it holds more rows than when the table was opened")
             with discreet(self.table.where):
                 kept = batch if self.kept is None else chosen_rows(batch, self.kept[place : place + len(batch)])
                 design = self.prepare(kept, f"{self.table.where}, counted from row {place + 1} on", self.secret)
             yield design
             place += len(batch)
+        if place != end:
+            raise DataError(f"{self.table.where}: it holds fewer rows than when the table was opened")
 
 
 def _aligned(designs: Iterator[Design]) -> Iterator[Design]:

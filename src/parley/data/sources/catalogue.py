@@ -58,7 +58,7 @@ def open_table(table: Table) -> TableSource:
 
 
 def read_table(table: Table) -> pd.DataFrame:
-    """All rows: a data frame as it is, a CSV or Parquet file, MovieLens' .dat, or whatever else has a source that holds its rows."""
+    """All rows at once: of a data frame, a file, or whatever else has a source that does not stream."""
     source = find_source(table)
     if source.streams:
         raise DataError(f"{source.where}: expected a .csv or .parquet file")

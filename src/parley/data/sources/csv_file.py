@@ -19,17 +19,17 @@ class CsvFile(TextFile):
 
     def parsed(self) -> pd.DataFrame:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # cells without a column would be dropped with a shrug
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # cells without a column would be dropped
             return pd.read_csv(self.path, dtype=str, index_col=False, sep=self._separator())
 
     def _separator(self) -> str:
-        """Comma or semicolon, whichever the line of names has more of: names are public, so no record decides how others are read."""
+        """Whichever the line of names has more of: names are public, so no record decides how others are read."""
         with self.path.open(encoding="utf-8") as file:
             head = re.sub('"[^"]*"', "", file.readline())  # what is quoted separates nothing
         return _more_of(head)
 
     def require_header(self) -> None:
-        """Refuse a line of names that has one twice: who reads it gives the second another name, and nobody would notice."""
+        """Refuse a line of names that has one twice: pandas gives the second another name, and nobody would notice."""
         try:
             with self.path.open(encoding="utf-8-sig", newline="") as file:
                 head = file.readline()

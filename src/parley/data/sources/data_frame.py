@@ -14,7 +14,7 @@ class FrameTable(HeldTable):
     def __init__(self, frame: pd.DataFrame) -> None:
         super().__init__()
         self._held = frame.reset_index(drop=True)
-        if not all(type(name) is str for name in frame.columns):  # studies come here once a run: pandas takes long over nothing
+        if not all(type(name) is str for name in frame.columns):  # once a run in studies: pandas takes long
             self._held.columns = frame.columns.map(str)
 
     @property

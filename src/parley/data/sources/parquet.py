@@ -101,15 +101,17 @@ class ParquetTable(TableSource):
     def chunk_batches(self, chunks: Sequence[Chunk], columns: Sequence[str], at_once: int) -> Iterator[pa.RecordBatch]:
         return self._batches(chunks, columns, at_once, buffer_size(len(columns)))
 
-    def _batches(self, chunks: Sequence[Chunk], columns: Sequence[str], at_once: int, each: int) -> Iterator[pa.RecordBatch]:
-        """The rows of these row groups in order, at most so many at a time; each group whole, or an error: sensitivities count on it.
-        `each`: bytes of a column that are read at a time."""
+    def _batches(self, some: Sequence[Chunk], columns: Sequence[str], most: int, each: int) -> Iterator[pa.RecordBatch]:
+        """The rows of these row groups in order, at most so many at a time; each group whole, or an error.
+
+        `each`: bytes of a column that are read at a time.
+        """
         wanted = list(dict.fromkeys(columns))
-        for file, some in groupby(chunks, key=lambda chunk: chunk.place[0]):
+        for file, groups in groupby(some, key=lambda chunk: chunk.place[0]):
             with discreet(file, FORM), pq.ParquetFile(file, pre_buffer=False, buffer_size=each) as source:
-                for chunk in some:
-                    seen = 0
-                    for batch in source.iter_batches(at_once, row_groups=[chunk.place[1]], columns=wanted, use_threads=False):
+                for chunk in groups:
+                    seen, group = 0, [chunk.place[1]]
+                    for batch in source.iter_batches(most, row_groups=group, columns=wanted, use_threads=False):
                         seen += len(batch)
                         if seen > chunk.rows:
                             raise DataError(f"{file}: it holds more rows than when the table was opened")

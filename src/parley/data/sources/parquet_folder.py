@@ -1,4 +1,4 @@
-"""A folder of Parquet files as one table, larger than memory. Sums over its rows may be computed on a cluster (`blocks.joined`)."""
+"""A folder of Parquet files as one table, larger than memory. A cluster may sum over its rows (`blocks.joined`)."""
 
 from pathlib import Path
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Some rows of a table as a source hands them out: in a data frame, or in a batch of Arrow columns. Which of them is asked here alone."""
+"""Some rows of a table as its source hands them out: a data frame, or a batch of Arrow columns; asked here alone."""
 
 from typing import Any, TypeAlias
 

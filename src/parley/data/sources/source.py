@@ -1,7 +1,8 @@
-"""What a table is to all others: columns of declared types, and rows in one fixed order. Where it lies is known to its source alone.
+"""What a table is to all others: columns of declared types, and rows in one fixed order.
 
-Formal guarantee: whatever a source hands out, a cell is read by its own value and by what the source declares of its column (`schema`),
-never by what other cells hold; and a pass over the rows has every row once, at its place, or ends in an error: sensitivities count on it.
+Formal guarantee: a cell is read by its own value and by what its source declares of its column (`schema`), never by
+what other cells hold; and a pass over the rows has every row once, at its place, or ends in an error: sensitivities
+count on it.
 """
 
 import filecmp
@@ -30,10 +31,10 @@ class Chunk:
 
 
 class TableSource(ABC):
-    """One table. A new kind of it says `example`, its length, `frame`, `digest` and `require_unchanged`; a line in `SOURCES` finds it."""
+    """A table. A new kind says `example`, its length, `frame`, `digest` and `require_unchanged`; `SOURCES` lists it."""
 
     streams: ClassVar[bool] = False  # whether its rows are never held all at once
-    named: ClassVar[bool] = True  # whether its columns have names of their own, else those that are usual where it comes from
+    named: ClassVar[bool] = True  # whether its columns have names of their own, else those that are usual there
 
     def __init__(self, path: Path | None = None) -> None:
         """`path`: the file or folder that it lies in; None if there is none."""
@@ -55,7 +56,7 @@ class TableSource(ABC):
 
     @abstractmethod
     def digest(self) -> bytes:
-        """A digest of all cells in their order, which ledgers keep: from then on the rows are those, or a `DataError`."""
+        """A digest of all cells in their order, which ledgers keep: from then on the rows are those, or refused."""
 
     @property
     def schema(self) -> Schema:
@@ -72,7 +73,7 @@ class TableSource(ABC):
 
     @property
     def chunks(self) -> Sequence[Chunk]:
-        """All rows in stretches that can be read apart, at once and by several machines; one stretch where they cannot."""
+        """All rows in stretches that can be read apart, by several machines at once; one where they cannot."""
         return (Chunk(len(self)),)
 
     def chunk_batches(self, chunks: Sequence[Chunk], columns: Sequence[str], at_once: int) -> Iterator[Rows]:
@@ -81,7 +82,7 @@ class TableSource(ABC):
 
     @abstractmethod
     def require_unchanged(self) -> None:
-        """Refuse rows that are yet to be read from what changed since the table was first looked at: places and sizes are promises."""
+        """Refuse to read from what changed since the table was first looked at: places and sizes are promises."""
 
     def unchanged(self) -> bool:
         """Whether what it lies in is as it was when it was opened."""
@@ -92,7 +93,7 @@ class TableSource(ABC):
         return True
 
     def require_header(self) -> None:
-        """Refuse names of columns that would not be found as they are written: nothing does, where columns are declared."""
+        """Refuse names of columns that would not be found as they are written."""
         return
 
     @property
@@ -107,27 +108,31 @@ class TableSource(ABC):
 
     @property
     def likeness(self) -> Hashable | None:
-        """What any table that is this one shares with it, and is quick to say: a file's size, or a folder; None if nothing is known."""
+        """What every copy of this table shares, and is quick to say: a file's size, a folder; None if nothing tells."""
         if self._place is None or not self._place.exists():
             return None
         return self._place.stat().st_size if self._place.is_file() else self._place
 
     def same_as(self, other: "TableSource") -> bool:
-        """Whether another table of the same `likeness` is this one: one file under two names, a copy to the byte, or one folder."""
-        if self._place is None or other._place is None:
+        """Whether another of the same `likeness` is this one: a file under two names, a copy of it, one folder."""
+        here, there = self._place, other._place
+        if here is None or there is None:
             return False
-        return self._place == other._place or (self._place.is_file() and filecmp.cmp(self._place, other._place, shallow=False))
+        return here == there or (here.is_file() and there.is_file() and _same_bytes(here, there))
 
     def holds(self, file: Path) -> bool:
-        """Whether `file` is the table or one of its files (by whatever name), lies in its folder, or is a copy of one to the byte."""
+        """Whether `file` is one of its files (by whatever name), lies in its folder, or is a copy of one."""
         table = self._place
         if table is None or not file.is_file() or not table.exists():
             return False
         if table.is_dir() and file.resolve().is_relative_to(table):
             return True
-        size = file.stat().st_size
         own = [table] if table.is_file() else [part for part in table.iterdir() if part.is_file()]
-        return any(file.samefile(part) or (part.stat().st_size == size and filecmp.cmp(file, part, shallow=False)) for part in own)
+        return any(file.samefile(part) or _same_bytes(file, part) for part in own)
+
+
+def _same_bytes(one: Path, other: Path) -> bool:
+    return one.stat().st_size == other.stat().st_size and filecmp.cmp(one, other, shallow=False)
 
 
 class HeldTable(TableSource):

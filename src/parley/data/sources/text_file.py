@@ -1,4 +1,4 @@
-"""Files of text: they declare the names of their columns alone. Cells stay text, and are converted one by one when they are asked for."""
+"""Files of text: they declare the names of their columns alone. Cells stay text until converted, one by one."""
 
 import hashlib
 from abc import abstractmethod
@@ -26,7 +26,7 @@ class TextFile(HeldTable):
 
     @abstractmethod
     def parsed(self) -> pd.DataFrame:
-        """The cells of the file, all of them text: guessing a column's type would let one cell change how all others are read."""
+        """The cells, all of them text: guessing a column's type would let one cell change how all others are read."""
 
     @cached_property
     def held(self) -> pd.DataFrame:
@@ -36,12 +36,13 @@ class TextFile(HeldTable):
         try:
             return self.parsed()
         except pd.errors.ParserWarning:
-            raise DataError(f"{self.path}: some row has more cells than the line of names; expected one for every column") from None
+            wide = "some row has more cells than the line of names; expected one for every column"
+            raise DataError(f"{self.path}: {wide}") from None
         except Exception as error:  # pandas raises many kinds, and their texts may quote cells
             raise DataError(f"{self.path}: cannot be read as {self.form} ({type(error).__name__})") from None
 
     def digest(self) -> bytes:
-        """Of the bytes of its file. It is read between two looks at them, so the rows that are held are those that it speaks of."""
+        """Of the bytes of its file, which is read between two looks at them: the rows held are those it speaks of."""
         before, known = file_digest(self.path), vars(self).get("held")
         rows = self._read()
         if file_digest(self.path) != before or not (known is None or known.equals(rows)):

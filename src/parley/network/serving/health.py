@@ -28,7 +28,13 @@ TROUBLE = 300.0  # seconds for which trouble with a question is remembered, unle
 class Readiness:
     """Looks at what an owner needs, without touching a record or the ledger's lock."""
 
-    def __init__(self, owner: Owner, acceptances: Acceptances, table: Path, ends: Callable[[], datetime | None]) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        acceptances: Acceptances,
+        table: Path,
+        ends: Callable[[], datetime | None],
+    ) -> None:
         """`ends` says when the identity ends, None without one."""
         self._owner, self._acceptances, self._table, self._ends = owner, acceptances, table, ends
         self._lock = threading.Lock()
