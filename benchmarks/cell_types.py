@@ -34,9 +34,9 @@ import pyarrow.parquet as pq
 
 import parley
 from parley.data import table
-from parley.data.parts import frame_of
 from parley.data.schema import declared_by_frame
-from parley.data.streamed import StreamedDesign, open_table
+from parley.data.sources import open_table
+from parley.data.streamed import StreamedDesign
 from parley.errors import DataError
 from parley.protocol.task import task_of
 from parley.tasks.column_statistics.cell_table import CellTable
@@ -159,7 +159,7 @@ def survey(kind: float) -> Callable[[Any], Any]:
 
 
 def people(opened: Any) -> list[Any]:
-    rows = frame_of(opened, ["x"])
+    rows = opened.frame(["x"])
     return table.groups(rows, "x", "a", "its person").tolist()
 
 
@@ -202,7 +202,7 @@ def recordings(column: str) -> Callable[[Any], Any]:
     preparation = task_of(agreed).preparation(agreed)[0]
 
     def read(opened: Any) -> Any:
-        rows = frame_of(opened, [*states, "z", which])
+        rows = opened.frame([*states, "z", which])
         if column == "state":
             found = [states[:, 0].tolist() for states, _ in preparation.recordings(rows, "a")]  # type: ignore[attr-defined]
             return [found[row % 2][row // 2] for row in range(ROWS)]
@@ -260,7 +260,7 @@ def written(folder: Path, cells: pa.Array, everywhere: bool = True) -> Iterator[
         held = cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
         loose = np.empty(len(cells), dtype=object)
         loose[:] = [*held.to_pylist(), None][:-1]
-        yield "object frame", frame.assign(x=pd.Series(loose, dtype=object))
+        yield "object frame", open_table(frame.assign(x=pd.Series(loose, dtype=object)))
         with (folder / "t.csv").open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(frame.columns)
@@ -268,7 +268,7 @@ def written(folder: Path, cells: pa.Array, everywhere: bool = True) -> Iterator[
                 writer.writerow(["" if cell is None else cell, *row])
         yield "CSV", open_table(folder / "t.csv")
     with contextlib.suppress(pa.ArrowException, ValueError, OverflowError, TypeError):
-        yield "numpy frame", frame.assign(x=cells.to_pandas())
+        yield "numpy frame", open_table(frame.assign(x=cells.to_pandas()))
 
 
 def outcome(reader: Reader, opened: Any) -> Any:

@@ -35,7 +35,6 @@ from scipy.special import logsumexp
 import parley
 from parley.data import Design, rowwise
 from parley.data.batches import drawn
-from parley.data.parquet import ParquetTable
 from parley.privacy.mechanisms import SafeNoise
 from parley.protocol.queries import MinibatchQuery, Tables, minibatch
 from parley.protocol.queries.minibatch import MinibatchQuestion
@@ -133,7 +132,7 @@ def posed(setting: Setting, folder: Path, rng: np.random.Generator) -> tuple[Min
         half = setting.rows // 2
         for name, part in (("a", frame[:half]), ("b", frame[half:])):
             part.to_parquet(place / f"{name}.parquet", index=False, row_group_size=max(3, half))
-        return question, Tables(*prepared.designs(ParquetTable(place), terms, "a")), theta
+        return question, Tables(*prepared.designs(place, terms, "a")), theta
     return question, Tables(*prepared.designs(frame, terms, "a")), theta
 
 

@@ -23,6 +23,7 @@ import pandas as pd
 
 import parley
 from parley.data import Design, Preparation
+from parley.data.encoding import OneHot
 from parley.errors import ParleyError
 from parley.owner.owner import Agreement
 from parley.privacy.mechanisms import SafeNoise
@@ -216,7 +217,7 @@ def draw_rows(numbers: Magnitudes, agreement: Agreement, rows: int) -> pd.DataFr
 def with_names_and_gaps(rng: np.random.Generator, frame: pd.DataFrame, preparation: Preparation, share: float) -> pd.DataFrame:
     """Some cells of columns of names drawn anew, listed or not; gaps in columns where they are filled."""
     for e in preparation.encodings:
-        if e.names is not None:
+        if e.column in preparation.categories:
             frame[e.column] = np.where(rng.random(len(frame)) < share, rng.integers(0, 5, len(frame)), frame[e.column])
         if e.fills:
             frame[e.column] = np.where(rng.random(len(frame)) < 0.3 * share, np.nan, frame[e.column])
@@ -243,7 +244,7 @@ def changed_rows(rng: np.random.Generator, frame: pd.DataFrame, classes: int, pr
     moved = np.nan_to_num(moved)
     other = pd.DataFrame(moved, columns=frame.columns)
     for e in preparation.encodings:
-        if e.names is not None:
+        if e.column in preparation.categories:
             other[e.column] = frame[e.column].to_numpy()
     other = with_names_and_gaps(rng, other, preparation, 0.4)
     if classes:
@@ -317,7 +318,7 @@ def explore(rng: np.random.Generator, folder: Path, asked: str, kind: str) -> Fi
         mechanism.event  # noqa: B018 - refuses noise of an impossible size
     except ParleyError:
         return Findings(refused=1)
-    hot = " one-hot" if any(e.names is not None and e.one_hot for e in agreement.setup.preparation.encodings) else ""
+    hot = " one-hot" if any(isinstance(e, OneHot) for e in agreement.setup.preparation.encodings) else ""
     name = f"{asked} {kind} {mechanism.norm}{' public' if terms.model.public else ''}{hot}"
     part = "held_out" if asked == "score" else "train"
     place = int(rng.integers(len(getattr(agreement.tables, part))))

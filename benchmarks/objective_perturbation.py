@@ -74,7 +74,7 @@ def compare(market: Market, scratch: Path, replicates: int, python: Path | None)
             }
         )
         setup = owner.resolve(terms)
-        train, test = (setup.preparation.design(part, "rows") for part in (owner.table, table.iloc[learned:]))
+        train, test = (setup.preparation.design(part, "rows") for part in (owner.table.frame(), table.iloc[learned:]))
         best = setup.objective.optimum([train])
         least = setup.objective.cost(test, best)
         losses = {}

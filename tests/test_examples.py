@@ -44,6 +44,7 @@ def test_there_is_one_for_each_thing_that_can_be_added():
     assert [path.stem for path in EXAMPLES] == [
         "add_a_kind_of_query",
         "add_a_mechanism",
+        "add_a_table_source",
         "add_a_task",
         "add_an_algorithm",
         "add_an_objective",

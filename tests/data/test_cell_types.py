@@ -12,7 +12,6 @@ import pytest
 from samples import make_terms, regression_table
 
 import parley
-from parley.data.streamed import open_table
 from parley.errors import DataError, LedgerError
 from parley.owner.ledger import Ledger
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
@@ -97,13 +96,6 @@ def test_what_codes_refuse_scales_refuse_too_and_before_anything_is_asked():
         parley.Owner("a", frame).prepare(statistics_terms())
     parley.Owner("a", frame).prepare(statistics_terms(delta=0.0))  # nobody asks for names
     named(frame.assign(x=frame["x"].astype("int64")), statistics_terms())
-
-
-def test_a_folder_whose_files_declare_other_types_is_refused_by_its_schema(tmp_path):
-    for name, kind in (("1.parquet", pa.int64()), ("2.parquet", pa.int32())):
-        pq.write_table(pa.table({"x": pa.array([1, 2], kind)}), tmp_path / name)
-    with pytest.raises(DataError, match=r"its columns or their types differ from those of 1\.parquet"):
-        len(open_table(tmp_path))
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "frame", "CSV"])

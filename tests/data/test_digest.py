@@ -8,7 +8,7 @@ from samples import make_terms, regression_table
 
 import parley
 from parley.data.digest import digested_table
-from parley.data.parquet import ParquetTable
+from parley.data.sources.parquet_folder import ParquetFolder
 from parley.errors import DataError, LedgerError
 from parley.owner.ledger import Ledger
 
@@ -49,7 +49,7 @@ def test_a_digest_of_a_folder_knows_its_files_and_their_order(tmp_path):
     one, other, less = (folder_of(tmp_path / name, part) for name, part in (("a", parts), ("b", parts[::-1]), ("c", parts[:2])))
     opened, found = digested_table(one)
     first = found.cells
-    assert isinstance(opened, ParquetTable)
+    assert isinstance(opened, ParquetFolder)
     assert first == digest(str(folder_of(tmp_path / "same", parts)))
     assert len({first, digest(other), digest(less)}) == 3
     regression_table(30, seed=9).to_parquet(one / "part1.parquet")

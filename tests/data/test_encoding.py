@@ -1,7 +1,7 @@
 """Columns as they are: one-hot names, filled gaps, transforms, two classes by name. One record moves one row, and no answer too far."""
 
 import itertools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 import numpy as np
@@ -12,9 +12,12 @@ import pytest
 from samples import data_path
 
 import parley
-from parley.data import fit_preparation, read_table
+from parley.data import encoding, fit_preparation, read_table
+from parley.data.encoding import Encoding
 from parley.data.preparation import Preparation
+from parley.data.table import numbers
 from parley.errors import DataError, TermsError
+from parley.owner.acceptance_summary import _columns
 from parley.protocol.queries import GradientQuery, StatisticsQuery
 from parley.terms import Terms
 
@@ -221,16 +224,6 @@ def test_components_come_after_coding(tmp_path):
     assert (np.abs(X) <= preparation.feature_bound).all()
 
 
-def test_comma_and_semicolon_files_are_read_alike(tmp_path):
-    frame = table()
-    frame["home"] = frame["home"].where(frame["home"] != "own", "own; or, nearly")
-    for separator in ",;":
-        frame.to_csv(tmp_path / "t.csv", index=False, sep=separator)
-        pd.testing.assert_frame_equal(read_table(tmp_path / "t.csv"), frame.astype(str).where(frame.notna()), check_dtype=False)
-    (tmp_path / "t.csv").write_text('\ufeffa,"b;c;d"\n1,2;3;4;5;6\n', encoding="utf-8")  # records have no say
-    assert read_table(tmp_path / "t.csv").columns.tolist() == ["a", "b;c;d"]
-
-
 @pytest.mark.parametrize("missing", ["fill", {"chol": "fill", "ca": "fill", "thal": "fill", "slope": "fill"}])
 def test_four_hospitals_with_their_missing_cells(missing):
     hospitals = [read_table(data_path(f"heart_{name}.csv")) for name in ("cleveland", "hungarian", "switzerland", "va")]
@@ -295,3 +288,46 @@ def test_hashes_of_terms_without_the_keys_stay_as_they_were():
     assert (
         terms.changed(model={"missing": {"x": "fill", "z": "refuse"}}).hash == terms.changed(model={"missing": {"x": "fill"}}).hash
     )
+
+
+@dataclass(frozen=True)
+class Bins(Encoding):
+    """A column of 0 and 1 for each half of a public range: a coding that no terms know yet."""
+
+    words = "A column of 0 and 1 for each bin of"
+
+    @classmethod
+    def of(cls, model, column, names, fill):
+        return cls(column, False) if column == "income" else None
+
+    @property
+    def labels(self):
+        return (f"{self.column} low", f"{self.column} high")
+
+    groups, scaled = (2,), (False, False)
+
+    def ends(self, declared):
+        return [(0.0, 1.0)] * 2
+
+    def read(self, rows, name):
+        return numbers(rows, self.column, name)
+
+    def columns(self, coded):
+        yield from ((coded <= 25_000).astype(float), (coded > 25_000).astype(float))
+
+    def drawn(self, gaps, rng):
+        return rng.choice([0.0, 1e6], len(gaps))
+
+
+def test_a_new_coding_is_one_class_and_one_line(monkeypatch):
+    monkeypatch.setattr(encoding, "ENCODINGS", (Bins, *encoding.ENCODINGS))
+    frame, terms = table(), make(40, {"missing": {"age": "fill", "home": "fill"}, "transforms": {}})
+    owner = parley.Owner("a", frame)
+    agreement = owner.prepare(terms)
+    preparation = agreement.setup.preparation
+    assert preparation.labels[2:4] == ("income low", "income high")
+    np.testing.assert_array_equal(agreement.tables.train.X[:, 3], frame["income"] > 25_000)
+    assert preparation.feature_bound.size == 5  # age, whether it is missing, both bins, all homes, the constant
+    assert "A column of 0 and 1 for each bin of income." in _columns(agreement)
+    assert parley.forecast(terms, resamples=2).relative_fitness.mean > 0
+    assert np.isfinite(parley.train(terms, [owner], seed=0).theta).all()

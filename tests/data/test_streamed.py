@@ -5,7 +5,6 @@ from io import StringIO
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,8 +15,8 @@ from parley.data import blocks, streamed, synthetic_lending
 from parley.data.arrow_cells import listed
 from parley.data.cells import LONGEST
 from parley.data.design import BLOCK, Design, Summable
-from parley.data.parquet import ParquetTable
-from parley.data.streamed import StreamedDesign, open_table
+from parley.data.sources.parquet_folder import ParquetFolder
+from parley.data.streamed import StreamedDesign
 from parley.errors import DataError, SettingError, Unavailable
 from parley.losses import RecordBound
 from parley.losses.moments import mean_moments
@@ -232,16 +231,10 @@ def test_what_cannot_be_streamed_is_refused_in_one_sentence(tmp_path):
         parley.Owner("a", write_folder(tmp_path / "holes", table)).prepare(make_terms(ROWS))
     (tmp_path / "none").mkdir()
     with pytest.raises(DataError, match=r"expected \.parquet files"):
-        len(ParquetTable(tmp_path / "none"))
+        len(ParquetFolder(tmp_path / "none"))
     (tmp_path / "none" / "a.parquet").write_text("junk")
     with pytest.raises(DataError, match="cannot be read as parquet"):
         parley.Owner("a", tmp_path / "none").prepare(make_terms(ROWS))
-
-
-def test_a_file_is_read_and_a_folder_is_streamed(tmp_path):
-    pq.write_table(pa.table({"x": [1.0]}), tmp_path / "a.parquet")
-    assert len(open_table(tmp_path / "a.parquet")) == 1
-    assert isinstance(open_table(tmp_path), ParquetTable)
 
 
 @pytest.mark.filterwarnings("ignore")  # of the cluster's own threads and sockets
@@ -293,69 +286,3 @@ def test_blocks_are_summed_on_a_cluster(tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "JOINING", 0.5)
     with pytest.raises(SettingError, match="no Dask scheduler answers"), blocks.joined("tcp://127.0.0.1:1"):
         raise AssertionError
-
-
-def another(path, table):
-    table.to_parquet(path, index=False)
-
-
-@pytest.mark.parametrize("change", ["longer", "moved", "added", "removed"])
-def test_a_folder_that_changes_is_not_answered_from_and_costs_nothing(tmp_path, change):
-    """The sensitivity counts on every row being there once: one person's row a thousand times over must not get an answer."""
-    table = regression_table(400)
-    folder = write_folder(tmp_path / "table", table, sizes=(200, 200), group=100)
-    ledger = Ledger(tmp_path / "a.ledger", lifetime=1.0)
-    terms = make_terms(400)
-    owner = parley.Owner("a", folder, ledger=ledger)
-    owner.accept(terms)
-    owner.answer(GradientQuery.ask(terms.hash, "learner", 1, np.zeros(3)))
-    if change == "longer":
-        another(folder / "part-1.parquet", pd.concat([table.iloc[:1]] * 5000))
-    elif change == "moved":
-        another(folder / "part-1.parquet", table.iloc[:200])
-    elif change == "added":
-        another(folder / "part-9.parquet", table.iloc[:200])
-    else:
-        (folder / "part-1.parquet").unlink()
-    with pytest.raises(DataError, match=r"changed|looked at"):
-        owner.answer(GradientQuery.ask(terms.hash, "learner", 2, np.zeros(3)))
-    assert ledger.account(terms.hash).answers == 1
-
-
-def test_a_row_group_of_another_length_is_noticed_in_the_middle_of_a_pass(tmp_path, monkeypatch):
-    table = regression_table(400)
-    folder = write_folder(tmp_path / "table", table, sizes=(200, 200), group=100)
-    design = parley.Owner("a", folder).prepare(make_terms(400)).tables.train
-    another(folder / "part-1.parquet", pd.concat([table.iloc[:1]] * 5000))
-    monkeypatch.setattr(ParquetTable, "require_unchanged", lambda self: None)  # as if it happened after the look
-    with pytest.raises(DataError, match="more rows"):
-        design.sum(lambda block: block.X.sum(axis=0))
-
-
-def test_files_of_other_types_are_named(tmp_path):
-    table = regression_table(400)
-    folder = write_folder(tmp_path / "table", table, sizes=(200, 200))
-    another(folder / "part-1.parquet", table.iloc[200:].astype({"x1": "float32"}))
-    with pytest.raises(DataError, match=r"part-1\.parquet: its columns or their types differ"):
-        parley.Owner("a", folder).prepare(make_terms(400))
-
-
-def test_how_a_folder_is_read_does_not_hang_on_what_its_cells_hold(tmp_path):
-    """The same rows are prepared at once, so that products of matrices have the same shapes: one long or odd cell splits no batch."""
-    rng = np.random.default_rng(0)
-    names, shapes = [f"name {place}" for place in rng.integers(0, 400, 3_000)], set()
-    for cell in ("name 1", "", "y" * 300_000, None):
-        changed = [*names[:1_000], cell, *names[1_001:]]
-        for made in (pa.array(changed), pa.array(changed).dictionary_encode()):
-            file = tmp_path / "table.parquet"
-            table = pa.table({"a": made, "x": rng.normal(size=3_000)})
-            pq.write_table(table, file, row_group_size=2_000, dictionary_pagesize_limit=2_000, data_page_size=1_000)
-            with pq.ParquetFile(file, pre_buffer=False) as source:
-                shapes.add(
-                    tuple(
-                        len(b)
-                        for g in range(2)
-                        for b in source.iter_batches(512, row_groups=[g], columns=["a", "x"], use_threads=False)
-                    )
-                )
-    assert shapes == {(512, 512, 512, 464, 512, 488)}

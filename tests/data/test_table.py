@@ -13,29 +13,6 @@ from parley.errors import DataError
 SECRET = "Jane Doe 1969"
 
 
-def test_csv_and_parquet_are_read_alike(tmp_path):
-    frame = pd.DataFrame({"a": [1.5, 2.5], "b": ["x", "y"]})
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    frame.to_parquet(tmp_path / "t.parquet")
-    for name in ("t.csv", "t.parquet"):
-        assert numbers(read_table(tmp_path / name), "a", "t").tolist() == [1.5, 2.5]
-
-
-@pytest.mark.parametrize(("name", "message"), [("none.csv", "no such file"), ("t.xlsx", "expected a .csv or .parquet")])
-def test_unreadable_files_are_named(tmp_path, name, message):
-    with pytest.raises(DataError, match=message):
-        read_table(tmp_path / name)
-
-
-def test_a_broken_file_does_not_quote_its_content(tmp_path):
-    (tmp_path / "t.parquet").write_text(SECRET)
-    (tmp_path / "t.csv").write_text(f'a,b\n1,2\n"{SECRET},3,4\n5')
-    for name in ("t.parquet", "t.csv"):
-        with pytest.raises(DataError) as caught:
-            read_table(tmp_path / name)
-        assert "Jane" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
@@ -68,22 +45,6 @@ def test_codes_come_from_the_list_and_strangers_get_the_last_number():
     assert codes(frame, "home", ["OWN", "RENT"], "bank").tolist() == [1.0, 0.0, 2.0]
     with pytest.raises(DataError, match="row 2: a missing value"):
         codes(pd.DataFrame({"home": ["RENT", None]}), "home", ["OWN", "RENT"], "bank")
-
-
-def test_no_cell_changes_how_another_one_is_read(tmp_path):
-    """Guessing a column's type from all its cells would: one stray cell, and every record is coded anew."""
-    rows = [f"{i % 3 + 1:02d},{i % 3 + 1},{i}" for i in range(300)]
-    strays = {0: ("X1", "2.5", "1.5"), 7: ("", "NA", "1e3")}
-    for place, stray in strays.items():
-        plain, mixed = tmp_path / "plain.csv", tmp_path / "mixed.csv"
-        plain.write_text("zip,level,x\n" + "\n".join(rows))
-        mixed.write_text("zip,level,x\n" + "\n".join([*rows[:place], ",".join(stray), *rows[place + 1 :]]))
-        one, two = read_table(plain), read_table(mixed).fillna("?")
-        for column, categories in (("zip", ["01", "02", "03"]), ("level", ["1", "2", "3"])):
-            changed = codes(one, column, categories, "t") != codes(two, column, categories, "t")
-            assert set(np.flatnonzero(changed)) <= {place}
-        changed = numbers(one, "x", "t") != numbers(two, "x", "t")
-        assert set(np.flatnonzero(changed)) <= {place}
 
 
 def test_a_name_is_the_same_whatever_type_its_column_has():
@@ -175,13 +136,6 @@ def outcome(read, rows):
         return read(rows)
     except DataError as error:
         return str(error)
-
-
-def test_rows_longer_than_the_line_of_names_are_refused_in_one_sentence(tmp_path):
-    """pandas drops the cells and warns with a path of its own source; nobody learns which cells were lost."""
-    (tmp_path / "long.csv").write_text("a,b\n1,2,3\n4,5,6\n")
-    with pytest.raises(DataError, match=r"long\.csv: some row has more cells than the line of names"):
-        read_table(tmp_path / "long.csv")
 
 
 def test_codes_that_a_gap_made_decimals_are_the_listed_ones(tmp_path):

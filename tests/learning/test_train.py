@@ -232,7 +232,7 @@ def test_bounds_instead_of_clipping_go_through_statistics_and_agree_with_records
 
 def test_rowwise_is_near_the_noiseless_optimum_where_rows_suffice():
     terms, owner = make_terms(300), owners(300)[0]
-    table = owner.table
+    table = owner.table.frame()
     reference = np.linalg.lstsq(table[["x0", "x1", "x2"]].to_numpy(), table["y"].to_numpy(), rcond=None)[0]
     np.testing.assert_allclose(parley.alone(terms, owner), reference, rtol=0.01)
 

@@ -185,7 +185,7 @@ def test_a_catalogue_that_holds_little_of_what_was_rated_is_warned_of():
     assert "called 1, 2, ..." in warning.sentence
     few = terms.changed(model={"items": ["film 1", "film 2", "another"]})
     [warning] = find_warnings(owner, owner.prepare(few))
-    share = 1 - owner.table["film"].isin(["film 1", "film 2"]).mean()
+    share = 1 - owner.table.frame()["film"].isin(["film 1", "film 2"]).mean()
     assert f"{np.floor(1000 * share) / 10:.1f}% of the ratings are not of an item in model.items:" in warning.sentence
     assert warned_of(owner, terms.changed(model={"items": [f"film {place}" for place in range(8)]})) == []
 

@@ -4,15 +4,20 @@ Formal guarantee: each is a function of the cell, the terms and public knowledge
 one-hot coding, at most one is 1 and all others are 0.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from parley.data.table import Rows, codes, numbers
+from parley.data.sources import Rows
+from parley.data.table import codes, numbers
 from parley.data.transforms import INVERSES, TRANSFORMS
 from parley.errors import DataError
-from parley.terms.columns import Transform
+from parley.terms import Model
+from parley.terms.columns import Transform, domain, is_defined
 from parley.validate import LARGEST, Floats
 
 PLAINLY = "write numbers as 1234.5, without decimal commas, signs or units"
@@ -21,98 +26,228 @@ Ends = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Encoding:
-    """One feature. Coded, it is a number [n]: names are their places, then others, then gaps; numbers are themselves, a gap is NaN."""
+class Encoding(ABC):
+    """One feature. Coded, it is a number [n], of which its columns are made."""
 
     column: str
-    names: tuple[str, ...] | None  # that are told apart; None: the column holds numbers
-    one_hot: bool
     fills: bool  # whether gaps are filled, else refused
-    fill: float  # what a gap counts as, among numbers; NaN where none is filled
-    transform: Transform | None
+    transform: Transform | None = field(default=None, kw_only=True)  # what numbers go through first
+
+    words: ClassVar[str | None] = None  # what its columns are, for those who accept terms; None: the column itself
+
+    @classmethod
+    @abstractmethod
+    def of(cls, model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> "Encoding | None":
+        """The encoding that the terms give this column; None if it is another one.
+
+        `names`: those that are told apart; None where the column holds numbers.
+        """
 
     @property
+    @abstractmethod
     def labels(self) -> tuple[str, ...]:
         """What its columns are called."""
-        if self.names is None:
-            return (self.column, f"{self.column} missing") if self.fills else (self.column,)
-        if not self.one_hot:
-            return (self.column,)
-        listed = tuple(f"{self.column} = {name}" for name in self.names)
-        return (*listed, f"{self.column} missing") if self.fills else listed
 
     @property
     def groups(self) -> tuple[int, ...]:
         """Its columns in groups, by their sizes, of which at most one column differs from 0."""
-        width = len(self.labels)
-        return (width,) * (width > 0) if self.one_hot and self.names is not None else (1,) * width
+        return (1,) * len(self.labels)
 
     @property
+    @abstractmethod
     def scaled(self) -> tuple[bool, ...]:
         """Which of its columns are centred and scaled: not those that say yes or no."""
-        if self.names is not None:
-            return (not self.one_hot,) * len(self.labels)
-        return (True, False)[: len(self.labels)]
 
+    @abstractmethod
     def ends(self, declared: Ends | None) -> list[Ends]:
         """The least and the largest value in each of its columns, for declared bounds of the feature; infinite where nothing is known."""
-        if self.names is not None and self.one_hot:
-            return [(0.0, 1.0)] * len(self.labels)
-        if self.names is not None:
-            return [declared or (0.0, float(len(self.names) + self.fills))]
-        low, high = (-np.inf, np.inf) if declared is None else self.transformed(np.array(declared))
-        return [(float(low), float(high)), (0.0, 1.0)][: len(self.labels)]
 
     def range(self, low: float, high: float) -> Ends:
         """Ends of its first column in the feature's own units."""
-        if self.transform is None or not np.isfinite([low, high]).all():
-            return low, high
-        first, last = INVERSES[self.transform](np.array([low, high]))
-        return float(first), float(last)
+        return low, high
 
+    @abstractmethod
     def read(self, rows: Rows, name: str) -> Floats:
         """The feature, coded."""
-        if self.names is not None:
-            return codes(rows, self.column, self.names, name, self.fills)
-        return numbers(
-            rows, self.column, name, self.fills, f"{PLAINLY}; for a column of names declare model.categories.{self.column}"
-        )
 
     def coded(self, values: Floats) -> Floats:
         """The feature, coded, from an array in which names are their places and NaN is a gap."""
         gaps = np.isnan(values)
         if gaps.any() and not self.fills:
             raise DataError(f"column {self.column!r}, row {np.flatnonzero(gaps)[0] + 1}: a missing value; expected finite numbers")
-        return values if self.names is None else np.where(gaps, len(self.names) + 1.0, values)
+        return values
 
+    @abstractmethod
     def columns(self, coded: Floats) -> Iterator[Floats]:
         """Its columns, each [n]."""
-        if self.names is None and not self.fills:
+
+    def known(self, public: Rows, name: str) -> Floats | None:
+        """Numbers of a public sample, where what a gap counts as or what a transform takes hangs on them."""
+        return None
+
+    def require_domain(self, declared: Ends | None, known: Floats | None) -> None:
+        """Refuse a transform of numbers without public bounds, or whose public bounds it does not take."""
+        return
+
+    def filled(self, known: Floats | None, declared: Ends | None) -> float | None:
+        """What a gap shall count as; None where that is no number of the feature."""
+        return None
+
+    def drawn(self, gaps: NDArray[np.bool_], rng: np.random.Generator) -> Floats | None:
+        """The feature, coded, all values as often but for these gaps; None where bounds or scales say how it lies."""
+        return None
+
+
+@dataclass(frozen=True)
+class Numbers(Encoding):
+    """Numbers as themselves, a gap as NaN. Filled, a second column marks the gaps."""
+
+    fill: float  # what a gap counts as; NaN where none is filled
+
+    @classmethod
+    def of(cls, model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> "Numbers | None":
+        if names is not None:
+            return None
+        return cls(column, model.fills(column), fill, transform=model.transforms.get(column))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (self.column, f"{self.column} missing") if self.fills else (self.column,)
+
+    @property
+    def scaled(self) -> tuple[bool, ...]:
+        return (True, False) if self.fills else (True,)
+
+    def ends(self, declared: Ends | None) -> list[Ends]:
+        low, high = (-np.inf, np.inf) if declared is None else self.transformed(np.array(declared))
+        return [(float(low), float(high)), *[(0.0, 1.0)] * self.fills]
+
+    def range(self, low: float, high: float) -> Ends:
+        if self.transform is None or not np.isfinite([low, high]).all():
+            return low, high
+        first, last = INVERSES[self.transform](np.array([low, high]))
+        return float(first), float(last)
+
+    def read(self, rows: Rows, name: str) -> Floats:
+        hint = f"{PLAINLY}; for a column of names declare model.categories.{self.column}"
+        return numbers(rows, self.column, name, self.fills, hint)
+
+    def columns(self, coded: Floats) -> Iterator[Floats]:
+        if not self.fills:
             yield self.transformed(coded)
-        elif self.names is None:
-            gaps = np.isnan(coded)
-            yield self.transformed(np.where(gaps, self.fill, coded))
-            yield gaps.astype(np.float64)
-        elif not self.one_hot:
-            yield coded
-        else:
-            places = [*range(len(self.names)), *([len(self.names) + 1] if self.fills else [])]
-            yield from ((coded == place).astype(np.float64) for place in places)
+            return
+        gaps = np.isnan(coded)
+        yield self.transformed(np.where(gaps, self.fill, coded))
+        yield gaps.astype(np.float64)
 
     def transformed(self, values: Floats) -> Floats:
         """Numbers after the transform, if there is one."""
         return values if self.transform is None else TRANSFORMS[self.transform](values)
 
-    def filled(self, values: Floats | None, declared: Ends | None) -> float | None:
-        """What a gap shall count as: the median of public numbers, else the middle of the declared bounds."""
-        if not self.fills or self.names is not None:
+    def known(self, public: Rows, name: str) -> Floats | None:
+        asked = self.fills or self.transform is not None
+        return numbers(public, self.column, name, self.fills) if asked else None
+
+    def require_domain(self, declared: Ends | None, known: Floats | None) -> None:
+        if self.transform is None or declared is not None:
+            return
+        present = np.empty(0) if known is None else known[~np.isnan(known)]
+        if not present.size:
+            raise DataError(
+                f"model.transforms.{self.column}: expected model.bounds.{self.column}, or a public sample with numbers "
+                "in that column: values are clipped to bounds first"
+            )
+        if not is_defined(self.transform, float(present.min())):
+            raise DataError(
+                f"model.transforms.{self.column} = {self.transform!r}: takes numbers {domain(self.transform)}, and the "
+                f"public sample has others; declare model.bounds.{self.column}, or take 'signed-log1p'"
+            )
+
+    def filled(self, known: Floats | None, declared: Ends | None) -> float | None:
+        """The median of public numbers, else the middle of the declared bounds."""
+        if not self.fills:
             return None
-        known = np.empty(0) if values is None else values[~np.isnan(values)]
-        if known.size:
-            return float(np.median(np.clip(known, -LARGEST, LARGEST)))
+        present = np.empty(0) if known is None else known[~np.isnan(known)]
+        if present.size:
+            return float(np.median(np.clip(present, -LARGEST, LARGEST)))
         if declared is not None:
             return declared[0] / 2 + declared[1] / 2
         raise DataError(
             f"model.missing: expected model.bounds.{self.column}, or a public sample with numbers in that column: what a missing cell "
             "counts as must not depend on private rows"
         )
+
+
+@dataclass(frozen=True)
+class Places(Encoding):
+    """Names as their places in the list, 0, 1, ..., in one column; then others, then gaps."""
+
+    names: tuple[str, ...]  # that are told apart
+
+    coding: ClassVar[str] = "integer"  # how terms call it
+
+    @classmethod
+    def of(cls, model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> "Places | None":
+        return None if names is None or model.coding != cls.coding else cls(column, model.fills(column), names)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (self.column,)
+
+    @property
+    def scaled(self) -> tuple[bool, ...]:
+        return (True,)
+
+    def ends(self, declared: Ends | None) -> list[Ends]:
+        return [declared or (0.0, float(len(self.names) + self.fills))]
+
+    def read(self, rows: Rows, name: str) -> Floats:
+        return codes(rows, self.column, self.names, name, self.fills)
+
+    def coded(self, values: Floats) -> Floats:
+        return np.where(np.isnan(super().coded(values)), len(self.names) + 1.0, values)
+
+    def columns(self, coded: Floats) -> Iterator[Floats]:
+        yield coded
+
+
+@dataclass(frozen=True)
+class OneHot(Places):
+    """Names as columns of 0 and 1, one for each that is listed; filled, one more for gaps."""
+
+    words: ClassVar[str | None] = "A column of 0 and 1 for each name of"
+    coding: ClassVar[str] = "one-hot"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        listed = tuple(f"{self.column} = {name}" for name in self.names)
+        return (*listed, f"{self.column} missing") if self.fills else listed
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        width = len(self.labels)
+        return (width,) * (width > 0)
+
+    @property
+    def scaled(self) -> tuple[bool, ...]:
+        return (False,) * len(self.labels)
+
+    def ends(self, declared: Ends | None) -> list[Ends]:
+        return [(0.0, 1.0)] * len(self.labels)
+
+    def columns(self, coded: Floats) -> Iterator[Floats]:
+        places = [*range(len(self.names)), *([len(self.names) + 1] if self.fills else [])]
+        yield from ((coded == place).astype(np.float64) for place in places)
+
+    def drawn(self, gaps: NDArray[np.bool_], rng: np.random.Generator) -> Floats:
+        held = np.where(gaps, len(self.names) + 1, rng.integers(len(self.names) + 1, size=len(gaps)))
+        return held.astype(np.float64)
+
+
+ENCODINGS: tuple[type[Encoding], ...] = (OneHot, Places, Numbers)  # the first that the terms give a column
+
+
+def make_encoding(model: Model, column: str, names: tuple[str, ...] | None, fill: float) -> Encoding:
+    """How the terms turn this column into columns of numbers."""
+    made = (kind.of(model, column, names, fill) for kind in ENCODINGS)
+    return next(encoding for encoding in made if encoding is not None)

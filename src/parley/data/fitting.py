@@ -14,15 +14,14 @@ import pandas as pd
 
 from parley.data.cells import TRUTH
 from parley.data.design import Design
-from parley.data.encoding import Encoding
 from parley.data.pinned import Pins, pinned, read_pins, require_principal
 from parley.data.preparation import Preparation
-from parley.data.table import is_text, names, numbers, read_table, require_columns
+from parley.data.sources import read_table
+from parley.data.table import is_text, names, numbers, require_columns
 from parley.data.targets import dropped_words, listed_classes, with_target
 from parley.data.two_classes import HELP
 from parley.errors import DataError
 from parley.terms import Model, Terms
-from parley.terms.columns import domain, is_defined
 from parley.validate import LARGEST, SMALLEST, Floats
 
 PUBLIC = "public sample"
@@ -121,10 +120,8 @@ def _unscaled(
     fills, ends = {}, []
     for encoding in plain.encodings:
         declared = model.bounds.get(encoding.column)
-        known = None
-        if public is not None and encoding.names is None and (encoding.fills or encoding.transform is not None):
-            known = numbers(public, encoding.column, PUBLIC, encoding.fills)
-        _require_domain(encoding, declared, known)
+        known = None if public is None else encoding.known(public, PUBLIC)
+        encoding.require_domain(declared, known)
         fill = encoding.filled(known, declared)
         if fill is not None and encoding.column in model.centres:
             with np.errstate(over="ignore"):  # clipped next: whoever wrote a centre may have meant anything
@@ -146,24 +143,6 @@ def _unscaled(
         target_scale=model.scales.get(model.target, 1.0),
         fills=fills,
     )
-
-
-def _require_domain(encoding: Encoding, declared: tuple[float, float] | None, known: Floats | None) -> None:
-    """Refuse a transform of numbers without public bounds, or whose public bounds it does not take."""
-    transform, column = encoding.transform, encoding.column
-    if transform is None or declared is not None:
-        return
-    present = np.empty(0) if known is None else known[~np.isnan(known)]
-    if not present.size:
-        raise DataError(
-            f"model.transforms.{column}: expected model.bounds.{column}, or a public sample with numbers in that column: values are "
-            "clipped to bounds first"
-        )
-    if not is_defined(transform, float(present.min())):
-        raise DataError(
-            f"model.transforms.{column} = {transform!r}: takes numbers {domain(transform)}, and the public sample has others; declare "
-            f"model.bounds.{column}, or take 'signed-log1p'"
-        )
 
 
 def listed_features(terms: Terms, table: pd.DataFrame) -> tuple[str, ...] | None:

@@ -7,8 +7,6 @@ other row, leaves it as it is. Whether a column holds numbers or names can hang 
 and whoever calls it for a private table makes that much public.
 """
 
-import csv
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +15,9 @@ from typing import Literal
 import pandas as pd
 
 from parley.data.cells import TRUTH
-from parley.data.parts import example_of, frame_of, parts_of, streams
-from parley.data.streamed import open_table
-from parley.data.table import Opened, first_rows, is_text, names, numbers, require_columns
+from parley.data.parts import parts_of
+from parley.data.sources import Table, TableSource, find_source, open_table
+from parley.data.table import first_rows, is_text, names, numbers, require_columns
 from parley.errors import DataError
 
 Kind = Literal["number", "names"]
@@ -35,45 +33,28 @@ class Header:
 
 def read_header(path: Path, person: str | None = None, records_per_person: int = 1) -> Header:
     """Names and rows of a table; with `person` the rows that count, the first `records_per_person` of everybody."""
-    _require_once(path)
-    table = open_table(path)
+    table = find_source(path)
+    table.require_header()
     rows = len(table)
     if person is not None:
-        if streams(table):
+        if table.streams:
             raise DataError(f"{path}: privacy.person: a folder of files cannot count each person's rows; give one file")
-        require_columns(example_of(table), [person], str(path))
-        rows = int(first_rows(frame_of(table, [person]), person, records_per_person, str(path)).sum())
+        require_columns(table.example, [person], str(path))
+        rows = int(first_rows(table.frame([person]), person, records_per_person, str(path)).sum())
     if not rows:
         raise DataError(f"{path}: expected at least one row below the line of names")
-    return Header(tuple(str(column) for column in example_of(table).columns), rows)
+    return Header(tuple(str(column) for column in table.example.columns), rows)
 
 
-def _require_once(path: Path) -> None:
-    """Refuse a text file whose line of names has one twice: who reads it gives the second another name, and nobody would notice."""
-    if path.suffix.lower() != ".csv" or not path.is_file():
-        return
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            head = file.readline()
-    except (OSError, UnicodeError):  # whoever opens the table says so
-        return
-    if not head.strip():
-        raise DataError(f"{path}: is empty, or its first line is; expected the names of the columns there")
-    found = Counter(next(csv.reader([head], delimiter=";" if head.count(";") > head.count(",") else ","), []))
-    twice = [name for name, count in found.items() if count > 1 and name]
-    if twice:
-        raise DataError(f"{path}: column {twice[0]!r} appears more than once; give one of them another name")
-
-
-def column_kinds(table: Path | pd.DataFrame, columns: Sequence[str], name: str) -> dict[str, Kind]:
+def column_kinds(table: Table, columns: Sequence[str], name: str) -> dict[str, Kind]:
     """Whether each column holds numbers or names, gaps apart. It looks at cells of columns that are not declared to hold numbers."""
-    found = table if isinstance(table, pd.DataFrame) else open_table(table)
-    example = example_of(found)
+    found = open_table(table)
+    example = found.example
     require_columns(example, columns, name)
     return {column: _kind(found, example, column, name) for column in columns}
 
 
-def _kind(table: Opened, example: pd.DataFrame, column: str, name: str) -> Kind:
+def _kind(table: TableSource, example: pd.DataFrame, column: str, name: str) -> Kind:
     if not is_text(example[column]):
         return "number"
     for _, rows in parts_of(table, [column]):

@@ -14,18 +14,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from parley.data import rowwise, two_classes
 from parley.data.design import Design, Summable
-from parley.data.encoding import PLAINLY, Encoding
+from parley.data.encoding import PLAINLY, Encoding, make_encoding
 from parley.data.grid import settle
-from parley.data.parquet import ParquetTable
-from parley.data.parts import counted_rows, example_of, how_many, parts_of
+from parley.data.parts import counted_rows, how_many, parts_of
+from parley.data.sources import Rows, Table, TableSource, open_table
+from parley.data.sources.rows import chosen_rows
 from parley.data.streamed import StreamedDesign
-from parley.data.table import Opened, Rows, codes, numbers, require_columns
+from parley.data.table import codes, numbers, require_columns
 from parley.data.targets import has_target
 from parley.errors import DataError
 from parley.terms import Model, Terms, training_records
@@ -55,11 +54,8 @@ class Preparation:
     @cached_property
     def encodings(self) -> tuple[Encoding, ...]:
         """How each feature becomes columns."""
-        model, one_hot = self.model, self.model.coding == "one-hot"
-        return tuple(
-            Encoding(c, self.categories.get(c), one_hot, model.fills(c), self.fills.get(c, np.nan), model.transforms.get(c))
-            for c in self.features
-        )
+        names, fills = self.categories, self.fills
+        return tuple(make_encoding(self.model, c, names.get(c), fills.get(c, np.nan)) for c in self.features)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -244,21 +240,20 @@ class Preparation:
             return np.array([weight.get(name, 1.0) for name in self.classes])[y.astype(np.intp)]
         return np.where(y > 0, weight.get("1", 1.0), weight.get("0", 1.0))
 
-    def designs(self, table: Opened, terms: Terms, name: str) -> tuple[Summable, Summable]:
+    def designs(self, table: Table, terms: Terms, name: str) -> tuple[Summable, Summable]:
         """(training, held-out) designs of one owner's table, as the terms promise them.
 
         Rows are held out by their place in the table, never by their content: places are public, contents are not.
         """
-        columns = [*self.features, self.model.target]
-        require_columns(example_of(table), columns, name)
-        kept = counted_rows(table, terms.privacy, name)
-        rows = how_many(table, kept)
-        require_records(
-            terms, name, rows, f" ({len(table)} before keeping those that count per person)" if rows != len(table) else ""
-        )
-        if isinstance(table, ParquetTable) and table.streams:
-            return self._streamed(table, columns)
-        return self._gathered(parts_of(table, columns, kept), self._trained_on(rows), name)
+        source, columns = open_table(table), [*self.features, self.model.target]
+        require_columns(source.example, columns, name)
+        kept = counted_rows(source, terms.privacy, name)
+        rows = how_many(source, kept)
+        dropped = rows != len(source)
+        require_records(terms, name, rows, f" ({len(source)} before keeping those that count per person)" * dropped)
+        if source.streams:
+            return self._streamed(source, columns)
+        return self._gathered(parts_of(source, columns, kept), self._trained_on(rows), name)
 
     def design(self, frame: Rows, name: str) -> Design:
         """Some rows, prepared."""
@@ -272,7 +267,7 @@ class Preparation:
         if present.all():
             y = self.target(frame, name)
             return Design(columns.T, y, self.weights(y), secret=secret)
-        some = frame[present] if isinstance(frame, pd.DataFrame) else frame.filter(pa.array(present))
+        some = chosen_rows(frame, present)
         y = np.full(len(present), -1.0 if self.model.predicts == "two classes" else 0.0)
         weight = np.zeros(len(present))
         y[present] = found = self.target(some, f"{name}, of the rows with a target")
@@ -294,10 +289,10 @@ class Preparation:
                 whole.X[first:last], whole.y[first:last], whole.weight[first:last] = some.X, some.y, some.weight
         return made[0], made[1]
 
-    def _streamed(self, folder: ParquetTable, columns: list[str]) -> tuple[Summable, Summable]:
-        train = self._trained_on(len(folder)) if self.model.holdout else None
-        held = np.zeros(len(folder), dtype=bool) if train is None else ~train
-        designs = [StreamedDesign(folder, columns, kept, self.width, self.block) for kept in (train, held)]
+    def _streamed(self, table: TableSource, columns: list[str]) -> tuple[Summable, Summable]:
+        train = self._trained_on(len(table)) if self.model.holdout else None
+        held = np.zeros(len(table), dtype=bool) if train is None else ~train
+        designs = [StreamedDesign(table, columns, kept, self.width, self.block) for kept in (train, held)]
         for design in designs:
             design.check()
         return designs[0], designs[1]

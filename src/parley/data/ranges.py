@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.data.parts import Kept, parts_of
-from parley.data.table import Opened, numbers
+from parley.data.sources import Table, open_table
+from parley.data.table import numbers
 from parley.validate import Floats
 
 
@@ -19,13 +20,13 @@ class Range:
     outside: float
 
 
-def ranges(table: Opened, agreed: Mapping[str, tuple[float, float]], name: str, kept: Kept = None) -> dict[str, Range]:
+def ranges(table: Table, agreed: Mapping[str, tuple[float, float]], name: str, kept: Kept = None) -> dict[str, Range]:
     """The range of every column that `agreed` names, in one pass over the rows that count; none for a table without rows."""
     if not agreed:
         return {}
     low, high = np.array(list(agreed.values())).T[:, :, None]
     lows, highs, beyond, rows = [], [], np.zeros(len(agreed)), 0
-    for _, part in parts_of(table, list(agreed), kept):
+    for _, part in parts_of(open_table(table), list(agreed), kept):
         values: Floats = np.stack([numbers(part, column, name, gaps=True) for column in agreed])
         if values.shape[1]:
             lows.append(np.fmin.reduce(values, axis=1))  # a gap is nowhere

@@ -1,4 +1,4 @@
-"""Tables larger than memory: a folder of Parquet files, read piece by piece whenever a sum over the rows is asked for.
+"""Tables larger than memory: a folder of Parquet files, say, read piece by piece whenever a sum over the rows is asked.
 
 Formal guarantee: the sums carry the rounding bound of a table in memory (`summation_slack`). Rows are added up in blocks of `BLOCK`
 inside a piece, blocks inside a piece one after the other, then pieces. With N = ceil(n/BLOCK) blocks in all, a piece of M blocks and
@@ -9,16 +9,15 @@ additions, because the other pieces hold at least PIECE blocks for each addition
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from parley.data.blocks import add, sum_afar
 from parley.data.design import BLOCK, Design, Summable, pooled
-from parley.data.parquet import Group, ParquetTable, buffer_size, discreet
-from parley.data.table import Opened, Rows, Table, read_table
+from parley.data.sources import Chunk, Rows, TableSource
+from parley.data.sources.files import discreet
+from parley.data.sources.rows import chosen_rows
 from parley.errors import DataError
 from parley.validate import Floats
 
@@ -31,9 +30,9 @@ Prepare = Callable[[Rows, str, bool], Design]
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive row groups; `start` is the place of their first row in the table."""
+    """Consecutive chunks; `start` is the place of their first row in the table."""
 
-    groups: tuple[Group, ...]
+    chunks: tuple[Chunk, ...]
     start: int
 
 
@@ -45,7 +44,7 @@ class StreamedDesign(Summable):
     knows whether they were drawn in secret (`secret`): then rows are prepared, too, as if each were alone.
     """
 
-    folder: ParquetTable
+    table: TableSource
     columns: list[str]
     kept: NDArray[np.bool_] | None
     row_width: int
@@ -53,7 +52,7 @@ class StreamedDesign(Summable):
     secret: bool = False
 
     def __len__(self) -> int:
-        return len(self.folder) if self.kept is None else int(self.kept.sum())
+        return len(self.table) if self.kept is None else int(self.kept.sum())
 
     @property
     def width(self) -> int:
@@ -61,12 +60,12 @@ class StreamedDesign(Summable):
 
     @cached_property
     def places(self) -> list[Piece]:
-        """The row groups gathered into pieces of at least `PIECE` blocks of kept rows, but for the last."""
+        """The chunks gathered into pieces of at least `PIECE` blocks of kept rows, but for the last."""
         pieces, gathered, start, end, count = [], [], 0, 0, 0
-        for file, group, rows in self.folder.groups:
-            gathered.append((file, group, rows))
-            count += rows if self.kept is None else int(self.kept[end : end + rows].sum())
-            end += rows
+        for chunk in self.table.chunks:
+            gathered.append(chunk)
+            count += chunk.rows if self.kept is None else int(self.kept[end : end + chunk.rows].sum())
+            end += chunk.rows
             if count >= PIECE * BLOCK:
                 pieces.append(Piece(tuple(gathered), start))
                 gathered, start, count = [], end, 0
@@ -74,14 +73,14 @@ class StreamedDesign(Summable):
 
     def sum(self, part: Part) -> Floats:
         """Every row once, or an error: the sensitivity counts on it."""
-        self.folder.require_unchanged()
+        self.table.require_unchanged()
         total = sum_afar(lambda piece: add(part(block) for block in self._blocks(piece)), self.places)
-        self.folder.require_unchanged()
+        self.table.require_unchanged()
         return total
 
     def batch(self, places: NDArray[np.int64]) -> "StreamedDesign":
-        """Marked among all rows: every batch reads the folder once."""
-        marked = np.zeros(len(self.folder), dtype=bool)
+        """Marked among all rows: every batch reads the table once."""
+        marked = np.zeros(len(self.table), dtype=bool)
         marked[places if self.kept is None else np.flatnonzero(self.kept)[places]] = True
         return replace(self, kept=marked)
 
@@ -124,27 +123,17 @@ class StreamedDesign(Summable):
 
     def _prepared(self, piece: Piece) -> Iterator[Design]:
         """The piece's kept rows as they come."""
-        place = piece.start
-        for batch in self.folder.batches(piece.groups, self.columns, AT_ONCE * BLOCK, buffer_size(len(self.columns))):
-            with discreet(self.folder.path):
-                kept = batch if self.kept is None else batch.filter(pa.array(self.kept[place : place + len(batch)]))
-                design = self.prepare(kept, f"{self.folder.path}, counted from row {place + 1} on", self.secret)
+        place, end = piece.start, piece.start + sum(chunk.rows for chunk in piece.chunks)
+        for batch in self.table.chunk_batches(piece.chunks, self.columns, AT_ONCE * BLOCK):
+            if place + len(batch) > end:
+                raise DataError(f"{self.table.where}: it holds more rows than when the table was opened")
+            with discreet(self.table.where):
+                kept = batch if self.kept is None else chosen_rows(batch, self.kept[place : place + len(batch)])
+                design = self.prepare(kept, f"{self.table.where}, counted from row {place + 1} on", self.secret)
             yield design
             place += len(batch)
-
-
-def open_table(table: Table | ParquetTable) -> Opened:
-    """A Parquet file or folder is looked at and read as it is asked for; other files, and data frames, are held in memory."""
-    if isinstance(table, ParquetTable):
-        return table
-    if isinstance(table, str | Path):
-        path = Path(table)
-        if path.is_dir() or (path.is_file() and path.suffix.lower() == ".parquet"):
-            opened = ParquetTable(path)
-            if not opened.streams:
-                len(opened)  # whether it can be read at all
-            return opened
-    return read_table(table)
+        if place != end:
+            raise DataError(f"{self.table.where}: it holds fewer rows than when the table was opened")
 
 
 def _aligned(designs: Iterator[Design]) -> Iterator[Design]:

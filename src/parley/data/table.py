@@ -1,109 +1,30 @@
-"""Reading tables and checking their cells. A message names column and row (the first row of data is 1), never a cell's value."""
+"""The cells of a column as numbers, names and gaps, checked.
+
+A message names column and row (the first row of data is 1), never a cell's value.
+"""
 
 import difflib
-import filecmp
-import re
-import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
-from pathlib import Path
+from collections.abc import Sequence, Set
 from types import NoneType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
-from pandas.core.arrays.masked import (
-    BaseMaskedArray,  # nullable numbers and truth values: pandas has no public name for all of them
-)
 
 from parley.data import arrow_cells
 from parley.data.cells import TRUTH, cell_name, cell_number, is_missing_word, missing_cells, plain_name
-from parley.data.parquet import ParquetTable
 from parley.data.schema import require_readable
+from parley.data.sources.rows import Rows, column_names, declared_cells, declared_type
 from parley.errors import DataError
 from parley.validate import Floats
-
-Table = pd.DataFrame | str | Path
-DAT = ("user", "item", "rating")  # the columns of a .dat file
-Rows: TypeAlias = "pd.DataFrame | pa.RecordBatch"  # in memory, or some rows of a Parquet file as they come
-Opened: TypeAlias = "pd.DataFrame | ParquetTable"  # a table: held in memory, or read as it is asked for
-
-
-def read_table(table: Table) -> pd.DataFrame:
-    """A CSV or Parquet file, MovieLens' .dat (user::item::rating::..., without a line of names), or a data frame as it is."""
-    if isinstance(table, pd.DataFrame):
-        frame = table.reset_index(drop=True)
-        if not all(type(name) is str for name in frame.columns):  # studies come here once a run: pandas takes long over nothing
-            frame.columns = frame.columns.map(str)
-        return frame
-    if not isinstance(table, str | Path):
-        raise DataError(f"a table of type {type(table).__name__}: expected a data frame, or the path of a .csv or .parquet file")
-    path = Path(table)
-    if path.suffix.lower() not in {".csv", ".parquet", ".dat"}:
-        raise DataError(f"{path}: expected a .csv or .parquet file")
-    if not path.is_file():
-        raise DataError(f"{path}: no such file")
-    if path.suffix.lower() == ".parquet":
-        return ParquetTable(path).frame()
-    try:
-        # Text cells, converted one by one later: guessing a column's type would let one cell change how all others are read.
-        return _read_csv(path) if path.suffix.lower() == ".csv" else _read_dat(path)
-    except pd.errors.ParserWarning:
-        raise DataError(f"{path}: some row has more cells than the line of names; expected one for every column") from None
-    except Exception as error:  # pandas and pyarrow raise many kinds, and their texts may quote cells
-        raise DataError(f"{path}: cannot be read as {path.suffix[1:]} ({type(error).__name__})") from None
-
-
-def _read_csv(path: Path) -> pd.DataFrame:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)  # cells without a column would be dropped with a shrug
-        return pd.read_csv(path, dtype=str, index_col=False, sep=_separator(path))
-
-
-def _read_dat(path: Path) -> pd.DataFrame:
-    cells = [line.split("::")[: len(DAT)] for line in path.read_text(encoding="latin-1").split("\n") if line]
-    if not cells or any(len(line) < len(DAT) for line in cells):
-        raise ValueError("expected user::item::rating in every line")
-    return pd.DataFrame(cells, columns=list(DAT), dtype=str)
-
-
-def _separator(path: Path) -> str:
-    """Comma or semicolon, whichever the line of names has more of: names are public, so no record decides how others are read."""
-    with path.open(encoding="utf-8") as file:
-        head = re.sub('"[^"]*"', "", file.readline())  # what is quoted separates nothing
-    return ";" if head.count(";") > head.count(",") else ","
-
-
-def holds(table: Path, file: Path) -> bool:
-    """Whether `file` is the table or one of its files (by whatever name), lies in its folder, or is a copy of one to the byte."""
-    if not file.is_file() or not table.exists():
-        return False
-    if table.is_dir() and file.resolve().is_relative_to(table.resolve()):
-        return True
-    size = file.stat().st_size
-    own = [table] if table.is_file() else [part for part in table.iterdir() if part.is_file()]
-    return any(file.samefile(part) or (part.stat().st_size == size and filecmp.cmp(file, part, shallow=False)) for part in own)
-
-
-def same_table(tables: Mapping[str, Path]) -> tuple[str, str] | None:
-    """Two names of which one has the other's table: one file under two names, a copy to the byte, or one folder; None if there are none."""
-    alike: dict[object, list[tuple[str, Path]]] = {}
-    for name, table in tables.items():
-        if not table.exists():
-            continue
-        group = alike.setdefault(table.stat().st_size if table.is_file() else table.resolve(), [])
-        for other, known in group:
-            if known.is_dir() or filecmp.cmp(known, table, shallow=False):
-                return other, name
-        group.append((name, table))
-    return None
 
 
 def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
     """Refuse a table that lacks one of `columns`, with a suggestion where one is close, or declares it as what has no meaning here."""
-    present = Counter(str(c) for c in (frame.columns if isinstance(frame, pd.DataFrame) else frame.schema.names))
+    present = Counter(column_names(frame))
     for column in columns:
         if column not in present:
             near = difflib.get_close_matches(column, present, n=1)
@@ -112,8 +33,7 @@ def require_columns(frame: Rows, columns: Sequence[str], name: str) -> None:
         if present[column] > 1:
             raise DataError(f"{name}: column {column!r} appears more than once; expected each column once")
     for column in columns:
-        kind = frame[column].dtype if isinstance(frame, pd.DataFrame) else frame.schema.field(column).type
-        require_readable(kind, column, name)
+        require_readable(declared_type(frame, column), column, name)
 
 
 def is_text(column: "pd.Series[Any]") -> bool:
@@ -147,16 +67,9 @@ def _declared_numbers(frame: Rows, column: str, name: str) -> Floats | None:
 
 
 def _declared(frame: Rows, column: str, name: str) -> "pa.Array | pd.Series[Any]":
-    """A column as its table declares it: of an Arrow type, or as pandas holds it otherwise."""
-    if not isinstance(frame, pd.DataFrame):
-        require_readable(frame.schema.field(column).type, column, name)
-        return frame.column(column)
-    series = frame[column]
-    require_readable(series.dtype, column, name)
-    if not isinstance(series.dtype, pd.StringDtype | pd.ArrowDtype) and not isinstance(series.array, BaseMaskedArray):
-        return series
-    cells = pa.array(series.array, from_pandas=True)
-    return cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+    """A column as its table declares it, if its type gives cells a meaning."""
+    require_readable(declared_type(frame, column), column, name)
+    return declared_cells(frame, column)
 
 
 def _parsed(frame: Rows, column: str, name: str, gaps: bool, hint: str | None) -> Floats:

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from parley.data.table import Rows, is_gap
+from parley.data.sources import Rows
+from parley.data.table import is_gap
 from parley.terms import Model
 
 

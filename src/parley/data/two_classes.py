@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from parley.data.table import Rows, codes, numbers
+from parley.data.sources import Rows
+from parley.data.table import codes, numbers
 from parley.errors import DataError
 from parley.terms import Model
 from parley.validate import Floats, printable

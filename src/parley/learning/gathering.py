@@ -58,7 +58,7 @@ def gather(
 ) -> tuple[list[Owner], list[Agreement], tuple[int, ...]]:
     """Who answers (simulating copies in a study), by which agreement, for how many parallel runs."""
     replicates = whole(replicates, "replicates")
-    require_own_tables(terms, {owner.name: owner.source for owner in owners})
+    require_own_tables(terms, {owner.name: owner.table for owner in owners})
     if seed is not None:
         whole(seed, "seed", least=0)
     if not any(owner.releases for owner in owners):

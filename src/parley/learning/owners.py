@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
 
-from parley.data.table import same_table
+from parley.data.sources import TableSource, same_table
 from parley.errors import GuaranteeError, LedgerError, SettingError, TermsError
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.owner.ledger import Ledger
@@ -27,8 +27,8 @@ def accepting_owners(terms: Terms, folder: Path, lifetime: float | None, lifetim
     """The owners with their durable ledgers, the terms accepted by all - or by none, if anything is wrong with one of them."""
     require_ledgers(terms, folder, lifetime, lifetime_delta)
     tables = [owner_table(part) for part in terms.owners]
-    require_own_tables(terms, {part.name: Path(table) for part, table in zip(terms.owners, tables, strict=True)})
     trial = [Owner(part.name, table) for part, table in zip(terms.owners, tables, strict=True)]
+    require_own_tables(terms, {owner.name: owner.table for owner in trial})
     agreements = [owner.prepare(terms) for owner in trial]
     make_algorithm(agreements[0].setup)
     folder.mkdir(parents=True, exist_ok=True)
@@ -116,9 +116,9 @@ def require_room(terms: Terms, folder: Path, lifetime: float | None, lifetime_de
         )
 
 
-def require_own_tables(terms: Terms, sources: Mapping[str, Path | None]) -> None:
+def require_own_tables(terms: Terms, tables: Mapping[str, TableSource]) -> None:
     """Refuse one table for two owners, where the terms do not say that records may be at several."""
-    twice = same_table({name: source for name, source in sources.items() if source is not None})
+    twice = same_table(tables)
     if twice is not None and terms.privacy.shared_records < 2:
         raise GuaranteeError(
             f"owners {twice[0]} and {twice[1]} have one and the same table: each would spend its epsilon on the same people, who were "

@@ -194,9 +194,12 @@ def _columns(agreement: Agreement) -> list[str]:
         said.append(preparation.target_words)
     filled = [printable(e.column, 40) for e in preparation.encodings if e.fills]
     changed = [f"{e.transform} of {printable(e.column, 40)}" for e in preparation.encodings if e.transform is not None]
-    named = [printable(e.column, 40) for e in preparation.encodings if e.names is not None and e.one_hot]
+    coded: dict[str, list[str]] = {}
+    for encoding in preparation.encodings:
+        if encoding.words is not None:
+            coded.setdefault(encoding.words, []).append(printable(encoding.column, 40))
     sentences = (
-        ("A column of 0 and 1 for each name of", named),
+        *coded.items(),
         ("Missing cells are filled with public numbers and marked in", filled),
         ("Transformed first:", changed),
     )

@@ -11,10 +11,7 @@ import numpy as np
 import pandas as pd
 
 from parley.data.digest import TableDigest, digested_table
-from parley.data.parquet import ParquetTable
-from parley.data.parts import example_of, streams
-from parley.data.streamed import open_table
-from parley.data.table import Table, holds
+from parley.data.sources import Table, open_table
 from parley.errors import DataError, GuaranteeError, UnknownTerms
 from parley.owner.ledger import AnyLedger, StudyLedger
 from parley.owner.ledger.account import RHO_TOLERANCE, Account, Reservation
@@ -69,7 +66,7 @@ class Owner:
     answers under one agreement are about one table.
     """
 
-    def __init__(self, name: str, table: Table | ParquetTable, ledger: AnyLedger | None = None, noise: Noise | None = None) -> None:
+    def __init__(self, name: str, table: Table, ledger: AnyLedger | None = None, noise: Noise | None = None) -> None:
         self.name = name
         self.ledger: AnyLedger = StudyLedger() if ledger is None else ledger
         self._digest: TableDigest | None = None  # of the table: studies have no use for it
@@ -77,8 +74,6 @@ class Owner:
             self.table, self._digest = digested_table(table)
         else:
             self.table = open_table(table)
-        path = table.path if isinstance(table, ParquetTable) else table
-        self.source = None if isinstance(path, pd.DataFrame) else Path(path).resolve()
         self.noise: Noise = noise if noise is not None else (SafeNoise() if self.releases else FastNoise())
         if self.releases and not self.noise.safe:
             raise GuaranteeError(f"{name}: an owner with a durable ledger releases, so its noise must be safe; leave `noise` out")
@@ -98,7 +93,7 @@ class Owner:
     @property
     def example(self) -> pd.DataFrame:
         """Its columns, for terms that list none."""
-        return example_of(self.table)
+        return self.table.example
 
     def prepare(self, agreed: Terms | Setup) -> Agreement:
         """Everything that acceptance would fix, checked against the table; nothing is reserved."""
@@ -219,10 +214,10 @@ class Owner:
         """A copy for one study of `replicates` parallel runs: fresh study ledger, seeded noise, the table prepared once."""
         if self.releases:
             raise GuaranteeError(f"{self.name}: an owner with a durable ledger does not take part in studies")
-        if streams(self.table):
+        if self.table.streams:
             raise DataError(f"{self.name}: a folder of Parquet files is streamed, which is for releases; studies need one file")
         copy = Owner(self.name, self.table, noise=self.noise if self.noise.safe else FastNoise(seed))
-        copy.source, copy._replicates = self.source, (replicates,)
+        copy._replicates = (replicates,)
         copy._prepared = self._prepared  # the table is prepared once for all studies
         return copy
 
@@ -241,7 +236,7 @@ class Owner:
         return Tables(train, held_out) if self.releases else Tables(train.for_studies(), held_out.for_studies())
 
     def _require_foreign_sample(self, terms: Terms) -> None:
-        if terms.model.public is not None and self.source is not None and holds(self.source, Path(terms.model.public)):
+        if terms.model.public is not None and self.table.holds(Path(terms.model.public)):
             raise DataError(
                 f"{self.name}: model.public is this owner's own table, part of it or a copy; a public sample must hold nobody's "
                 "private rows"

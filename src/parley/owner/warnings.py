@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from parley.data import Design
 from parley.data.fitting import dropped_rows
-from parley.data.parts import counted_rows, frame_of, streams
+from parley.data.parts import counted_rows
 from parley.data.ranges import Range, ranges
 from parley.data.table import codes
 from parley.numerals import number, percent
@@ -142,7 +142,7 @@ def find_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     """What looks like a mistake or an attack, with the owner's table beside it."""
     table, terms = owner.table, agreement.setup.terms
     kept = counted_rows(table, terms.privacy, owner.name)
-    frame = None if streams(table) else frame_of(table) if kept is None else frame_of(table)[kept]
+    frame = None if table.streams else table.frame() if kept is None else table.frame()[kept]
     own = agreement.setup.task.warnings(owner, agreement)
     if agreement.part.training.question.bound is None:  # rows are counted, and nothing else limits them
         return [*role_warnings(terms), *([] if frame is None else person_warnings(frame, terms)), *own]
@@ -223,9 +223,9 @@ def class_warnings(agreement: Agreement) -> list[TermsWarning]:
 def name_warnings(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     """Columns in which many rows hold none of the agreed names: they may be written otherwise here."""
     preparation, found = agreement.setup.preparation, []
-    if streams(owner.table) or not len(owner.table):
+    if owner.table.streams or not len(owner.table):
         return []
-    frame = frame_of(owner.table)
+    frame = owner.table.frame()
     for column in (c for c in preparation.features if c in preparation.categories):
         listed = preparation.categories[column]
         others = float((codes(frame, column, listed, owner.name, gaps=True) == len(listed)).mean())

@@ -90,9 +90,9 @@ def _features(preparation: Preparation, rows: int, rng: np.random.Generator) -> 
     low, high = preparation.prepared_bounds
     for encoding in preparation.encodings:
         gaps = rng.random(rows) < (GAPS if encoding.fills else 0.0)
-        if encoding.names is not None and encoding.one_hot:
-            held = np.where(gaps, len(encoding.names) + 1, rng.integers(len(encoding.names) + 1, size=rows))
-            columns += encoding.columns(held.astype(float))
+        drawn = encoding.drawn(gaps, rng)
+        if drawn is not None:
+            columns += encoding.columns(drawn)
             continue
         scaled = encoding.column in preparation.model.scales
         place = len(columns)

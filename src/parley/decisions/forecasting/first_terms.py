@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 
 from parley.data.headers import Header, Kind, column_kinds, read_header
-from parley.data.table import codes, holds, names, numbers, read_table, require_columns
+from parley.data.sources import find_source, read_table
+from parley.data.table import codes, names, numbers, require_columns
 from parley.data.targets import dropped_words, with_target
 from parley.decisions.forecasting.odd_columns import odd_columns
 from parley.decisions.forecasting.pilot import open_pilot
@@ -391,7 +392,7 @@ def _open_public(files: Sequence[Path], wishes: Wishes) -> tuple[pd.DataFrame | 
     if wishes.public is None:
         return None, None
     for file in files:
-        if holds(file, wishes.public):
+        if find_source(file).holds(wishes.public):
             raise DataError(
                 f"{wishes.public}: is the private table {file}, part of it or a copy; a public sample holds nobody's private rows"
             )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from parley.data.table import Table
+from parley.data.sources import Table
 from parley.decisions.forecasting.baselines import best_cost
 from parley.decisions.forecasting.coalition import CoalitionCost
 from parley.decisions.forecasting.coding import CodingCost, coding_cost

@@ -18,7 +18,7 @@ from scipy.stats import f as f_law
 from scipy.stats import norm
 
 from parley.data import Design
-from parley.data.table import Table
+from parley.data.sources import Table
 from parley.decisions.forecasting.expectation import expect
 from parley.decisions.forecasting.personal_gain import Owners
 from parley.decisions.forecasting.pilot import Pilot, open_pilot

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from parley.data.table import Table
+from parley.data.sources import Table
 from parley.decisions.forecasting.coalition import CoalitionCost
 from parley.decisions.forecasting.expectation import Expectation, expect
 from parley.decisions.forecasting.forecast import Forecast, coalition_cost

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from parley.data import Design, read_table
-from parley.data.table import Table
+from parley.data.sources import Table
 from parley.data.targets import listed_classes, with_target
 from parley.decisions.forecasting.assumed import AssumedSample
 from parley.decisions.forecasting.sources import Landscape, Sample, Source

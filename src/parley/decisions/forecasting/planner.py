@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from parley.data.table import Table
+from parley.data.sources import Table
 from parley.decisions.forecasting.baselines import Baselines, baselines, best_cost
 from parley.decisions.forecasting.climbs import (
     PERTURBED,

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from parley.data.table import Table
+from parley.data.sources import Table
 from parley.decisions.forecasting.noise_kinds import each_owner_terms, shared_terms
 from parley.decisions.games.budget_game import BudgetGame
 from parley.decisions.games.negotiate import budget_game, budgets, common_game

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from parley.data.table import Table
+from parley.data.sources import Table
 from parley.decisions.forecasting.coalition import CoalitionCost
 from parley.decisions.forecasting.expectation import expect
 from parley.decisions.forecasting.forecast import coalition_cost

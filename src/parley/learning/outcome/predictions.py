@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from parley.data import read_table
-from parley.data.table import Table, require_columns
+from parley.data.sources import Table
+from parley.data.table import require_columns
 from parley.errors import DataError, SettingError
 from parley.learning.outcome.model import JointClassifier, JointModel, JointRegressor
 

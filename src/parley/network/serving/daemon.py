@@ -10,7 +10,6 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from parley.data.blocks import joined
-from parley.durable import file_version
 from parley.errors import SettingError, TermsError
 from parley.network.exchange.delivery import Delivery
 from parley.network.exchange.host_connections import HostConnections
@@ -67,14 +66,13 @@ def serve(settings: OwnerSettings, stop: threading.Event, log: Log) -> None:
 
 
 def _serve(settings: OwnerSettings, begin: Initializer, stop: threading.Event, log: Log) -> None:
-    opened = file_version(settings.table)
     owner, acceptances = open_owner(settings), Acceptances(settings.accepted)
     delivery = open_delivery(settings)
     service, slots = OwnerService(owner, acceptances, log, delivery), CallSlots(CALLS_EACH, SENDING)
     network = (
         None if settings.identity is None else Network(settings.identity, settings.name, log, lambda: service.longest_question)
     )
-    readiness = Readiness(owner, acceptances, settings.table, opened, lambda: None if network is None else network.ends)
+    readiness = Readiness(owner, acceptances, settings.table, lambda: None if network is None else network.ends)
     metrics = Metrics(settings.name, _metric_sources(owner, acceptances, readiness, network))
     log.listeners += [readiness.on_event, metrics.on_event]
     service.prepare()

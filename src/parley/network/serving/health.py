@@ -15,9 +15,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2
 
-from parley.data.parquet import ParquetTable
-from parley.durable import Version, file_version
-from parley.errors import DataError, LedgerError, UnknownTerms
+from parley.errors import LedgerError, UnknownTerms
 from parley.network.exchange.messages import SERVICE
 from parley.network.serving.acceptance import Acceptances
 from parley.owner.owner import Owner
@@ -31,10 +29,14 @@ class Readiness:
     """Looks at what an owner needs, without touching a record or the ledger's lock."""
 
     def __init__(
-        self, owner: Owner, acceptances: Acceptances, table: Path, opened: Version, ends: Callable[[], datetime | None]
+        self,
+        owner: Owner,
+        acceptances: Acceptances,
+        table: Path,
+        ends: Callable[[], datetime | None],
     ) -> None:
-        """`opened` is the version of the table's file when it was read; `ends` says when the identity ends, None without one."""
-        self._owner, self._acceptances, self._table, self._opened, self._ends = owner, acceptances, table, opened, ends
+        """`ends` says when the identity ends, None without one."""
+        self._owner, self._acceptances, self._table, self._ends = owner, acceptances, table, ends
         self._lock = threading.Lock()
         self._looked, self._why = -FRESH, list[str]()
         self._unfit: set[str] = set()
@@ -75,16 +77,11 @@ class Readiness:
     def _rows(self) -> list[str]:
         if not os.access(self._table, os.R_OK):
             return ["the table cannot be read"]
-        if isinstance(self._owner.table, ParquetTable):
-            try:
-                self._owner.table.require_unchanged()
-                if not all(os.access(file, os.R_OK) for file in self._owner.table.files):
-                    return ["the table cannot be read"]
-            except (DataError, OSError):
-                what = "files" if self._owner.table.streams else "file"
-                return [f"the table's {what} changed since it was opened"]
-        elif file_version(self._table) != self._opened:
-            return ["the table's file changed since it was opened"]
+        table = self._owner.table
+        if not table.unchanged():
+            return [f"the table's {'files' if self._table.is_dir() else 'file'} changed since it was opened"]
+        if not all(os.access(file, os.R_OK) for file in table.files):
+            return ["the table cannot be read"]
         return ["the table does not fit accepted terms"] if self._unfit else []
 
     def _identity(self) -> list[str]:

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parley.data.design import Summable
-from parley.data.parts import Kept, counted_rows, example_of, how_many, parts_of, streams
+from parley.data.parts import Kept, counted_rows, how_many, parts_of
 from parley.data.preparation import Preparation, require_records
-from parley.data.table import Opened, Rows, nameless, raw_cells, require_columns
+from parley.data.sources import Rows, Table, TableSource, open_table
+from parley.data.table import nameless, raw_cells, require_columns
 from parley.errors import DataError
 from parley.terms import Model, Terms
 from parley.validate import Floats
@@ -43,7 +44,7 @@ class CellColumn:
 class CellTable(Summable):
     """The asked columns of a table, part by part: those of a folder as they are read, others held."""
 
-    table: Opened
+    table: TableSource
     columns: tuple[str, ...]
     name: str
     kept: Kept = None  # which rows count; None: all
@@ -57,7 +58,7 @@ class CellTable(Summable):
 
     def parts(self) -> Iterable[tuple[CellColumn, ...]]:
         """All rows in pieces, each row in one of them."""
-        return self._read() if streams(self.table) else self._held
+        return self._read() if self.table.streams else self._held
 
     @cached_property
     def _held(self) -> list[tuple[CellColumn, ...]]:
@@ -120,14 +121,15 @@ class CellPreparation(Preparation):
         """None yet: they may be what is asked."""
         return ()
 
-    def designs(self, table: Opened, terms: Terms, name: str) -> tuple[Summable, Summable]:
-        require_columns(example_of(table), self.asked, name)
-        kept = counted_rows(table, terms.privacy, name)
-        require_records(terms, name, how_many(table, kept))
-        found = CellTable(table, self.asked, name, kept)
+    def designs(self, table: Table, terms: Terms, name: str) -> tuple[Summable, Summable]:
+        source = open_table(table)
+        require_columns(source.example, self.asked, name)
+        kept = counted_rows(source, terms.privacy, name)
+        require_records(terms, name, how_many(source, kept))
+        found = CellTable(source, self.asked, name, kept)
         if may_name(terms):
             found.require_names()
-        return found, CellTable(example_of(table).iloc[:0], self.asked, name)
+        return found, CellTable(open_table(source.example), self.asked, name)
 
 
 def may_name(terms: Terms) -> bool:

@@ -206,7 +206,8 @@ def _recordings(table: Path, states: list[str], inputs: list[str], trajectory: s
     """States and inputs of every recording, in the order in which recordings begin."""
     import numpy as np
 
-    from parley.data.table import groups, numbers, read_table, require_columns
+    from parley.data.sources import read_table
+    from parley.data.table import groups, numbers, require_columns
 
     frame = read_table(table)
     require_columns(frame, [*states, *inputs, *([] if trajectory is None else [trajectory])], str(table))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from parley.data import Design
-from parley.data.table import Table, read_table
+from parley.data.sources import Table, read_table
 from parley.errors import DataError, SettingError
 from parley.protocol.aggregation import aggregation_of
 from parley.protocol.queries.question import limited

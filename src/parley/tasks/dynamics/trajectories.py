@@ -11,9 +11,9 @@ import pandas as pd
 
 from parley.data.design import Design, Summable
 from parley.data.grid import settle
-from parley.data.parts import example_of, frame_of, streams
 from parley.data.preparation import Preparation, require_records
-from parley.data.table import Opened, groups, numbers, require_columns
+from parley.data.sources import Table, open_table
+from parley.data.table import groups, numbers, require_columns
 from parley.errors import DataError
 from parley.tasks.dynamics.regression import Layout
 from parley.terms import Model, Terms
@@ -40,13 +40,14 @@ class TrajectoryPreparation(Preparation):
         size = layout_of(self.model).width
         return size * (size + 1) // 2
 
-    def designs(self, table: Opened, terms: Terms, name: str) -> tuple[Summable, Summable]:
+    def designs(self, table: Table, terms: Terms, name: str) -> tuple[Summable, Summable]:
         """One record a trajectory, in the order in which they begin; of each the first `samples` samples count."""
-        if streams(table):
+        source = open_table(table)
+        if source.streams:
             raise DataError(f"{name}: a streamed table cannot be told into trajectories; give one file")
         columns = [*self.features, str(self.model.trajectory)]
-        require_columns(example_of(table), columns, name)
-        records = self.records(frame_of(table, columns), name)
+        require_columns(source.example, columns, name)
+        records = self.records(source.frame(columns), name)
         require_records(terms, name, len(records), " trajectories")
         design = Design(records, np.zeros(len(records)), np.ones(len(records)))
         return design, design.empty()

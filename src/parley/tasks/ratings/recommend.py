@@ -31,7 +31,6 @@ def recommend_command(
 
     Example:  parley recommend items.json terms.toml --owner north --user 4711 --data north.csv
     """
-    from parley.data.table import read_table
     from parley.learning.outcome.guarantee import INSIDE
     from parley.learning.owners import table_of
     from parley.tasks.ratings.recommender import Recommender
@@ -41,7 +40,7 @@ def recommend_command(
     if terms.task != "ratings" or model.item_names != item_names(terms.model):
         raise SettingError(f"{terms_file}: expected the terms of ratings by which {model_file} was learned")
     where = table_of(terms.owner(owner), data)
-    own = rating_preparation(terms.model).read(read_table(where), terms, owner)
+    own = rating_preparation(terms.model).read(where, terms, owner)
     if user not in own.user_names:
         raise SettingError(f"--user: no such user in the column {terms.model.user!r} of {where}")
     names = [item] if item is not None else model.recommend(own, user, best)

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from parley.data.table import Table, codes, read_table, require_columns
+from parley.data.sources import Table, find_source, read_table
+from parley.data.table import codes, require_columns
 from parley.data.table import names as column_names
 from parley.data.table import numbers as column_numbers
 from parley.errors import DataError, SettingError
@@ -73,11 +74,9 @@ def read_ratings(
     are those that somebody rated, which is for studies: whether an item was ever rated tells of a rating. A row without a rating is left
     out, too; its user remains, and so does its place among the user's rows. `name` is for messages.
     """
-    if isinstance(table, str | Path) and Path(table).suffix == ".dat":
-        frame = read_table(table).set_axis([user, item, target], axis=1)
-    else:
-        frame = read_table(table)
-    name = name or (str(table) if isinstance(table, str | Path) else "ratings")
+    source = find_source(table)
+    frame = read_table(source) if source.named else read_table(source).set_axis([user, item, target], axis=1)
+    name = name or ("ratings" if source.path is None else source.where)
     require_columns(frame, [user, item, target], name)
     users, user_names = _places(frame, user, name)
     places, item_names = _places(frame, item, name, items)

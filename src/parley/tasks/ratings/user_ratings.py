@@ -16,9 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from parley.data.design import Summable
-from parley.data.parts import example_of, frame_of, streams
 from parley.data.preparation import Preparation, require_records
-from parley.data.table import Opened, codes, is_gap, keep_per_person, require_columns
+from parley.data.sources import Table, open_table
+from parley.data.table import codes, is_gap, keep_per_person, require_columns
 from parley.errors import DataError, SettingError
 from parley.numerals import percent
 from parley.tasks.ratings.table import Places, Ratings, read_ratings
@@ -121,7 +121,7 @@ class RatingPreparation(Preparation):
         """None of features: there are none. That of ratings is the target's."""
         return {}
 
-    def read(self, table: Opened, terms: Terms, name: str) -> Ratings:
+    def read(self, table: Table, terms: Terms, name: str) -> Ratings:
         """The ratings that count, in their own units: of each user's those that the terms say, of listed items."""
         model, privacy = self.model, terms.privacy
         table = self._frame(table, privacy.person, name)
@@ -129,26 +129,27 @@ class RatingPreparation(Preparation):
             table = keep_per_person(table, privacy.person, privacy.records_per_person, name)
         return read_ratings(table, str(model.user), str(model.item), model.target, item_names(model), name)
 
-    def _frame(self, table: Opened, person: str | None, name: str) -> pd.DataFrame:
+    def _frame(self, table: Table, person: str | None, name: str) -> pd.DataFrame:
         """The columns that are read, all rows at once."""
-        if streams(table):
+        source = open_table(table)
+        if source.streams:
             raise DataError(f"{name}: a streamed table cannot be told into users; give one file")
         model = self.model
         columns = [str(model.user), str(model.item), model.target, *([] if person is None else [person])]
-        require_columns(example_of(table), columns, name)
-        return frame_of(table, columns)
+        require_columns(source.example, columns, name)
+        return source.frame(columns)
 
-    def unrated(self, table: Opened, name: str) -> tuple[int, int]:
+    def unrated(self, table: Table, name: str) -> tuple[int, int]:
         """(rows without a rating, all rows) of a table. For the owner's own eyes."""
         gaps = is_gap(self._frame(table, None, name), self.model.target, name)
         return int(np.count_nonzero(gaps)), len(gaps)
 
-    def unlisted(self, table: Opened, name: str) -> float:
+    def unlisted(self, table: Table, name: str) -> float:
         """What share of a table's ratings is of items that the terms do not list. For the owner's own eyes."""
         listed, table = item_names(self.model), self._frame(table, None, name)
         return float((codes(table, str(self.model.item), listed, name) >= len(listed)).mean()) if len(table) else 0.0
 
-    def designs(self, table: Opened, terms: Terms, name: str) -> tuple[UserRatings, UserRatings]:
+    def designs(self, table: Table, terms: Terms, name: str) -> tuple[UserRatings, UserRatings]:
         """One record a user; `holdout` of everybody's ratings are kept for judging."""
         if find_spec("numba") is None:  # now, and not when the first question has come
             raise SettingError("ratings need the extra 'ratings': pip install 'parley[ratings]'")

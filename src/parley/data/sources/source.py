@@ -1,0 +1,172 @@
+"""What a table is to all others: columns of declared types, and rows in one fixed order.
+
+Formal guarantee: a cell is read by its own value and by what its source declares of its column (`schema`), never by
+what other cells hold; and a pass over the rows has every row once, at its place, or ends in an error: sensitivities
+count on it.
+"""
+
+import filecmp
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from parley.data.schema import Schema, declared_by_frame
+from parley.data.sources.rows import Rows
+from parley.errors import DataError
+
+AT_ONCE = 16384  # rows in memory where a table is gone through once
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Consecutive rows that can be read by themselves: how many, and where their source finds them."""
+
+    rows: int
+    place: Any = None
+
+
+class TableSource(ABC):
+    """A table. A new kind says `example`, its length, `frame`, `digest` and `require_unchanged`; `SOURCES` lists it."""
+
+    streams: ClassVar[bool] = False  # whether its rows are never held all at once
+    named: ClassVar[bool] = True  # whether its columns have names of their own, else those that are usual there
+
+    def __init__(self, path: Path | None = None) -> None:
+        """`path`: the file or folder that it lies in; None if there is none."""
+        self.path = path
+        self._place = None if path is None else path.resolve()
+
+    @property
+    @abstractmethod
+    def example(self) -> pd.DataFrame:
+        """No rows: the names and declared types of the columns."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many rows it has."""
+
+    @abstractmethod
+    def frame(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """All rows at once, of these columns at least, as they are declared."""
+
+    @abstractmethod
+    def digest(self) -> bytes:
+        """A digest of all cells in their order, which ledgers keep: from then on the rows are those, or refused."""
+
+    @property
+    def schema(self) -> Schema:
+        """The names and declared types of the columns, which terms fix when they are accepted."""
+        return declared_by_frame(self.example)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Rows]:
+        """All rows of these columns in their order, some at a time."""
+        frame = self.frame(columns)
+        if len(frame) <= AT_ONCE:
+            yield frame
+        else:
+            yield from (frame.iloc[start : start + AT_ONCE] for start in range(0, len(frame), AT_ONCE))
+
+    @property
+    def chunks(self) -> Sequence[Chunk]:
+        """All rows in stretches that can be read apart, by several machines at once; one where they cannot."""
+        return (Chunk(len(self)),)
+
+    def chunk_batches(self, chunks: Sequence[Chunk], columns: Sequence[str], at_once: int) -> Iterator[Rows]:
+        """The rows of these chunks in their order, at most so many at a time where the source can choose."""
+        return self.batches(columns)
+
+    @abstractmethod
+    def require_unchanged(self) -> None:
+        """Refuse to read from what changed since the table was first looked at: places and sizes are promises."""
+
+    def unchanged(self) -> bool:
+        """Whether what it lies in is as it was when it was opened."""
+        try:
+            self.require_unchanged()
+        except DataError:
+            return False
+        return True
+
+    def require_header(self) -> None:
+        """Refuse names of columns that would not be found as they are written."""
+        return
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that it lies in."""
+        return () if self.path is None else (self.path,)
+
+    @property
+    def where(self) -> str:
+        """What messages call it."""
+        return "table" if self.path is None else str(self.path)
+
+    @property
+    def likeness(self) -> Hashable | None:
+        """What every copy of this table shares, and is quick to say: a file's size, a folder; None if nothing tells."""
+        if self._place is None or not self._place.exists():
+            return None
+        return self._place.stat().st_size if self._place.is_file() else self._place
+
+    def same_as(self, other: "TableSource") -> bool:
+        """Whether another of the same `likeness` is this one: a file under two names, a copy of it, one folder."""
+        here, there = self._place, other._place
+        if here is None or there is None:
+            return False
+        return here == there or (here.is_file() and there.is_file() and _same_bytes(here, there))
+
+    def holds(self, file: Path) -> bool:
+        """Whether `file` is one of its files (by whatever name), lies in its folder, or is a copy of one."""
+        table = self._place
+        if table is None or not file.is_file() or not table.exists():
+            return False
+        if table.is_dir() and file.resolve().is_relative_to(table):
+            return True
+        own = [table] if table.is_file() else [part for part in table.iterdir() if part.is_file()]
+        return any(file.samefile(part) or _same_bytes(file, part) for part in own)
+
+
+def _same_bytes(one: Path, other: Path) -> bool:
+    return one.stat().st_size == other.stat().st_size and filecmp.cmp(one, other, shallow=False)
+
+
+class HeldTable(TableSource):
+    """A table that is held in memory: what becomes of its file afterwards changes no row."""
+
+    @property
+    @abstractmethod
+    def held(self) -> pd.DataFrame:
+        """All rows."""
+
+    @cached_property
+    def example(self) -> pd.DataFrame:
+        return self.held.iloc[:0]
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def frame(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        return self.held
+
+    def require_unchanged(self) -> None:
+        """No row is yet to be read."""
+
+
+def same_table(tables: Mapping[str, TableSource]) -> tuple[str, str] | None:
+    """Two names of which one has the other's table; None if there are none."""
+    alike: dict[Hashable, list[tuple[str, TableSource]]] = {}
+    for name, table in tables.items():
+        likeness = table.likeness
+        if likeness is None:
+            continue
+        group = alike.setdefault(likeness, [])
+        for other, known in group:
+            if known.same_as(table):
+                return other, name
+        group.append((name, table))
+    return None
