@@ -44,6 +44,10 @@ class FedInfer(SufficientStatistics):
             one, names=names, weights=weights, sizes=tuple(noise.records.tolist()), variances=tuple(noise.variances.tolist())
         )
 
+    @property
+    def each(self) -> bool:
+        return True
+
     def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
         begin = super().start(origin, worlds)
         memory = {**begin.memory, "answers": np.zeros(max(1, len(self.names)))}
