@@ -7,11 +7,11 @@ import numpy as np
 
 import parley
 from parley.learning.algorithms.algorithm import Algorithm, State
-from parley.learning.algorithms.catalogue import ALGORITHMS
+from parley.learning.algorithms.catalogue import register
 from parley.losses import RecordBound
 from parley.protocol.queries import KINDS, Query, Question
 from parley.protocol.queries.question import rows_and_slack
-from parley.terms import catalogue
+from parley.terms.algorithm_rules import OneRelease
 
 
 class MeanQuery(Query):
@@ -33,6 +33,10 @@ class MeanQuestion(Question):
         return tables.train.sum(lambda block: np.array([block.y.sum()])) / len(tables.train)
 
 
+class ConstantModelRules(OneRelease):
+    asks = "mean"
+
+
 class ConstantModel(Algorithm):
     def query(self, state, asker):
         return MeanQuery.ask(asker.terms_hash, asker.learner, state.round)
@@ -42,8 +46,7 @@ class ConstantModel(Algorithm):
 
 
 KINDS["mean"] = MeanQuestion
-catalogue.ALGORITHMS["constant-model"] = catalogue.AlgorithmFacts("mean", solves=True)
-ALGORITHMS["constant-model"] = ConstantModel
+register("constant-model", ConstantModelRules(), ConstantModel)
 
 book = parley.data.synthetic_lending(4000, seed=1)
 model = {

@@ -3,7 +3,6 @@
 A task says how tables are prepared, what is asked and how it runs. Acceptance, budgets, ledgers, hosts and messages follow.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from parley.privacy.mechanisms import Extent
 from parley.protocol.queries import Query, Question
 from parley.protocol.task import Task, register
 from parley.terms import catalogue
+from parley.terms.algorithm_rules import OneRelease, register_rules
 
 THRESHOLD = 13.0
 
@@ -35,11 +35,13 @@ class ShareQuestion(Question):
         return cls(1, rows, 1, context.norm, moved, Extent(0.0, 1.0, 1.0, context.norm), None)
 
     def exact(self, query, tables):
-        above = tables.train.sum(lambda block: np.array([np.count_nonzero(block.y > THRESHOLD)]))
-        return above / len(tables.train)
+        return tables.train.sum(lambda block: np.array([np.count_nonzero(block.y > THRESHOLD)])) / len(tables.train)
 
 
-@dataclass(frozen=True)
+class ShareRules(OneRelease):
+    asks = "share"
+
+
 class Share(Algorithm):
     def start(self, origin, replicates=()):
         return State(1, np.zeros((*replicates, 1)))
@@ -66,7 +68,7 @@ class Shares(Task):
 
 
 catalogue.TASKS["shares"] = catalogue.TaskFacts(home="", algorithm="share")
-catalogue.ALGORITHMS["share"] = catalogue.AlgorithmFacts("share", solves=True, task="shares")
+register_rules("share", ShareRules(), task="shares")
 register(Shares())
 
 book = parley.data.synthetic_lending(4000, seed=1)

@@ -1,7 +1,8 @@
 """Add an algorithm: gradient descent with momentum (the heavy ball).
 
-An algorithm says what a round asks and what becomes of the combined answer. What it remembers are named arrays; a checkpoint keeps them,
-and since the update is linear in the answers, the exact forecast works unchanged.
+Its rules say which keys of the terms it reads and what they must hold. The algorithm says what a round asks and what
+becomes of the combined answer. What it remembers are named arrays; a checkpoint keeps them, and since the update is
+linear in the answers, the exact forecast works unchanged.
 """
 
 from dataclasses import dataclass
@@ -11,15 +12,33 @@ import numpy as np
 
 import parley
 from parley.learning.algorithms.algorithm import Descent, State
-from parley.learning.algorithms.catalogue import ALGORITHMS
-from parley.terms import catalogue
+from parley.learning.algorithms.catalogue import register
+from parley.learning.algorithms.step import step_size
+from parley.terms.algorithm_rules import AlgorithmRules
+
+
+class HeavyBallRules(AlgorithmRules):
+    """It asks for gradients, and reads one key that most others do not."""
+
+    keys: ClassVar = {"learning.momentum": "how much of the last step is kept in the next"}
+
+    def check_learning(self, learning):
+        if learning.momentum is None:
+            raise ValueError("momentum|expected a number beside heavy-ball, such as 0.8")
 
 
 @dataclass(frozen=True)
 class HeavyBall(Descent):
-    """v[k+1] = 0.8 v[k] - c (dg1 + answer); theta[k+1] = proj(theta[k] + v[k+1]); the model is theta[T+1]."""
+    """v[k+1] = momentum v[k] - c (dg1 + answer); theta[k+1] = proj(theta[k] + v[k+1]); the model is theta[T+1]."""
+
+    momentum: float
 
     memory_name: ClassVar[str | None] = "velocity"
+
+    @classmethod
+    def make(cls, setup):
+        learning, radius = setup.terms.learning, setup.terms.model.radius
+        return cls(setup.objective, learning.horizon, radius, step_size(setup), learning.momentum)
 
     def start(self, origin, replicates=()):
         begin = super().start(origin, replicates)
@@ -27,19 +46,17 @@ class HeavyBall(Descent):
 
     def update(self, state, combined, answers=()):
         slope = self.objective.penalty_gradient(state.theta) + combined
-        velocity = 0.8 * state.memory["velocity"] - self.step * slope
+        velocity = self.momentum * state.memory["velocity"] - self.step * slope
         return State(state.round + 1, self.project(state.theta + velocity), {"velocity": velocity})
 
 
-catalogue.ALGORITHMS["heavy-ball"] = catalogue.AlgorithmFacts("gradient")  # terms may name it
-ALGORITHMS["heavy-ball"] = HeavyBall
+register("heavy-ball", HeavyBallRules(), HeavyBall)  # terms may name it
 
-rng = np.random.default_rng(0)
 table = parley.data.synthetic_lending(5000, seed=1)[["fico", "dti", "int_rate"]].sub([700, 18, 13]).div([50, 9, 4]).clip(-5, 5)
 terms = parley.Terms.from_dict(
     {
         "model": {"kind": "linear-regression", "target": "int_rate", "features": ["fico", "dti"], "radius": 50.0},
-        "learning": {"algorithm": "heavy-ball", "horizon": 25, "step": 0.05},
+        "learning": {"algorithm": "heavy-ball", "horizon": 25, "step": 0.05, "momentum": 0.8},
         "privacy": {"clip": 400.0},
         "owners": [{"name": "bank", "records": 5000, "epsilon": 4.0}],
     }

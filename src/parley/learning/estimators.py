@@ -29,7 +29,7 @@ from parley.owner.ledger import Ledger
 from parley.owner.owner import Owner
 from parley.protocol.task import RunSettings
 from parley.terms import Terms
-from parley.terms.catalogue import ALGORITHMS
+from parley.terms.algorithm_rules import named_algorithm
 from parley.validate import LARGEST, Floats, positive
 
 
@@ -84,7 +84,7 @@ class _PrivateEstimator(JointModel):
         scale = 1.0 if self.norm is None else positive(self.norm, "norm") / math.sqrt(2 * len(columns))
         with np.errstate(over="ignore", under="ignore"):
             table = pd.DataFrame(np.clip(X / scale, -LARGEST, LARGEST), columns=columns)
-        once = algorithm in ALGORITHMS and ALGORITHMS[algorithm].solves
+        steps = {"horizon": self.horizon, "step": self.step} if named_algorithm(algorithm).iterative else {}
         terms = Terms.from_dict(
             {
                 "model": {
@@ -96,7 +96,7 @@ class _PrivateEstimator(JointModel):
                     "regularisation": self.regularisation,
                     **model,
                 },
-                "learning": {"algorithm": algorithm, **({} if once else {"horizon": self.horizon, "step": self.step})},
+                "learning": {"algorithm": algorithm, **steps},
                 "privacy": {"clip": self._usual_clip(algorithm, len(columns)) if self.clip is None else self.clip},
                 "owners": [{"name": "owner", "records": len(table), "epsilon": self.epsilon}],
             },

@@ -29,7 +29,6 @@ from parley.errors import TermsError
 from parley.losses.objective import Limits, Objective, RecordBound
 from parley.privacy.mechanisms import Extent, Norm
 from parley.terms import Terms
-from parley.terms.walks import local_steps
 from parley.validate import LARGEST, Floats
 
 
@@ -179,23 +178,23 @@ def local_update(
         objective.parameters(preparation),
         norm,
         learning.proximal or 0.0,
-        min(limits.radius / step + bound.value, LARGEST) if learning.facts.corrects else 0.0,
+        min(limits.radius / step + bound.value, LARGEST) if learning.rules.corrects_drift else 0.0,
         learning.paired,
     )
 
 
 def _own_steps(terms: Terms, objective: Objective, preparation: Preparation, owner: str | None) -> tuple[float, int]:
-    """(length, number) of an owner's steps. With `fedlin` who takes more steps takes shorter ones, so that all go equally far."""
+    """(length, number) of an owner's steps."""
     learning, own = terms.learning, None if owner is None else terms.owner(owner)
     step = local_step(learning.step, objective, preparation, terms)
     if own is None:
         return step, learning.local_steps or 0
-    steps = local_steps(learning, own)
+    usual = learning.local_steps or 1
+    steps = own.local_steps or usual
     if own.step is not None:
         return local_step(own.step, objective, preparation, terms, f"owners.{own.name}.step"), steps
-    if learning.algorithm == "fedlin":
-        step *= min(local_steps(learning, each) for each in terms.owners) / steps
-    return step, steps
+    fewest = min(each.local_steps or usual for each in terms.owners)
+    return learning.rules.local_step(step, steps, fewest), steps
 
 
 def local_step(

@@ -132,12 +132,12 @@ def _whose(owner: Owner, terms: Terms) -> str:
 def _steps(agreement: Agreement) -> list[str]:
     """Where answers are about batches, or updates as the literature counts them: what one of them costs, beside what all do."""
     learning, part = agreement.setup.terms.learning, agreement.part
-    if not (learning.facts.samples or learning.facts.walks):
+    if learning.batches is None and learning.local_steps is None:
         return []
     privacy = agreement.setup.terms.privacy
     step, total = number(part.step_epsilon, side="above"), number(part.epsilon, side="above")
     at = f" at δ = {number(privacy.delta, side='above')}" if privacy.delta > 0 else ""
-    if learning.facts.walks:
+    if learning.batches is None:
         each = f"Per update and in total: one answer alone costs ε = {step}{at}"
         return [f"{each}; all of them, ε = {total}{at}, are what is promised and debited."]
     answers, entered, rows = len(part.training.rounds), part.training.series.count, privacy.records_per_person

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from parley.terms import Learning, Terms
-from parley.terms.arrivals import answers_of
+from parley.terms.asynchronous import answers_of
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ class Setup(Context):
         """
         owner = self.terms.owner(name)
         agreed = tuple(getattr(owner, key) for key in type(owner).model_fields if key not in OWN)
-        like = agreed, self.schedule.rounds_of(name), name if self.terms.learning.facts.samples else ""
+        like = agreed, self.schedule.rounds_of(name), name if self.terms.learning.batches is not None else ""
         if like not in self._alike:
             self._alike[like] = tuple(self.aggregation.stages(self, name))
         return self._alike[like]
@@ -130,7 +130,7 @@ class Setup(Context):
         """What an owner is asked, with which noise, at which cost."""
         terms, privacy = self.terms, self.terms.privacy
         rounds, delta = self.schedule.rounds_of(name), Fraction(str(privacy.delta))
-        yield StagePlan(terms.learning.facts.asks, rounds, privacy.mechanism, terms.training_epsilon(name), delta)
+        yield StagePlan(terms.learning.rules.asks, rounds, privacy.mechanism, terms.training_epsilon(name), delta)
         if privacy.score_epsilon is not None:
             yield StagePlan("score", (terms.rounds,), "laplace", terms.score_epsilon, Fraction(0))
 

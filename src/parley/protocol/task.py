@@ -19,6 +19,7 @@ from parley.errors import TermsError
 from parley.losses import Objective
 from parley.protocol.queries import KINDS, Question
 from parley.terms import Model, Terms
+from parley.terms.algorithm_rules import algorithm_rules
 from parley.terms.catalogue import ALGORITHMS, PREDICTION, TASKS
 from parley.terms.warning import TermsWarning
 from parley.validate import Floats
@@ -172,7 +173,8 @@ def question_of(kind: str) -> type[Question] | None:
     """The rules of a kind of question, whichever task asks it; None: nobody does."""
     if kind in KINDS:
         return KINDS[kind]
-    asking = next((facts.task for facts in ALGORITHMS.values() if facts.asks == kind), None)
+    others = ((name, facts.task) for name, facts in ALGORITHMS.items() if facts.task != PREDICTION)
+    asking = next((task for name, task in others if algorithm_rules(name).asks == kind), None)
     return None if asking is None else task_named(asking).questions.get(kind)
 
 

@@ -27,6 +27,11 @@ class Agreed(Protocol):
         ...
 
     @property
+    def uneven(self) -> bool:
+        """Whether some owners take local steps of their own."""
+        ...
+
+    @property
     def asked_a_round(self) -> int:
         """How many owners a round asks."""
         ...

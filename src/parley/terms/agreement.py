@@ -18,18 +18,19 @@ import pydantic
 from pydantic import Field, model_validator
 
 from parley.errors import TermsError
-from parley.terms.arrivals import check_arrivals
-from parley.terms.asked_first import check_delta, check_differences, check_scales
+from parley.terms.algorithm_rules import readers, require_read
+from parley.terms.asynchronous import check_answers
 from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, NOISES, PREDICTION, TASKS, NoiseFacts
-from parley.terms.inference import check_moments
-from parley.terms.keys import Section, looked_up
+from parley.terms.changes import following, following_owners
+from parley.terms.holdout import held_out_records, training_records
+from parley.terms.keys import Section, listed, looked_up
 from parley.terms.model import Model, prepares_otherwise
+from parley.terms.participation import check_participation
+from parley.terms.preliminary_releases import check_delta, check_differences, check_scales
 from parley.terms.rules import named_rules, require_own_algorithm, rules_of
 from parley.terms.sections import EACH_OWNER, Host, Learning, OwnerTerms, Privacy
 from parley.terms.sentences import explained
-from parley.terms.topology import among, check_topology, with_edges
-from parley.terms.turns import check_turns
-from parley.terms.walks import check_walks
+from parley.terms.topology import among, with_edges
 
 FORMAT = 1  # goes into the hash: raised when a key changes its meaning
 
@@ -87,19 +88,19 @@ class Terms(Section):
             )
         if learning.straggler == "skip" and learning.quorum is None:
             raise ValueError("learning.quorum|expected a number beside straggler = 'skip': how many owners a round needs at least")
-        if learning.straggler == "skip" and learning.facts.solves and not learning.facts.repeats:
-            raise ValueError("learning.straggler|expected 'wait' or 'stop': this algorithm asks once, everybody")
         if self.privacy.shared_records > len(names):
             raise ValueError(f"privacy.shared_records|expected at most the number of owners, {len(names)}")
         require_own_algorithm(self.model.kind, self.task)
         self._can_draw()
         rules_of(self.task).check(self)
-        if learning.facts.perturbs:
-            self._can_perturb()
-        check_moments(self.model, learning, self.owners, self.noise.summed)
-        check_walks(self.model, learning, self.uneven, self.noise.summed)
-        check_topology(learning.topology, names, learning.facts.mixes, self.noise.summed)
-        boxed = self.model.radius is not None or learning.facts.solves or self.model.classifies
+        check_answers(self)
+        for owner in self.owners:
+            require_read(learning.rules, "owners", owner)
+        if self.privacy.clip_norm is not None and "privacy.clip_norm" not in learning.rules.keys:
+            able = listed(readers("privacy.clip_norm"))
+            raise ValueError(f"privacy.clip_norm|expected the mechanism's own norm, or algorithm = {able}")
+        learning.rules.check(self)
+        boxed = self.model.radius is not None or not learning.rules.iterative or self.model.classifies
         if self.privacy.clip is None and not boxed and self.task == PREDICTION:  # others bound records by rules of their own
             raise ValueError(
                 "privacy.clip|expected a number, or model.radius together with bounds of every column: without either "
@@ -115,16 +116,14 @@ class Terms(Section):
         check_delta(self)
         check_scales(self)
         check_differences(self)
-        check_turns(self)
-        check_arrivals(self)
+        check_participation(self)
         self._can_share()
-        self._can_batch()
         return self
 
     @property
     def task(self) -> str:
         """What owners do together by these terms: predict a column from others, or what a wing is for."""
-        return self.learning.facts.task
+        return ALGORITHMS[self.learning.algorithm].task
 
     @property
     def noise(self) -> NoiseFacts:
@@ -133,7 +132,7 @@ class Terms(Section):
 
     @cached_property
     def uneven(self) -> bool:
-        """Whether some owners walk steps of their own."""
+        """Whether some owners take local steps of their own."""
         return any(owner.local_steps is not None or owner.step is not None for owner in self.owners)
 
     def _can_draw(self) -> None:
@@ -156,43 +155,6 @@ class Terms(Section):
                 f"hosts|expected {self.noise.hosts} different names beside privacy.noise = 'shared', found {len(set(names))}: together "
                 "they draw the noise, and no single one knows it; owners may be hosts, and the learner"
             )
-
-    def _can_batch(self) -> None:
-        """Refuse batches without records, and draws whose amplification nobody proved."""
-        learning, privacy = self.learning, self.privacy
-        if privacy.clip_norm is not None and not learning.facts.samples:
-            raise ValueError("privacy.clip_norm|expected the mechanism's own norm, or algorithm = 'private-sgd'")
-        if privacy.clip_norm is not None and privacy.clip is None:
-            raise ValueError("privacy.clip|expected a number beside clip_norm")
-        for owner in self.owners:
-            if (learning.batches or 1) > training_records(owner.records, self.model.holdout):
-                raise ValueError(f"learning.batches|expected at most the training records of {owner.name!r}: every batch needs one")
-        if not learning.poisson:
-            return
-        if (learning.batches or 0) < 2:
-            raise ValueError("learning.batches|expected at least 2 beside sampling = 'poisson': else every record is drawn")
-        if privacy.records_per_person > 1:
-            raise ValueError(
-                "learning.sampling|expected 'partition' beside records_per_person: secret draws of a person's several records hide less"
-            )
-        if self.noise.summed and privacy.shared_records > 1:
-            raise ValueError(
-                "learning.sampling|expected 'partition' beside shared_records and shared noise: several owners draw a record independently"
-            )
-
-    def _can_perturb(self) -> None:
-        """Refuse a perturbed cost of several owners, of models or with noise for which nothing is proved."""
-        if not MODELS[self.model.kind].perturbs:
-            able = " or ".join(kind for kind, facts in MODELS.items() if facts.perturbs)
-            raise ValueError(
-                f"learning.algorithm|expected another than objective-perturbation for {self.model.kind}: it is for {able}"
-            )
-        if len(self.owners) > 1:
-            raise ValueError(
-                "learning.algorithm|expected another than objective-perturbation for several owners: one owner minimises its own cost"
-            )
-        if self.privacy.mechanism != "laplace" or self.noise.summed:
-            raise ValueError("privacy.mechanism|expected 'laplace' and no shared noise beside objective-perturbation: it is pure")
 
     @property
     def asked_a_round(self) -> int:
@@ -262,11 +224,11 @@ class Terms(Section):
         content: dict[str, Any] = {"title": self.title if title is None else title, "hosts": named}
         for name, update in sections.items():
             section = getattr(self, name)
-            content[name] = section if update is None else {**section.model_dump(), **_following(update), **update}
+            content[name] = section if update is None else {**section.model_dump(), **following(update), **update}
         kept = [part for part in self.owners if only is None or part.name in only]
         for name in (*(owners or ()), *(only or ())):
             self.owner(name)  # refuses a name that nobody has
-        all_of_them = {**_following_owners(learning or {}), **(everyone or {})}
+        all_of_them = {**following_owners(learning or {}), **(everyone or {})}
         updates = {part.name: {**all_of_them, **(owners or {}).get(part.name, {})} for part in kept}
         content["owners"] = tuple({**p.model_dump(), **updates[p.name]} if updates[p.name] else p for p in kept)
         return self.from_dict(content)
@@ -362,43 +324,10 @@ class Terms(Section):
         return self.learning.horizon + (self.privacy.score_epsilon is not None)
 
 
-def _following(update: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys that follow from those that change, to be computed anew: the horizon from batches and epochs, or the epochs; and what
-    another algorithm has no use for."""
-    facts = ALGORITHMS.get(update.get("algorithm", ""))
-    useless = (
-        {}
-        if facts is None
-        else {"proximal": facts.pulls, "variates": facts.variates, "topology": facts.mixes, "staleness": facts.arrives}
-    )
-    dropped = {key: None for key, used in useless.items() if not used}
-    if update.keys() & {"batches", "epochs"}:
-        return {"horizon": None, **dropped}
-    return {"epochs": None, **dropped} if "horizon" in update else dropped
-
-
-def _following_owners(update: Mapping[str, Any]) -> dict[str, Any]:
-    """The owners' keys for which another algorithm has no use."""
-    facts = ALGORITHMS.get(update.get("algorithm", ""))
-    dropped = {} if facts is None or facts.walks else {"local_steps": None, "step": None}
-    waits = (facts is not None and not facts.arrives) or ("staleness" in update and update["staleness"] is None)
-    return {**dropped, "answers": None} if waits else dropped
-
-
 @lru_cache(maxsize=4096)
 def _as_written(number: float) -> Fraction:
     """The exact fraction that people wrote."""
     return Fraction(str(number))
-
-
-def training_records(records: int, holdout: float) -> int:
-    """How many of `records` rows remain when a share `holdout` is kept for scoring."""
-    return records - held_out_records(records, holdout)
-
-
-def held_out_records(records: int, holdout: float) -> int:
-    """How many of `records` rows are kept for scoring."""
-    return int(records * holdout)
 
 
 def _parsed(text: str, source: str) -> dict[str, Any]:

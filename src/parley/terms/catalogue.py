@@ -1,7 +1,7 @@
 """What terms can name - models, algorithms, mechanisms - and the few facts about each that checks of terms need.
 
 Everything else about them lives where it is computed: `losses/`, `learning/`, `privacy/mechanisms/`, and for tasks other than prediction in
-a wing of its own, `tasks/`. A new one is a line here and a file there.
+a wing of its own, `tasks/`. A new one is a line here and a file there; an algorithm has its rules in `terms/algorithms/`, too.
 """
 
 from collections import ChainMap
@@ -31,14 +31,15 @@ class TaskFacts:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """`predicts`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no jumps; `walks`:
-    whether it is known how far one record moves a local walk on it; `perturbs`: what a random slope in its cost hides; `squared`: whether
-    second moments say everything about its loss; `task`: what it is for; `algorithm`: the one that need not be named beside it."""
+    """`predicts`: what the target is; `penalty`: the usual weight of g1; `smooth`: whether the slope of its loss has no jumps;
+    `local_updates`: whether it is known how far one record moves local steps on it; `perturbs`: whether objective perturbation is proved
+    private on it; `squared`: whether second moments say everything about its loss; `task`: what it is for; `algorithm`: the one that need
+    not be named beside it."""
 
     predicts: Predicts
     penalty: float = 0.0
     smooth: bool = True
-    walks: bool = True
+    local_updates: bool = True
     perturbs: bool = False
     squared: bool = False
     task: str = PREDICTION
@@ -47,40 +48,11 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class AlgorithmFacts:
-    """`asks`: the kind of question, as its query names it. `task`: what it is for. `rounds`: how many it takes where the terms do not say.
+    """`home`: the module whose `ALGORITHM` says what terms must hold (`terms.algorithm_rules`), loaded when terms name
+    it; `task`: what it is for."""
 
-    `samples`: a round asks a batch of the records, `batches` of which make an epoch. `solves`: one answer of everybody is enough,
-    so there is one round and no step; the loss must be squared, unless it `perturbs`: then a single owner minimises the cost
-    itself; `repeats`: it may be asked in several rounds all the same, whose answers are averaged. `walks`: owners take
-    `local_steps` of their own, within a box, on a smooth loss; `pulls`: they are held back by `proximal`; `corrects`: each owner
-    has a question of its own, made of what it answered before; `variates`: the terms may say what those corrections are made of;
-    `paired`: a step takes two answers, a gradient and a walk. `mixes`: there is no centre; every owner has a point of its own, and
-    the terms say who hears whom. `unit_step`: the power of T by which the step of the first round is
-    shorter than the terms' `step`. `average`: which iterates make the model where the terms do not say; None: they cannot.
-    `arrives`: answers may be used one by one, as they come.
-    """
-
-    asks: str
-    solves: bool = False
-    repeats: bool = False
-    perturbs: bool = False
-    walks: bool = False
-    pulls: bool = False
-    corrects: bool = False
-    variates: bool = False
-    paired: bool = False
-    mixes: bool = False
-    samples: bool = False
-    unit_step: int = 0
-    arrives: bool = False
-    average: str | None = None
+    home: str
     task: str = PREDICTION
-    rounds: int | None = None
-
-    @property
-    def usual_rounds(self) -> int:
-        """The horizon where the terms name none."""
-        return self.rounds or (1 if self.solves else 100)
 
 
 @dataclass(frozen=True)
@@ -135,29 +107,29 @@ MODELS = {
     "linear-svm": ModelFacts("two classes", penalty=1.0, smooth=False),
     "logistic-regression": ModelFacts("two classes", perturbs=True),
     "softmax-regression": ModelFacts("classes", perturbs=True),
-    "one-vs-all": ModelFacts("classes", walks=False),
+    "one-vs-all": ModelFacts("classes", local_updates=False),
     "least-squares-classes": ModelFacts("classes", squared=True),
-    "delayed-dynamics": ModelFacts("number", walks=False, task="dynamics"),
-    "matrix-factorization": ModelFacts("number", penalty=10.0, walks=False, task="ratings", algorithm="item-factors"),
+    "delayed-dynamics": ModelFacts("number", local_updates=False, task="dynamics"),
+    "matrix-factorization": ModelFacts("number", penalty=10.0, local_updates=False, task="ratings", algorithm="item-factors"),
 }
 
 ALGORITHMS = {
-    "averaged-subgradient": AlgorithmFacts("gradient", average="all"),
-    "gradient-descent": AlgorithmFacts("gradient", unit_step=2, arrives=True, average="last"),
-    "federated-averaging": AlgorithmFacts("update", walks=True),
-    "fedprox": AlgorithmFacts("update", walks=True, pulls=True),
-    "fednova": AlgorithmFacts("update", walks=True),
-    "scaffold": AlgorithmFacts("corrected", walks=True, corrects=True, variates=True),
-    "fedlin": AlgorithmFacts("corrected", walks=True, corrects=True, paired=True),
-    "fedsplit": AlgorithmFacts("corrected", walks=True, corrects=True, pulls=True),
-    "gossip": AlgorithmFacts("gradient", mixes=True),
-    "sufficient-statistics": AlgorithmFacts("statistics", solves=True),
-    "fedinfer": AlgorithmFacts("statistics", solves=True, repeats=True),
-    "private-sgd": AlgorithmFacts("minibatch", samples=True),
-    "objective-perturbation": AlgorithmFacts("minimum", solves=True, perturbs=True),
-    "scales": AlgorithmFacts("scales", task="column-statistics", rounds=2),
-    "identification": AlgorithmFacts("trajectories", solves=True, task="dynamics"),
-    "item-factors": AlgorithmFacts("item-factors", task="ratings", rounds=20),
+    "averaged-subgradient": AlgorithmFacts("parley.terms.algorithms.averaged_subgradient"),
+    "gradient-descent": AlgorithmFacts("parley.terms.algorithms.gradient_descent"),
+    "federated-averaging": AlgorithmFacts("parley.terms.algorithms.federated_averaging"),
+    "fedprox": AlgorithmFacts("parley.terms.algorithms.fedprox"),
+    "fednova": AlgorithmFacts("parley.terms.algorithms.fednova"),
+    "scaffold": AlgorithmFacts("parley.terms.algorithms.scaffold"),
+    "fedlin": AlgorithmFacts("parley.terms.algorithms.fedlin"),
+    "fedsplit": AlgorithmFacts("parley.terms.algorithms.fedsplit"),
+    "gossip": AlgorithmFacts("parley.terms.algorithms.gossip"),
+    "sufficient-statistics": AlgorithmFacts("parley.terms.algorithms.sufficient_statistics"),
+    "fedinfer": AlgorithmFacts("parley.terms.algorithms.fedinfer"),
+    "private-sgd": AlgorithmFacts("parley.terms.algorithms.private_sgd"),
+    "objective-perturbation": AlgorithmFacts("parley.terms.algorithms.objective_perturbation"),
+    "scales": AlgorithmFacts("parley.tasks.column_statistics.terms", task="column-statistics"),
+    "identification": AlgorithmFacts("parley.tasks.dynamics.terms", task="dynamics"),
+    "item-factors": AlgorithmFacts("parley.tasks.ratings.terms", task="ratings"),
 }
 
 MECHANISMS = {

@@ -11,7 +11,6 @@ from pydantic_core import PydanticCustomError
 from parley.errors import TermsError
 
 NAMED = ("ring", "grid", "star", "complete")
-MOST_PEERS = 256
 LONGEST = 1_000_000  # characters of a file of edges
 
 Edges = tuple[tuple[str, str], ...]
@@ -53,51 +52,6 @@ def edges(topology: str | Edges, names: Sequence[str]) -> Edges:
     width = isqrt(len(names) - 1) + 1
     along = [(names[k], names[k + 1]) for k in range(len(names) - 1) if (k + 1) % width]
     return (*along, *zip(names, names[width:], strict=False))
-
-
-def check_topology(topology: str | Edges | None, names: Sequence[str], mixes: bool, shared: bool) -> None:
-    """Refuse (ValueError) a graph that nobody uses, is missing, has strangers in it or falls apart, and sums in the place of answers.
-
-    What a file of edges said is not repeated: it may be the wrong file.
-    """
-    if not mixes:
-        if topology is not None:
-            raise ValueError("learning.topology|expected only with algorithm = 'gossip': others have a centre")
-        return
-    if topology is None:
-        raise ValueError(f"learning.topology|expected beside 'gossip': {EXPECTED}")
-    if shared:
-        raise ValueError(
-            "privacy.noise|expected 'each-owner' beside gossip: owners mix single answers, and of a sum nobody sees them"
-        )
-    if len(names) > MOST_PEERS:
-        raise ValueError(
-            f"learning.algorithm|expected at most {MOST_PEERS} owners beside gossip: everybody keeps everybody's point"
-        )
-    if isinstance(topology, str):
-        return
-    if not {end for pair in topology for end in pair} <= {*names}:
-        raise ValueError("learning.topology|expected pairs of owners, found a name that is none of theirs")
-    reached = _reached(names[0], topology)
-    away = [name for name in names if name not in reached]
-    if away:
-        raise ValueError(
-            f"learning.topology|expected a connected graph: nothing leads from {names[0]!r} to {away[0]!r}; add a pair"
-        )
-
-
-def _reached(first: str, joined: Edges) -> set[str]:
-    """Everybody to whom some way leads."""
-    near: dict[str, list[str]] = {}
-    for one, other in joined:
-        near.setdefault(one, []).append(other)
-        near.setdefault(other, []).append(one)
-    reached, ahead = {first}, [first]
-    while ahead:
-        new = {*near.get(ahead.pop(), ())} - reached
-        reached |= new
-        ahead += new
-    return reached
 
 
 def among(topology: str | Edges | None, names: Collection[str]) -> str | Edges | None:

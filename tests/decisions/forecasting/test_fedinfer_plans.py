@@ -7,7 +7,7 @@ import parley
 from parley.decisions.forecasting import plan
 from parley.decisions.forecasting.climbs import one_release
 from parley.report.training import interval_line
-from parley.terms.turns import fewest_rounds
+from parley.terms.participation import fewest_rounds
 
 INFERS = {"learning__algorithm": "fedinfer", "learning__step": None, "privacy__clip": None, "model__bounds": BOUNDS}
 

@@ -21,9 +21,7 @@ def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tupl
         fewest = int(np.unique(pilot.design.y, return_counts=True)[1].min())
         if fewest < 30:
             warnings.append(f"one class has only {fewest} records in the pilot: the forecast rests on little")
-    learning = pilot.terms.learning
-    walks = learning.facts.walks and not learning.facts.corrects and ((learning.local_steps or 1) > 1 or pilot.terms.uneven)
-    if walks and len(pilot.terms.owners) > 1:
+    if pilot.algorithm.drifts and len(pilot.terms.owners) > 1:
         warnings.append("owners that differ drift apart in their local steps: the forecast assumes that all follow the pilot's law")
     if not pilot.setup.schedule.waits:
         warnings.append(_speeds_sentence(pilot))
@@ -76,7 +74,7 @@ def _clip_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) 
 
 def _cuts_nothing(pilot: Pilot) -> str:
     """Which clip of second moments would cut no record of the pilot: they are the same at every parameter."""
-    if pilot.terms.learning.facts.asks != "statistics":
+    if pilot.terms.learning.rules.asks != "statistics":
         return ""
     largest = float(pilot.question.record_sizes(pilot.design, np.zeros(pilot.question.parameters)).max())
     return f"; privacy.clip = {number(largest, 3, side='above')} would cut none of them"

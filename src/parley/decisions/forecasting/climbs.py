@@ -5,20 +5,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from parley.decisions.forecasting.pilot import Pilot
-from parley.decisions.forecasting.search import DIVERGES, MOST_BATCHES, MOST_STEPS, Search, same_clip, statistics_clips
+from parley.decisions.forecasting.search import DIVERGES, Search, same_clip, statistics_clips
 from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Progress
-from parley.learning.algorithms.step import step_unit
+from parley.learning.algorithms.catalogue import algorithm_of
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS, MODELS
-from parley.terms.turns import fewest_rounds
+from parley.terms.participation import fewest_rounds
 
 PLAIN = {"average": None, "decay": None, "momentum": None, "local_steps": None, "step": "auto"}
 ROUNDS = {"algorithm": "averaged-subgradient", "horizon": 100, **PLAIN}
 ONCE = {"algorithm": "sufficient-statistics", "horizon": 1, "start": None, **PLAIN}
 REPEATED = {"algorithm": "fedinfer", "start": None, **PLAIN}
 PERTURBED = {"algorithm": "objective-perturbation", "horizon": 1, "start": None, **PLAIN}
-OPTIMISERS: dict[str, float | str] = {"plain": "auto", "momentum": "auto", "adam": 0.05}  # and the steps to begin with
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +49,7 @@ def climbed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[F
 def top_of(label: str, known: Pilot, begin: Terms, seed: int, knobs: tuple[str, ...]) -> Found | Unjudged:
     """What a climb from the best of several starts reaches, if any of them can be judged."""
     written = begin.learning.horizon * (begin.learning.local_steps or 1)
-    most = max(MOST_BATCHES if begin.learning.facts.samples else MOST_STEPS, written)
-    search = Search(seed, most, only_rarely=True)
+    search = Search(seed, max(algorithm_of(begin.learning).most_steps, written), only_rarely=True)
     starts = [known.under(candidate) for candidate in _starts(known, begin)]
     at = min(starts, key=search.judge, default=None)
     if at is None:
@@ -64,21 +62,16 @@ def top_of(label: str, known: Pilot, begin: Terms, seed: int, knobs: tuple[str, 
 
 def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, ...]]]:
     """What can be varied by a climb: a label, terms of that kind, and the knobs to turn."""
+    own = algorithm_of(terms.learning)
     for mechanism in mechanisms_for(delta):
         noisy = with_mechanism(free_to_step(terms), mechanism, delta)
-        if terms.learning.facts.samples:
-            for optimiser in OPTIMISERS:
-                step = OPTIMISERS[optimiser] if terms.learning.optimiser != optimiser else terms.learning.step
-                begin = noisy.changed(learning={"optimiser": optimiser, "step": step})
-                yield f"{mechanism}, {optimiser}: best epochs, batches and step", begin, ("epochs", "batches", "step", "clip")
-            continue
-        if not stepwise(terms):
+        if not own.alone and not asks_gradients(terms):
             rounds = {**ROUNDS, "horizon": max(100, fewest_rounds(terms))}
             yield f"{mechanism}, gradients in rounds", noisy.changed(learning=rounds), ("horizon", "step", "clip")
-        if terms.learning.facts.walks:
-            yield f"{mechanism}, best local steps too", noisy, ("local_steps", "horizon", "step", "clip")
-        elif stepwise(terms):
-            yield f"{mechanism}, best horizon, step and clip", noisy, ("horizon", "step", "clip")
+        for words, learning in own.varieties(terms.learning):
+            yield f"{mechanism}, {words}", noisy.changed(learning=learning), own.knobs
+        if own.alone:
+            continue
         if terms.model.predicts == "number" and (once := one_release(noisy)) is not None:
             yield f"{mechanism}, one release of statistics", once, ("clip",)
         if not MECHANISMS[mechanism].approximate and perturbs(terms):
@@ -87,23 +80,15 @@ def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, 
 
 def _starts(known: Pilot, terms: Terms) -> Iterator[Terms]:
     """Where a climb begins: the terms as they are, few rounds and many, from a step of 1/curvature and a fitting clip."""
-    here = known.landscape()
-    if terms.learning.facts.solves:
+    if not terms.learning.rules.iterative:
         for size in statistics_clips(known, terms):
             yield terms.changed(privacy={"clip": size})
         return
-    clip = same_clip(known, terms)
+    clip, here = same_clip(known, terms), known.landscape()
     yield terms
-    if terms.learning.facts.samples:
-        yield terms.changed(privacy={"clip": clip})
-        return
     length = 1 / max(float(here.curvature.max()) + known.objective.regularisation, 1e-12)
-    written = terms.learning.local_steps
-    for horizon in (8, 32, 100):
-        for local in (None,) if written is None else {1, written}:
-            # Local steps have a longest length, below which the automatic one is.
-            step = "auto" if terms.learning.facts.walks else float(f"{length * step_unit(terms.learning, horizon):.4g}")
-            yield terms.changed(learning={"horizon": horizon, "local_steps": local, "step": step}, privacy={"clip": clip})
+    for learning in algorithm_of(terms.learning).first_tries(terms.learning, length):
+        yield terms.changed(learning=learning, privacy={"clip": clip})
 
 
 def one_release(terms: Terms) -> Terms | None:
@@ -113,7 +98,7 @@ def one_release(terms: Terms) -> Terms | None:
     fewest rounds that ask everybody, or as many as the terms have for it.
     """
     some = terms.learning.participation is not None or terms.learning.straggler == "skip"
-    horizon = terms.learning.horizon if terms.learning.facts.repeats else fewest_rounds(terms)
+    horizon = fewest_rounds(terms) if terms.learning.rules.iterative else terms.learning.horizon
     try:
         return terms.changed(
             learning={**REPEATED, "horizon": horizon} if some else ONCE,
@@ -133,8 +118,8 @@ def with_mechanism(terms: Terms, mechanism: str, delta: float) -> Terms:
 
 
 def free_to_step(terms: Terms) -> Terms:
-    """The same, where they solve, with what terms of another algorithm need and allow: a clip, to be chosen yet, and no trust."""
-    if not terms.learning.facts.solves or terms.learning.facts.perturbs:
+    """The same with what algorithms of gradients need and allow: a clip of those, to be chosen yet, and no trust."""
+    if terms.learning.rules.clips_gradients:
         return terms
     clip, trusts = terms.privacy.clip, any(owner.trust is not None for owner in terms.owners)
     return terms.changed(privacy={"clip": 1.0 if clip is None else clip}, everyone={"trust": None} if trusts else {})
@@ -145,7 +130,6 @@ def perturbs(terms: Terms) -> bool:
     return MODELS[terms.model.kind].perturbs and len(terms.owners) == 1 and not terms.noise.summed
 
 
-def stepwise(terms: Terms) -> bool:
+def asks_gradients(terms: Terms) -> bool:
     """Whether the learner itself steps along gradients of all records."""
-    facts = terms.learning.facts
-    return not (facts.solves or facts.walks or facts.samples)
+    return terms.learning.rules.asks == "gradient"

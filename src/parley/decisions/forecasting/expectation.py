@@ -65,11 +65,10 @@ class Expectation:
     @property
     def replicates(self) -> int:
         """How many runs on the pilot are worth their time; where batches are drawn, groups of runs share them, and more say little more."""
-        learning = self.pilot.terms.learning
-        passes = self.pilot.algorithm.horizon * (learning.local_steps or 1)
-        passes *= 4 * self.pilot.source.width if learning.facts.perturbs else 1  # second derivatives, in a few steps
+        width = self.pilot.source.width
+        passes = self.pilot.algorithm.passes(width)
         most = 2 * REPLICATES if self.pilot.question.batched else 1000
-        return int(np.clip(WORK / (4.0 * len(self.pilot.design) * self.pilot.source.width * passes), REPLICATES, most))
+        return int(np.clip(WORK / (4.0 * len(self.pilot.design) * width * passes), REPLICATES, most))
 
     def outcome(
         self, seed: int, replicates: int | None = None, progress: Progress = lambda done, total: None

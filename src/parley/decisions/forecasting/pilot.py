@@ -172,7 +172,7 @@ class Pilot:
         A small sample's own optimum lies farther out than the population's, and a ridge that helps shows by how much: seen from there, a
         start at the public fit would look worse than it is. Only gradients can be tilted: algorithms that ask for other things stay.
         """
-        if self.own_fit is None or self.terms.learning.facts.asks != "gradient":
+        if self.own_fit is None or self.terms.learning.rules.asks != "gradient":
             return self
         return replace(self, source=self.source.leaning(self.own_fit.theta))
 
@@ -181,7 +181,7 @@ class Pilot:
         setup, source, drawn = self.setup.under(terms), self.source, self.drawn
         if terms.learning.start != self.terms.learning.start:
             return _with(setup, source, self.apart)
-        if terms.learning.facts.asks != "gradient":
+        if terms.learning.rules.asks != "gradient":
             source = source.leaning(None)
         return Pilot(setup, source, make_algorithm(setup), self.apart, drawn=drawn)
 
@@ -292,7 +292,7 @@ class PilotExchange:
         self._own = (
             pilot.question.batched or terms.uneven
         )  # all rows answer one question alike; batches and steps of their own differ
-        self._apart = terms.uneven or terms.learning.facts.corrects or terms.learning.facts.repeats
+        self._apart = pilot.algorithm.each
         self._known: dict[tuple[str, ...], list[tuple[NoiseGroup, FastNoise]]] = {}
         self._rows: dict[tuple[str, ...], Integers] = {}
         self._latest: tuple[str, Floats] = "", np.empty(0)

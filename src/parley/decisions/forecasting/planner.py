@@ -17,12 +17,12 @@ from parley.decisions.forecasting.climbs import (
     PERTURBED,
     Found,
     Unjudged,
+    asks_gradients,
     climbed,
     free_to_step,
     mechanisms_for,
     one_release,
     perturbs,
-    stepwise,
     top_of,
     with_mechanism,
 )
@@ -38,7 +38,7 @@ from parley.learning.algorithms.private_sgd import PrivateSGD
 from parley.privacy.mechanisms.gaussian import probability
 from parley.protocol.setup import Setup, resolve
 from parley.terms import Terms
-from parley.terms.turns import fewest_rounds
+from parley.terms.participation import fewest_rounds
 from parley.validate import whole
 
 LOOKED_AT = 4  # candidates of each kind that the survey passes on to the forecast
@@ -185,21 +185,20 @@ def _plan(known: Pilot, delta: float, seed: int, progress: Progress) -> Proposal
 def _first(found: list[Found], like: Found) -> Found:
     """The best of those with the same mechanism and algorithm."""
     learning, privacy = like.pilot.terms.learning, like.pilot.terms.privacy
-    kind = privacy.mechanism, learning.facts.asks
-    same = [each for each in found if (each.pilot.terms.privacy.mechanism, each.pilot.terms.learning.facts.asks) == kind]
+    kind = privacy.mechanism, learning.rules.asks
+    same = [each for each in found if (each.pilot.terms.privacy.mechanism, each.pilot.terms.learning.rules.asks) == kind]
     return min(same, key=lambda each: each.value)
 
 
 def _published(known: Pilot) -> list[Found]:
     """A hundred rounds with the automatic step, to compare with, where the terms are not that."""
-    there = attempt(known, learning={"horizon": 100, "step": "auto"}) if stepwise(known.terms) else None
+    there = attempt(known, learning={"horizon": 100, "step": "auto"}) if asks_gradients(known.terms) else None
     return [] if there is None or there.terms == known.terms else [Found("100 rounds, automatic step", there, 0.0)]
 
 
 def _sweeps(known: Pilot) -> bool:
     """Whether moments can look at all candidates first: rounds of gradients or one release, on rows, in few parameters."""
-    learning = known.terms.learning
-    plain = not (learning.facts.walks or learning.facts.samples or known.terms.privacy.clip_norm)
+    plain = known.algorithm.swept and known.terms.privacy.clip_norm is None
     return plain and known.has_rows and known.setup.parameters <= MOST_PARAMETERS
 
 
@@ -340,4 +339,4 @@ def _moved(pilot: Pilot) -> float:
 
 def _with_step(terms: Terms, best: Choice) -> Terms:
     """The terms with the step written as a number: what a public sample's curvature gives differs in the last digits between machines."""
-    return terms if best.step is None or terms.learning.facts.solves else terms.changed(learning={"step": best.step})
+    return terms if best.step is None else terms.changed(learning={"step": best.step})

@@ -20,7 +20,6 @@ from parley.decisions.forecasting.sweep import WORTH_MORE_ROUNDS, horizons
 from parley.errors import DataError, SettingError, TermsError
 from parley.learning.algorithms.algorithm import Descent
 from parley.learning.algorithms.private_sgd import PrivateSGD
-from parley.learning.algorithms.step import step_unit
 from parley.learning.start import folds
 from parley.losses.moments import moment_norms
 from parley.privacy.accounting import mechanism_norm
@@ -31,9 +30,7 @@ FACTOR = math.sqrt(2)  # between neighbouring steps and clips
 SEARCH_ROWS = 1500  # of the pilot, that a run of the search takes
 WORK, CHECK_WORK = 3e6, 2.5e7  # rounds x rows x replicates of one pilot run: in the search, and when its choices are checked
 FEWEST, SEARCH_REPLICATES, CHECK_REPLICATES = 4, 12, 48
-MOST_STEPS = 2000  # rounds x local steps, where a candidate takes several a round
 DIVERGES = "its runs on the pilot diverge"
-MOST_BATCHES = 200  # rounds of private-sgd that a candidate may take, unless the terms as written take more: none has moments
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,7 @@ class Search:
         learning, factor = pilot.terms.learning, FACTOR**direction
         if knob == "horizon" and isinstance(pilot.algorithm, Descent):
             rounds = next_horizon(learning.horizon, direction)
-            same_length = step_unit(learning, rounds) / step_unit(learning, learning.horizon)
+            same_length = learning.rules.step_unit(learning, rounds) / learning.rules.step_unit(learning, learning.horizon)
             return None if not rounds else attempt(pilot, learning={"horizon": rounds, "step": pilot.algorithm.step * same_length})
         if knob in ("epochs", "batches", "local_steps"):
             many = getattr(learning, knob)
@@ -101,7 +98,7 @@ class Search:
             return attempt(pilot, learning={"step": float(f"{pilot.algorithm.step * factor:.4g}")})
         if knob == "clip" and pilot.bound.clips and pilot.has_rows:  # else nobody can tell how often it binds
             there = attempt(pilot, privacy={"clip": float(f"{pilot.bound.value * factor:.4g}")})
-            if there is None or direction > 0 or not self.only_rarely or learning.facts.solves:
+            if there is None or direction > 0 or not self.only_rarely or not learning.rules.iterative:
                 return there
             return there if scaled_share(there, on_the_way(there.landscape())) <= RARELY else None
         return None
@@ -216,7 +213,7 @@ def fewer_rows(pilot: Pilot) -> Pilot:
 
 def same_clip(known: Pilot, terms: Terms) -> float | None:
     """The terms' clip, brought to the norm of another mechanism by the pilot's own gradients."""
-    clip, new = terms.privacy.clip, "l2" if terms.learning.facts.walks else mechanism_norm(terms.privacy.mechanism)
+    clip, new = terms.privacy.clip, terms.learning.rules.clip_norm(mechanism_norm(terms.privacy.mechanism))
     if terms.privacy.clip_norm is not None or known.terms.privacy.clip_norm is not None:
         return clip  # in a norm that the terms name, whatever the mechanism
     if not known.has_rows:
@@ -224,7 +221,7 @@ def same_clip(known: Pilot, terms: Terms) -> float | None:
     optimum = known.landscape().optimum
     sizes = {norm: known.objective.record_norms(known.design, optimum, norm) for norm in ("l1", "l2")}
     usual = {norm: float(np.quantile(size, 0.99)) for norm, size in sizes.items()}
-    if known.terms.learning.facts.solves:
+    if not known.terms.learning.rules.iterative:
         return float(f"{3 * usual[new]:.3g}") if usual[new] > 0 else clip
     old = known.bound.noise_norm
     if clip is None or new == old or not usual[old] > 0:
@@ -236,7 +233,7 @@ def statistics_clips(known: Pilot, terms: Terms) -> list[float]:
     """Bounds of one record's second moments, or of its gradient, to begin with: common sizes in the pilot."""
     if not known.has_rows:
         return []
-    if terms.learning.facts.perturbs:
+    if terms.learning.rules.clips_gradients:
         question = known.under(terms).question
         sizes = question.record_sizes(known.design, np.zeros(question.parameters))
     else:

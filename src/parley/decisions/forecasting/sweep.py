@@ -17,7 +17,7 @@ from parley.decisions.forecasting.pilot import Pilot
 from parley.decisions.forecasting.responses import WALKS, Walk, response
 from parley.decisions.forecasting.sources import Landscape
 from parley.terms import Terms
-from parley.terms.turns import fewest_rounds
+from parley.terms.participation import fewest_rounds
 from parley.validate import Floats
 
 QUANTILES = (0.3, 0.5, 0.7, 0.85, 0.95)  # of the records' gradient norms: clips to look at, beside some that hardly bind

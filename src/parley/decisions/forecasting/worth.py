@@ -14,7 +14,6 @@ from parley.decisions.forecasting.expectation import Expectation, expect
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
 from parley.decisions.forecasting.search import checked
 from parley.errors import BelowBaselineError, DataError, SettingError, TermsError
-from parley.learning.algorithms.step import step_unit
 from parley.losses.moments import moment_norms
 from parley.privacy.accounting import mechanism_norm
 from parley.terms import Terms
@@ -125,19 +124,19 @@ def _candidates(expected: Expectation) -> Iterator[Pilot]:
     """A handful of other ways to spend the same budgets."""
     pilot, terms = expected.pilot, expected.pilot.terms
     learning, norm = terms.learning, mechanism_norm(terms.privacy.mechanism)
-    if not pilot.has_rows or learning.facts.samples or learning.facts.walks or terms.privacy.clip_norm is not None:
+    if not pilot.has_rows or not pilot.algorithm.swept or terms.privacy.clip_norm is not None:
         return
     bend = float(expected.here.curvature.max()) + pilot.objective.regularisation
     sizes = pilot.objective.record_norms(pilot.design, expected.here.optimum, norm)
     clip = float(f"{max(np.quantile(sizes, 0.99), 1e-6):.3g}")
     base = terms
-    if learning.facts.solves:
+    if not learning.rules.iterative:
         steps = {"algorithm": "averaged-subgradient", "step": "auto"}
         base = terms.changed(learning=steps, privacy={"clip": clip}, everyone={"trust": None})
     for rounds in ROUNDS:
-        step = float(f"{step_unit(base.learning, rounds) / max(bend, 1e-12):.4g}")
+        step = float(f"{base.learning.rules.step_unit(base.learning, rounds) / max(bend, 1e-12):.4g}")
         yield from _under(pilot, learning=base.learning.model_dump() | {"horizon": rounds, "step": step}, privacy={"clip": clip})
-    if terms.model.predicts == "number" and not learning.facts.solves and learning.participation is None:
+    if terms.model.predicts == "number" and learning.rules.iterative and learning.participation is None:
         size = float(f"{max(np.quantile(moment_norms(pilot.design, norm), 0.99), 1e-6):.3g}")
         yield from _under(
             pilot, learning={"algorithm": "sufficient-statistics", "horizon": 1, "step": "auto"}, privacy={"clip": size}

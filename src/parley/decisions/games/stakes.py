@@ -154,7 +154,7 @@ def stakes(
     Where the moments are not exact, a pilot run at the terms' budgets tells bias and price of noise; a few runs cannot tell little noise
     from none, so the price is at least the curvature's, and noise is never thought free.
     """
-    if terms.learning.facts.perturbs:
+    if terms.learning.rules.one_owner:
         raise TermsError(
             "learning.algorithm: objective-perturbation is for one owner; expected an algorithm that several can agree on"
         )

@@ -1,7 +1,7 @@
 """An algorithm is four pure functions on a state; the loop around them is written once."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -16,7 +16,10 @@ from parley.protocol.aggregation import Aggregation
 from parley.protocol.queries import Answer, GradientQuery, Query
 from parley.protocol.schedule import Schedule
 from parley.protocol.setup import Setup
+from parley.terms import Learning
 from parley.validate import LARGEST, Floats
+
+FIRST_HORIZONS = (8, 32, 100)  # few rounds and many: where a plan begins to look
 
 Progress = Callable[[int, int], None]  # how much of the work is done, of how much; mostly rounds
 
@@ -52,6 +55,10 @@ class Algorithm(ABC):
     radius: float | None  # the box |theta| <= radius
 
     memory_name: ClassVar[str | None] = None  # the name of what it remembers beside theta: files once had one nameless array
+    knobs: ClassVar[tuple[str, ...]] = ("clip",)  # keys that a plan turns one at a time
+    most_steps: ClassVar[int] = 2000  # local ones counted, of a plan's candidate, unless the terms as written take more
+    swept: ClassVar[bool] = True  # whether a plan may look at rounds of gradients in its place, by their moments
+    alone: ClassVar[bool] = False  # whether a plan looks at no other algorithm beside it
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
@@ -100,6 +107,30 @@ class Algorithm(ABC):
         """How sure the first replicate's model is, where that follows from what was released; usually it does not."""
         return None
 
+    @property
+    def each(self) -> bool:
+        """Whether `update` looks at single answers, not at their mean alone."""
+        return False
+
+    @property
+    def drifts(self) -> bool:
+        """Whether owners that differ pull the model away from the joint optimum even without noise."""
+        return False
+
+    def passes(self, width: int) -> int:
+        """How many times a run goes over all records of so many features: a forecast must know how long it takes."""
+        return self.horizon
+
+    @classmethod
+    def varieties(cls, learning: Learning) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The kinds of this algorithm that a plan compares: words, and the keys of `[learning]` that make it one."""
+        yield from ()
+
+    @classmethod
+    def first_tries(cls, learning: Learning, length: float) -> Iterator[dict[str, Any]]:
+        """Where a plan begins to look: keys of `[learning]`, given the length 1/curvature. Here: the terms' own."""
+        yield {}
+
     def without_noise(self) -> Self:
         """The algorithm that it would be if answers carried no noise; most do not mind it."""
         return self
@@ -115,9 +146,20 @@ class Descent(Algorithm):
 
     step: float
 
+    knobs: ClassVar[tuple[str, ...]] = ("horizon", "step", "clip")
+
     @classmethod
     def make(cls, setup: Setup) -> Self:
         return cls(setup.objective, setup.terms.learning.horizon, setup.terms.model.radius, step_size(setup))
+
+    @classmethod
+    def varieties(cls, learning: Learning) -> Iterator[tuple[str, dict[str, Any]]]:
+        yield "best horizon, step and clip", {}
+
+    @classmethod
+    def first_tries(cls, learning: Learning, length: float) -> Iterator[dict[str, Any]]:
+        for horizon in FIRST_HORIZONS:
+            yield {"horizon": horizon, "step": float(f"{length * learning.rules.step_unit(learning, horizon):.4g}")}
 
     def query(self, state: State, asker: Asker) -> Query:
         return GradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
@@ -125,11 +167,6 @@ class Descent(Algorithm):
     def answer(self, gradient: Callable[[Floats], Floats], theta: Floats) -> Floats:
         """What an owner whose records' mean gradient is this function answers at theta, but for the noise: for forecasts."""
         return gradient(theta)
-
-    @property
-    def each(self) -> bool:
-        """Whether `update` looks at single answers, not at their mean alone."""
-        return False
 
     def reply(self, name: str, gradient: Callable[[Floats], Floats], state: State) -> Floats:
         """What the owner of this name answers to its question of round `state.round`, but for the noise."""

@@ -24,7 +24,7 @@ from parley.protocol.queries import Answer, GradientQuery, Query
 from parley.protocol.schedule import Schedule
 from parley.protocol.setup import Setup
 from parley.terms import Terms
-from parley.terms.arrivals import answers_of
+from parley.terms.asynchronous import answers_of
 from parley.validate import LARGEST, Floats
 
 POINT, STEP, TALLY, AVERAGE = "point", "step", "tally", "average"

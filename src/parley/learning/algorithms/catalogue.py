@@ -16,6 +16,8 @@ from parley.learning.algorithms.private_sgd import PrivateSGD
 from parley.learning.algorithms.scaffold import Scaffold
 from parley.learning.algorithms.sufficient_statistics import SufficientStatistics
 from parley.protocol.setup import Setup
+from parley.terms import Learning
+from parley.terms.algorithm_rules import AlgorithmRules, register_rules
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     "averaged-subgradient": AveragedSubgradient,
@@ -34,6 +36,17 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
 }
 
 
+def register(name: str, rules: AlgorithmRules, algorithm: type[Algorithm]) -> None:
+    """Let terms name an algorithm of a program's own: what it says of terms, and what it does."""
+    register_rules(name, rules)
+    ALGORITHMS[name] = algorithm
+
+
+def algorithm_of(learning: Learning) -> type[Algorithm]:
+    """What runs where terms of prediction have this section and rounds wait for everybody."""
+    return ALGORITHMS[learning.algorithm]
+
+
 def make_algorithm(setup: Setup) -> Algorithm:
     """The algorithm of these terms, its settings fixed from public knowledge."""
     own: Algorithm | None = setup.task.algorithm(setup)
@@ -41,4 +54,4 @@ def make_algorithm(setup: Setup) -> Algorithm:
         return own
     if not setup.schedule.waits:
         return AsynchronousDescent.make(setup)
-    return ALGORITHMS[setup.terms.learning.algorithm].make(setup)
+    return algorithm_of(setup.terms.learning).make(setup)

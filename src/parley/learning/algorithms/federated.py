@@ -6,18 +6,19 @@ alone: whatever is computed from those costs no privacy, and a checkpoint of the
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from parley.data.public_numbers import ROUNDED
-from parley.learning.algorithms.algorithm import Asker, Descent, State
+from parley.learning.algorithms.algorithm import FIRST_HORIZONS, Asker, Descent, State
 from parley.losses.local_update import walk
 from parley.protocol.queries import Answer, CorrectedQuery, Query, UpdateQuery
 from parley.protocol.setup import Setup
+from parley.terms import Learning
 from parley.validate import Floats
 
 
@@ -49,11 +50,14 @@ class Federated(Descent):
     proximal: float = 0.0
     walkers: tuple[Walker, ...] = ()
 
+    knobs: ClassVar[tuple[str, ...]] = ("local_steps", "horizon", "step", "clip")
+    swept: ClassVar[bool] = False
+
     @classmethod
     def make(cls, setup: Setup) -> Self:
         usual, learning = setup.walk, setup.terms.learning
         walkers: tuple[Walker, ...] = ()
-        if setup.terms.uneven or learning.facts.corrects:
+        if setup.terms.uneven or learning.rules.corrects_drift:
             rows = ((part.name, setup.terms.train_rows(part.name), setup.walk_of(part.name)) for part in setup.terms.owners)
             # A hair within what an owner takes: its machine may have rounded the length of a step, and so this, to another last digit.
             walkers = tuple(Walker(name, records, own.steps, own.step, own.reach * (1 - ROUNDED)) for name, records, own in rows)
@@ -62,6 +66,23 @@ class Federated(Descent):
     @property
     def each(self) -> bool:
         return bool(self.walkers)
+
+    @property
+    def drifts(self) -> bool:
+        return self.local_steps > 1 or bool(self.walkers)
+
+    def passes(self, width: int) -> int:
+        return self.horizon * self.local_steps
+
+    @classmethod
+    def varieties(cls, learning: Learning) -> Iterator[tuple[str, dict[str, Any]]]:
+        yield "best local steps too", {}
+
+    @classmethod
+    def first_tries(cls, learning: Learning, length: float) -> Iterator[dict[str, Any]]:
+        for horizon in FIRST_HORIZONS:
+            for local in {1, learning.local_steps}:  # of a length that local steps bear: the automatic one
+                yield {"horizon": horizon, "local_steps": local, "step": "auto"}
 
     @cached_property
     def _by_name(self) -> dict[str, Walker]:
@@ -120,6 +141,10 @@ class Corrected(Federated):
     paired: bool = False
 
     keeps: ClassVar[str]
+
+    @property
+    def drifts(self) -> bool:
+        return False
 
     @abstractmethod
     def corrections(self, state: State) -> Mapping[str, Floats]:

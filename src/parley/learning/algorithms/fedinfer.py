@@ -44,6 +44,10 @@ class FedInfer(SufficientStatistics):
             one, names=names, weights=weights, sizes=tuple(noise.records.tolist()), variances=tuple(noise.variances.tolist())
         )
 
+    @property
+    def each(self) -> bool:
+        return True
+
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
         begin = super().start(origin, replicates)
         memory = {**begin.memory, "answers": np.zeros(max(1, len(self.names)))}

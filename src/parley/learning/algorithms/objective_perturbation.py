@@ -29,6 +29,9 @@ class ObjectivePerturbation(Algorithm):
             raise TermsError("learning.algorithm: expected terms that ask for a perturbed minimum")
         return cls(setup.objective, setup.terms.learning.horizon, setup.limits.radius, question.cost)
 
+    def passes(self, width: int) -> int:
+        return self.horizon * 4 * width  # second derivatives, in a few steps
+
     def query(self, state: State, asker: Asker) -> MinimumQuery:
         return MinimumQuery.ask(asker.terms_hash, asker.learner, state.round)
 

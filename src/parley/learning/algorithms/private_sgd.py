@@ -3,9 +3,9 @@
 Whatever the learner makes of the answers is post-processing: an optimiser costs no privacy, and what it remembers is made of answers alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from parley.learning.algorithms.algorithm import Algorithm, Asker, State
 from parley.learning.algorithms.step import step_size
 from parley.protocol.queries import Answer, MinibatchQuery, Query
 from parley.protocol.setup import Setup
+from parley.terms import Learning
 from parley.validate import Floats
 
 MOMENTUM = 0.9
 FIRST, SECOND, TINY = 0.9, 0.999, 1e-8  # Adam's usual constants (Kingma and Ba 2015)
+FIRST_STEPS: dict[str, float | str] = {"plain": "auto", "momentum": "auto", "adam": 0.05}  # where a plan begins to look
 MEMORY = {"plain": (), "momentum": ("velocity",), "adam": ("first", "second")}
 
 
@@ -32,6 +34,11 @@ class PrivateSGD(Algorithm):
     optimiser: str
     parts: int = 1
 
+    knobs: ClassVar[tuple[str, ...]] = ("epochs", "batches", "step", "clip")
+    most_steps: ClassVar[int] = 200  # of runs on a pilot: no moments tell what they would bring
+    swept: ClassVar[bool] = False
+    alone: ClassVar[bool] = True
+
     @classmethod
     def make(cls, setup: Setup) -> Self:
         learning = setup.terms.learning
@@ -39,6 +46,12 @@ class PrivateSGD(Algorithm):
         if optimiser == "momentum" and learning.step == "auto":
             step *= 1 - MOMENTUM  # so much longer is the way that one gradient goes in the end
         return cls(setup.objective, learning.horizon, setup.limits.radius, step, optimiser, parts)
+
+    @classmethod
+    def varieties(cls, learning: Learning) -> Iterator[tuple[str, dict[str, Any]]]:
+        for optimiser, step in FIRST_STEPS.items():
+            begin = {"optimiser": optimiser, "step": learning.step if learning.optimiser == optimiser else step}
+            yield f"{optimiser}: best epochs, batches and step", begin
 
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
         begin = super().start(origin, replicates)

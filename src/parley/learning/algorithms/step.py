@@ -2,7 +2,6 @@
 
 from parley.errors import TermsError
 from parley.protocol.setup import Setup
-from parley.terms import Learning
 
 
 def step_size(setup: Setup) -> float:
@@ -31,9 +30,4 @@ def step_size(setup: Setup) -> float:
             "or give a number"
         )
     # Six digits: readable, and the same on machines whose linear algebra differs in the last bits.
-    return float(f"{length:.6g}") * step_unit(learning, learning.horizon)
-
-
-def step_unit(learning: Learning, horizon: int) -> float:
-    """The `step` whose first round moves by one gradient: Algorithm 1 as published divides its rho by T^2, others divide by nothing."""
-    return 1.0 if learning.decay is not None else float(horizon**learning.facts.unit_step)
+    return float(f"{length:.6g}") * learning.rules.step_unit(learning, learning.horizon)

@@ -1,10 +1,13 @@
 """What terms must say that ask how columns are spread, before anything is learned."""
 
+from typing import ClassVar
+
 from parley.terms import Terms
-from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS
+from parley.terms.algorithm_rules import AlgorithmRules
+from parley.terms.catalogue import ALL_MECHANISMS
 from parley.terms.rules import Rules
 
-ROUNDS = ALGORITHMS["scales"].usual_rounds  # how large values are, then how they are spread within that
+ROUNDS = 2  # how large values are, then how they are spread within that
 
 
 class ColumnStatisticsRules(Rules):
@@ -22,4 +25,10 @@ class ColumnStatisticsRules(Rules):
             raise ValueError("learning.algorithm|expected everybody in both rounds of 'scales': no participation and no strides")
 
 
+class ScalesRules(AlgorithmRules):
+    asks: ClassVar[str] = "scales"
+    rounds: ClassVar[int] = ROUNDS
+
+
 RULES = ColumnStatisticsRules()
+ALGORITHM = ScalesRules()

@@ -1,8 +1,9 @@
 """What terms must say about a plant that is learned from trajectories."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from parley.terms import Model, Terms
+from parley.terms.algorithm_rules import OneRelease
 from parley.terms.catalogue import TASKS
 from parley.terms.rules import Rules
 
@@ -60,4 +61,9 @@ class DynamicsRules(Rules):
             )
 
 
+class IdentificationRules(OneRelease):
+    asks: ClassVar[str] = "trajectories"
+
+
 RULES = DynamicsRules()
+ALGORITHM = IdentificationRules()

@@ -5,11 +5,12 @@ from typing import Any, ClassVar
 
 from parley.errors import TermsError
 from parley.terms import Model, Terms
-from parley.terms.catalogue import ALGORITHMS, RATING_MECHANISMS, TASKS
+from parley.terms.algorithm_rules import AlgorithmRules
+from parley.terms.catalogue import RATING_MECHANISMS, TASKS
 from parley.terms.rules import Rules
 from parley.validate import printable
 
-FACTORIZATION, ROUNDS = TASKS["ratings"].kind, ALGORITHMS["item-factors"].usual_rounds
+FACTORIZATION, ROUNDS = TASKS["ratings"].kind, 20
 BOX = 2.0  # within which items' factors are looked for, ratings being from -2 to 2
 LARGEST_ITEM = 1e6  # of an item's factors: far beyond any use, and squares of it are far from overflowing
 MOST_NUMBERS = 2_000_000  # of one answer: what a message holds
@@ -131,7 +132,13 @@ class RatingsRules(Rules):
         return {**content, "model": {**model, "items": [name for line in text.splitlines() if (name := line.strip())]}}
 
 
+class ItemFactorsRules(AlgorithmRules):
+    asks: ClassVar[str] = "item-factors"
+    rounds: ClassVar[int] = ROUNDS
+
+
 RULES = RatingsRules()
+ALGORITHM = ItemFactorsRules()
 
 
 def item_count(model: Model) -> int:

@@ -1,4 +1,4 @@
-"""What terms must say where owners are asked something before a model is learned: how columns are spread, how much owners differ."""
+"""What terms must say where owners release something before a model is learned: column statistics, heterogeneity."""
 
 from fractions import Fraction
 
@@ -33,9 +33,8 @@ def check_differences(terms: Agreed) -> None:
         return
     if terms.model.public is None:
         raise ValueError("privacy.difference_epsilon|expected model.public beside it: owners are asked at its best fit")
-    norm = ALL_MECHANISMS[terms.privacy.mechanism].norm  # walks are clipped in L2 whatever the noise
-    asked = terms.learning.facts.asks in ("gradient", "minibatch") or (terms.learning.facts.asks == "update" and norm == "l2")
-    if not asked or terms.privacy.clip_norm is not None:
+    told = terms.learning.rules.tells_heterogeneity(ALL_MECHANISMS[terms.privacy.mechanism].norm)
+    if not told or terms.privacy.clip_norm is not None:
         raise ValueError(
             "privacy.difference_epsilon|expected an algorithm whose clip bounds a record's gradient in the mechanism's norm, "
             "such as gradient-descent"

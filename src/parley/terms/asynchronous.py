@@ -1,7 +1,7 @@
-"""What terms must say where answers are used as they come (`learning.staleness`), and how many each owner gives then."""
+"""What terms must say where answers are used as they come (`learning.staleness`), and how many an owner gives then."""
 
 from parley.terms.agreed import Agreed
-from parley.terms.turns import MOST_TURNS
+from parley.terms.participation import MOST_ROUNDS
 
 
 def answers_of(terms: Agreed, name: str) -> int:
@@ -20,18 +20,15 @@ def all_answers(terms: Agreed) -> int:
     return sum(answers_of(terms, part.name) for part in terms.owners)
 
 
-def check_arrivals(terms: Agreed) -> None:
-    """Refuse (ValueError) answers that are used as they come where that has no meaning, or no proof that it ends where it should."""
+def check_answers(terms: Agreed) -> None:
+    """Refuse (ValueError) numbers of answers where every round asks."""
+    if terms.learning.waits and any(owner.answers is not None for owner in terms.owners):
+        raise ValueError("owners.answers|expected only beside learning.staleness: elsewhere every round asks, as strides say")
+
+
+def check_asynchronous(terms: Agreed) -> None:
+    """Refuse (ValueError) answers that are used as they come where there is no proof that it ends where it should."""
     learning, given = terms.learning, [owner.answers for owner in terms.owners if owner.answers is not None]
-    if learning.waits:
-        if given:
-            raise ValueError("owners.answers|expected only beside learning.staleness: elsewhere every round asks, as strides say")
-        return
-    if not learning.facts.arrives:
-        raise ValueError(
-            f"learning.staleness|expected none beside {learning.algorithm}: answers are used as they come with 'gradient-descent' alone. "
-            "Statistics are asked once, walks and corrections need everybody's answers to one question, batches a common round"
-        )
     if (learning.staleness or 0) < len(terms.owners) - 1:
         raise ValueError(
             f"learning.staleness|expected at least {len(terms.owners) - 1}, one less than there are owners: everybody is at work on a "
@@ -53,5 +50,5 @@ def check_arrivals(terms: Agreed) -> None:
         )
     if any(answers > learning.horizon for answers in given):
         raise ValueError("owners.answers|expected at most learning.horizon: the most answers that any owner gives")
-    if all_answers(terms) > MOST_TURNS:
-        raise ValueError(f"learning.horizon|expected at most {MOST_TURNS:,} answers of all owners together beside staleness")
+    if all_answers(terms) > MOST_ROUNDS:
+        raise ValueError(f"learning.horizon|expected at most {MOST_ROUNDS:,} answers of all owners together beside staleness")

@@ -2,28 +2,26 @@
 
 from parley.terms.agreed import Agreed
 
-MOST_TURNS = 1_000_000  # rounds for which it is written down who is asked
+MOST_ROUNDS = 1_000_000  # for which it is written down who is asked
 
 
 def fewest_rounds(terms: Agreed) -> int:
     """The least horizon with which everybody is asked as often as the terms need: a stride is no longer than the run."""
-    turns = max(owner.stride or 1 for owner in terms.owners)
+    rounds = max(owner.stride or 1 for owner in terms.owners)
     if terms.learning.participation is not None:
-        turns = -(-len(terms.owners) // terms.asked_a_round)
-    return turns * terms.learning.pace
+        rounds = -(-len(terms.owners) // terms.asked_a_round)
+    return rounds * terms.learning.pace
 
 
-def check_turns(terms: Agreed) -> None:
+def check_participation(terms: Agreed) -> None:
     """Refuse rounds that leave somebody out for ever, or are drawn in two ways."""
     learning, strides = terms.learning, [owner.stride for owner in terms.owners if owner.stride is not None]
     if learning.participation is None and not strides:
         return
-    if learning.facts.solves and not learning.facts.repeats:
-        raise ValueError("learning.algorithm|expected one with rounds beside participation or strides: statistics are asked once")
     if learning.participation is not None and strides:
         raise ValueError("learning.participation|expected either this share or strides of the owners, not both")
-    if learning.horizon > MOST_TURNS:
-        raise ValueError(f"learning.horizon|expected at most {MOST_TURNS:,} beside participation or strides")
+    if learning.horizon > MOST_ROUNDS:
+        raise ValueError(f"learning.horizon|expected at most {MOST_ROUNDS:,} beside participation or strides")
     if strides and all((owner.stride or 1) > 1 for owner in terms.owners):
         raise ValueError("owners.stride|expected at least one owner without, or with 1: every round has to ask somebody")
     if any(stride > learning.horizon for stride in strides):

@@ -1,0 +1,149 @@
+"""What terms must say about an algorithm: each has its rules, loaded when terms name it."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, ClassVar
+
+from parley.terms.catalogue import ALGORITHMS, PREDICTION, AlgorithmFacts
+from parley.terms.keys import listed, looked_up
+
+# Types of who calls these rules, and is not imported here:
+Terms = Any  # terms.agreed.Agreed
+Learning = Any  # terms.sections.Learning
+
+SOME_READ = {  # keys that mean something to some algorithms alone
+    "learning": (
+        "local_steps",
+        "proximal",
+        "variates",
+        "batches",
+        "epochs",
+        "sampling",
+        "optimiser",
+        "batch_seed",
+        "average",
+        "decay",
+        "momentum",
+        "topology",
+        "staleness",
+    ),
+    "owners": ("local_steps", "step", "trust"),
+}
+
+
+class AlgorithmRules:
+    """Of an algorithm that asks for gradients and steps along them.
+
+    Others override what they need; refusals are a ValueError, "key|expected what".
+    """
+
+    asks: ClassVar[str] = "gradient"  # the kind of question, as its query names it
+    rounds: ClassVar[int] = 100  # where the terms do not say
+    average: ClassVar[str | None] = None  # which iterates make the model where the terms do not say
+    keys: ClassVar[Mapping[str, str]] = {}  # those of `SOME_READ` that it reads, as section.key, and what each is
+    iterative: ClassVar[bool] = True  # whether the learner steps towards the model; else it solves for it
+    clips_gradients: ClassVar[bool] = True  # whether `privacy.clip` bounds a record's gradient, not other numbers
+    one_owner: ClassVar[bool] = False  # whether it is for a single owner
+    corrects_drift: ClassVar[bool] = False  # whether an owner's question is corrected by its answers so far
+    unsaid: ClassVar[Mapping[str, str]] = {}  # keys of `[learning]` with what is meant where they are left out
+
+    def usual(self, content: dict[str, Any]) -> dict[str, Any]:
+        """The section `[learning]` with what need not be said, and without what older files say: one hash for both."""
+        meant = {"batch": "full", "start": "zero", "average": self.average, **self.unsaid}
+        said = {key: value for key, value in content.items() if not isinstance(value, str) or meant.get(key) != value}
+        return {"horizon": self.rounds, **said}
+
+    def check_learning(self, learning: Learning) -> None:
+        """Refuse a section `[learning]` that does not make sense by itself."""
+
+    def check(self, terms: Terms) -> None:
+        """Refuse terms whose sections do not fit together."""
+
+    def rounds_a_step(self, learning: Learning) -> int:
+        """How many rounds make a step."""
+        return 1
+
+    def step_unit(self, learning: Learning, horizon: int) -> float:
+        """The `step` with which the first of so many rounds moves by one gradient."""
+        return 1.0
+
+    def local_step(self, step: float, steps: int, fewest: int) -> float:
+        """How long the steps of an owner are that takes so many, where the terms' is `step` and nobody takes fewer
+        than `fewest`."""
+        return step
+
+    def clip_norm(self, norm: str) -> str:
+        """The norm in which a record is clipped where the mechanism's is `norm`."""
+        return norm
+
+    def tells_heterogeneity(self, norm: str) -> bool:
+        """Whether a record's gradient is clipped in this norm, so that owners may be asked how much they differ."""
+        return self.asks == "gradient"
+
+
+class OneRelease(AlgorithmRules):
+    """Of an algorithm that solves for the model from one answer of everybody: there is one round, and no step."""
+
+    rounds: ClassVar[int] = 1
+    iterative: ClassVar[bool] = False
+    clips_gradients: ClassVar[bool] = False
+    repeatable: ClassVar[bool] = False  # whether several rounds may be asked all the same, to be averaged
+
+    def check_learning(self, learning: Learning) -> None:
+        if learning.step != "auto":
+            raise ValueError("step|expected none: what is released once is solved, not stepped towards")
+        if not self.repeatable and learning.horizon != 1:
+            raise ValueError("horizon|expected 1: this algorithm releases once; repeating it under one budget is never better")
+        if learning.start is not None:
+            raise ValueError("start|expected none: statistics are solved, not stepped towards")
+
+    def check(self, terms: Terms) -> None:
+        if self.repeatable:
+            return
+        if terms.learning.straggler == "skip":
+            raise ValueError("learning.straggler|expected 'wait' or 'stop': this algorithm asks once, everybody")
+        if terms.learning.participation is not None or any(owner.stride is not None for owner in terms.owners):
+            raise ValueError(
+                "learning.algorithm|expected one with rounds beside participation or strides: statistics are asked once"
+            )
+
+
+_LOADED: dict[str, AlgorithmRules] = {}
+
+
+def algorithm_rules(name: str) -> AlgorithmRules:
+    """The rules of the algorithm that has this name."""
+    if name not in _LOADED:
+        home = ALGORITHMS[name].home
+        found = import_module(home).ALGORITHM
+        if not isinstance(found, AlgorithmRules):
+            raise TypeError(f"{home}: expected ALGORITHM, an instance of AlgorithmRules")
+        _LOADED[name] = found
+    return _LOADED[name]
+
+
+def register_rules(name: str, rules: AlgorithmRules, task: str = PREDICTION) -> None:
+    """Let terms name an algorithm of a program's own."""
+    ALGORITHMS[name] = AlgorithmFacts("", task)
+    _LOADED[name] = rules
+
+
+def named_algorithm(name: Any) -> AlgorithmRules:
+    """The rules of an algorithm as it was read; of none in particular where that is not the name of one."""
+    return AlgorithmRules() if looked_up(ALGORITHMS, name) is None else algorithm_rules(name)
+
+
+def readers(key: str) -> dict[str, str]:
+    """The algorithms of prediction that read a key, section.key, and what it is to each."""
+    known = {name: algorithm_rules(name) for name, facts in ALGORITHMS.items() if facts.task == PREDICTION}
+    return {name: rules.keys[key] for name, rules in known.items() if key in rules.keys}
+
+
+def require_read(rules: AlgorithmRules, section: str, content: Any) -> None:
+    """Refuse (ValueError) keys of `[learning]`, or of an owner, that other algorithms read and this one does not."""
+    for key in SOME_READ[section]:
+        if getattr(content, key) is not None and (full := f"{section}.{key}") not in rules.keys:
+            able = readers(full)
+            what, place = next(iter(able.values())), key if section == "learning" else full
+            only = "only" if section == "learning" else "none but"
+            raise ValueError(f"{place}|expected {only} with algorithm = {listed(able)}: {what}")

@@ -1,0 +1,78 @@
+"""What terms must say where owners take local steps: rules of federated averaging and its kin."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from parley.terms.agreed import Agreed
+from parley.terms.algorithm_rules import AlgorithmRules
+from parley.terms.catalogue import MODELS
+from parley.terms.sections import Learning
+
+LOCAL_STEPS = 5  # where the terms do not say
+LOCAL_KEYS: Mapping[str, str] = {
+    "learning.local_steps": "how many steps owners take between two answers; others ask for gradients",
+    "owners.local_steps": "owners take local steps there alone",
+    "owners.step": "owners take local steps there alone",
+}
+PROXIMAL: Mapping[str, str] = {"learning.proximal": "the weight of the pull towards where a local update began"}
+
+
+class FederatedRules(AlgorithmRules):
+    """Owners answer with local updates: steps within a box, on a loss of which it is known how far a record moves them."""
+
+    asks: ClassVar[str] = "update"
+    keys: ClassVar[Mapping[str, str]] = LOCAL_KEYS
+
+    def usual(self, content: dict[str, Any]) -> dict[str, Any]:
+        said = super().usual(content)
+        return {**said, "local_steps": LOCAL_STEPS if said.get("local_steps") is None else said["local_steps"]}
+
+    def check_learning(self, learning: Learning) -> None:
+        if "learning.proximal" in self.keys and learning.proximal is None:
+            raise ValueError(f"proximal|expected a number beside it: {self.keys['learning.proximal']}")
+        if learning.horizon % self.rounds_a_step(learning):
+            raise ValueError("horizon|expected an even number: a step takes two answers, a gradient and a local update")
+
+    def check(self, terms: Agreed) -> None:
+        """Refuse (ValueError) local updates of which nobody knows how far one record moves them."""
+        model, algorithm = terms.model, terms.learning.algorithm
+        if not MODELS[model.kind].local_updates:
+            raise ValueError(
+                f"learning.algorithm|expected another than {algorithm} for {model.kind}: how far one record moves a walk on it is not "
+                "known"
+            )
+        if not model.smooth:
+            raise ValueError(
+                f"learning.algorithm|expected another than {algorithm} for linear-svm: across the hinge's corner a local step "
+                "of any length may drive close points apart, so one record may move a walk further than it moves a gradient"
+            )
+        if model.radius is None:
+            raise ValueError(
+                f"model.radius|expected a number beside {algorithm}: the rounding of an owner's local path is bounded within a box"
+            )
+        if terms.noise.summed and self.corrects_drift:
+            raise ValueError(
+                f"privacy.noise|expected 'each-owner' beside {algorithm}: it asks each owner a question of its own, corrected by what "
+                "that owner released before, which a sum does not show; an owner that kept it to itself would carry one record from "
+                "round to round"
+            )
+        if terms.noise.summed and terms.uneven:
+            raise ValueError(
+                "privacy.noise|expected 'each-owner' beside owners.local_steps or owners.step: a sum does not say who walked how far"
+            )
+
+    def clip_norm(self, norm: str) -> str:
+        return "l2"
+
+    def tells_heterogeneity(self, norm: str) -> bool:
+        return norm == "l2"
+
+
+class CorrectedRules(FederatedRules):
+    """Each owner is asked a question of its own, corrected by what was heard of it so far."""
+
+    asks: ClassVar[str] = "corrected"
+    corrects_drift: ClassVar[bool] = True
+
+    def tells_heterogeneity(self, norm: str) -> bool:
+        return False

@@ -1,0 +1,20 @@
+"""What terms must say for FedLin: rounds in pairs."""
+
+from parley.terms.algorithms.federated import CorrectedRules
+from parley.terms.sections import Learning
+
+
+class FedLinRules(CorrectedRules):
+    """A step takes two answers, a gradient and a local update.
+
+    Who takes more local steps takes shorter ones, so that all go equally far.
+    """
+
+    def rounds_a_step(self, learning: Learning) -> int:
+        return 2
+
+    def local_step(self, step: float, steps: int, fewest: int) -> float:
+        return step * (fewest / steps)
+
+
+ALGORITHM = FedLinRules()
