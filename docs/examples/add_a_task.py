@@ -41,8 +41,8 @@ class ShareQuestion(Question):
 
 @dataclass(frozen=True)
 class Share(Algorithm):
-    def start(self, origin, worlds=()):
-        return State(1, np.zeros((*worlds, 1)))
+    def start(self, origin, replicates=()):
+        return State(1, np.zeros((*replicates, 1)))
 
     def query(self, state, asker):
         return ShareQuery.ask(asker.terms_hash, asker.learner, state.round)

@@ -21,8 +21,8 @@ class HeavyBall(Descent):
 
     memory_name: ClassVar[str | None] = "velocity"
 
-    def start(self, origin, worlds=()):
-        begin = super().start(origin, worlds)
+    def start(self, origin, replicates=()):
+        begin = super().start(origin, replicates)
         return State(begin.round, begin.theta, {"velocity": np.zeros_like(begin.theta)})
 
     def update(self, state, combined, answers=()):

@@ -56,9 +56,9 @@ class Quiet:
 
     def answered(self, name, query):
         agreement = self.agreements[name]
-        worlds = next(iter(query.arrays.values())).shape[:-1]
-        question = agreement.part.check(query, worlds).question
-        return Answer(query.id, name, question.records, question.bounded(query, agreement.tables, worlds).value)
+        replicates = next(iter(query.arrays.values())).shape[:-1]
+        question = agreement.part.check(query, replicates).question
+        return Answer(query.id, name, question.records, question.bounded(query, agreement.tables, replicates).value)
 
 
 def quiet_run(terms, tables, exchange=Quiet, start=None):

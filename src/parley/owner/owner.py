@@ -82,7 +82,7 @@ class Owner:
         self.noise: Noise = noise if noise is not None else (SafeNoise() if self.releases else FastNoise())
         if self.releases and not self.noise.safe:
             raise GuaranteeError(f"{name}: an owner with a durable ledger releases, so its noise must be safe; leave `noise` out")
-        self._worlds: tuple[int, ...] = ()
+        self._replicates: tuple[int, ...] = ()
         self._prepared: dict[str, Agreement] = {}
         self._accepted: set[str] = set()
         self._encoded: tuple[str, Words] = (
@@ -141,13 +141,13 @@ class Owner:
         is not finite, which no table can cause, would end here, before the ledger is written to.
         """
         agreement = self.agreement(query.terms_hash)
-        stage = agreement.part.check(query, self._worlds)
+        stage = agreement.part.check(query, self._replicates)
         mechanism = stage.series.mechanism
         if isinstance(mechanism, SharedNoise):  # what its ledger holds of it is for hosts alone
             raise GuaranteeError(f"{self.name}: by these terms answers are shared, not released; `contribute` shares them")
 
         def release() -> Callable[[], Floats]:
-            bounded = stage.question.bounded(query, agreement.tables, self._worlds, self._seed(stage))
+            bounded = stage.question.bounded(query, agreement.tables, self._replicates, self._seed(stage))
             if self.releases:  # now rather than when the ledger is being written to; a study's mechanism does the same
                 require(bounded, mechanism.norm, mechanism.sensitivity)
             return partial(mechanism.release, bounded, self.noise)
@@ -163,7 +163,7 @@ class Owner:
         the answer is computed again and must come out the same (`sharing.Shares`).
         """
         agreement = self.agreement(query.terms_hash)
-        stage = agreement.part.check(query, self._worlds)
+        stage = agreement.part.check(query, self._replicates)
         noise = stage.series.mechanism
         if not isinstance(noise, SharedNoise):
             raise GuaranteeError(f"{self.name}: by these terms each owner draws its own noise; a sum of exact answers has none")
@@ -197,7 +197,7 @@ class Owner:
             stage, key = agreement.part.stage(query.round), self.ledger.secret
             # Computed again, the answer must be about the same rows: their draw follows from a secret and the question.
             seed = hmac.digest(key, b"draw/" + query.content.encode(), "sha256") if key else self._seed(stage)
-            words = noise.encode(stage.question.bounded(query, agreement.tables, self._worlds, seed))
+            words = noise.encode(stage.question.bounded(query, agreement.tables, self._replicates, seed))
             self._encoded = query.content, words
         return words
 
@@ -222,7 +222,7 @@ class Owner:
         if streams(self.table):
             raise DataError(f"{self.name}: a folder of Parquet files is streamed, which is for releases; studies need one file")
         copy = Owner(self.name, self.table, noise=self.noise if self.noise.safe else FastNoise(seed))
-        copy.source, copy._worlds = self.source, (replicates,)
+        copy.source, copy._replicates = self.source, (replicates,)
         copy._prepared = self._prepared  # the table is prepared once for all studies
         return copy
 

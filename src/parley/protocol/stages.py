@@ -128,12 +128,12 @@ class Part:
                 return stage
         raise OutOfOrder(f"round {number} was asked: expected one in which {self.name} has its turn, up to round {self.rounds}")
 
-    def check(self, query: Query, worlds: tuple[int, ...]) -> Stage:
+    def check(self, query: Query, replicates: tuple[int, ...]) -> Stage:
         """The stage that answers this query; a refusal before any record is touched if none does."""
         if type(query.round) is not int or not isinstance(query.id, str) or not 1 <= len(query.id) <= 200:
             raise Malformed("query: expected a whole number as its round and 1 to 200 characters as its id")
         stage = self.stage(query.round)
-        stage.question.check(query, worlds)
+        stage.question.check(query, replicates)
         return stage
 
     def cost(self, number: int, answers: int) -> Fraction:

@@ -38,9 +38,9 @@ def extreme_table(classes=False):
     return pd.DataFrame({"x0": np.ones(N), "x1": np.ones(N), "x2": np.ones(N), "y": np.ones(N) if classes else np.full(N, -3.0)})
 
 
-def ask(kind, terms, worlds=()):
+def ask(kind, terms, replicates=()):
     """The question with the largest answer: from the corner of the box that is furthest from where the records pull."""
-    corner = np.full((*worlds, 3), 5.0)
+    corner = np.full((*replicates, 3), 5.0)
     if kind is StatisticsQuery:
         return kind.ask(terms.hash, "learner", 1)
     if kind is UpdateQuery:

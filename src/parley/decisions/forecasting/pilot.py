@@ -17,7 +17,7 @@ from parley.learning.algorithms.asynchronous import AsynchronousDescent, check_s
 from parley.learning.algorithms.asynchronous import run_by_terms as run
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.start import PublicFit, public_fit, ridge_fit, starting_point
-from parley.losses import Objective, RecordBound
+from parley.losses import EmpiricalRisk, RecordBound
 from parley.privacy.mechanisms import FastNoise, Mechanism
 from parley.privacy.mechanisms.recipe import draw_plainly
 from parley.privacy.mechanisms.shared import SharedNoise
@@ -48,8 +48,8 @@ class Pilot:
         return self.setup.terms
 
     @property
-    def objective(self) -> Objective:
-        return self.setup.objective
+    def objective(self) -> EmpiricalRisk:
+        return self.setup.risk
 
     @property
     def design(self) -> Design:
@@ -285,7 +285,7 @@ class PilotExchange:
     """
 
     def __init__(self, pilot: Pilot, replicates: int, seed: int, noiseless: bool = False) -> None:
-        self._pilot, self._worlds, self._noise, self._noiseless = pilot, (replicates,), FastNoise(seed), noiseless
+        self._pilot, self._replicates, self._noise, self._noiseless = pilot, (replicates,), FastNoise(seed), noiseless
         self._rng, self._draws = np.random.default_rng(seed), np.random.default_rng([seed, 1])
         self._tilt = pilot.source.tilt(pilot.objective)
         terms = pilot.terms
@@ -334,7 +334,9 @@ class PilotExchange:
         if query.id == self._latest[0] and not self._own:
             return self._latest[1]
         questions = [self._pilot.setup.part(name).training.question for name in (names if self._own else names[:1])]
-        given = (each.rehearsed(query, self._pilot.tables, self._worlds, self._draws, self._noiseless).value for each in questions)
+        given = (
+            each.rehearsed(query, self._pilot.tables, self._replicates, self._draws, self._noiseless).value for each in questions
+        )
         value = next(given) if len(questions) == 1 else sum(share * each for share, each in zip(shares, given, strict=True))
         self._latest = query.id, np.asarray(value if self._tilt is None else value - self._tilt)
         return self._latest[1]

@@ -58,10 +58,10 @@ class Algorithm(ABC):
         """The algorithm of these terms, its settings fixed from public knowledge."""
         return cls(setup.objective, setup.terms.learning.horizon, setup.limits.radius)
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        """The state before the first round, at the parameter `origin` [P] (or [*worlds, P]); `worlds` are the axes of a study's
-        replicates."""
-        theta = np.broadcast_to(origin, (*worlds, origin.shape[-1]))
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        """The state before the first round, at the parameter `origin` [P] (or [*replicates, P]); `replicates` are the axes of a
+        study."""
+        theta = np.broadcast_to(origin, (*replicates, origin.shape[-1]))
         return State(1, theta, {} if self.memory_name is None else {self.memory_name: theta})
 
     @abstractmethod

@@ -54,7 +54,7 @@ class Gossip(Descent):
         says: by declared bounds, which hold for every record; or, if those are looser, by `EXCESS` times the public sample's."""
         if len(self.joined) == len(self.names) * (len(self.names) - 1) // 2:
             return self.step  # all points are one: gradient descent
-        largest = setup.objective.largest_curvature(setup.preparation)
+        largest = setup.risk.largest_curvature(setup.preparation)
         excess = 1.0 if setup.public is None else EXCESS if largest is None else min(EXCESS, largest * self.step)
         ridge = min(1.0, self.objective.regularisation * self.step)  # its part of the curvature is not scaled
         bends = np.minimum(len(self.names), ridge + (excess - ridge) * self.scale)  # nobody's part of all exceeds all
@@ -83,8 +83,8 @@ class Gossip(Descent):
     def each(self) -> bool:
         return True
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        theta = super().start(origin, worlds).theta
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        theta = super().start(origin, replicates).theta
         zero = np.zeros_like(theta)
         memory = {TRACKER: zero, GRADIENT: zero, POINT: theta}
         return State(1, theta, {f"{what} of {name}": value for what, value in memory.items() for name in self.mine})

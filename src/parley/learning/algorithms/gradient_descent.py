@@ -38,8 +38,8 @@ class GradientDescent(Descent):
         limits = (setup.objective, learning.horizon, setup.terms.model.radius)
         return cls(*limits, step, learning.decay, momentum, learning.average or "last")
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        begin = super().start(origin, worlds)
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        begin = super().start(origin, replicates)
         memory = {"velocity": np.zeros_like(begin.theta)} if self.momentum else {}
         return State(1, begin.theta, memory if self.average == "last" else {**memory, "average": begin.theta})
 

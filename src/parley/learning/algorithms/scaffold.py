@@ -32,11 +32,11 @@ class Scaffold(Tracking):
     def make(cls, setup: Setup) -> Self:
         return replace(super().make(setup), paired=setup.terms.learning.paired)
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        begin = super().start(origin, worlds)
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        begin = super().start(origin, replicates)
         if not self.paired:
             return begin
-        fresh = self.memory({each.name: np.zeros_like(begin.theta) for each in self.walkers}, FRESH)
+        fresh = self.memory({each.name: np.zeros_like(begin.theta) for each in self.owners}, FRESH)
         return State(1, begin.theta, {**begin.memory, **fresh})
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:

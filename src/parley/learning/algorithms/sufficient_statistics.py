@@ -50,9 +50,9 @@ class SufficientStatistics(Algorithm):
             float(noise.records.sum()),
         )
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
         size, length = origin.shape[-1], moments_length(origin.shape[-1] // self.outcomes, self.outcomes)
-        return State(1, np.broadcast_to(origin, (*worlds, size)), {"moments": np.zeros((*worlds, length))})
+        return State(1, np.broadcast_to(origin, (*replicates, size)), {"moments": np.zeros((*replicates, length))})
 
     def query(self, state: State, asker: Asker) -> StatisticsQuery:
         return StatisticsQuery.ask(asker.terms_hash, asker.learner, state.round)

@@ -1,10 +1,11 @@
-"""How good the finished model is on held-out rows: asked once, after the last round, where the terms set a part of epsilon aside."""
+"""How good the finished model is on held-out rows: asked once, after the last round, where the terms set a part of
+epsilon aside."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from parley.data.design import summation_slack
-from parley.losses import Objective
+from parley.losses import EmpiricalRisk
 from parley.losses.score import Scoring, scoring
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, Tables
@@ -21,11 +22,12 @@ class ScoreQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class ScoreQuestion(Question):
-    """A row counts for little whatever theta is: an average of iterates may leave the box by a rounding, so there is none here."""
+    """A row counts for little whatever theta is: an average of iterates may leave the box by a rounding, so there is
+    none here."""
 
     asks = ScoreQuery
 
-    objective: Objective
+    objective: EmpiricalRisk
     scoring: Scoring
 
     @classmethod
@@ -40,13 +42,13 @@ class ScoreQuestion(Question):
             sensitivity=rule.sensitivity(rows, slack, k),
             extent=rule.extent(slack),
             bound=None,
-            objective=context.objective,
+            objective=context.risk,
             scoring=rule,
         )
 
-    def check(self, query: Query, worlds: tuple[int, ...]) -> None:
-        super().check(query, worlds)
-        check_parameter(query.arrays["theta"], (*worlds, self.parameters))
+    def check(self, query: Query, replicates: tuple[int, ...]) -> None:
+        super().check(query, replicates)
+        check_parameter(query.arrays["theta"], (*replicates, self.parameters))
 
     def exact(self, query: ScoreQuery, tables: Tables) -> Floats:
         return self.scoring.mean(self.objective, tables.held_out, query.theta)

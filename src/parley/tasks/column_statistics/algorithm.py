@@ -25,11 +25,11 @@ class Scales(Algorithm):
     def make(cls, setup: Setup) -> Self:
         return cls(setup.objective, setup.terms.learning.horizon, None, Survey.of(setup), setup.schedule.names)
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
         size = len(self.survey.columns) * WIDTH
-        nothing = np.zeros((*worlds, size))
-        memory = {"first": nothing, "second": nothing, "own": np.zeros((*worlds, len(self.names), size))}
-        return State(1, np.zeros((*worlds, 1)), memory)
+        nothing = np.zeros((*replicates, size))
+        memory = {"first": nothing, "second": nothing, "own": np.zeros((*replicates, len(self.names), size))}
+        return State(1, np.zeros((*replicates, 1)), memory)
 
     def query(self, state: State, asker: Asker) -> ScalesQuery:
         survey = self.survey

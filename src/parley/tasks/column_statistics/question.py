@@ -90,8 +90,8 @@ class ScalesQuestion(Question):
         sizes = self.records, self.per_person, self.columns, WIDTH
         return replace(series, mechanism=Stability.calibrate(series.mechanism, *promised, *sizes))
 
-    def check(self, query: Query, worlds: tuple[int, ...]) -> None:
-        super().check(query, worlds)
+    def check(self, query: Query, replicates: tuple[int, ...]) -> None:
+        super().check(query, replicates)
         grid = query.arrays["grid"]
         check_parameter(grid, (3 * self.columns,), "grid")
         for kind, low, high in grid.reshape(-1, 3).tolist():
@@ -103,12 +103,12 @@ class ScalesQuestion(Question):
     def exact(self, query: ScalesQuery, tables: Tables) -> Floats:
         return self._counted(query, tables)[0] / self.records
 
-    def bounded(self, query: Query, tables: Tables, worlds: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
+    def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
         """The shares, and how many rows hold each name where names are asked."""
         if not isinstance(query, ScalesQuery):
             raise Malformed("query: expected one for scales")
         counts, named = self._counted(query, tables)
-        shares = np.broadcast_to(counts / self.records, (*worlds, self.size)).copy()
+        shares = np.broadcast_to(counts / self.records, (*replicates, self.size)).copy()
         return NamedCounts(shares, self.sensitivity, self.norm, named)
 
     def _counted(self, query: ScalesQuery, tables: Tables) -> tuple[Floats, tuple[Counter[str] | None, ...]]:

@@ -39,8 +39,8 @@ class Identification(Algorithm):
             setup.preparation.width,
         )
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        return State(1, np.zeros((*worlds, 1)), {"moments": np.zeros((*worlds, self.size))})
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        return State(1, np.zeros((*replicates, 1)), {"moments": np.zeros((*replicates, self.size))})
 
     def query(self, state: State, asker: Asker) -> TrajectoriesQuery:
         return TrajectoriesQuery.ask(asker.terms_hash, asker.learner, state.round)

@@ -36,10 +36,10 @@ class Apart(Algorithm):
     def make(cls, setup: Setup) -> Self:
         return cls(setup.objective, 1, setup.limits.radius, setup.schedule.names)
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        theta = np.broadcast_to(origin, (*worlds, origin.shape[-1]))
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        theta = np.broadcast_to(origin, (*replicates, origin.shape[-1]))
         count = len(self.names)
-        return State(1, theta, {"own": np.zeros((*worlds, count, origin.shape[-1])), "heard": np.zeros((*worlds, count))})
+        return State(1, theta, {"own": np.zeros((*replicates, count, origin.shape[-1])), "heard": np.zeros((*replicates, count))})
 
     def query(self, state: State, asker: Asker) -> GradientQuery:
         return GradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
@@ -152,9 +152,9 @@ def public_scatter(setup: Setup) -> PublicScatter:
     if setup.parameters > MOST:
         raise DataError(f"differences: the model has {setup.parameters:,} parameters; expected at most {MOST:,}")
     theta, bound = starting_point(setup), next(iter(setup.parts.values())).training.question.bound
-    gradients, clipped = setup.objective.record_gradients(setup.public, theta), 0.0
+    gradients, clipped = setup.risk.record_gradients(setup.public, theta), 0.0
     if bound is not None and bound.clips:
-        sizes = setup.objective.record_norms(setup.public, theta, bound.norm)
+        sizes = setup.risk.record_norms(setup.public, theta, bound.norm)
         gradients = gradients * np.minimum(1.0, bound.value / np.maximum(sizes, 1e-300))[:, None]
         clipped = float(np.mean(sizes > bound.value))
     covariance = np.atleast_2d(np.cov(gradients.T))

@@ -80,17 +80,17 @@ class ItemFactors(Algorithm):
             model.factors or 0,
         )
 
-    def start(self, origin: Floats, worlds: tuple[int, ...] = ()) -> State:
-        theta, who = np.broadcast_to(origin, (*worlds, origin.shape[-1])), len(self.names)
-        return State(1, theta, {"counts": np.zeros((*worlds, who, self.items)), "heard": np.zeros((*worlds, who))})
+    def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
+        theta, who = np.broadcast_to(origin, (*replicates, origin.shape[-1])), len(self.names)
+        return State(1, theta, {"counts": np.zeros((*replicates, who, self.items)), "heard": np.zeros((*replicates, who))})
 
     def query(self, state: State, asker: Asker) -> ItemFactorsQuery:
         return ItemFactorsQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
-        worlds = state.theta.shape[:-1]
-        V = state.theta.reshape(*worlds, self.items, -1)
-        shape = (*worlds, self.items, V.shape[-1] + 1)
+        replicates = state.theta.shape[:-1]
+        V = state.theta.reshape(*replicates, self.items, -1)
+        shape = (*replicates, self.items, V.shape[-1] + 1)
         if self.names == ("",):
             there, values = [0], [combined]
         else:

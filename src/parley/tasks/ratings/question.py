@@ -58,9 +58,9 @@ class ItemFactorsQuestion(Question):
             radius=context.limits.radius or 0.0,
         )
 
-    def check(self, query: Any, worlds: tuple[int, ...]) -> None:
-        super().check(query, worlds)
-        check_in_box(query.theta, (*worlds, self.parameters), self.radius)
+    def check(self, query: Any, replicates: tuple[int, ...]) -> None:
+        super().check(query, replicates)
+        check_in_box(query.theta, (*replicates, self.parameters), self.radius)
 
     def exact(self, query: ItemFactorsQuery, tables: Tables) -> Floats:
         ratings, flat = ratings_of(tables.train), query.theta.reshape(-1, self.parameters)
