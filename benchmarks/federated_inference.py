@@ -97,7 +97,7 @@ def setup_of(terms: Any, task: Any) -> Setup:
 
 def job(figure: Figure, setup: Setup, trials: int, deviation: float) -> dict[str, Any]:
     """What Flower's clients and server are told, beside the tables."""
-    walk = setup.walk
+    walk = setup.local_update
     bound = next(iter(setup.parts.values())).training.question.bound
     assert bound is not None
     settings = {"clip": bound.value, "step": walk.step, "radius": walk.radius, "local_steps": walk.steps}

@@ -37,7 +37,7 @@ QUERIES = [
     *((asked, kind) for asked in ("update", "corrected") for kind in KINDS if kind != "linear-svm"),
     ("statistics", "linear-regression"),
 ]
-WALKS: dict[str, list[dict[str, Any]]] = {
+LOCAL: dict[str, list[dict[str, Any]]] = {
     "update": [{"algorithm": "federated-averaging"}, {"algorithm": "fednova"}, {"algorithm": "fedprox", "proximal": 1.0}],
     "corrected": [
         {"algorithm": "scaffold"},
@@ -112,8 +112,8 @@ def draw_terms(numbers: Magnitudes, asked: str, kind: str, folder: Path) -> dict
     regression, gaussian = kind == "linear-regression", bool(rng.random() < 0.5)
     model: dict[str, Any] = {"kind": kind, "target": "y", "features": columns, "intercept": bool(rng.random() < 0.4)}
     bounded = [*columns, "y"] if regression else columns
-    walks = asked in WALKS
-    declare = 1.0 if walks else rng.choice([0.0, 0.7, 1.0])
+    local = asked in LOCAL
+    declare = 1.0 if local else rng.choice([0.0, 0.7, 1.0])
     model["bounds"] = {c: sorted(map(float, numbers.signed(2))) for c in bounded if rng.random() < declare}
     if rng.random() < 0.3:  # one size for all: sums of many squares
         size = numbers.size()
@@ -122,21 +122,21 @@ def draw_terms(numbers: Magnitudes, asked: str, kind: str, folder: Path) -> dict
         model["categories"] = {"y": ["0", "1", "2"]}
     if not regression and rng.random() < 0.7:
         model["class_weight"] = {"1": numbers.size()} | ({"0": numbers.size()} if rng.random() < 0.5 else {})
-    if walks or rng.random() < 0.7:
+    if local or rng.random() < 0.7:
         model["radius"] = numbers.size()
     if rng.random() < 0.5:
         model["regularisation"] = numbers.size()
     privacy: dict[str, Any] = {"mechanism": "gaussian", "delta": 1e-6} if gaussian else {}
     if rng.random() < 0.7:
         privacy["clip"] = numbers.size()
-        if walks and rng.random() < 0.7:  # of the size of a gradient: else the rounding of the walk hides what a record does
+        if local and rng.random() < 0.7:  # of the size of a gradient: else the rounding of the steps hides what a record does
             reach = max((abs(end) for ends in model["bounds"].values() for end in ends), default=1.0)
             privacy["clip"] = float(np.clip(model["radius"] * min(reach, 1e100) ** 2 * 10 ** rng.uniform(-9, 1), SMALLEST, LARGEST))
     learning: dict[str, Any] = {"horizon": 1}
     if asked == "statistics":
         learning["algorithm"] = "sufficient-statistics"
-    elif walks:
-        learning |= WALKS[asked][rng.integers(len(WALKS[asked]))] | {"local_steps": int(rng.choice([1, 2, 7]))}
+    elif local:
+        learning |= LOCAL[asked][rng.integers(len(LOCAL[asked]))] | {"local_steps": int(rng.choice([1, 2, 7]))}
         if "proximal" in learning:
             learning["proximal"] = numbers.size()
         if rng.random() < 0.3:
@@ -276,9 +276,9 @@ def ask(agreement: Agreement, asked: str, theta: Floats) -> Query:
         return UpdateQuery.ask(agreement.hash, "learner", 1, theta, agreement.setup.terms.learning.local_steps or 1)
     if asked == "corrected":
         rng = np.random.default_rng(list(theta.tobytes()))  # the same for all neighbours
-        number, walk = int(rng.integers(1, agreement.setup.terms.learning.horizon + 1)), agreement.setup.walk
-        sizes = walk.reach * rng.choice([0.0, 1.0, 1e-3, 1e-12], theta.shape) * rng.choice([-1.0, 1.0], theta.shape)
-        return CorrectedQuery.ask(agreement.hash, "learner", number, theta, sizes, walk.steps_in(number))
+        number, local = int(rng.integers(1, agreement.setup.terms.learning.horizon + 1)), agreement.setup.local_update
+        sizes = local.reach * rng.choice([0.0, 1.0, 1e-3, 1e-12], theta.shape) * rng.choice([-1.0, 1.0], theta.shape)
+        return CorrectedQuery.ask(agreement.hash, "learner", number, theta, sizes, local.steps_in(number))
     return StatisticsQuery.ask(agreement.hash, "learner", 1)
 
 

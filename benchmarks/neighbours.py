@@ -1,6 +1,6 @@
 """Searches for neighbouring tables that a rule of the federated family drives further apart than its noise covers.
 
-Gradient ascent from 20,000 starts a rule, in batches: over every row of a table, the row that is replaced, the start of the walk and
+Gradient ascent from 20,000 starts a rule, in batches: over every row of a table, the row that is replaced, where the steps start and
 the learner's correction, each within what the terms allow, in several settings (clipped and bounded records, steps at the limit and
 usual ones, a box that binds, a penalty; squared, logistic and softmax losses). The ascent has derivatives of its own; what it found
 best is then asked of Parley's own questions, whose answers are compared.
@@ -59,12 +59,12 @@ class Case:
     round: int
 
     @property
-    def walk(self) -> LocalUpdate:
-        return self.question.walk
+    def local(self) -> LocalUpdate:
+        return self.question.local
 
     @property
     def steps(self) -> int:
-        return self.walk.steps_in(self.round)
+        return self.local.steps_in(self.round)
 
     @property
     def targets(self) -> float:
@@ -73,7 +73,7 @@ class Case:
 
     def query(self, start: Floats, correction: Floats) -> Query:
         what = self.terms.hash, "learner", self.round, start
-        return CorrectedQuery.ask(*what, correction, self.steps) if self.walk.reach else UpdateQuery.ask(*what, self.steps)
+        return CorrectedQuery.ask(*what, correction, self.steps) if self.local.reach else UpdateQuery.ask(*what, self.steps)
 
 
 def make_case(rule: str, setting: dict[str, Any], number: int) -> Case:
@@ -113,7 +113,7 @@ class Point:
 
 
 def draw(case: Case, many: int, rng: np.random.Generator) -> Point:
-    """Starts: rows inside and at the corners, walks from anywhere in the box, corrections of all sizes."""
+    """Starts: rows inside and at the corners, steps from anywhere in the box, corrections of all sizes."""
     X = np.where(
         rng.random((many, 1, 1)) < 0.5,
         rng.uniform(-1, 1, (many, ROWS + 1, WIDTH)),
@@ -124,9 +124,9 @@ def draw(case: Case, many: int, rng: np.random.Generator) -> Point:
         y = rng.choice([-1.0, 1.0], y.shape)
     if case.setting["kind"] == "softmax-regression":
         y = rng.integers(0, CLASSES, y.shape).astype(float)
-    parameters, radius = case.question.parameters, case.walk.radius
+    parameters, radius = case.question.parameters, case.local.radius
     start = rng.uniform(-radius, radius, (many, parameters)) * rng.choice([0.0, 0.1, 1.0], (many, 1))
-    correction = case.walk.reach * rng.uniform(-1, 1, start.shape) * rng.choice([0.0, 0.01, 1.0], (many, 1))
+    correction = case.local.reach * rng.uniform(-1, 1, start.shape) * rng.choice([0.0, 0.01, 1.0], (many, 1))
     return Point(X, y, start, correction)
 
 
@@ -134,19 +134,19 @@ def margin_gradient(case: Case, w: Floats, X: Floats, y: Floats) -> tuple[Floats
     """The mean clipped gradient of a cost of the margin at w [B, p] on tables [B, n, p], and how it hangs on each of them."""
     margin = np.einsum("bnp,bp->bn", X, w)
     if case.targets:
-        slope, bend = 2 * (margin - y), np.full_like(margin, 2.0)
+        derivative, curvature = 2 * (margin - y), np.full_like(margin, 2.0)
     else:
         wrong = 1 / (1 + np.exp(np.clip(y * margin, -500, 500)))
-        slope, bend = -y * wrong, wrong * (1 - wrong)
+        derivative, curvature = -y * wrong, wrong * (1 - wrong)
     norm = np.maximum(np.linalg.norm(X, axis=-1), 1e-12)
     limit = case.question.bound.value / norm if case.question.bound.clips else np.full_like(norm, np.inf)
-    free, used = np.abs(slope) < limit, np.clip(slope, -limit, limit)
+    free, used = np.abs(derivative) < limit, np.clip(derivative, -limit, limit)
     n = X.shape[1]
 
     def back(adjoint: Floats) -> tuple[Floats, Floats, Floats]:
         through = np.einsum("bnp,bp->bn", X, adjoint) / n
-        at_margin = through * free * bend
-        shrinks = -through * ~free * used / norm**2  # a clipped slope is the limit, which falls as the row grows
+        at_margin = through * free * curvature
+        shrinks = -through * ~free * used / norm**2  # a clipped derivative is the limit, which falls as the row grows
         at_rows = used[..., None] * adjoint[:, None] / n + at_margin[..., None] * w[:, None] + shrinks[..., None] * X
         return np.einsum("bn,bnp->bp", at_margin, X), at_rows, -at_margin if case.targets else np.zeros_like(y)
 
@@ -180,43 +180,43 @@ def softmax_gradient(case: Case, w: Floats, X: Floats, y: Floats) -> tuple[Float
 def answer(case: Case, point: Point, place: int) -> tuple[Floats, Callable[[Floats], tuple[Floats, Floats, Floats, Floats]]]:
     """An owner's answers about one of the neighbours [B, P], and the way back from them to rows, targets, starts and corrections."""
     X, y = point.table(place)
-    walk, gradient = case.walk, softmax_gradient if case.setting["kind"] == "softmax-regression" else margin_gradient
-    held = walk.regularisation + walk.proximal
+    local, gradient = case.local, softmax_gradient if case.setting["kind"] == "softmax-regression" else margin_gradient
+    held = local.regularisation + local.proximal
     if not case.steps:
         g, back = gradient(case, point.start, X, y)
 
-        def slope_back(adjoint: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        def gradient_back(adjoint: Floats) -> tuple[Floats, Floats, Floats, Floats]:
             at_w, at_X, at_y = back(adjoint)
-            return at_X, at_y, at_w + walk.regularisation * adjoint, np.zeros_like(adjoint)
+            return at_X, at_y, at_w + local.regularisation * adjoint, np.zeros_like(adjoint)
 
-        return walk.regularisation * point.start + g, slope_back
+        return local.regularisation * point.start + g, gradient_back
     w, trail = point.start, []
     for _ in range(case.steps):
         g, back = gradient(case, w, X, y)
-        unbounded = w - walk.step * (held * w - walk.proximal * point.start + g + point.correction)
-        w = np.clip(unbounded, -walk.radius, walk.radius)
-        trail.append((back, np.abs(unbounded) < walk.radius))
-    length = walk.step * case.steps
+        unbounded = w - local.step * (held * w - local.proximal * point.start + g + point.correction)
+        w = np.clip(unbounded, -local.radius, local.radius)
+        trail.append((back, np.abs(unbounded) < local.radius))
+    length = local.step * case.steps
 
-    def walk_back(adjoint: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    def steps_back(adjoint: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         at_w, at_start, at_c = -adjoint / length, adjoint / length, np.zeros_like(adjoint)
         at_X, at_y = np.zeros_like(X), np.zeros_like(y)
         for back, inside in reversed(trail):
             at_w = at_w * inside
-            down = -walk.step * at_w
+            down = -local.step * at_w
             more_w, more_X, more_y = back(down)
-            at_start, at_c, at_X, at_y = at_start - walk.proximal * down, at_c + down, at_X + more_X, at_y + more_y
+            at_start, at_c, at_X, at_y = at_start - local.proximal * down, at_c + down, at_X + more_X, at_y + more_y
             at_w = at_w + held * down + more_w
         return at_X, at_y, at_start + at_w, at_c
 
-    return (point.start - w) / length, walk_back
+    return (point.start - w) / length, steps_back
 
 
 def climb(case: Case, many: int, rng: np.random.Generator) -> tuple[Point, Floats]:
     """(where ascents end, the farthest that each of them got, over the sensitivity)."""
     point, sensitivity = draw(case, many, rng), case.question.sensitivity
     best, ratio = point, np.zeros(many)
-    walk = case.walk
+    local = case.local
     for number in range(ROUNDS + 1):
         (one, one_back), (other, other_back) = answer(case, point, 0), answer(case, point, 1)
         apart = one - other
@@ -240,8 +240,8 @@ def climb(case: Case, many: int, rng: np.random.Generator) -> tuple[Point, Float
         point = Point(
             np.clip(point.X + rate * unit(at_X), -1, 1),
             np.clip(point.y + rate * case.targets * unit(at_y), -case.targets, case.targets) if case.targets else point.y,
-            np.clip(point.start + rate * walk.radius * unit(first[2] + second[2]), -walk.radius, walk.radius),
-            np.clip(point.correction + rate * walk.reach * unit(first[3] + second[3]), -walk.reach, walk.reach),
+            np.clip(point.start + rate * local.radius * unit(first[2] + second[2]), -local.radius, local.radius),
+            np.clip(point.correction + rate * local.reach * unit(first[3] + second[3]), -local.reach, local.reach),
         )
     return best, ratio
 
@@ -270,7 +270,7 @@ def asked(case: Case, point: Point, place: int) -> float:
 
 def search(rule: str, starts: int, rng: np.random.Generator, looked: int = 100) -> tuple[float, float]:
     """(largest ratio of the ascents, the same as Parley answers the best of each setting) of one rule."""
-    numbers = (1, 2) if make_case(rule, SETTINGS[0], 1).walk.paired else (1,)
+    numbers = (1, 2) if make_case(rule, SETTINGS[0], 1).local.paired else (1,)
     cases = [make_case(rule, setting, number) for setting in SETTINGS for number in numbers]
     climbed, answered = 0.0, 0.0
     for case in cases:
@@ -284,8 +284,8 @@ def search(rule: str, starts: int, rng: np.random.Generator, looked: int = 100) 
 
 
 def with_mutant(case: Case, **changes: Any) -> Case:
-    """The case with a walk that terms would not allow, under the sensitivity of the one they do."""
-    return replace(case, question=replace(case.question, walk=replace(case.walk, **changes)))
+    """The case with local steps that terms would not allow, under the sensitivity of those they do."""
+    return replace(case, question=replace(case.question, local=replace(case.local, **changes)))
 
 
 def main() -> None:

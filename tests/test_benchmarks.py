@@ -11,6 +11,7 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 NAMES = sorted(file.stem for file in FOLDER.glob("*.py"))
 TINY: dict[str, tuple[str, dict[str, object]]] = {  # arguments, and sizes that no argument sets: those that take a second or two so
     "forecast_intervals": ("--runs 1 --public 100", {"OWNERS": 2, "ROWS": 50, "ROUNDS": 2}),
+    "clipped_least_squares": ("--rows 2000 --columns 3 --replicates 2 --rounds 2", {}),
     "credible_intervals": ("--runs 2 --mechanism gaussian", {}),
     "gossip": ("", {"RECORDS": 50, "ANSWERS": 2, "RUNS": 2}),
     "identification": ("--part coverage --runs 1", {}),
@@ -22,7 +23,6 @@ TINY: dict[str, tuple[str, dict[str, object]]] = {  # arguments, and sizes that 
     "scoring": ("--rows 150", {"OWNERS": 2, "PUBLIC": 200}),
     "starting": ("--repeats 1 --only certs", {}),
     "streamed": ("0.000001", {"ROWS_A_FILE": 2000, "GROUP": 500}),
-    "sure_records": ("--rows 2000 --columns 3 --replicates 2 --rounds 2", {}),
     "surfaces": ("--figure 3 --runs 1 --points 3 --jobs 1", {}),
 }
 

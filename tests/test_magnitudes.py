@@ -18,8 +18,9 @@ from parley.data import Design, fit_preparation
 from parley.data.design import summation_slack
 from parley.data.grid import settle
 from parley.errors import DataError, GuaranteeError, SettingError, TermsError
-from parley.losses import Limits, LinearRegression, LinearSVM, LogisticRegression, RecordBound, margin
+from parley.losses import Limits, LinearRegression, LinearSVM, LogisticRegression, RecordBound
 from parley.losses.moments import mean_moments, moments_sensitivity
+from parley.losses.objectives import margin
 from parley.network.exchange import messages
 from parley.network.serving.acceptance import Acceptance, Acceptances, Caller
 from parley.network.serving.log import Log
@@ -264,12 +265,12 @@ def test_the_search_finds_a_bound_that_is_wrong(monkeypatch, mutant):
         honest = RecordBound.sensitivity
         monkeypatch.setattr(RecordBound, "sensitivity", lambda *a, **k: honest(*a, **k) / 2)
     elif mutant == "clipping off for small rows":
-        limits = margin.slope_limit
+        limits = margin.derivative_limit
 
         def careless(design, bound):
             return np.where(design.row_norms("l1") < 1e-6, np.inf, limits(design, bound))
 
-        monkeypatch.setattr(margin, "slope_limit", careless)
+        monkeypatch.setattr(margin, "derivative_limit", careless)
     else:
 
         def unsettled(values, low, high, out=None):

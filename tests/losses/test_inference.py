@@ -1,4 +1,5 @@
-"""Second moments under much noise: settled ones are nearer the truth whatever it is, and intervals are as wide as they should be."""
+"""Second moments under much noise: settled ones are nearer the truth whatever it is, and intervals are as wide as they
+should be."""
 
 from dataclasses import replace
 
@@ -36,7 +37,8 @@ def noisy(A, deviation, norm, runs, law="normal"):
 @pytest.mark.parametrize("A", [ALIKE, SPREAD, TURNED])
 @pytest.mark.parametrize("deviation", [0.005, 0.05, 0.5])
 def test_settled_moments_are_nearer_whatever_the_truth(A, norm, deviation):
-    """By the mean square of the packed numbers, which have equal noise. A rule for the wrong layout shrinks by another share."""
+    """By the mean square of the packed numbers, which have equal noise. A rule for the wrong layout shrinks by another
+    share."""
     raw = noisy(A, deviation, norm, RUNS)[:, :5, :5]
     calm, kept = settled(raw, deviation, norm)
     each = np.where(np.eye(5) > 0, 1.0, 0.5 if norm == "l1" else 1.0)
@@ -84,7 +86,8 @@ def test_mutants_do_not():
 
 
 def test_doubt_of_lifted_moments_counts_what_was_drowned():
-    """A direction with a fiftieth of the variance, under noise of its size: what was drawn towards 0 does not show in the model."""
+    """A direction with a fiftieth of the variance, under noise of its size: what was drawn towards 0 does not show in
+    the model."""
     A = np.diag([0.01, 0.3, 0.4, 0.5, 0.6])
     hits = []
     for moments in noisy(A, 0.03, "l1", 300, "laplace"):
@@ -101,7 +104,8 @@ def test_doubt_of_lifted_moments_counts_what_was_drowned():
 
 
 def test_a_direction_lost_among_the_noise_is_said_to_be_lost_though_settling_hides_it():
-    """Twenty columns, two of them nearly one another: drawn to a multiple of the identity A looks clear of the noise, and is not."""
+    """Twenty columns, two of them nearly one another: drawn to a multiple of the identity A looks clear of the noise,
+    and is not."""
     width, deviation, lifts = 20, 0.03, []
     for seed in range(20):
         rng = np.random.default_rng([5, seed])

@@ -11,8 +11,8 @@ from parley import losses as objectives
 from parley.data import Design
 from parley.data.design import summation_slack
 from parley.losses import LogisticRegression, RecordBound
-from parley.losses.local_update import walk
-from parley.losses.objective import slope_limit
+from parley.losses.local_update import mean_direction
+from parley.losses.record_bound import derivative_limit
 from parley.privacy.mechanisms import Bounded
 from parley.protocol.setup import resolve
 
@@ -36,12 +36,13 @@ def local_case(kind="linear-regression", steps=5, step="auto", clip=1.0, penalty
     )
     setup = resolve(terms)
     objective, bound = setup.objective, setup.part("a").training.question.bound
-    return objective, bound, setup.walk, 2 / objective.largest_curvature(setup.preparation)
+    return objective, bound, setup.local_update, 2 / objective.largest_curvature(setup.preparation)
 
 
 def direction(objective, bound, local, design, start, k=1):
-    """An answer about any table, and what is claimed of it: as `UpdateQuestion` puts them together for a table of the agreed size."""
-    value = local.direction(lambda w: objective.walk_gradient(design, w, bound), start)
+    """An answer about any table, and what is claimed of it: as `UpdateQuestion` puts them together for a table of the
+    agreed size."""
+    value = local.direction(lambda w: objective.local_gradient(design, w, bound), start)
     return Bounded(value, local.sensitivity(bound, len(design), summation_slack(len(design), design.width), k), local.norm)
 
 
@@ -57,7 +58,8 @@ def as_design(rows):
 
 
 def farthest(kind, local, objective, bound, weight=1.0, n=3, seed=0):
-    """The largest L2 distance between answers of tables that differ in one row: random tables, all corner rows, several starts."""
+    """The largest L2 distance between answers of tables that differ in one row: random tables, all corner rows, several
+    starts."""
     rng = np.random.default_rng(seed)
     corners = corner_rows(kind, weight)
     far = 0.0
@@ -77,7 +79,8 @@ def farthest(kind, local, objective, bound, weight=1.0, n=3, seed=0):
 @pytest.mark.parametrize("steps", [1, 4, 25])
 @pytest.mark.parametrize(("clip", "length"), [(0.3, 0.5), (0.3, 0.9999), (2.0, 0.9999), (None, 0.5), (None, 0.9999)])
 def test_no_replaced_row_moves_a_local_update_further_than_one_gradient(kind, steps, clip, length):
-    """By brute force over corner rows, at the automatic step and right below the longest: never more than the sensitivity 2 Xi/n."""
+    """By brute force over corner rows, at the automatic step and right below the longest: never more than the
+    sensitivity 2 Xi/n."""
     *_, longest = local_case(kind)
     objective, bound, local, _ = local_case(kind, steps, length * longest, clip)
     assert bound.clips is (clip is not None and (kind == "linear-regression" or clip == 0.3))
@@ -90,7 +93,8 @@ def test_no_replaced_row_moves_a_local_update_further_than_one_gradient(kind, st
 
 
 def test_steps_longer_than_the_longest_drive_neighbours_apart():
-    """The mutant: with steps of 4/L one record in a hundred moves the answer four times further than claimed; at 2/L it does not."""
+    """The mutant: with steps of 4/L one record in a hundred moves the answer four times further than claimed; at 2/L it
+    does not."""
     objective, bound, local, longest = local_case(steps=4, clip=1.0)
     tables = [Design(np.ones((100, 3)), np.append(np.zeros(99), y), np.ones(100)) for y in (-3.0, 3.0)]
     claim = local.sensitivity(bound, 100, summation_slack(len(tables[0]), tables[0].width))
@@ -105,18 +109,20 @@ def test_steps_longer_than_the_longest_drive_neighbours_apart():
 
 
 def test_a_hinge_would_break_the_claim():
-    """Two points a hair apart on both sides of the corner: one step of any length drives them apart, so the SVM is refused."""
+    """Two points a hair apart on both sides of the corner: one step of any length drives them apart, so the SVM is
+    refused."""
     design = Design(np.array([[1.0]]), np.array([1.0]), np.ones(1))
     hinge = objectives.LinearSVM(0.0)
     for length in (1.0, 1e-3):
-        ends = [w - length * walk(lambda v: hinge.mean_gradient(design, v), w, 1, length, 0.0, None)
+        ends = [w - length * mean_direction(lambda v: hinge.mean_gradient(design, v), w, 1, length, 0.0, None)
                 for w in (np.array([1 - 1e-9]), np.array([1.0]))]  # fmt: skip
         assert abs(ends[0] - ends[1])[0] > 0.99 * length
 
 
 @pytest.mark.parametrize("kind", ["linear-regression", "logistic-regression"])
-def test_a_penalty_makes_the_walk_forget(kind):
-    """With r > 0 the claim shrinks to (1 + q + ... + q^(s-1))/s of one gradient's, and brute force still stays below it."""
+def test_a_penalty_makes_local_steps_forget(kind):
+    """With r > 0 the claim shrinks to (1 + q + ... + q^(s-1))/s of one gradient's, and brute force still stays below
+    it."""
     objective, bound, local, longest = local_case(kind, 12, "auto", 0.3, penalty=2.0)
     q = 1 - local.step * 2.0
     assert local.share == pytest.approx(np.mean(q ** np.arange(12)), rel=1e-9)
@@ -131,7 +137,7 @@ def test_a_penalty_makes_the_walk_forget(kind):
 
 @pytest.mark.parametrize("records", [1, 10**6])
 def test_rounding_is_added_to_what_a_person_moves(records):
-    """In full, with its parts: sums, slopes, margins, steps. u = 2^-53, slack as given; numbers written out."""
+    """In full, with its parts: sums, derivatives, margins, steps. u = 2^-53, slack as given; numbers written out."""
     _, bound, local, _ = local_case(steps=5, clip=1.0)
     u, slack = 2.0**-53, 1e-9
     margins = 2 * (3 + 8) * u * (2 * 5.0 * 3 * np.sqrt(3))
@@ -155,7 +161,8 @@ def test_weights_and_records_per_person_count():
 
 @pytest.mark.parametrize("n", [10, 1000])
 def test_an_update_clipped_as_a_whole_moves_by_2c_however_many_records_there_are(n):
-    """What this query avoids. Among n records one has a signal; the update scaled down to C afterwards turns around with it."""
+    """What this query avoids. Among n records one has a signal; the update scaled down to C afterwards turns around
+    with it."""
     objective, bound, local, _ = local_case(steps=50, clip=1.0)
     X = np.zeros((n, 3))
     X[0] = 1.0
@@ -185,18 +192,18 @@ def test_random_neighbours_stay_close(seed, kind, length, clips):
     assert np.linalg.norm(answers[0].value - answers[1].value) <= answers[0].sensitivity
 
 
-def exact_walk(objective, bound, local, design, start):
-    """The same walk in extended precision, with the limits that the owner computed."""
+def exact_steps(objective, bound, local, design, start):
+    """The same steps in extended precision, with the limits that the owner computed."""
     wide = np.longdouble
     X, y, weight, w = (wide(a) for a in (design.X, design.y, design.weight, start))
     for _ in range(local.steps):
         margin = X @ w
-        slope = -y / (1 + np.exp(y * margin)) if isinstance(objective, LogisticRegression) else 2 * (margin - y)
-        slope = slope * weight
+        derivative = -y / (1 + np.exp(y * margin)) if isinstance(objective, LogisticRegression) else 2 * (margin - y)
+        derivative = derivative * weight
         if bound.clips:
-            limit = wide(slope_limit(design, bound))
-            slope = np.clip(slope, -limit, limit)
-        w = w - wide(local.step) * (wide(local.regularisation) * w + slope @ X / wide(len(y)))
+            limit = wide(derivative_limit(design, bound))
+            derivative = np.clip(derivative, -limit, limit)
+        w = w - wide(local.step) * (wide(local.regularisation) * w + derivative @ X / wide(len(y)))
         w = np.clip(w, -wide(local.radius), wide(local.radius))
     return (wide(start) - w) / (wide(local.step) * local.steps)
 
@@ -204,7 +211,7 @@ def exact_walk(objective, bound, local, design, start):
 @pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="no extended precision on this machine")
 @pytest.mark.parametrize("kind", ["linear-regression", "logistic-regression"])
 @pytest.mark.parametrize(("clip", "penalty", "shorter"), [(0.4, 0.0, 1.0), (None, 1.5, 1.0), (0.4, 0.0, 1e-6), (1e-3, 0.5, 1e-3)])
-def test_the_rounding_of_the_whole_walk_is_within_its_bound(kind, clip, penalty, shorter):
+def test_the_rounding_of_all_local_steps_is_within_its_bound(kind, clip, penalty, shorter):
     """Against extended precision. Short steps cancel: there the radius/step part of the bound is needed."""
     *_, longest = local_case(kind, penalty=penalty)
     objective, bound, local, _ = local_case(kind, 30, 0.9 * shorter * longest, clip, penalty)
@@ -215,7 +222,7 @@ def test_the_rounding_of_the_whole_walk_is_within_its_bound(kind, clip, penalty,
         y = rng.uniform(-3, 3, 20) if kind == "linear-regression" else rng.choice([-1.0, 1.0], 20)
         design, start = Design(X, y, np.ones(20)), rng.uniform(-5, 5, 3)
         computed = direction(objective, bound, local, design, start).value
-        worst = max(worst, float(np.linalg.norm(computed - exact_walk(objective, bound, local, design, start))))
+        worst = max(worst, float(np.linalg.norm(computed - exact_steps(objective, bound, local, design, start))))
     allowed = local._rounding(bound.value, summation_slack(len(design), design.width))
     assert 0 < worst <= allowed
     if shorter == 1e-6:

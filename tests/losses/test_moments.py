@@ -80,7 +80,8 @@ def test_the_sensitivity_is_reached():
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_no_record_of_any_class_moves_the_moments_further_than_their_sensitivity(norm):
-    """One row of one, replaced by one of another class: over sizes from 1e-50 to 1e50, and at the corners, where the bound is reached."""
+    """One row of one, replaced by one of another class: over sizes from 1e-50 to 1e50, and at the corners, where the
+    bound is reached."""
     outcomes = LeastSquaresClasses().outcomes(SimpleNamespace(classes=("a", "b", "c")))
     rng, worst, bound = np.random.default_rng(0), 0.0, RecordBound(2.0, norm, clips=True)
     limit = moments_sensitivity(bound, 1, summation_slack(1, 4))

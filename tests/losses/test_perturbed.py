@@ -1,4 +1,5 @@
-"""A cost with a random slope: what its minimum tells of a person, by search; whether it has the law it should; how near it is computed."""
+"""A cost with a random linear term: what its minimum tells of a person, by search; whether it has the law it should;
+how near it is computed."""
 
 import math
 from dataclasses import fields, replace
@@ -13,8 +14,8 @@ from scipy.stats import gamma, kstest
 import parley
 from parley.data import Design
 from parley.errors import GuaranteeError, TermsError
+from parley.losses.linear_term_law import LinearTermLaw
 from parley.losses.perturbed import PerturbedCost, zero_sum_basis
-from parley.losses.slope_law import SlopeLaw
 from parley.privacy.mechanisms.random_words import SeededWords
 from parley.protocol.setup import resolve
 
@@ -44,45 +45,47 @@ def rows(kind, n, rng, classes=3, width=2):
 
 
 def shares(cost, phi, z, y):
-    """Rows' gradients [B, d] and second derivatives [B, d, d] in phi [B, d], by the textbook: for two classes the score is phi.z, for
-    several the scores are B phi z."""
+    """Rows' gradients [B, d] and second derivatives [B, d, d] in phi [B, d], by the textbook: for two classes the score
+    is phi.z, for several the scores are B phi z."""
     if cost.basis.size == 1:
         p = expit(-y * np.vecdot(phi, z))
         return (-y * p)[:, None] * z, (p * (1 - p))[:, None, None] * z[:, :, None] * z[:, None, :]
     p = softmax(np.einsum("ck,bkj,bj->bc", cost.basis, phi.reshape(len(phi), -1, cost.width), z), axis=1)
     residual = (p - np.eye(len(cost.basis))[y.astype(int)]) @ cost.basis
-    bend = np.einsum("ck,bc,cl->bkl", cost.basis, p, cost.basis) - (p @ cost.basis)[:, :, None] * (p @ cost.basis)[:, None, :]
-    slopes = (residual[:, :, None] * z[:, None, :]).reshape(phi.shape)
-    bends = np.einsum("bkl,bi,bj->bkilj", bend, z, z).reshape(*phi.shape, -1)
-    return slopes, bends
+    curvature = np.einsum("ck,bc,cl->bkl", cost.basis, p, cost.basis) - (p @ cost.basis)[:, :, None] * (p @ cost.basis)[:, None, :]
+    gradients = (residual[:, :, None] * z[:, None, :]).reshape(phi.shape)
+    curvatures = np.einsum("bkl,bi,bj->bkilj", curvature, z, z).reshape(*phi.shape, -1)
+    return gradients, curvatures
 
 
 def log_ratio(cost, phi, others, mine, theirs):
-    """ln of the densities of the minimum at phi [B, d] of two tables of n rows: by the slope that each must have had, and the determinant
-    of its Jacobian. `others`: the sums (slopes, bends) of the rows that both have; `mine`, `theirs`: a person's rows in each."""
+    """ln of the densities of the minimum at phi [B, d] of two tables of n rows: by the linear term that each must have
+    had, and the determinant of its Jacobian. `others`: the sums (gradients, curvatures) of the rows that both have;
+    `mine`, `theirs`: a person's rows in each."""
     n, sizes, volumes = cost.records, [], []
     for person in (mine, theirs):
         parts = [shares(cost, phi, z, y) for z, y in person]
-        slope, bend = (common + sum(each) for common, each in zip(others, zip(*parts, strict=True), strict=True))
-        sizes.append(np.linalg.norm(slope / n + cost.penalty * phi, axis=1))
-        volumes.append(np.linalg.slogdet(bend / n + cost.penalty * np.eye(cost.numbers))[1])
+        gradient, curvature = (common + sum(each) for common, each in zip(others, zip(*parts, strict=True), strict=True))
+        sizes.append(np.linalg.norm(gradient / n + cost.penalty * phi, axis=1))
+        volumes.append(np.linalg.slogdet(curvature / n + cost.penalty * np.eye(cost.numbers))[1])
     return cost.rate * (sizes[1] - sizes[0]) + volumes[0] - volumes[1]
 
 
 def loudest(cost, labels, people=1, crowd=600, generations=150):
-    """The largest log ratio that a search finds: over a person's rows in both tables, over phi, and over whatever slope all other rows
-    may have together (they may be many, and so sure of themselves that they hardly bend). By differential evolution, all at once."""
+    """The largest log ratio that a search finds: over a person's rows in both tables, over phi, and over whatever
+    gradient all other rows may have together (they may be many, and so sure of themselves that they have hardly any
+    curvature). By differential evolution, all at once."""
     rng, d, p = np.random.default_rng(0), cost.numbers, cost.width
 
     def value(v):
         z = v[:, : 2 * people * p].reshape(-1, 2 * people, p)
         z = z / np.maximum(1.0, np.linalg.norm(z, axis=2, keepdims=True))
-        phi, slope = v[:, -2 * d : -d] * 10, v[:, -d:] * 10 * cost.penalty * cost.records
+        phi, gradient = v[:, -2 * d : -d] * 10, v[:, -d:] * 10 * cost.penalty * cost.records
         mine, theirs = (
             [(z[:, k], np.full(len(v), label)) for k in range(first, first + people)]
             for label, first in zip(labels, (0, people), strict=True)
         )
-        return log_ratio(cost, phi, (slope, 0.0), mine, theirs)
+        return log_ratio(cost, phi, (gradient, 0.0), mine, theirs)
 
     here = rng.normal(size=(crowd, 2 * people * p + 2 * d))
     best = value(here)
@@ -97,7 +100,7 @@ def loudest(cost, labels, people=1, crowd=600, generations=150):
 
 
 def promised(cost, people=1):
-    """What slope and penalty of a cost are meant to promise a person with so many rows."""
+    """What linear term and penalty of a cost are meant to promise a person with so many rows."""
     rate, penalty = cost.rate / cost.records, cost.penalty * cost.records
     return people * (cost.size * rate + cost.law.row_cost(rate, penalty))
 
@@ -136,19 +139,20 @@ def test_a_person_with_two_rows_is_covered_and_would_not_be_as_if_it_had_one():
     assert 0.97 * 0.495 < loudest(two, (1.0, -1.0), people=2) <= 0.495 < 1.5 * 0.495 < loudest(one, (1.0, -1.0), people=2)
 
 
-def test_softmax_rows_bend_more_than_one_way_so_the_rule_of_rank_one_is_not_enough(monkeypatch):
-    """The largest eigenvalue of diag(p) - p p' once, where there are two: q (sqrt 2 - q), as if there were two classes."""
-    monkeypatch.setattr(SlopeLaw, "trace", lambda self, q: q * (math.sqrt(2) - q))
-    monkeypatch.setattr(SlopeLaw, "classes", 2, raising=False)
-    rate, penalty = SlopeLaw(2, True).choose(Fraction(495, 1000), 1, 4000, 0.0, 4)
+def test_softmax_rows_curve_more_than_one_way_so_the_rule_of_rank_one_is_not_enough(monkeypatch):
+    """The largest eigenvalue of diag(p) - p p' once, where there are two: q (sqrt 2 - q), as if there were two
+    classes."""
+    monkeypatch.setattr(LinearTermLaw, "trace", lambda self, q: q * (math.sqrt(2) - q))
+    monkeypatch.setattr(LinearTermLaw, "classes", 2, raising=False)
+    rate, penalty = LinearTermLaw(2, True).choose(Fraction(495, 1000), 1, 4000, 0.0, 4)
     monkeypatch.undo()
     broken = replace(cost_of("softmax-regression"), rate=4000 * rate, penalty=penalty / 4000)
     assert loudest(broken, (0.0, 1.0)) > 1.01 * 0.5
 
 
-@pytest.mark.parametrize("law", [SlopeLaw(2, False), SlopeLaw(3, True), SlopeLaw(7, True)])
+@pytest.mark.parametrize("law", [LinearTermLaw(2, False), LinearTermLaw(3, True), LinearTermLaw(7, True)])
 @pytest.mark.parametrize("epsilon", [1e-40, 1e-3, 1.0, 30.0, 1e40])
-def test_slope_and_penalty_cost_what_they_may_at_any_epsilon(law, epsilon):
+def test_linear_term_and_penalty_cost_what_they_may_at_any_epsilon(law, epsilon):
     for people, own in ((1, 0.0), (3, 0.0), (1, 1e30)):
         rate, penalty = law.choose(Fraction(epsilon), people, 1000, own, 12)
         assert 0.6 * epsilon <= people * (law.size * rate + law.row_cost(rate, penalty)) <= epsilon
@@ -160,14 +164,15 @@ def test_traces_are_those_of_all_probabilities():
     for classes in (2, 3, 6):
         p = rng.dirichlet(rng.choice([0.05, 0.3, 1.0, 20.0], classes), 4000)
         q = np.linalg.norm(p - np.eye(classes)[0], axis=1)
-        traces, law = 1 - np.sum(p**2, axis=1), SlopeLaw(classes, True)
+        traces, law = 1 - np.sum(p**2, axis=1), LinearTermLaw(classes, True)
         room = np.array([law.trace(each) for each in q]) - traces
         assert room.min() > -1e-12
         assert room.min() < 1e-3 or classes == 6
 
 
 def test_tables_of_real_rows_show_the_same_ratio_as_the_code_that_minimises():
-    """The search above takes gradients and bends from the textbook; the minimiser computes the same from tables."""
+    """The search above takes gradients and curvatures from the textbook; the minimiser computes the same from
+    tables."""
     rng = np.random.default_rng(1)
     for kind in KINDS:
         cost = cost_of(kind, records=12)
@@ -184,34 +189,35 @@ def test_tables_of_real_rows_show_the_same_ratio_as_the_code_that_minimises():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_minima_have_the_law_of_the_slope(kind):
-    """The slope that each minimum must have had measures as a gamma variable of d, over the rate, and points nowhere in particular."""
+def test_minima_have_the_law_of_the_linear_term(kind):
+    """The linear term that each minimum must have had measures as a gamma variable of d, over the rate, and points
+    nowhere in particular."""
     rng = np.random.default_rng(2)
     cost, design, count = cost_of(kind, records=8, epsilon=2.0), rows(kind, 8, rng).for_studies(), 300
     found = cost.minima(design, b"s" * 32, count)
-    slopes = np.array([-cost._look(design, phi, np.zeros(cost.numbers))[0] for phi in found])
-    sizes, d = cost.rate * np.linalg.norm(slopes, axis=1), cost.numbers
+    terms = np.array([-cost._look(design, phi, np.zeros(cost.numbers))[0] for phi in found])
+    sizes, d = cost.rate * np.linalg.norm(terms, axis=1), cost.numbers
     assert kstest(sizes, gamma(d).cdf).pvalue > 1e-3
     assert kstest(sizes, gamma(d + 1).cdf).pvalue < 1e-6  # as it would be with one normal number too many
-    points = slopes / np.linalg.norm(slopes, axis=1, keepdims=True)
+    points = terms / np.linalg.norm(terms, axis=1, keepdims=True)
     assert np.abs(points.mean(axis=0)).max() < 4 / np.sqrt(d * count)
     assert np.abs(points.T @ points / count - np.eye(d) / d).max() < 5 / np.sqrt(count) / d
 
 
-def exact_minimum(cost, design, slope):
-    """The minimum of F for this slope, to 50 digits, by Newton's method on the same rows."""
+def exact_minimum(cost, design, linear):
+    """The minimum of F for this linear term, to 50 digits, by Newton's method on the same rows."""
     with mpmath.workdps(60):
         units, d, p = cost.unit_rows(design), cost.numbers, cost.width
         basis = [[mpmath.mpf(x) for x in row] for row in cost.basis]
         phi = mpmath.zeros(d, 1)
         for _ in range(200):
-            gradient = phi * mpmath.mpf(cost.penalty) + mpmath.matrix([mpmath.mpf(x) for x in slope])
+            gradient = phi * mpmath.mpf(cost.penalty) + mpmath.matrix([mpmath.mpf(x) for x in linear])
             curve = mpmath.eye(d) * mpmath.mpf(cost.penalty)
             for x, y, w in zip(units.X, units.y, units.weight, strict=True):
                 z, share = [mpmath.mpf(v) for v in x], mpmath.mpf(w) / len(units)
                 if cost.basis.size == 1:
                     q = 1 / (1 + mpmath.exp(y * sum(a * b for a, b in zip(phi, z, strict=True))))
-                    residual, bend = [-y * q], [[q * (1 - q)]]
+                    residual, curvature = [-y * q], [[q * (1 - q)]]
                 else:
                     latent = [sum(phi[k * p + j] * z[j] for j in range(p)) for k in range(d // p)]
                     powers = [mpmath.exp(sum(row[k] * latent[k] for k in range(d // p))) for row in basis]
@@ -219,13 +225,13 @@ def exact_minimum(cost, design, slope):
                     free = range(d // p)
                     residual = [sum(row[k] * (q[c] - (c == y)) for c, row in enumerate(basis)) for k in free]
                     mean = [sum(q[c] * row[k] for c, row in enumerate(basis)) for k in free]
-                    bend = [
+                    curvature = [
                         [sum(q[c] * row[k] * row[m] for c, row in enumerate(basis)) - mean[k] * mean[m] for m in free] for k in free
                     ]
                 for a in range(d):
                     gradient[a] += share * residual[a // p] * z[a % p]
                     for b in range(d):
-                        curve[a, b] += share * bend[a // p][b // p] * z[a % p] * z[b % p]
+                        curve[a, b] += share * curvature[a // p][b // p] * z[a % p] * z[b % p]
             step = mpmath.lu_solve(curve, gradient)
             size = mpmath.norm(step)
             phi -= step * (1 if size < 1 else mpmath.log(1 + size) / size)
@@ -251,10 +257,10 @@ def test_a_computed_minimum_is_as_near_as_it_is_certified_to_be(kind, model, pri
     table = rows(kind, 10, rng)
     weights = np.where(table.y == 1, model.get("class_weight", {}).get("1", model.get("class_weight", {}).get("c1", 1.0)), 1.0)
     design, seed = Design(scale * table.X, table.y, weights), b"t" * 32
-    slope, _ = cost.slope(SeededWords(seed))
+    linear, _ = cost.linear_term(SeededWords(seed))
     found = cost.minima(design, seed, 1)[0]
     with mpmath.workdps(60):
-        best = exact_minimum(cost, design, slope)
+        best = exact_minimum(cost, design, linear)
         best = best * min(mpmath.mpf(1), mpmath.mpf(cost.radius) / max(mpmath.norm(best), mpmath.mpf(10) ** -300))
         away = mpmath.norm(mpmath.matrix([mpmath.mpf(x) for x in found]) - best)
         assert away <= cost.distance
@@ -267,10 +273,10 @@ def test_a_minimum_that_is_further_off_is_refused():
     found = cost.minima(design, b"u" * 32, 1)[0]
 
     class Sloppy(PerturbedCost):
-        def _search(self, design, slope, slack, start):
-            phi, _, curve = super()._search(design, slope, slack, start)
+        def _search(self, design, linear, slack, start):
+            phi, _, curve = super()._search(design, linear, slack, start)
             phi = phi + np.array([2 * self.distance, 0.0])
-            return phi, float(np.linalg.norm(self._look(design, phi, slope)[0])), curve
+            return phi, float(np.linalg.norm(self._look(design, phi, linear)[0])), curve
 
     with pytest.raises(GuaranteeError, match="nothing was released"):
         Sloppy(**{each.name: getattr(cost, each.name) for each in fields(cost)}).minima(design, b"u" * 32, 1)

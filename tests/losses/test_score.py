@@ -30,14 +30,16 @@ def score_of(preparation, X, y, theta, k=1):
 
 
 def score_of_design(preparation, design, theta, k=1):
-    """The score of any rows, and what is claimed of it: as `ScoreQuestion` puts them together for the agreed number of rows."""
+    """The score of any rows, and what is claimed of it: as `ScoreQuestion` puts them together for the agreed number of
+    rows."""
     rule = scoring(preparation)
     value = rule.mean(objectives.make(preparation.model), design, theta)
     return Bounded(value, rule.sensitivity(len(design), summation_slack(len(design), design.width), k), "l1")
 
 
 def largest_move(preparation, rows, m, k):
-    """How far replacing k of m rows (x, y) by any others of the list moves the score at theta = 1, by trying them all."""
+    """How far replacing k of m rows (x, y) by any others of the list moves the score at theta = 1, by trying them
+    all."""
     one = replace(preparation, model=Model(**{**preparation.model.model_dump(), "intercept": False}))
     tables = [np.array([*[rows[0]] * (m - k), *part]) for part in itertools.combinations_with_replacement(rows, k)]
     scores = np.array([score_of(one, table[:, :1], table[:, 1], np.ones(1)).value for table in tables])
@@ -46,7 +48,8 @@ def largest_move(preparation, rows, m, k):
 
 @pytest.mark.parametrize(("m", "k", "points"), [(1, 1, 9), (7, 1, 9), (5, 2, 5)])
 def test_no_replaced_rows_move_a_regressions_score_beyond_its_sensitivity_and_some_reach_it(m, k, points):
-    """Predictions and targets on a grid that holds the worst case (1, -1) -> (-1/2, -1/2); with 3 instead of 13/4 this fails."""
+    """Predictions and targets on a grid that holds the worst case (1, -1) -> (-1/2, -1/2); with 3 instead of 13/4 this
+    fails."""
     grid = np.linspace(-1, 1, points)
     preparation = preparation_of(scored_terms())
     moved = largest_move(preparation, list(itertools.product(grid, grid)), m, k)
@@ -158,7 +161,8 @@ CLASSES = {"model__kind": "softmax-regression", "model__categories": {"y": ["low
 
 
 def test_no_replaced_rows_of_several_classes_move_more_than_two_shares():
-    """Every pair of rows, told rightly or wrongly, of any class: the sensitivity is reached, and one cell less would be a lie."""
+    """Every pair of rows, told rightly or wrongly, of any class: the sensitivity is reached, and one cell less would be
+    a lie."""
     preparation = preparation_of(scored_terms(**CLASSES, model__bounds={}))
     rows = [(x, y) for x in np.eye(3) for y in (0.0, 1.0, 2.0)]
     scores = [score_of(preparation, np.array([x, rows[0][0]]), np.array([y, 0.0]), np.eye(3).ravel()).value for x, y in rows]
@@ -183,7 +187,8 @@ def test_without_noise_the_figures_of_several_classes_are_those_of_the_field():
 
 
 def test_standard_errors_of_several_classes_are_those_of_the_noise():
-    """20,000 draws: means within 5 standard errors of the truth, spreads within 3 % of what is claimed; noise in the sum is taken out."""
+    """20,000 draws: means within 5 standard errors of the truth, spreads within 3 % of what is claimed; noise in the
+    sum is taken out."""
     runs, deviation = 20_000, 0.004
     preparation = preparation_of(scored_terms(**CLASSES, model__bounds={}))
     exact = np.array([0.25, 0.2, 0.15, 0.1, 0.2, 0.1])

@@ -72,7 +72,7 @@ def _public_fit(setup: Setup) -> Floats:
 def _held_out(agreement: Agreement, thetas: Floats) -> Floats:
     """Losses of models [K, P] on held-out rows [K, rows], in the target's own units."""
     setup, rows = agreement.setup, agreement.tables.held_out.in_memory()
-    return np.array([setup.objective.record_losses(rows, theta) for theta in thetas]) * setup.preparation.target_scale**2
+    return np.array([setup.risk.record_losses(rows, theta) for theta in thetas]) * setup.preparation.target_scale**2
 
 
 def _to_come(agreement: Agreement, thetas: Floats, loans: pd.DataFrame) -> Floats:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from parley.data import Design
 from parley.errors import DataError, SettingError
-from parley.losses import Objective
+from parley.losses import EmpiricalRisk
 from parley.protocol.setup import Setup
 from parley.validate import Floats
 
@@ -42,7 +42,7 @@ def starting_point(setup: Setup) -> Floats:
     origin = setup.objective.start(setup.preparation)
     if setup.terms.learning.start != "public":
         return origin
-    fit = None if setup.public is None else public_fit(setup.objective, setup.public, setup.limits.radius, origin)
+    fit = None if setup.public is None else public_fit(setup.risk, setup.public, setup.limits.radius, origin)
     if fit is None:
         raise DataError(
             "learning.start: the public sample has no best fit to start from (classes that separate?); leave the key out"
@@ -50,7 +50,7 @@ def starting_point(setup: Setup) -> Floats:
     return fit.theta
 
 
-def public_fit(objective: Objective, design: Design, radius: float | None, origin: Floats) -> PublicFit | None:
+def public_fit(objective: EmpiricalRisk, design: Design, radius: float | None, origin: Floats) -> PublicFit | None:
     """The best fit of public rows, its ridge chosen and its cost measured by cross-validation; None where no ridge gives an optimum.
 
     The folds' fits have a tenth fewer rows than the fit itself, so the cost errs on the high side by about a tenth of its excess.
@@ -58,10 +58,10 @@ def public_fit(objective: Objective, design: Design, radius: float | None, origi
     return design.derived(("public fit", objective, radius), partial(_public_fit, objective, design, radius, origin))
 
 
-def _public_fit(objective: Objective, design: Design, radius: float | None, origin: Floats) -> PublicFit | None:
+def _public_fit(objective: EmpiricalRisk, design: Design, radius: float | None, origin: Floats) -> PublicFit | None:
     many = len(origin) > MANY
     parts = folds(len(design), 3 if many else FOLDS)
-    size = objective.largest_bend * float(np.trace(design.statistics[0])) / design.width
+    size = objective.loss.largest_curvature * float(np.trace(design.statistics[0])) / design.width
     best: tuple[float, float, float] | None = None
     for share in RIDGES[::2] if many else RIDGES:
         costs = _held_back_costs(objective, design, parts, share * size, radius, origin)
@@ -83,7 +83,7 @@ def folds(rows: int, count: int) -> list[NDArray[np.bool_]]:
     return [place == fold for fold in range(count) if (place == fold).any() and not (place == fold).all()]
 
 
-def ridge_fit(objective: Objective, design: Design, ridge: float, radius: float | None, near: Floats) -> Floats | None:
+def ridge_fit(objective: EmpiricalRisk, design: Design, ridge: float, radius: float | None, near: Floats) -> Floats | None:
     """The minimiser with so much more regularisation, searched from `near`; None where there is none."""
     try:
         return replace(objective, regularisation=objective.regularisation + ridge).optimum([design], radius, 1e-5, near)
@@ -92,7 +92,7 @@ def ridge_fit(objective: Objective, design: Design, ridge: float, radius: float 
 
 
 def _held_back_costs(
-    objective: Objective, design: Design, parts: list[NDArray[np.bool_]], ridge: float, radius: float | None, origin: Floats
+    objective: EmpiricalRisk, design: Design, parts: list[NDArray[np.bool_]], ridge: float, radius: float | None, origin: Floats
 ) -> Floats | None:
     """For each fold, the terms' own cost of its rows at a model fitted without them; folds count alike."""
     costs, near = [], origin

@@ -1,16 +1,21 @@
-"""What is minimised: cost, record gradients with a bound, and where they exist curvature and the non-private optimum."""
+"""What is minimised: losses of a record, and objectives that compose them with tables, with how much one record can do
+to them."""
 
-from parley.losses.least_squares_classes import LeastSquaresClasses
-from parley.losses.linear_regression import LinearRegression
-from parley.losses.linear_svm import LinearSVM
-from parley.losses.logistic_regression import LogisticRegression
-from parley.losses.objective import Limits, Objective, RecordBound
-from parley.losses.one_vs_all import OneVsAll
-from parley.losses.softmax_regression import SoftmaxRegression
+from collections.abc import Callable
+
+from parley.losses.objective import EmpiricalRisk, Objective
+from parley.losses.objectives.least_squares_classes import LeastSquaresClasses
+from parley.losses.objectives.linear_regression import LinearRegression
+from parley.losses.objectives.linear_svm import LinearSVM
+from parley.losses.objectives.logistic_regression import LogisticRegression
+from parley.losses.objectives.one_vs_all import OneVsAll
+from parley.losses.objectives.softmax_regression import SoftmaxRegression
+from parley.losses.record_bound import Limits, RecordBound
 from parley.terms import Model
 
 __all__ = [
     "KINDS",
+    "EmpiricalRisk",
     "LeastSquaresClasses",
     "Limits",
     "LinearRegression",
@@ -23,7 +28,7 @@ __all__ = [
     "make",
 ]
 
-KINDS: dict[str, type[Objective]] = {
+KINDS: dict[str, Callable[..., EmpiricalRisk]] = {
     "linear-regression": LinearRegression,
     "linear-svm": LinearSVM,
     "logistic-regression": LogisticRegression,
@@ -33,7 +38,7 @@ KINDS: dict[str, type[Objective]] = {
 }
 
 
-def make(model: Model) -> Objective:
+def make(model: Model) -> EmpiricalRisk:
     """The objective that the terms name.
 
     >>> make(Model(kind="linear-svm", target="fraud")).regularisation

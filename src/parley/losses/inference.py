@@ -1,9 +1,10 @@
 """What noisy second moments say about the least-squares model: the model, and how far it may be off.
 
-S = mean of z z' over the records z = [x, y], plus noise of known variance v in each packed number. Its blocks are A = x x', b = x y and
-c = y y'. With a flat prior the moments are a posteriori normal around S: exactly for Gaussian noise, by its variance for Laplace noise.
-A flat prior does A no justice, though: noise drives eigenvalues apart, and the inverse makes much of the smallest. So A is settled first
-(`settled`): drawn towards the multiple of the identity that it varies around, by as much as noise explains of that.
+S = mean of z z' over the records z = [x, y], plus noise of known variance v in each packed number. Its blocks are A = x
+x', b = x y and c = y y'. With a flat prior the moments are a posteriori normal around S: exactly for Gaussian noise, by
+its variance for Laplace noise. A flat prior does A no justice, though: noise drives eigenvalues apart, and the inverse
+makes much of the smallest. So A is settled first (`settled`): drawn towards the multiple of the identity that it varies
+around, by as much as noise explains of that.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """The minimum of the noisy cost, for every replicate: theta [..., q, p], and by how much A was lifted to stand clear of the noise."""
+    """The minimum of the noisy cost, for every replicate: theta [..., q, p], and by how much A was lifted to stand
+    clear of the noise."""
 
     theta: Floats
     lift: Floats  # [...]
@@ -27,16 +29,17 @@ class Solved:
     kept: Floats  # [...]: what is left of the variance of A's noise
     values: Floats  # eigenvalues of A [..., p], settled
     vectors: Floats
-    bend: Floats  # of the cost that was minimised, halved [..., p]
+    curvature: Floats  # of the cost that was minimised, halved [..., p]
 
 
 def settled(A: Floats, deviation: float, norm: Norm) -> tuple[Floats, Floats]:
     """(A after James and Stein (1961) [..., p, p], the share of its noise's variance that is left [...]).
 
-    The D + 1 = p (p + 1)/2 packed numbers of A have noise of variance v each. What A differs from m I, m the mean of its diagonal, is
-    multiplied by 1 - (D - 2) v/|A - m I|^2, at least 0, the norm that of the packed numbers: for Gaussian noise and D > 2 that is closer to
-    the truth on average, whatever the truth is. As a posterior it is that of numbers that vary around m I by an unknown variance; theirs is
-    then 1 - (D - 2) v/|A - m I|^2 times v. Where A stands clear of the noise nothing changes, and without noise nothing at all.
+    The D + 1 = p (p + 1)/2 packed numbers of A have noise of variance v each. What A differs from m I, m the mean of
+    its diagonal, is multiplied by 1 - (D - 2) v/|A - m I|^2, at least 0, the norm that of the packed numbers: for
+    Gaussian noise and D > 2 that is closer to the truth on average, whatever the truth is. As a posterior it is that of
+    numbers that vary around m I by an unknown variance; theirs is then 1 - (D - 2) v/|A - m I|^2 times v. Where A
+    stands clear of the noise nothing changes, and without noise nothing at all.
     """
     width = A.shape[-1]
     one, free = np.eye(width), width * (width + 1) // 2 - 3
@@ -51,11 +54,13 @@ def settled(A: Floats, deviation: float, norm: Norm) -> tuple[Floats, Floats]:
 
 
 def solve(moments: Floats, width: int, deviation: float, norm: Norm, regularisation: float) -> Solved:
-    """(2 A + (r + 2 lift) I) theta = 2 b for matrices [..., p + q, p + q], A settled; lift = max(0, noise norm - least eigenvalue).
+    """(2 A + (r + 2 lift) I) theta = 2 b for matrices [..., p + q, p + q], A settled; lift = max(0, noise norm - least
+    eigenvalue).
 
-    A symmetric matrix whose entries deviate by d has a norm of about 2 d sqrt p; in L2 layout off-diagonal entries have half the variance.
-    Settled entries deviate by sqrt kept d; the mean of p numbers, which is not drawn anywhere, by d/sqrt p. Settling hides a direction that
-    was lost among the noise, it does not find it again: whether there is one is asked of A as it came.
+    A symmetric matrix whose entries deviate by d has a norm of about 2 d sqrt p; in L2 layout off-diagonal entries have
+    half the variance. Settled entries deviate by sqrt kept d; the mean of p numbers, which is not drawn anywhere, by
+    d/sqrt p. Settling hides a direction that was lost among the noise, it does not find it again: whether there is one
+    is asked of A as it came.
     """
     raw = moments[..., :width, :width]
     A, kept = settled(raw, deviation, norm)
@@ -63,25 +68,26 @@ def solve(moments: Floats, width: int, deviation: float, norm: Norm, regularisat
     entry = deviation / (1.0 if norm == "l1" else np.sqrt(2))
     lift = np.maximum(0.0, 2 * entry * np.sqrt(kept * width + (1 - kept) / width) - values[..., 0])
     drowned = np.linalg.eigvalsh(raw)[..., 0] < 2 * entry * np.sqrt(width)
-    bend = values + lift[..., None] + regularisation / 2
+    curvature = values + lift[..., None] + regularisation / 2
     along = np.einsum("...ji,...jq->...qi", vectors, moments[..., :width, width:])
-    # Without noise a column that never varies bends nothing: no parameter of it matters.
-    solved = along * _inverse(bend)[..., None, :]
-    return Solved(np.einsum("...ij,...qj->...qi", vectors, solved), lift, drowned, kept, values, vectors, bend)
+    # Without noise a column that never varies has no curvature: no parameter of it matters.
+    solved = along * _inverse(curvature)[..., None, :]
+    return Solved(np.einsum("...ij,...qj->...qi", vectors, solved), lift, drowned, kept, values, vectors, curvature)
 
 
 def covariances(moments: Floats, solved: Solved, deviation: float, norm: Norm, records: float) -> tuple[Floats, Floats]:
     """(covariance of theta around the population's [q, p, p], residual variance [q]), of one replicate's moments.
 
-    theta - theta* is G (e_b - E theta* + mean of x residual), G the inverse of the halved bend: E and e_b are what is left of the noise
-    in A and b, of known covariance; the mean over n records of x times the residual has covariance s2 A/n where residuals spread alike
-    everywhere, s2 = c - 2 b.theta + theta.A theta. Where A was lifted by l, theta is drawn towards 0 by l G theta*: that counts as doubt,
-    for coefficients as large as theta's on average in every direction, since theta itself does not show those that were drowned.
+    theta - theta* is G (e_b - E theta* + mean of x residual), G the inverse of the halved curvature: E and e_b are what
+    is left of the noise in A and b, of known covariance; the mean over n records of x times the residual has covariance
+    s2 A/n where residuals spread alike everywhere, s2 = c - 2 b.theta + theta.A theta. Where A was lifted by l, theta
+    is drawn towards 0 by l G theta*: that counts as doubt, for coefficients as large as theta's on average in every
+    direction, since theta itself does not show those that were drowned.
     """
     width = solved.theta.shape[-1]
-    G = (solved.vectors * _inverse(solved.bend)) @ solved.vectors.T
+    G = (solved.vectors * _inverse(solved.curvature)) @ solved.vectors.T
     sure = (solved.vectors * np.maximum(solved.values + solved.lift, 0.0)) @ solved.vectors.T
-    A, heard = (solved.vectors * solved.values) @ solved.vectors.T, np.maximum(solved.values, 0.0) * _inverse(solved.bend)
+    A, heard = (solved.vectors * solved.values) @ solved.vectors.T, np.maximum(solved.values, 0.0) * _inverse(solved.curvature)
     found, spreads = [], []
     for place, theta in enumerate(solved.theta):
         b, c = moments[:width, width + place], moments[width + place, width + place]
@@ -94,8 +100,8 @@ def covariances(moments: Floats, solved: Solved, deviation: float, norm: Norm, r
 
 
 def noise_covariance(theta: Floats, deviation: float, norm: Norm, kept: float = 1.0) -> Floats:
-    """Of e_b - E theta, E symmetric: packed numbers have variance v; in L2, packed times sqrt 2, entries off the diagonal have v/2. Of E's
-    variance `kept` is left, but for that of the mean of its diagonal.
+    """Of e_b - E theta, E symmetric: packed numbers have variance v; in L2, packed times sqrt 2, entries off the
+    diagonal have v/2. Of E's variance `kept` is left, but for that of the mean of its diagonal.
 
     >>> noise_covariance(np.array([2.0]), 1.0, "l1")
     array([[5.]])
@@ -107,6 +113,6 @@ def noise_covariance(theta: Floats, deviation: float, norm: Norm, kept: float = 
     return np.asarray(v / 2 * ((1 + squares) * one + kept * np.outer(theta, theta)) + mean)
 
 
-def _inverse(bend: Floats) -> Floats:
-    """1/bend, and 0 where nothing bends."""
-    return np.divide(1.0, bend, out=np.zeros_like(bend), where=bend > 1e-13 * bend[..., -1:])
+def _inverse(curvature: Floats) -> Floats:
+    """1/curvature, and 0 where there is none."""
+    return np.divide(1.0, curvature, out=np.zeros_like(curvature), where=curvature > 1e-13 * curvature[..., -1:])

@@ -1,38 +1,69 @@
-"""A local update: an owner walks s gradient steps on its own records and answers with the mean direction it walked (FedAvg and its kin).
+"""A local update: an owner takes s gradient steps on its own records and answers with their mean direction (FedAvg and
+its kin).
 
-Why local steps cost no extra noise. For a cost of the margin a record's gradient is a number, its slope, times x. The slope of a convex
-loss never falls as the margin grows; clipped, it still never falls, and nowhere rises faster. So the clipped gradient is itself the
-gradient of a convex cost that bends by no more than the unclipped one. A gradient step of length rho <= 2/L on a convex cost that bends
-by at most L brings no two points further apart in L2, and neither does the projection on the box. Let two tables differ in the rows of
-one person. Their paths begin at one point; in every step the two maps differ by at most rho D, D the L2 sensitivity of one mean gradient,
-and what lay between the paths before does not grow. After s steps they are at most s rho D apart, so the mean direction
+Why local steps cost no extra noise. For a loss of the margin a record's gradient is a number, its loss's derivative,
+times x. The derivative of a convex loss never falls as the margin grows; clipped, it still never falls, and nowhere
+rises faster. So the clipped gradient is itself the gradient of a convex cost of no larger curvature than the unclipped
+one. A gradient step of length rho <= 2/L on a convex cost of curvature at most L brings no two points further apart in
+L2, and neither does the projection on the box. Let two tables differ in the rows of one person. Their paths begin at
+one point; in every step the two maps differ by at most rho D, D the L2 sensitivity of one mean gradient, and what lay
+between the paths before does not grow. After s steps they are at most s rho D apart, so the mean direction
 (start - w_s)/(rho s) moves by at most D, as one gradient does.
 
-Corrections and pulls. A constant c that is added to every slope is the gradient of a linear cost, the same for both tables: it bends
-nothing and cancels where their maps are compared. A pull mu (w - start) is the gradient of mu/2 |w - start|^2, the same for both, too:
-all of the above holds for L + mu in the place of L. Start and correction are the learner's, in the question; what an owner might have
-kept to itself enters nowhere, so two tables' paths do begin together.
+Corrections and pulls. A constant c that is added to every gradient is the gradient of a linear cost, the same for both
+tables: it has no curvature and cancels where their maps are compared. A pull mu (w - start) is the gradient of
+mu/2 |w - start|^2, the same for both, too: all of the above holds for L + mu in the place of L. Start and correction are the
+learner's, in the question; what an owner might have kept to itself enters nowhere, so two tables' paths do begin
+together.
 
-An update that is clipped as a whole to C and sent as it is can move by 2C, however many records there are: nothing is known of how one
-record acts on it. Here every record is clipped inside the walk, which is what brings the 1/n.
+An update that is clipped as a whole to C and sent as it is can move by 2C, however many records there are: nothing is
+known of how one record acts on it. Here every record is clipped in every step, which is what brings the 1/n.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from parley.data import Preparation
+from parley.data import Preparation, Summable
 from parley.data.design import UNIT
 from parley.errors import TermsError
-from parley.losses.objective import Limits, Objective, RecordBound
+from parley.losses.objective import EmpiricalRisk
+from parley.losses.record_bound import Limits, RecordBound
 from parley.privacy.mechanisms import Extent, Norm
 from parley.terms import Terms
 from parley.validate import LARGEST, Floats
 
 
-def walk(
+class LocallyUpdated(ABC):
+    """What an objective knows on which owners can take local steps, as far as its loss is smooth."""
+
+    @abstractmethod
+    def local_gradient(self, design: Summable, theta: Floats, bound: RecordBound) -> Floats:
+        """The mean gradient that local steps follow [..., P].
+
+        Formal guarantee: every record's share measures at most Xi in L2, and it is the gradient of a convex cost whose
+        curvature is at most `EmpiricalRisk.largest_curvature`: steps on it drive no two points apart.
+        """
+
+    @abstractmethod
+    def local_rounding(self, preparation: Preparation, limits: Limits, bound: RecordBound) -> float:
+        """How far rounding can move one record's share of `local_gradient`, in L2, for any parameter in the box."""
+
+
+def margin_rounding(curvature: float, preparation: Preparation, limits: Limits) -> float:
+    """How far the rounding of a margin can move the gradient of a record within the bounds, in L2: 2 (p + 8) u sum
+    |theta_j| |x_j| times the largest curvature of its loss, its weight and |x|; infinite without bounds or a box."""
+    features, radius = preparation.feature_bound, limits.radius
+    if features is None or radius is None:
+        return math.inf
+    reach = curvature * limits.largest_weight * radius * float(features.sum()) * float(np.sqrt(np.sum(features**2)))
+    return 2 * (preparation.width + 8) * UNIT * reach
+
+
+def mean_direction(
     gradient: Callable[[Floats], Floats],
     start: Floats,
     steps: int,
@@ -42,21 +73,22 @@ def walk(
     proximal: float = 0.0,
     correction: Floats | None = None,
 ) -> Floats:
-    """The mean direction (start - w_s)/(rho s) of w <- proj(w - rho (r w + gradient(w) + c + mu (w - start))), s times from `start`.
+    """The mean direction (start - w_s)/(rho s) of w <- proj(w - rho (r w + gradient(w) + c + mu (w - start))), s times
+    from `start`.
 
-    >>> walk(lambda w: 2 * w, np.array([1.0]), steps=2, step=0.25, regularisation=0.0, radius=None)  # 1, 0.5, 0.25
+    >>> mean_direction(lambda w: 2 * w, np.array([1.0]), steps=2, step=0.25, regularisation=0.0, radius=None)  # 1, 0.5, 0.25
     array([1.5])
-    >>> walk(lambda w: 2 * w, np.array([1.0]), 2, 0.25, 0.0, None, correction=np.array([-2.0]))  # 1 is where it wants to be
+    >>> mean_direction(lambda w: 2 * w, np.array([1.0]), 2, 0.25, 0.0, None, correction=np.array([-2.0]))  # 1 is where it wants to be
     array([0.])
     """
     w = start
     for _ in range(steps):
-        slope = regularisation * w + gradient(w)
+        total = regularisation * w + gradient(w)
         if correction is not None:
-            slope = slope + correction
+            total = total + correction
         if proximal:
-            slope = slope + proximal * (w - start)
-        w = w - step * slope
+            total = total + proximal * (w - start)
+        w = w - step * total
         if radius is not None:
             w = np.clip(w, -radius, radius)
     return np.asarray((start - w) / (step * steps))
@@ -64,19 +96,20 @@ def walk(
 
 @dataclass(frozen=True)
 class LocalUpdate:
-    """What the terms and public knowledge fix about an owner's local walks. `norm` is the one that the noise needs."""
+    """What the terms and public knowledge fix about an owner's local updates. `norm` is the one that the noise
+    needs."""
 
     steps: int  # s
     step: float  # rho
     regularisation: float  # r
     radius: float
     curvature: float  # L, penalty included
-    record_rounding: float  # how far rounding may move one record's share of the gradient, in L2 (`Objective.walk_rounding`)
+    record_rounding: float  # how far rounding may move one record's share of the gradient, in L2 (`LocallyUpdated.local_rounding`)
     parameters: int
     norm: Norm
     proximal: float = 0.0  # mu
     reach: float = 0.0  # the most that a coordinate of a correction may measure
-    paired: bool = False  # whether odd rounds ask for the gradient at the start, and even ones for a walk
+    paired: bool = False  # whether odd rounds ask for the gradient at the start, and even ones for local steps
 
     def steps_in(self, number: int) -> int:
         """How many steps round `number` asks for; 0: none, the gradient at the start."""
@@ -85,23 +118,23 @@ class LocalUpdate:
     def direction(
         self, gradient: Callable[[Floats], Floats], start: Floats, correction: Floats | None = None, steps: int | None = None
     ) -> Floats:
-        """The mean direction of a walk from every start [..., P] in the box, along an owner's `Objective.walk_gradient`; with 0 steps the
-        slope at the start."""
+        """The mean direction of local steps from every start [..., P] in the box, along an owner's
+        `LocallyUpdated.local_gradient`; with 0 steps the gradient at the start."""
         if steps == 0:
             return np.asarray(self.regularisation * start + gradient(start))
         pull = self.proximal, correction
-        return walk(gradient, start, steps or self.steps, self.step, self.regularisation, self.radius, *pull)
+        return mean_direction(gradient, start, steps or self.steps, self.step, self.regularisation, self.radius, *pull)
 
     def sensitivity(self, bound: RecordBound, records: int, slack: float, records_per_person: int = 1) -> float:
-        """How far one person can move the computed mean direction of a walk on `records` rows.
+        """How far one person can move the computed mean direction of steps on `records` rows.
 
-        Formal guarantee: by at most share * 2 k Xi/n + 2 rounding in L2, Xi the largest L2 norm of one record's gradient, whatever the
-        start in the box and the correction up to `reach` are. Neighbours' maps differ by at most rho 2 k Xi/n at every point; each map
-        is a contraction by q (`share`), so after s steps the paths are at most rho 2 k Xi/n (1 + q + ... + q^(s-1)) apart. Each
-        computed step lands at most rho `rounding` from where the exact map leads (the last division included), and non-expansive maps
-        carry such errors on without making them larger: s of them, divided by rho s, are one. In L1 a vector of p numbers measures at
-        most sqrt p times as much. The slope at the start is a mean of clipped gradients and a constant: 2 k Xi/n, share 1, and fewer
-        roundings.
+        Formal guarantee: by at most share * 2 k Xi/n + 2 rounding in L2, Xi the largest L2 norm of one record's
+        gradient, whatever the start in the box and the correction up to `reach` are. Neighbours' maps differ by at most
+        rho 2 k Xi/n at every point; each map is a contraction by q (`share`), so after s steps the paths are at most
+        rho 2 k Xi/n (1 + q + ... + q^(s-1)) apart. Each computed step lands at most rho `rounding` from where the exact
+        map leads (the last division included), and non-expansive maps carry such errors on without making them larger:
+        s of them, divided by rho s, are one. In L1 a vector of p numbers measures at most sqrt p times as much. The
+        gradient at the start is a mean of clipped gradients and a constant: 2 k Xi/n, share 1, and fewer roundings.
         """
         if bound.norm != "l2":
             raise ValueError("local steps are non-expansive in L2 alone, so records are bounded there")
@@ -109,12 +142,12 @@ class LocalUpdate:
         return reach * (1.0 if self.norm == "l2" else math.sqrt(self.parameters)) * (1 + 1e-12)
 
     def extent(self, bound: RecordBound, slack: float) -> Extent:
-        """Where the computed mean direction of a walk from within the box lies, whatever the table holds.
+        """Where the computed mean direction of steps from within the box lies, whatever the table holds.
 
-        Formal guarantee: a step goes from w in the box to the projection of w - rho (r w + g + c + mu (w - start)), which moves it by at
-        most rho (r |w| + |g| + |c| + mu |w - start|) in L2, |w| <= radius sqrt p, |w - start| twice that and |g| <= Xi, and by rho
-        `rounding` for the computation; s steps divided by rho s are at most one. No coordinate of a walk moves further than across
-        the box.
+        Formal guarantee: a step goes from w in the box to the projection of w - rho (r w + g + c + mu (w - start)),
+        which moves it by at most rho (r |w| + |g| + |c| + mu |w - start|) in L2, |w| <= radius sqrt p, |w - start|
+        twice that and |g| <= Xi, and by rho `rounding` for the computation; s steps divided by rho s are at most one.
+        No coordinate moves further than across the box.
         """
         root = math.sqrt(self.parameters)
         rounding = self._rounding(bound.value, slack)
@@ -125,14 +158,16 @@ class LocalUpdate:
 
     @property
     def share(self) -> float:
-        """(1 + q + ... + q^(s-1))/s: 1 without a penalty or a pull, less with one. Where gradients are asked for, too, it is theirs: 1.
+        """(1 + q + ... + q^(s-1))/s: 1 without a penalty or a pull, less with one. Where gradients are asked for, too,
+        it is theirs: 1.
 
-        Formal guarantee: with h the clipped data cost, convex and bending by at most L - r, and m = r + mu, the step maps w to
-        (1 - rho m) w - rho h'(w) and a constant. For d = a - b and D = h'(a) - h'(b) the images' distance squared is
-        (1 - rho m)^2 |d|^2 - 2 rho (1 - rho m) d.D + rho^2 |D|^2. Since d.D >= |D|^2/(L - r), the last two terms are at most 0 if
-        rho (L - r + 2 m) <= 2: then q = 1 - rho m. Without that, q = 1 by the same argument for h + m/2 |w|^2, which bends by at most
-        L + mu, as long as rho (L + mu) <= 2. So a walk's end moves by at most 2 k Xi/n rho/(1 - q) = 2 k Xi/(n m), however many steps it
-        takes: the sensitivity of the prox of strong convexity m.
+        Formal guarantee: with h the clipped data cost, convex and of curvature at most L - r, and m = r + mu, the step
+        maps w to (1 - rho m) w - rho h'(w) and a constant. For d = a - b and D = h'(a) - h'(b) the images' distance
+        squared is (1 - rho m)^2 |d|^2 - 2 rho (1 - rho m) d.D + rho^2 |D|^2. Since d.D >= |D|^2/(L - r), the last two
+        terms are at most 0 if rho (L - r + 2 m) <= 2: then q = 1 - rho m. Without that, q = 1 by the same argument for
+        h + m/2 |w|^2, of curvature at most L + mu, as long as rho (L + mu) <= 2. So where the steps end moves by at
+        most 2 k Xi/n rho/(1 - q) = 2 k Xi/(n m), however many steps it takes: the sensitivity of the prox of strong
+        convexity m.
         """
         held = self.regularisation + self.proximal
         fade = self.step * held
@@ -146,11 +181,11 @@ class LocalUpdate:
 
         - The mean of given shares: slack Xi (`summation_slack`).
         - A record's share: `record_rounding`.
-        - The step w - rho (r w + g): at most 16 u (radius + rho Xi) a coordinate, since rho r <= 2; the answer's subtraction and
-          division: at most 8 u radius/(rho s) a coordinate.
-        - With a correction of at most radius/rho + Xi, and a pull with rho mu <= 2 and |w - start| <= 2 radius: the slope measures at most
-          7 radius/rho + 2 Xi a coordinate and its six operations, the product with rho and the difference are off by at most
-          48 u (radius + rho Xi) in all. So twice as much as without covers both.
+        - The step w - rho (r w + g): at most 16 u (radius + rho Xi) a coordinate, since rho r <= 2; the answer's
+          subtraction and division: at most 8 u radius/(rho s) a coordinate.
+        - With a correction of at most radius/rho + Xi, and a pull with rho mu <= 2 and |w - start| <= 2 radius: the sum
+          measures at most 7 radius/rho + 2 Xi a coordinate and its six operations, the product with rho and the
+          difference are off by at most 48 u (radius + rho Xi) in all. So twice as much as without covers both.
         """
         often = 64 if self.proximal or self.reach else 32
         return (
@@ -159,13 +194,15 @@ class LocalUpdate:
 
 
 def local_update(
-    terms: Terms, objective: Objective, preparation: Preparation, limits: Limits, norm: Norm, owner: str | None = None
+    terms: Terms, objective: EmpiricalRisk, preparation: Preparation, limits: Limits, norm: Norm, owner: str | None = None
 ) -> LocalUpdate:
-    """The local walks of an owner by these terms (None: of one that has no number or length of steps of its own), or a `TermsError` if
-    nothing limits what one record does to them."""
+    """The local updates of an owner by these terms (None: of one that has no number or length of steps of its own), or
+    a `TermsError` if nothing limits what one record does to them."""
     learning, algorithm = terms.learning, terms.learning.algorithm
     step, steps = _own_steps(terms, objective, preparation, owner)
     curvature, bound = objective.largest_curvature(preparation), objective.record_bound(preparation, limits, "l2")
+    if not isinstance(objective, LocallyUpdated):
+        raise TermsError(f"learning.algorithm: how far one record moves local steps of {terms.model.kind} is not known")
     if limits.radius is None or not steps or curvature is None or bound is None:
         raise TermsError(f"learning.algorithm: expected {algorithm}, with model.radius and bounds of every feature")
     return LocalUpdate(
@@ -174,7 +211,7 @@ def local_update(
         objective.regularisation,
         limits.radius,
         curvature,
-        objective.walk_rounding(preparation, limits, bound),
+        objective.local_rounding(preparation, limits, bound),
         objective.parameters(preparation),
         norm,
         learning.proximal or 0.0,
@@ -183,7 +220,7 @@ def local_update(
     )
 
 
-def _own_steps(terms: Terms, objective: Objective, preparation: Preparation, owner: str | None) -> tuple[float, int]:
+def _own_steps(terms: Terms, objective: EmpiricalRisk, preparation: Preparation, owner: str | None) -> tuple[float, int]:
     """(length, number) of an owner's steps."""
     learning, own = terms.learning, None if owner is None else terms.owner(owner)
     step = local_step(learning.step, objective, preparation, terms)
@@ -198,15 +235,16 @@ def _own_steps(terms: Terms, objective: Objective, preparation: Preparation, own
 
 
 def local_step(
-    step: float | str, objective: Objective, preparation: Preparation, terms: Terms, key: str = "learning.step"
+    step: float | str, objective: EmpiricalRisk, preparation: Preparation, terms: Terms, key: str = "learning.step"
 ) -> float:
-    """rho: the terms' step if it is at most 2/(L + mu), or for "auto" 1/(L + mu), rounded down to six digits; the same for all parties.
+    """rho: the terms' step if it is at most 2/(L + mu), or for "auto" 1/(L + mu), rounded down to six digits; the same
+    for all parties.
 
-    L bounds the curvature of every table that keeps to the bounds. The curvature of the owner's own table would allow longer steps, but
-    it is private, and the neighbouring table's may be another.
+    L bounds the curvature of every table that keeps to the bounds. The curvature of the owner's own table would allow
+    longer steps, but it is private, and the neighbouring table's may be another.
     """
     algorithm, proximal = terms.learning.algorithm, terms.learning.proximal or 0.0
-    if not objective.smooth:
+    if not objective.loss.smooth:
         raise TermsError(f"model.kind: expected a smooth loss beside {algorithm}: steps on the hinge may drive tables apart")
     data = objective.largest_curvature(preparation)
     if data is None or not 0 < data < math.inf:

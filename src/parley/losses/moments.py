@@ -1,13 +1,16 @@
-"""The second moments of records z = [x, y] as one bounded vector: all that a squared loss needs of a table, in a single release.
+"""The second moments of records z = [x, y] as one bounded vector: all that a squared loss needs of a table, in a single
+release.
 
-Where there are classes, y is a row of 0 with a 1 at the record's class (`Objective.outcomes`): one number beside x, as far as bounds go.
+Where there are classes, y is a row of 0 with a 1 at the record's class (`SufficientMoments.outcomes`): one number
+beside x, as far as bounds go.
 
-One record's share is the upper triangle of z z'. A record that exceeds the bound is scaled down as a whole, so the released matrix is
-that of a table in which it merely counts for less. For noise calibrated in L2 the off-diagonal entries are multiplied by sqrt 2: the
-vector's norm is then the matrix's, |z|^2, whatever the basis.
+One record's share is the upper triangle of z z'. A record that exceeds the bound is scaled down as a whole, so the
+released matrix is that of a table in which it merely counts for less. For noise calibrated in L2 the off-diagonal
+entries are multiplied by sqrt 2: the vector's norm is then the matrix's, |z|^2, whatever the basis.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
@@ -15,9 +18,17 @@ from numpy.typing import NDArray
 
 from parley.data import Design, Preparation, Summable
 from parley.data.design import UNIT
-from parley.losses.objective import RecordBound, tightest
+from parley.losses.record_bound import RecordBound, tightest
 from parley.privacy.mechanisms import Norm
 from parley.validate import SMALLEST, Floats
+
+
+class SufficientMoments(ABC):
+    """What an objective knows of which the second moments of records say everything."""
+
+    @abstractmethod
+    def outcomes(self, preparation: Preparation) -> Callable[[Design], Floats]:
+        """What the second moments of a record need beside x, [n, q] of a block, to say everything about its loss."""
 
 
 def moments_length(width: int, outcomes: int = 1) -> int:
@@ -26,7 +37,8 @@ def moments_length(width: int, outcomes: int = 1) -> int:
 
 
 def moments_bound(preparation: Preparation, clip: float | None, norm: Norm) -> RecordBound | None:
-    """Xi: the most that one record's z z' can measure: the smaller of the terms' clip and what the bounds of its columns imply."""
+    """Xi: the most that one record's z z' can measure: the smaller of the terms' clip and what the bounds of its
+    columns imply."""
     features = preparation.feature_bound
     implied = math.inf
     if features is not None:  # of a class's row one number is 1
@@ -37,9 +49,10 @@ def moments_bound(preparation: Preparation, clip: float | None, norm: Norm) -> R
 def moments_sensitivity(bound: RecordBound, records: int, slack: float, records_per_person: int = 1) -> float:
     """How far one person can move the computed mean of z z' over `records` rows.
 
-    Formal guarantee: in L1, 2 k Xi/n. In L2, sqrt 2 k Xi/n: the old rows' sum of z z' and the new rows' are both positive
-    semidefinite, so they never point apart, and their difference is at most the hypotenuse. Rounding adds 2 slack Xi as for gradients.
-    A row without a target has z = 0: the sum it is part of is positive semidefinite as before, and measures less.
+    Formal guarantee: in L1, 2 k Xi/n. In L2, sqrt 2 k Xi/n: the old rows' sum of z z' and the new rows' are both
+    positive semidefinite, so they never point apart, and their difference is at most the hypotenuse. Rounding adds 2
+    slack Xi as for gradients. A row without a target has z = 0: the sum it is part of is positive semidefinite as
+    before, and measures less.
     """
     reach = 2.0 if bound.norm == "l1" else math.sqrt(2) * (1 + 4 * UNIT)
     return bound.value * (reach * records_per_person / records + 2 * slack)

@@ -1,10 +1,11 @@
 """How good a model is on held-out rows, as a few means of known sensitivity: what an owner may release of it, once.
 
-Two classes: the four cells of the confusion matrix as shares of the rows. Several classes: for each the share of rows that are told
-rightly and wrongly. A number: the mean squared residual, and mean and mean square of the target, from which R2 follows; target and
-prediction are first mapped to [-1, 1] by the target's public bounds (predictions beyond them are brought back, which never makes an error
-larger), so that one row counts for little whatever it holds. A row without a target adds nothing, and m is the number of all rows: what is
-said of a number is then too small by the share of such rows, which nobody outside knows.
+Two classes: the four cells of the confusion matrix as shares of the rows. Several classes: for each the share of rows
+that are told rightly and wrongly. A number: the mean squared residual, and mean and mean square of the target, from
+which R2 follows; target and prediction are first mapped to [-1, 1] by the target's public bounds (predictions beyond
+them are brought back, which never makes an error larger), so that one row counts for little whatever it holds. A row
+without a target adds nothing, and m is the number of all rows: what is said of a number is then too small by the share
+of such rows, which nobody outside knows.
 """
 
 from abc import ABC, abstractmethod
@@ -14,7 +15,7 @@ import numpy as np
 
 from parley.data import Design, Preparation, Summable
 from parley.errors import TermsError
-from parley.losses.objective import Objective
+from parley.losses.objective import EmpiricalRisk
 from parley.losses.score_figures import Figures, error_figures, hit_figures, two_class_figures
 from parley.privacy.mechanisms import Extent
 from parley.validate import Floats
@@ -38,8 +39,9 @@ class Scoring(ABC):
     def sensitivity(self, records: int, slack: float, records_per_person: int = 1) -> float:
         """How far one person can move the computed score of `records` held-out rows, in L1.
 
-        Formal guarantee: a row is in one cell, or without a target in none, so replacing k of m rows moves at most 2 k/m of the shares.
-        Rounding: each of the two computed scores is off by at most `slack` times the sum of the absolute values, which is at most 1.
+        Formal guarantee: a row is in one cell, or without a target in none, so replacing k of m rows moves at most 2
+        k/m of the shares. Rounding: each of the two computed scores is off by at most `slack` times the sum of the
+        absolute values, which is at most 1.
         """
         return 2 * (records_per_person / records + slack)
 
@@ -47,7 +49,7 @@ class Scoring(ABC):
         """Where the computed score of any rows lies: shares that add up to 1 at most."""
         return Extent(0.0, 1 + slack, 1 + slack, "l1")
 
-    def mean(self, objective: Objective, held_out: Summable, theta: Floats) -> Floats:
+    def mean(self, objective: EmpiricalRisk, held_out: Summable, theta: Floats) -> Floats:
         """The score of every parameter [..., P] on the held-out rows [..., size]."""
         flat = np.ascontiguousarray(theta).reshape(-1, theta.shape[-1])
         total = held_out.sum(lambda block: self.sums(block, objective.scores(block.X, flat)))
@@ -102,7 +104,8 @@ class ClassesScoring(Scoring):
 
 @dataclass(frozen=True)
 class NumberScoring(Scoring):
-    """(residual/range)^2, u and u^2 of targets u in [-1, 1]; `low` and `high` are the target's bounds as prepared, `unit` its scale."""
+    """(residual/range)^2, u and u^2 of targets u in [-1, 1]; `low` and `high` are the target's bounds as prepared,
+    `unit` its scale."""
 
     low: float
     high: float
@@ -118,12 +121,13 @@ class NumberScoring(Scoring):
     def sensitivity(self, records: int, slack: float, records_per_person: int = 1) -> float:
         """How far one person can move the computed score of `records` held-out rows, in L1.
 
-        Formal guarantee: a row adds (r, u, u^2) with r = ((p - u)/2)^2, u and p in [-1, 1]. Replace it by one with u', r'. Let |u| be the
-        larger of |u| and |u'|, and u >= 0 (else negate both: nothing changes). Both residuals lie between 0 and ((1 + u)/2)^2, so they
-        differ by at most that, and |u - u'| + |u^2 - u'^2| = (u - u')(1 + u + u') is largest at u' = -1/2, where it is (u + 1/2)^2 (for
-        u < 1/2, at u' = -u, where it is 2 u <= 1). The sum grows with u: at most 1 + 9/4 = 13/4, reached at u = 1, p = -1, u' = p' = -1/2.
-        A row without a target adds (0, 0, 0), from which (r, u, u^2) is at most 3 away.
-        So replacing k rows moves the means by at most 13 k/(4 m). Rounding: as for shares, of three numbers of at most 1 a row.
+        Formal guarantee: a row adds (r, u, u^2) with r = ((p - u)/2)^2, u and p in [-1, 1]. Replace it by one with u',
+        r'. Let |u| be the larger of |u| and |u'|, and u >= 0 (else negate both: nothing changes). Both residuals lie
+        between 0 and ((1 + u)/2)^2, so they differ by at most that, and |u - u'| + |u^2 - u'^2| = (u - u')(1 + u + u')
+        is largest at u' = -1/2, where it is (u + 1/2)^2 (for u < 1/2, at u' = -u, where it is 2 u <= 1). The sum grows
+        with u: at most 1 + 9/4 = 13/4, reached at u = 1, p = -1, u' = p' = -1/2. A row without a target adds (0, 0, 0),
+        from which (r, u, u^2) is at most 3 away. So replacing k rows moves the means by at most 13 k/(4 m). Rounding:
+        as for shares, of three numbers of at most 1 a row.
         """
         return REACH * records_per_person / records + 2 * self.size * slack
 

@@ -1,4 +1,5 @@
-"""What noisy scores say: figures with standard errors. All of it is post-processing of a release (`score`), so it costs nothing more."""
+"""What noisy scores say: figures with standard errors. All of it is post-processing of a release (`score`), so it costs
+nothing more."""
 
 from collections.abc import Callable
 
@@ -12,7 +13,8 @@ Figures = dict[str, tuple[Floats, Floats]]  # (values, standard errors) [...] of
 
 
 def hit_figures(shares: Floats, deviation: float) -> Figures:
-    """accuracy and balanced_accuracy from noisy shares [..., 2 C]: rows of each class told rightly, then those told wrongly.
+    """accuracy and balanced_accuracy from noisy shares [..., 2 C]: rows of each class told rightly, then those told
+    wrongly.
 
     As for two classes, the noise in the sum of the shares is taken out first (`_cells`).
 
@@ -24,10 +26,10 @@ def hit_figures(shares: Floats, deviation: float) -> Figures:
     known, each, spread = _cells(shares, deviation)
     right, wrong = known[..., : cells // 2], known[..., cells // 2 :]
     recall, of_right, of_wrong = _ratio(right, wrong, each)
-    slope = np.concatenate([of_right, of_wrong], axis=-1) / (cells // 2)
+    gradient = np.concatenate([of_right, of_wrong], axis=-1) / (cells // 2)
     ones = np.concatenate([np.ones_like(right), np.zeros_like(wrong)], axis=-1)
     figures = {}
-    for name, value, g in (("accuracy", right.sum(axis=-1), ones), ("balanced_accuracy", recall.mean(axis=-1), slope)):
+    for name, value, g in (("accuracy", right.sum(axis=-1), ones), ("balanced_accuracy", recall.mean(axis=-1), gradient)):
         figures[name] = np.clip(value, 0.0, 1.0), spread(g)
     return figures
 
@@ -61,11 +63,13 @@ def two_class_figures(shares: Floats, deviation: float) -> Figures:
 
 
 def _cells(shares: Floats, deviation: float) -> tuple[Floats, Floats, Callable[[Floats], Floats]]:
-    """(shares of the rows with a target [..., C], the deviation of each [..., 1], a figure's standard error by its gradient [..., C]).
+    """(shares of the rows with a target [..., C], the deviation of each [..., 1], a figure's standard error by its
+    gradient [..., C]).
 
-    Where every row has a target the shares add up to 1, and the noise in their sum is taken out: an equal part of it from each, after which
-    a figure with gradient g has the variance deviation^2 (|g|^2 - (sum g)^2/C). A sum so far below 1 that noise does not explain it says
-    that some rows have none: then shares are those of the sum, and the variance is deviation^2 |g - g.shares|^2/sum^2 (the delta method).
+    Where every row has a target the shares add up to 1, and the noise in their sum is taken out: an equal part of it
+    from each, after which a figure with gradient g has the variance deviation^2 (|g|^2 - (sum g)^2/C). A sum so far
+    below 1 that noise does not explain it says that some rows have none: then shares are those of the sum, and the
+    variance is deviation^2 |g - g.shares|^2/sum^2 (the delta method).
 
     >>> [share.tolist() for share in _cells(np.array([[0.5, 0.5], [0.25, 0.25]]), 0.001)[0]]
     [[0.5, 0.5], [0.5, 0.5]]
@@ -83,17 +87,20 @@ def _cells(shares: Floats, deviation: float) -> tuple[Floats, Floats, Callable[[
 
 
 def _ratio(part: Floats, other: Floats, deviation: Floats) -> tuple[Floats, Floats, Floats]:
-    """part/(part + other) and its derivatives by the two; NaN where the sum, whose standard error is `deviation`, is not clear of zero."""
+    """part/(part + other) and its derivatives by the two; NaN where the sum, whose standard error is `deviation`, is
+    not clear of zero."""
     whole = part + other
     safe = np.where(whole > CLEAR * deviation, whole, np.nan)
     return part / safe, other / safe**2, -part / safe**2
 
 
 def error_figures(shares: Floats, deviation: float, width: float) -> Figures:
-    """mean_squared_error (in the target's own units) and r2 from noisy shares [..., 3]; `width` is that of the target's bounds.
+    """mean_squared_error (in the target's own units) and r2 from noisy shares [..., 3]; `width` is that of the target's
+    bounds.
 
-    With r, a, b the mean of (residual/width)^2, of u and of u^2: the error is r width^2, and R2 = 1 - 4 r/v with v the variance of u. The
-    noise in a makes a^2 too large by its variance, which is taken out: v = b - a^2 + deviation^2. Standard errors by the delta method.
+    With r, a, b the mean of (residual/width)^2, of u and of u^2: the error is r width^2, and R2 = 1 - 4 r/v with v the
+    variance of u. The noise in a makes a^2 too large by its variance, which is taken out: v = b - a^2 + deviation^2.
+    Standard errors by the delta method.
 
     >>> figures = error_figures(np.array([0.01, 0.0, 0.16]), 0.0, 10.0)
     >>> [round(float(value), 4) for value, _ in figures.values()]

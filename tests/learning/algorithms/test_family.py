@@ -29,7 +29,7 @@ LONG = {"privacy__clip": None, "learning__horizon": 200, "learning__local_steps"
 def walks(terms):
     """rho_l and s_l of every owner."""
     setup = resolve(terms)
-    return {part.name: (setup.walk_of(part.name).step, setup.walk_of(part.name).steps) for part in terms.owners}
+    return {part.name: (setup.local_update_of(part.name).step, setup.local_update_of(part.name).steps) for part in terms.owners}
 
 
 def weighted_end(tables, weights, ridge=0.0):
@@ -90,7 +90,7 @@ def test_costs_that_are_not_quadratic_end_at_their_optimum_too(name):
 
 
 def test_the_bias_of_fednova_falls_with_the_step_and_that_of_averaging_unequal_steps_does_not():
-    longest = resolve(family_terms("fednova")).walk.step
+    longest = resolve(family_terms("fednova")).local_update.step
     bias = {}
     for name in ("fednova", "federated-averaging"):
         bias[name] = [
@@ -212,7 +212,7 @@ def test_an_owner_does_not_trust_the_question(tmp_path, name):
     """Corrections beyond the agreed size, of another shape, not finite; other numbers of steps; other kinds: refused, and nothing spent."""
     terms = family_terms(name, epsilon=0.5, learning__horizon=4)
     owner = released(tmp_path, terms)
-    walk = owner.prepare(terms).setup.walk
+    walk = owner.prepare(terms).setup.local_update
     assert walk.reach == pytest.approx(5.0 / walk.step + 4.0)
     agreed, zero, ask = walk.steps_in(1), np.zeros(3), CorrectedQuery.ask
     assert agreed == (0 if walk.paired else 5)
@@ -245,12 +245,12 @@ def test_no_correction_is_refused_by_an_owner_whose_machine_rounds_otherwise(nam
     """Its step may be the neighbouring one of six digits, and what it takes that much smaller."""
     setup = resolve(family_terms(name, own=UNEQUAL))
     for owner in setup.parts:
-        walk = setup.walk_of(owner)
+        walk = setup.local_update_of(owner)
         smaller = (
             setup.limits.radius / (walk.step * (1 + 1e-5))
             + setup.objective.record_bound(setup.preparation, setup.limits, "l2").value
         )
-        assert make_algorithm(setup).walker(owner).reach <= smaller < walk.reach
+        assert make_algorithm(setup).owner(owner).reach <= smaller < walk.reach
 
 
 @pytest.mark.parametrize("name", FAMILY)
@@ -413,7 +413,7 @@ def test_the_longest_step_counts_the_pull(name, proximal):
     terms = family_terms(name, learning__proximal=proximal)
     setup = resolve(terms)
     largest = setup.objective.largest_curvature(setup.preparation) + proximal
-    assert 0.9999 < setup.walk.step * largest <= 1
+    assert 0.9999 < setup.local_update.step * largest <= 1
     if proximal < 1e50:
         longer = family_terms(name, learning__proximal=proximal, learning__step=2.001 / largest)
         with pytest.raises(TermsError, match=r"learning\.step = .*: expected at most"):
@@ -494,6 +494,6 @@ def test_owners_of_one_size_and_budget_walk_their_own_steps():
     """Owners alike share what is resolved; steps of their own make them different."""
     terms = family_terms("fednova", 60, 60, 60, own={"b": {"step": 0.01}, "c": {"local_steps": 7}})
     setup = resolve(terms)
-    walks = {name: setup.part(name).training.question.walk for name in "abc"}
+    walks = {name: setup.part(name).training.question.local for name in "abc"}
     assert walks["b"].step == 0.01 != walks["a"].step
     assert walks["c"].steps == 7 != walks["a"].steps

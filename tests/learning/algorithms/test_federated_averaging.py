@@ -55,7 +55,7 @@ def test_without_noise_it_is_the_mean_of_where_the_owners_walked(kind):
     result = parley.train(terms, owners, seed=0)
     agreements = [owner.prepare(terms) for owner in owners]
     setup = agreements[0].setup
-    objective, rho = setup.objective, setup.walk.step
+    objective, rho = setup.objective, setup.local_update.step
     theta = np.zeros(setup.parameters)
     for _ in range(6):
         ends = []
@@ -149,7 +149,7 @@ def test_a_learner_elsewhere_gets_the_same_updates_through_the_desk(tmp_path):
         state = plan.algorithm.update(state, told.answer.value)
     assert told.statement.spent == Fraction(1, 2)
     np.testing.assert_array_equal(plan.algorithm.model(state), parley.train(terms, [owner]).theta[0])
-    assert plan.algorithm.step == owner.prepare(terms).part.training.question.walk.step
+    assert plan.algorithm.step == owner.prepare(terms).part.training.question.local.step
 
 
 def test_the_automatic_step_is_below_one_over_the_largest_curvature(tmp_path):

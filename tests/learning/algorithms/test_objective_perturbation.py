@@ -214,7 +214,7 @@ def test_accepting_says_what_leaves(tmp_path):
 
     owner = parley.Owner("a", class_table(200), ledger=Ledger(tmp_path / "a.ledger", lifetime=1.0))
     words = " ".join(acceptance_summary(owner, owner.prepare(perturbed_terms(200))))
-    assert "the model of 4 numbers that fits 200 records best when a secret random slope is added to the cost" in words
+    assert "the model of 4 numbers that fits 200 records best when a secret random linear term is added to the cost" in words
 
 
 def test_rows_of_unequal_length_are_shortened_alike_in_training_and_in_what_is_reported():

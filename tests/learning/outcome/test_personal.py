@@ -12,9 +12,9 @@ from parley.learning.outcome.pulled import pulled
 from parley.learning.outcome.ridge import Centre, Ridge, _shares
 from parley.learning.outcome.verdict import Estimate
 from parley.losses import LinearRegression, LinearSVM, LogisticRegression
-from parley.losses.newton import projected_newton
-from parley.losses.one_vs_all import OneVsAll
-from parley.losses.softmax_regression import SoftmaxRegression
+from parley.losses.objectives.newton import projected_newton
+from parley.losses.objectives.one_vs_all import OneVsAll
+from parley.losses.objectives.softmax_regression import SoftmaxRegression
 
 TRUE = np.linspace(0.8, -0.6, 3)  # of `regression_table`
 
@@ -44,7 +44,7 @@ def test_the_pulled_model_is_where_loss_and_pull_balance(kind):
     ridge = Ridge(setup.objective, setup.preparation, rows)
     centre = Centre("c", np.random.default_rng(1).normal(size=setup.parameters), free=False)
     theta, objective = ridge.fit(rows, centre, 40.0), ridge._rounded
-    bend = objective.largest_bend * np.trace(rows.statistics[0]) / rows.width
+    bend = objective.loss.largest_curvature * np.trace(rows.statistics[0]) / rows.width
     slope, pull = objective.mean_gradient(rows, theta), 40.0 * bend / len(rows) * (theta - centre.theta)
     np.testing.assert_allclose(slope + pull, 0, atol=2e-6)
     assert np.abs(slope + 0.5 * pull).max() > 1e-3
@@ -112,7 +112,7 @@ def test_averages_of_several_sets_are_those_of_each():
 
 @pytest.mark.parametrize("kind", [LinearRegression, LogisticRegression, LinearSVM])
 def test_many_pulled_models_at_once_are_those_found_one_by_one(kind):
-    rng, objective = np.random.default_rng(3), kind(0.0).rounded
+    rng, objective = np.random.default_rng(3), kind(0.0).smoothed
     X = rng.normal(size=(60, 4))
     rows = Design(X, np.where(X[:, 0] + rng.normal(size=60) > 0, 1.0, -1.0), rng.uniform(0.5, 2, 60))
     centres, strengths = rng.normal(size=(7, 4)), np.geomspace(1e-3, 30, 7)[:, None] * np.ones(4)

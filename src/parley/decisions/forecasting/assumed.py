@@ -12,7 +12,7 @@ import numpy as np
 from parley.data import Design, Preparation
 from parley.decisions.forecasting.sources import Landscape, Sample, Source
 from parley.errors import DataError
-from parley.losses import Objective
+from parley.losses import EmpiricalRisk
 from parley.protocol.setup import Setup
 from parley.validate import Floats
 
@@ -44,7 +44,7 @@ class AssumedSample(Sample):
     def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
         return min(forecast, float(others.min())), max(forecast, float(others.max()))
 
-    def landscape(self, objective: Objective, radius: float | None, origin: Floats | None = None) -> Landscape:
+    def landscape(self, objective: EmpiricalRisk, radius: float | None, origin: Floats | None = None) -> Landscape:
         here = super().landscape(objective, radius, origin)
         return replace(here, warnings=(SENTENCE, *here.warnings))
 

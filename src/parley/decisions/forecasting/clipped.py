@@ -10,7 +10,7 @@ import numpy as np
 
 from parley.data import Design
 from parley.decisions.forecasting.sources import Landscape
-from parley.losses import Objective, RecordBound
+from parley.losses import EmpiricalRisk, RecordBound
 from parley.validate import Floats
 
 STEPS = 6
@@ -32,7 +32,7 @@ class ClippedLandscape:
     bias: float
 
 
-def clipped_landscape(objective: Objective, design: Design, here: Landscape, bound: RecordBound) -> ClippedLandscape | None:
+def clipped_landscape(objective: EmpiricalRisk, design: Design, here: Landscape, bound: RecordBound) -> ClippedLandscape | None:
     """The landscape under a clip; None where no goal is found."""
     if here.directions is None:
         return None
@@ -58,11 +58,13 @@ def clipped_landscape(objective: Objective, design: Design, here: Landscape, bou
     return _seen(here, bound, true, theta, bend, _share(objective, design, theta, bound))
 
 
-def _share(objective: Objective, design: Design, theta: Floats, bound: RecordBound) -> float:
+def _share(objective: EmpiricalRisk, design: Design, theta: Floats, bound: RecordBound) -> float:
     return float(np.mean(objective.record_norms(design, theta, bound.norm) > bound.value)) if bound.clips else 0.0
 
 
-def _field(objective: Objective, design: Design, theta: Floats, bound: RecordBound, tilt: Floats | None) -> tuple[Floats, Floats]:
+def _field(
+    objective: EmpiricalRisk, design: Design, theta: Floats, bound: RecordBound, tilt: Floats | None
+) -> tuple[Floats, Floats]:
     """The clipped mean gradient with the penalty's, and its derivative from differences [p, p]."""
     p, width = len(theta), NEAR * max(float(np.abs(theta).max()), 0.1)
     points = np.concatenate([theta[None], theta + width * np.eye(p), theta - width * np.eye(p)])

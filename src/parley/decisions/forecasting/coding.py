@@ -7,7 +7,7 @@ import numpy as np
 from parley import losses as objectives
 from parley.data import Design, Preparation, fit_preparation
 from parley.errors import DataError
-from parley.losses import Objective
+from parley.losses import EmpiricalRisk
 from parley.numerals import number
 from parley.terms import Terms
 
@@ -53,7 +53,7 @@ def coding_cost(terms: Terms) -> CodingCost | None:
     return None if None in costs else CodingCost(float(costs[0] or 0), float(costs[1] or 0), min(len(public), MOST_ROWS))
 
 
-def _held_back(objective: Objective, terms: Terms, preparation: Preparation, public: Design) -> float | None:
+def _held_back(objective: EmpiricalRisk, terms: Terms, preparation: Preparation, public: Design) -> float | None:
     """The mean cost of rows under models of all other folds; a ridge of weight 1 (of all rows together) keeps every fit finite."""
     places = np.random.default_rng(0).permutation(len(public))[:MOST_ROWS]
     total = 0.0

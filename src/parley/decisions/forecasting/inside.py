@@ -28,7 +28,7 @@ from parley.learning.algorithms.algorithm import Progress
 from parley.learning.outcome.personal import centres, nothing
 from parley.learning.outcome.ridge import Ridge
 from parley.learning.outcome.verdict import CONFIDENCE, Estimate
-from parley.losses import Objective
+from parley.losses import EmpiricalRisk
 from parley.owner.owner import Agreement, Owner
 from parley.terms import Terms
 from parley.validate import Floats, whole
@@ -175,7 +175,7 @@ def inside_view(
     return outlook(terms, pilot, seed, draws).inside(owner, worth, price, progress)
 
 
-def law_test(objective: Objective, public: Design, optimum: Floats, rows: Design) -> LawTest:
+def law_test(objective: EmpiricalRisk, public: Design, optimum: Floats, rows: Design) -> LawTest:
     """Whether the mean gradient of own rows at the public optimum is further from zero than chance has it.
 
     Under one law it is about normal with mean 0 and covariance G (1/n + 1/m): its own rows scatter, and so does the optimum that was found
@@ -199,7 +199,7 @@ def _law(known: Pilot, rows: Design) -> LawTest:
 def _judged(agreement: Agreement, rows: Design, models: Floats, progress: Progress) -> tuple[Floats, Floats, Floats]:
     """Losses of own rows [n] alone, by each joint model [draws, n] and by each personal one, none of which the row went into."""
     setup, none = agreement.setup, nothing(agreement.setup)
-    ridge = Ridge(setup.objective, setup.preparation, rows)
+    ridge = Ridge(setup.risk, setup.preparation, rows)
     alone, *personal = ridge.averages([[none], *(centres(setup, theta, none) for theta in models)], progress)
     joint = ridge.plain.record_losses(rows, models)
     return alone.losses, joint, np.array([each.losses for each in personal])

@@ -42,10 +42,10 @@ def expected_path(setup: Setup, owners: Mapping[str, Moments]) -> Floats:
     Exact for a squared loss whose clip and box do not bind, whatever the schedule.
     """
     algorithm = make_algorithm(setup)
-    if not isinstance(algorithm, Descent) or not setup.objective.quadratic:
+    if not isinstance(algorithm, Descent) or not setup.risk.quadratic:
         raise SettingError("moments of the owners say enough for descent on linear-regression only")
     free, names = replace(algorithm, radius=None), setup.schedule.names
-    noise, ridge = setup.aggregation.noise(setup), setup.objective.regularisation
+    noise, ridge = setup.aggregation.noise(setup), setup.risk.regularisation
     A, b = np.array([owners[name].A for name in names]), np.array([owners[name].b for name in names])
     shares = noise.records / noise.records.sum()
     hessian = 2 * np.einsum("l,lij->ij", shares, A) + ridge * np.eye(A.shape[1])

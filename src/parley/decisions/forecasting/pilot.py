@@ -17,7 +17,7 @@ from parley.learning.algorithms.asynchronous import AsynchronousDescent, check_s
 from parley.learning.algorithms.asynchronous import run_by_terms as run
 from parley.learning.algorithms.catalogue import make_algorithm
 from parley.learning.start import PublicFit, public_fit, ridge_fit, starting_point
-from parley.losses import Objective, RecordBound
+from parley.losses import EmpiricalRisk, RecordBound
 from parley.privacy.mechanisms import FastNoise, Mechanism
 from parley.privacy.mechanisms.recipe import draw_plainly
 from parley.privacy.mechanisms.shared import SharedNoise
@@ -48,8 +48,8 @@ class Pilot:
         return self.setup.terms
 
     @property
-    def objective(self) -> Objective:
-        return self.setup.objective
+    def objective(self) -> EmpiricalRisk:
+        return self.setup.risk
 
     @property
     def design(self) -> Design:

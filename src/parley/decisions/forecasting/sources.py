@@ -16,7 +16,7 @@ import numpy as np
 
 from parley.data import Design
 from parley.errors import DataError, SettingError
-from parley.losses import Objective
+from parley.losses import EmpiricalRisk
 from parley.validate import Floats, finite
 
 
@@ -95,7 +95,7 @@ class Source(ABC):
         """The same with its rows' cost tilted, so that its minimum lies at theta [p]; None: as it is."""
         return self
 
-    def tilt(self, objective: Objective) -> Floats | None:
+    def tilt(self, objective: EmpiricalRisk) -> Floats | None:
         """The gradient of the rows' own cost at `towards` [p]; None where nothing leans."""
         return None
 
@@ -107,7 +107,7 @@ class Source(ABC):
         """
 
     @abstractmethod
-    def landscape(self, objective: Objective, radius: float | None, origin: Floats | None = None) -> Landscape:
+    def landscape(self, objective: EmpiricalRisk, radius: float | None, origin: Floats | None = None) -> Landscape:
         """The cost around its optimum, seen from the start `origin` [p], or from several as they may come out [B, p]."""
 
     @abstractmethod
@@ -134,7 +134,7 @@ class Sample(Source):
     def leaning(self, theta: Floats | None) -> "Sample":
         return replace(self, towards=theta)
 
-    def tilt(self, objective: Objective) -> Floats | None:
+    def tilt(self, objective: EmpiricalRisk) -> Floats | None:
         if self.towards is None:
             return None
         return self.design.derived(("tilt", objective), partial(_gradient, objective, self.design, self.towards))
@@ -143,7 +143,7 @@ class Sample(Source):
         # The owners' own records scatter too, as a sample of their size does.
         return _bootstrap(forecast, as_if_true, others, math.sqrt(1 + len(self.design) / records))
 
-    def landscape(self, objective: Objective, radius: float | None, origin: Floats | None = None) -> Landscape:
+    def landscape(self, objective: EmpiricalRisk, radius: float | None, origin: Floats | None = None) -> Landscape:
         """Optimum, curvature and estimation error. For records of one law, c = tr(H^-1 G)/2 with G the covariance of record gradients.
 
         For least squares with noise of variance s^2 that is s^2 p, the textbook's.
@@ -159,7 +159,7 @@ class Sample(Source):
             first -= float(np.mean(away @ found.tilt))
         return replace(found, starts=found.inward(away), start_cost=first)
 
-    def _around(self, objective: Objective, radius: float | None, starts: Floats | None) -> Landscape:
+    def _around(self, objective: EmpiricalRisk, radius: float | None, starts: Floats | None) -> Landscape:
         """The landscape from a start at zero, searched from the first of `starts`."""
         design = self.design
         theta = self.towards
@@ -233,7 +233,7 @@ class ReleasedMoments(Source):
     def interval(self, forecast: float, as_if_true: float, others: Floats, records: float) -> tuple[float, float]:
         return _bootstrap(forecast, as_if_true, others)
 
-    def landscape(self, objective: Objective, radius: float | None, origin: Floats | None = None) -> Landscape:
+    def landscape(self, objective: EmpiricalRisk, radius: float | None, origin: Floats | None = None) -> Landscape:
         """As for a sample, with the released matrix in place of the table's; directions that drown in noise count as noise high."""
         if not objective.quadratic:
             raise SettingError("second moments say enough for linear-regression only; give a public sample")
@@ -316,7 +316,7 @@ class Stated(Source):
     def width(self) -> int:
         return len(self.curvature)
 
-    def landscape(self, objective: Objective, radius: float | None, origin: Floats | None = None) -> Landscape:
+    def landscape(self, objective: EmpiricalRisk, radius: float | None, origin: Floats | None = None) -> Landscape:
         start = self.start
         if start is None:
             start = np.full(self.width, (self.distance or 0.0) / math.sqrt(self.width))
@@ -335,7 +335,7 @@ class Stated(Source):
         return [replace(self, distance=None, start=self.distance * unit) for unit in np.eye(self.width)]
 
 
-def _gradient(objective: Objective, design: Design, theta: Floats) -> Floats:
+def _gradient(objective: EmpiricalRisk, design: Design, theta: Floats) -> Floats:
     return objective.mean_gradient(design, theta) + objective.penalty_gradient(theta)
 
 

@@ -152,9 +152,9 @@ def _follow(setup: Setup, step: float) -> Floats | None:
     vanishing in a direction that only the owners' rows have."""
     if setup.public is None or not setup.terms.model.smooth:
         return None
-    bend, (size, directions) = setup.objective.largest_bend, np.linalg.eigh(setup.public.statistics[0])
+    each, (size, directions) = setup.risk.loss.largest_curvature, np.linalg.eigh(setup.public.statistics[0])
     ridge = float(size.sum()) / len(setup.public)
-    curvature = EXCESS * (bend * (np.maximum(size, 0.0) + ridge) + setup.objective.regularisation)
+    curvature = EXCESS * (each * (np.maximum(size, 0.0) + ridge) + setup.risk.regularisation)
     return np.asarray((directions * np.maximum(1 - step * curvature, 0.0)) @ directions.T)
 
 

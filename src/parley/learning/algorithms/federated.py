@@ -1,8 +1,8 @@
-"""What the federated family shares: owners that walk, each its own number of steps, and questions that carry what owners must not
-keep.
+"""What the federated family shares: owners that take local steps, each its own number of them, and questions that carry
+what owners must not keep.
 
-An owner remembers nothing but what it released. Control variates and duals are kept here, by the learner, made of released vectors
-alone: whatever is computed from those costs no privacy, and a checkpoint of them is enough to go on.
+An owner remembers nothing but what it released. Control variates and duals are kept here, by the learner, made of
+released vectors alone: whatever is computed from those costs no privacy, and a checkpoint of them is enough to go on.
 """
 
 from abc import abstractmethod
@@ -15,7 +15,7 @@ import numpy as np
 
 from parley.data.public_numbers import ROUNDED
 from parley.learning.algorithms.algorithm import FIRST_HORIZONS, Asker, Descent, State
-from parley.losses.local_update import walk
+from parley.losses.local_update import mean_direction
 from parley.protocol.queries import Answer, CorrectedQuery, Query, UpdateQuery
 from parley.protocol.setup import Setup
 from parley.terms import Learning
@@ -23,7 +23,7 @@ from parley.validate import Floats
 
 
 @dataclass(frozen=True)
-class Walker:
+class OwnerSteps:
     """One owner as the learner knows it: n_l, its s_l steps of length rho_l, and the largest correction it takes."""
 
     name: str
@@ -34,42 +34,43 @@ class Walker:
 
     @property
     def length(self) -> float:
-        """rho s: an answer times this is how far the owner walked."""
+        """rho s: an answer times this is how far the owner's steps led."""
         return self.step * self.steps
 
 
 @dataclass(frozen=True)
 class Federated(Descent):
-    """An algorithm whose owners walk. The penalty g1 is walked down by them; the learner does not add it again.
+    """An algorithm whose owners take local steps. The penalty g1 is part of them; the learner does not add it again.
 
-    `walkers` are all owners, where they differ or are told apart; none: all take `local_steps` of length `step`, and their mean
-    says enough.
+    `owners` are all of them, where they differ or are told apart; none: all take `local_steps` of length `step`, and
+    their mean says enough.
     """
 
     local_steps: int
     proximal: float = 0.0
-    walkers: tuple[Walker, ...] = ()
+    owners: tuple[OwnerSteps, ...] = ()
 
     knobs: ClassVar[tuple[str, ...]] = ("local_steps", "horizon", "step", "clip")
     swept: ClassVar[bool] = False
 
     @classmethod
     def make(cls, setup: Setup) -> Self:
-        usual, learning = setup.walk, setup.terms.learning
-        walkers: tuple[Walker, ...] = ()
+        usual, learning = setup.local_update, setup.terms.learning
+        owners: tuple[OwnerSteps, ...] = ()
         if setup.terms.uneven or learning.rules.corrects_drift:
-            rows = ((part.name, setup.terms.train_rows(part.name), setup.walk_of(part.name)) for part in setup.terms.owners)
-            # A hair within what an owner takes: its machine may have rounded the length of a step, and so this, to another last digit.
-            walkers = tuple(Walker(name, records, own.steps, own.step, own.reach * (1 - ROUNDED)) for name, records, own in rows)
-        return cls(setup.objective, learning.horizon, usual.radius, usual.step, usual.steps, usual.proximal, walkers)
+            rows = ((part.name, setup.terms.train_rows(part.name), setup.local_update_of(part.name)) for part in setup.terms.owners)
+            # A hair within what an owner takes: its machine may have rounded the length of a step, and so this, to
+            # another last digit.
+            owners = tuple(OwnerSteps(name, records, own.steps, own.step, own.reach * (1 - ROUNDED)) for name, records, own in rows)
+        return cls(setup.objective, learning.horizon, usual.radius, usual.step, usual.steps, usual.proximal, owners)
 
     @property
     def each(self) -> bool:
-        return bool(self.walkers)
+        return bool(self.owners)
 
     @property
     def drifts(self) -> bool:
-        return self.local_steps > 1 or bool(self.walkers)
+        return self.local_steps > 1 or bool(self.owners)
 
     def passes(self, width: int) -> int:
         return self.horizon * self.local_steps
@@ -85,39 +86,43 @@ class Federated(Descent):
                 yield {"horizon": horizon, "local_steps": local, "step": "auto"}
 
     @cached_property
-    def _by_name(self) -> dict[str, Walker]:
-        return {walker.name: walker for walker in self.walkers}
+    def _by_name(self) -> dict[str, OwnerSteps]:
+        return {each.name: each for each in self.owners}
 
-    def walker(self, name: str) -> Walker:
+    def owner(self, name: str) -> OwnerSteps:
         """One owner; where all are alike, any."""
-        return self._by_name[name] if self.walkers else Walker(name, 1, self.local_steps, self.step)
+        return self._by_name[name] if self.owners else OwnerSteps(name, 1, self.local_steps, self.step)
 
     def query(self, state: State, asker: Asker) -> Query:
         return UpdateQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta, self.local_steps)
 
     def questions(self, state: State, asker: Asker) -> Mapping[str, Query]:
-        if not self.walkers:
+        if not self.owners:
             return super().questions(state, asker)
-        asked = {name: self.walker(name).steps for name in asker.schedule.at(state.round)}
+        asked = {name: self.owner(name).steps for name in asker.schedule.at(state.round)}
         what = asker.terms_hash, asker.learner, state.round, state.theta
         by_steps = {steps: UpdateQuery.ask(*what, steps) for steps in set(asked.values())}
         return {name: by_steps[steps] for name, steps in asked.items()}
 
     def answer(self, gradient: Callable[[Floats], Floats], theta: Floats) -> Floats:
-        return self.walked(Walker("", 1, self.local_steps, self.step), gradient, theta)
+        return self.local_direction(OwnerSteps("", 1, self.local_steps, self.step), gradient, theta)
 
     def reply(self, name: str, gradient: Callable[[Floats], Floats], state: State) -> Floats:
-        return self.walked(self.walker(name), gradient, state.theta)
+        return self.local_direction(self.owner(name), gradient, state.theta)
 
-    def walked(self, who: Walker, gradient: Callable[[Floats], Floats], theta: Floats, correction: Floats | None = None) -> Floats:
-        """The mean direction of an owner's walk from theta, without noise."""
-        return walk(gradient, theta, who.steps, who.step, self.objective.regularisation, self.radius, self.proximal, correction)
+    def local_direction(
+        self, who: OwnerSteps, gradient: Callable[[Floats], Floats], theta: Floats, correction: Floats | None = None
+    ) -> Floats:
+        """The mean direction of an owner's local steps from theta, without noise."""
+        return mean_direction(
+            gradient, theta, who.steps, who.step, self.objective.regularisation, self.radius, self.proximal, correction
+        )
 
     def moved(self, combined: Floats, answers: Sequence[Answer]) -> Floats:
-        """How far the owners walked on average: sum p rho s d, over those who answered."""
-        if not self.walkers:
+        """How far the owners' steps led on average: sum p rho s d, over those who answered."""
+        if not self.owners:
             return self.step * self.local_steps * combined
-        return mean([(answer.records, self.walker(answer.owner).length * answer.value) for answer in answers])
+        return mean([(answer.records, self.owner(answer.owner).length * answer.value) for answer in answers])
 
 
 def mean(weighted: Sequence[tuple[int, Floats]]) -> Floats:
@@ -134,8 +139,8 @@ def mean(weighted: Sequence[tuple[int, Floats]]) -> Floats:
 class Corrected(Federated):
     """An algorithm that asks each owner a question of its own, corrected by what was heard of it so far.
 
-    The memory holds one array for each owner, `keeps` of its name. Where `paired`, a step takes two rounds: every odd one asks for
-    the gradients at theta, which does not move then.
+    The memory holds one array for each owner, `keeps` of its name. Where `paired`, a step takes two rounds: every odd
+    one asks for the gradients at theta, which does not move then.
     """
 
     paired: bool = False
@@ -148,11 +153,11 @@ class Corrected(Federated):
 
     @abstractmethod
     def corrections(self, state: State) -> Mapping[str, Floats]:
-        """What is added to every slope of each owner's walk, before it is cut off at what the owner takes."""
+        """What is added to every gradient of each owner's steps, before it is cut off at what the owner takes."""
 
     def correction(self, name: str, state: State) -> Floats:
         """The correction of one owner's question. Without a box nothing is cut off: forecasts are linear there."""
-        asked, reach = self.corrections(state)[name], self.walker(name).reach
+        asked, reach = self.corrections(state)[name], self.owner(name).reach
         return asked if self.radius is None else np.clip(asked, -reach, reach)
 
     def gradient_round(self, number: int) -> bool:
@@ -161,7 +166,7 @@ class Corrected(Federated):
 
     def kept(self, state: State, what: str | None = None) -> dict[str, Floats]:
         """What is remembered of each owner, by name."""
-        return {each.name: state.memory[f"{what or self.keeps} of {each.name}"] for each in self.walkers}
+        return {each.name: state.memory[f"{what or self.keeps} of {each.name}"] for each in self.owners}
 
     def memory(self, kept: Mapping[str, Floats], what: str | None = None) -> dict[str, Floats]:
         """The same as a state remembers it."""
@@ -169,7 +174,7 @@ class Corrected(Federated):
 
     def everybody(self, kept: Mapping[str, Floats]) -> Floats:
         """The mean over all owners, weighted by records, whoever was asked."""
-        return mean([(each.records, kept[each.name]) for each in self.walkers])
+        return mean([(each.records, kept[each.name]) for each in self.owners])
 
     def query(self, state: State, asker: Asker) -> Query:
         """What is asked of an owner that needs no correction."""
@@ -180,12 +185,12 @@ class Corrected(Federated):
         names = asker.schedule.at(state.round)
         if self.gradient_round(state.round):
             return dict.fromkeys(names, self.query(state, asker))
-        return {name: self._ask(state, asker, self.correction(name, state), self.walker(name).steps) for name in names}
+        return {name: self._ask(state, asker, self.correction(name, state), self.owner(name).steps) for name in names}
 
     def reply(self, name: str, gradient: Callable[[Floats], Floats], state: State) -> Floats:
         if self.gradient_round(state.round):
             return np.asarray(self.objective.penalty_gradient(state.theta) + gradient(state.theta))
-        return self.walked(self.walker(name), gradient, state.theta, self.correction(name, state))
+        return self.local_direction(self.owner(name), gradient, state.theta, self.correction(name, state))
 
     def _ask(self, state: State, asker: Asker, correction: Floats, steps: int) -> CorrectedQuery:
         return CorrectedQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta, correction, steps)
@@ -193,14 +198,15 @@ class Corrected(Federated):
 
 @dataclass(frozen=True)
 class Tracking(Corrected):
-    """Control variates v_l that stand for each owner's slope: a walk is corrected by their mean less the owner's own, so that it
-    follows what it guesses to be everybody's slope. Once v_l are the slopes at the optimum, whose mean is 0, no walk leaves it."""
+    """Control variates v_l that stand for each owner's gradient: its steps are corrected by their mean less the owner's
+    own, so that they follow what is guessed to be everybody's gradient. Once v_l are the gradients at the optimum,
+    whose mean is 0, no step leaves it."""
 
     keeps: ClassVar[str] = "variate"
 
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
         begin = super().start(origin, replicates)
-        return State(1, begin.theta, self.memory({each.name: np.zeros_like(begin.theta) for each in self.walkers}))
+        return State(1, begin.theta, self.memory({each.name: np.zeros_like(begin.theta) for each in self.owners}))
 
     def corrections(self, state: State) -> Mapping[str, Floats]:
         variates = self.kept(state)

@@ -1,12 +1,13 @@
-"""Federated inference (Z chapter 7): second moments released in one round or, by strides, in several; then a posterior over models.
+"""Federated inference (Z chapter 7): second moments released in one round or, by strides, in several; then a posterior
+over models.
 
-Where everybody answers every round, the moments are the mean of the rounds' combined answers. Else the learner keeps the sum of what each
-owner released and weighs the owners' means, never their answers: an owner that answers rarely has its full weight and more noise, one that
-drops out keeps what it gave. (Z's Algorithm 2 divides a sum by K, and between full observations replaces a share of everybody's moments by
-one owner's; means of each owner need neither.)
+Where everybody answers every round, the moments are the mean of the rounds' combined answers. Else the learner keeps
+the sum of what each owner released and weighs the owners' means, never their answers: an owner that answers rarely has
+its full weight and more noise, one that drops out keeps what it gave. (Z's Algorithm 2 divides a sum by K, and between
+full observations replaces a share of everybody's moments by one owner's; means of each owner need neither.)
 
-Formal guarantee: every answer is debited by the owner, whose noise is calibrated for all it may give by the schedule; what happens here is
-post-processing.
+Formal guarantee: every answer is debited by the owner, whose noise is calibrated for all it may give by the schedule;
+what happens here is post-processing.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,8 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class FedInfer(SufficientStatistics):
-    """The model of the mean of all answers, by owner where `names` tells owners apart: `weights` are n_l times the owner's trust."""
+    """The model of the mean of all answers, by owner where `names` tells owners apart: `weights` are n_l times the
+    owner's trust."""
 
     names: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()

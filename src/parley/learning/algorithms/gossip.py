@@ -54,7 +54,7 @@ class Gossip(Descent):
         says: by declared bounds, which hold for every record; or, if those are looser, by `EXCESS` times the public sample's."""
         if len(self.joined) == len(self.names) * (len(self.names) - 1) // 2:
             return self.step  # all points are one: gradient descent
-        largest = setup.objective.largest_curvature(setup.preparation)
+        largest = setup.risk.largest_curvature(setup.preparation)
         excess = 1.0 if setup.public is None else EXCESS if largest is None else min(EXCESS, largest * self.step)
         ridge = min(1.0, self.objective.regularisation * self.step)  # its part of the curvature is not scaled
         bends = np.minimum(len(self.names), ridge + (excess - ridge) * self.scale)  # nobody's part of all exceeds all

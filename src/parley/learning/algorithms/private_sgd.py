@@ -11,6 +11,7 @@ import numpy as np
 
 from parley.learning.algorithms.algorithm import Algorithm, Asker, State
 from parley.learning.algorithms.step import step_size
+from parley.losses.split_batches import SplitBatches
 from parley.protocol.queries import Answer, MinibatchQuery, Query
 from parley.protocol.setup import Setup
 from parley.terms import Learning
@@ -42,10 +43,11 @@ class PrivateSGD(Algorithm):
     @classmethod
     def make(cls, setup: Setup) -> Self:
         learning = setup.terms.learning
-        optimiser, step, parts = learning.optimiser or "plain", step_size(setup), setup.objective.parts(setup.preparation)
+        optimiser, step, objective = learning.optimiser or "plain", step_size(setup), setup.objective
+        parts = objective.parts(setup.preparation) if isinstance(objective, SplitBatches) else 1
         if optimiser == "momentum" and learning.step == "auto":
             step *= 1 - MOMENTUM  # so much longer is the way that one gradient goes in the end
-        return cls(setup.objective, learning.horizon, setup.limits.radius, step, optimiser, parts)
+        return cls(objective, learning.horizon, setup.limits.radius, step, optimiser, parts)
 
     @classmethod
     def varieties(cls, learning: Learning) -> Iterator[tuple[str, dict[str, Any]]]:

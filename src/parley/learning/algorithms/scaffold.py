@@ -36,7 +36,7 @@ class Scaffold(Tracking):
         begin = super().start(origin, replicates)
         if not self.paired:
             return begin
-        fresh = self.memory({each.name: np.zeros_like(begin.theta) for each in self.walkers}, FRESH)
+        fresh = self.memory({each.name: np.zeros_like(begin.theta) for each in self.owners}, FRESH)
         return State(1, begin.theta, {**begin.memory, **fresh})
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:

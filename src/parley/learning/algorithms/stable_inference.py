@@ -89,23 +89,23 @@ def infer_stable(
 def _errors(moments: Floats, solved: Solved, theta: Floats, place: int, records: float) -> tuple[Floats, Floats]:
     """(how a coefficient moves with the error of each packed number [p, d], its covariance from all else [p, p]).
 
-    theta - theta* = G (e_b - E theta* + mean of x residual) as in `objectives.inference`; the draw of the records and what a lift may have
+    theta - theta* = G (e_b - E theta* + mean of x residual) as in `losses.inference`; the draw of the records and what a lift may have
     drawn towards 0 count as there.
     """
     width, size = len(theta), len(moments)
-    inverse = 1 / solved.bend
+    inverse = 1 / solved.curvature
     G, A = (solved.vectors * inverse) @ solved.vectors.T, (solved.vectors * solved.values) @ solved.vectors.T
     i, j = np.triu_indices(size)
-    slope, left = np.zeros((width, len(i))), float(solved.kept) ** 0.5
+    moves, left = np.zeros((width, len(i))), float(solved.kept) ** 0.5
     for k, (row, column) in enumerate(zip(i.tolist(), j.tolist(), strict=True)):
         if column < width:
-            slope[row, k] -= left * theta[column]
-            slope[column, k] -= left * theta[row] * (row != column)
+            moves[row, k] -= left * theta[column]
+            moves[column, k] -= left * theta[row] * (row != column)
         elif row < width and column == width + place:
-            slope[row, k] = 1.0
+            moves[row, k] = 1.0
     b, c = moments[:width, width + place], moments[width + place, width + place]
     spread = max(0.0, float(c - 2 * b @ theta + theta @ A @ theta))
     heard = np.maximum(solved.values, 0.0) * inverse
     drowned = float(solved.lift) ** 2 * float(theta @ theta) / max(float(heard @ heard), 1e-9)
     sure = (solved.vectors * np.maximum(solved.values + solved.lift, 0.0)) @ solved.vectors.T
-    return G @ slope, G @ (spread / records * sure + drowned * np.eye(width)) @ G
+    return G @ moves, G @ (spread / records * sure + drowned * np.eye(width)) @ G

@@ -17,9 +17,9 @@ def step_size(setup: Setup) -> float:
     learning, limits = setup.terms.learning, setup.limits
     if not isinstance(learning.step, str):
         return learning.step
-    largest = setup.objective.largest_curvature(setup.preparation)
+    largest = setup.risk.largest_curvature(setup.preparation)
     if setup.public is not None:
-        length = 1 / setup.objective.curvature(setup.public)
+        length = 1 / setup.risk.curvature(setup.public)
     elif largest is not None:
         length = 1 / largest
     elif limits.radius is not None and limits.clip is not None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from parley.data import Design, Preparation
-from parley.losses import Objective
+from parley.losses import EmpiricalRisk
 from parley.validate import Floats
 
 ALERT_RATE = 0.01  # share of records that an analyst can look at
@@ -13,7 +13,7 @@ ALERT_RATE = 0.01  # share of records that an analyst can look at
 Metrics = dict[str, float | None]
 
 
-def task_metrics(objective: Objective, preparation: Preparation, held_out: Design, theta: Floats) -> Metrics:
+def task_metrics(objective: EmpiricalRisk, preparation: Preparation, held_out: Design, theta: Floats) -> Metrics:
     """The task's own metrics of each parameter [R, P] on the held-out rows, averaged over the replicates.
 
     A number: `r2`, `mean_absolute_error`. Two classes: `average_precision`, `auc`, `recall_at_1_percent` (found among the 1 % of rows with

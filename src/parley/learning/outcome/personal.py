@@ -57,7 +57,7 @@ def refine(model: JointModel, terms: Terms, owner: Owner) -> tuple[JointModel, R
 
 
 def _ridge(agreement: Agreement) -> Ridge:
-    return Ridge(agreement.setup.objective, agreement.setup.preparation, agreement.tables.train.in_memory().targeted())
+    return Ridge(agreement.setup.risk, agreement.setup.preparation, agreement.tables.train.in_memory().targeted())
 
 
 def centres(setup: Setup, joint: Floats, none: Centre | None = None) -> list[Centre]:

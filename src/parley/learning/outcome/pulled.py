@@ -1,8 +1,9 @@
 """Minimisers of a table's mean loss, each pulled towards a centre of its own: many at once.
 
-The minimiser of f(theta) + 1/2 sum_j s_j (theta_j - c_j)^2 for every row of a batch of centres c and strengths s [B, P]. Squared losses
-have it in closed form; other losses of a margin by Newton's method for the whole batch. Second derivatives take nearly all of its time:
-they serve for several steps, and those of nearly the same rows (`curvatures`) to begin with.
+The minimiser of f(theta) + 1/2 sum_j s_j (theta_j - c_j)^2 for every row of a batch of centres c and strengths s [B,
+P]. Squared losses have it in closed form; other losses of a margin by Newton's method for the whole batch. Second
+derivatives take nearly all of its time: they serve for several steps, and those of nearly the same rows (`curvatures`)
+to begin with.
 """
 
 import numpy as np
@@ -10,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from parley.data import Design, Summable
-from parley.losses import Objective
-from parley.losses.margin import MarginObjective
-from parley.losses.newton import projected_newton
+from parley.losses import EmpiricalRisk
+from parley.losses.objectives.margin import MarginObjective
+from parley.losses.objectives.newton import projected_newton
 from parley.validate import Floats
 
 PRECISION = 1e-6  # of the decrease that the last step brings, relative to the cost: what it leaves is of the order of its square
@@ -23,7 +24,7 @@ ENTRIES = 2**21  # numbers that second derivatives may have that are computed at
 
 
 def pulled(
-    objective: Objective,
+    objective: EmpiricalRisk,
     rows: Summable,
     centres: Floats,
     strengths: Floats,
@@ -47,9 +48,9 @@ def pulled(
     return np.concatenate(solved)
 
 
-def curvatures(objective: Objective, rows: Summable, thetas: Floats) -> Floats | None:
-    """Second derivatives of the mean loss at these parameters [B, P] -> [B, P, P], for fits of nearly the same rows; None where such fits
-    need none, or all of them would not be held."""
+def curvatures(objective: EmpiricalRisk, rows: Summable, thetas: Floats) -> Floats | None:
+    """Second derivatives of the mean loss at these parameters [B, P] -> [B, P, P], for fits of nearly the same rows;
+    None where such fits need none, or all of them would not be held."""
     if not isinstance(objective, MarginObjective) or objective.quadratic or thetas.shape[0] * thetas.shape[1] ** 2 > KEPT:
         return None
     return np.concatenate([_curves(objective, rows, thetas[part]) for part in _parts(thetas)])
@@ -71,8 +72,8 @@ def _newton(
 ) -> Floats:
     """Newton's method, steps halved until the cost falls; who has arrived is left out of the next step.
 
-    Second derivatives serve as long as what a step brings falls quickly: those in `curves` first, where a model gets its own only if, say,
-    a rare name is in none of these rows; then those of some steps ago.
+    Second derivatives serve as long as what a step brings falls quickly: those in `curves` first, where a model gets
+    its own only if, say, a rare name is in none of these rows; then those of some steps ago.
     """
 
     def cost(theta: Floats, at: NDArray[np.int64]) -> Floats:
@@ -80,18 +81,19 @@ def _newton(
 
     theta, at = starts.copy(), np.arange(len(centres), dtype=np.int64)
     value, eye = cost(theta, at), np.eye(centres.shape[1])
-    bends = np.empty((len(centres), *eye.shape)) if curves is None else curves.copy()
+    kept = np.empty((len(centres), *eye.shape)) if curves is None else curves.copy()
     stale, before = np.full(len(centres), curves is None), np.full(len(centres), np.inf)
     for _ in range(100):
         here, fresh = theta[at], stale[at]
-        slope = objective.mean_gradient(rows, here) + strengths[at] * (here - centres[at])
+        gradient = objective.mean_gradient(rows, here) + strengths[at] * (here - centres[at])
         if fresh.any():
-            bends[at[fresh]] = _curves(objective, rows, here[fresh])
-        curve = bends[at] + strengths[at][:, :, None] * eye
-        # The ridge turns flat directions into gradient steps and vanishes with the gradient: it bends the path, not the goal.
-        ridge = 1e-8 * np.linalg.norm(slope, axis=1) + 1e-14 * np.trace(curve, axis1=1, axis2=2) + 1e-300
-        step = -np.linalg.solve(curve + ridge[:, None, None] * eye, slope[:, :, None])[:, :, 0]
-        fall = -np.sum(slope * step, axis=1)
+            kept[at[fresh]] = _curves(objective, rows, here[fresh])
+        curve = kept[at] + strengths[at][:, :, None] * eye
+        # The ridge turns flat directions into gradient steps and vanishes with the gradient: it changes the path, not
+        # the goal.
+        ridge = 1e-8 * np.linalg.norm(gradient, axis=1) + 1e-14 * np.trace(curve, axis1=1, axis2=2) + 1e-300
+        step = -np.linalg.solve(curve + ridge[:, None, None] * eye, gradient[:, :, None])[:, :, 0]
+        fall = -np.sum(gradient * step, axis=1)
         length = np.ones(len(at))
         for _ in range(60):
             there = cost(here + length[:, None] * step, at)
@@ -102,8 +104,9 @@ def _newton(
         length[short] = 0.0  # rounding leaves nothing to gain
         theta[at] = here + length[:, None] * step
         value[at] = np.where(short, value[at], there)
-        # No step brings more than by the pull alone: where that is little too, nothing lies in a direction that others bend and these not.
-        size, most = np.abs(value[at]) + 1e-300, np.sum(slope**2 / strengths[at], axis=1)
+        # No step brings more than by the pull alone: where that is little too, nothing lies in a direction in which
+        # others have curvature and these none.
+        size, most = np.abs(value[at]) + 1e-300, np.sum(gradient**2 / strengths[at], axis=1)
         arrived = np.where(fresh, fall <= PRECISION * size, (fall <= LENT_PRECISION * size) & (most <= PRECISION * size))
         stale[at] = short | (fall > QUICKLY * before[at]) | (fall <= LENT_PRECISION * size)
         before[at] = fall
@@ -117,7 +120,7 @@ def _curves(objective: MarginObjective, rows: Summable, theta: Floats) -> Floats
     """Second derivatives of the mean loss at every parameter [B, P] -> [B, P, P]."""
 
     def part(block: Design) -> Floats:
-        roots = np.sqrt(objective.bend(theta @ block.X.T, block.y) * block.weight)  # of a convex loss: not below 0
+        roots = np.sqrt(objective.loss.hessian(theta @ block.X.T, block.y) * block.weight)  # of a convex loss: not below 0
         total = np.empty((len(theta), rows.width, rows.width))
         for place, root in enumerate(roots):
             scaled = block.X * root[:, None]
@@ -127,7 +130,7 @@ def _curves(objective: MarginObjective, rows: Summable, theta: Floats) -> Floats
     return rows.sum(part) / len(rows)
 
 
-def _one_by_one(objective: Objective, rows: Summable, centres: Floats, strengths: Floats, starts: Floats | None) -> Floats:
+def _one_by_one(objective: EmpiricalRisk, rows: Summable, centres: Floats, strengths: Floats, starts: Floats | None) -> Floats:
     """Each searched from where the last one ended, if their centres are the same."""
     found: list[Floats] = []
     for place, (centre, strength) in enumerate(zip(centres, strengths, strict=True)):
@@ -136,7 +139,7 @@ def _one_by_one(objective: Objective, rows: Summable, centres: Floats, strengths
     return np.array(found)
 
 
-def _single(objective: Objective, rows: Summable, centre: Floats, strength: Floats, start: Floats) -> Floats:
+def _single(objective: EmpiricalRisk, rows: Summable, centre: Floats, strength: Floats, start: Floats) -> Floats:
     """One minimiser of a cost that is none of a margin, searched from `start`."""
 
     def cost(theta: Floats) -> float:

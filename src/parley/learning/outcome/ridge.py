@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from parley.data import Design, Preparation, Summable
 from parley.learning.outcome.pulled import curvatures, pulled
-from parley.losses import Objective
+from parley.losses import EmpiricalRisk
 from parley.validate import Floats
 
 Places = NDArray[np.int64]
@@ -68,7 +68,7 @@ class RidgeModel:
 class Ridge:
     """All models of these rows that are pulled towards one of some centres."""
 
-    objective: Objective
+    objective: EmpiricalRisk
     preparation: Preparation
     rows: Design
 
@@ -90,7 +90,7 @@ class Ridge:
         unlike = {id(centre): centre for centres in sets for centre in centres}
         ways, place = list(unlike.values()), {key: place for place, key in enumerate(unlike)}
         final = self._models(self.rows, ways)
-        curves = curvatures(self._rounded, self.rows, final.reshape(-1, final.shape[-1])) if len(self.rows) else None
+        curves = curvatures(self._smoothed, self.rows, final.reshape(-1, final.shape[-1])) if len(self.rows) else None
         folds = int(fold.max()) + 1
         tried, losses = np.empty((folds, *final.shape)), np.empty((*final.shape[:2], len(some)))
         for k in range(folds):
@@ -149,20 +149,20 @@ class Ridge:
         found = at.copy()
         free = np.array([[centre.free or np.isfinite(weight) for weight in weights] for centre in centres])
         if free.any():
-            bend = self._rounded.largest_bend * float(np.trace(rows.statistics[0])) / rows.width
-            strengths = np.maximum(pull[free] * bend / len(rows), 1e-300)
+            curvature = self._smoothed.loss.largest_curvature * float(np.trace(rows.statistics[0])) / rows.width
+            strengths = np.maximum(pull[free] * curvature / len(rows), 1e-300)
             begin, there = None if near is None else near[free], None if curves is None else curves[free.ravel()]
-            found[free] = pulled(self._rounded, rows, at[free], strengths, begin, there)
+            found[free] = pulled(self._smoothed, rows, at[free], strengths, begin, there)
         return found
 
     @property
-    def plain(self) -> Objective:
+    def plain(self) -> EmpiricalRisk:
         """The loss without the terms' penalty."""
         return replace(self.objective, regularisation=0.0)
 
     @property
-    def _rounded(self) -> Objective:
-        return replace(self.objective, regularisation=0.0).rounded
+    def _smoothed(self) -> EmpiricalRisk:
+        return replace(self.objective, regularisation=0.0).smoothed
 
     def _intercepts(self, parameters: int) -> Floats:
         """1 for the parameter of each constant column [P]."""

@@ -45,7 +45,7 @@ class Study:
 
     def quality(self, theta: Floats) -> Quality:
         """The path so far, and the final models [replicates, P] beside the optimum."""
-        preparation, objective = self._setup.preparation, self._setup.objective
+        preparation, objective = self._setup.preparation, self._setup.risk
         best, undefined = self._optimum()
         least = None if best is None else float(self._cost(best))
         if least is not None and not least > 0:
@@ -64,7 +64,7 @@ class Study:
     def _optimum(self) -> tuple[Floats | None, str | None]:
         """The best model without privacy, or why there is none. Found once for the same tables: it is kept with the first, beside the
         others themselves, not their places in memory."""
-        objective, radius, designs = self._setup.objective, self._setup.limits.radius, self._designs
+        objective, radius, designs = self._setup.risk, self._setup.limits.radius, self._designs
         found = designs[0].derived(("optimum", objective, radius), lambda: _Found([], None))
         if len(found.designs) != len(designs) or any(a is not b for a, b in zip(found.designs, designs, strict=True)):
             found.designs, found.theta, found.missing = designs, None, None
@@ -76,7 +76,7 @@ class Study:
         return found.theta, found.missing
 
     def _cost(self, theta: Floats) -> Floats:
-        parts = [share * self._setup.objective.cost(d, theta) for share, d in zip(self._shares, self._designs, strict=True)]
+        parts = [share * self._setup.risk.cost(d, theta) for share, d in zip(self._shares, self._designs, strict=True)]
         return np.asarray(np.sum(parts, axis=0))
 
 

@@ -104,7 +104,7 @@ def score(terms: Terms, owner: Owner, model: JointModel) -> Verdict:
     if model.terms_hash_ != terms.hash:
         raise ModelError("this model was trained by other terms; expected the terms it carries the hash of")
     agreement = owner.prepare(terms)
-    held_out, objective, preparation = agreement.tables.held_out.in_memory(), agreement.setup.objective, agreement.setup.preparation
+    held_out, objective, preparation = agreement.tables.held_out.in_memory(), agreement.setup.risk, agreement.setup.preparation
     if not len(held_out):
         raise ModelError("model.holdout: these terms hold no rows out, so there is nothing to score on")
     held_out = held_out.targeted()

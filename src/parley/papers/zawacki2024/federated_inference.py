@@ -190,7 +190,7 @@ def followed(terms: Terms, task: Task, replicates: int, seed: int) -> tuple[Floa
     test, algorithm, found = setup.preparation.design(task.test, "test"), make_algorithm(setup), list[Floats]()
 
     def look(state: State, answers: Sequence[Answer]) -> None:
-        scores = setup.objective.scores(test.X, algorithm.model(state))
+        scores = setup.risk.scores(test.X, algorithm.model(state))
         found.append(100 * np.mean(scores.argmax(axis=-1) == test.y, axis=-1))
 
     with exchange_with(setup, parties, seed) as exchange:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from parley.data import Design
-from parley.losses import Objective, RecordBound
+from parley.losses import EmpiricalRisk, RecordBound
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context, Question, Tables, check_in_box, rows_and_slack
 from parley.validate import Floats
@@ -26,11 +26,12 @@ class GradientQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class GradientQuestion(Question):
-    """Every record's gradient is bounded, by its clip or by the bounds, and replacing k of n moves their mean by at most 2 k Xi/n."""
+    """Every record's gradient is bounded, by its clip or by the bounds, and replacing k of n moves their mean by at
+    most 2 k Xi/n."""
 
     asks = GradientQuery
 
-    objective: Objective
+    objective: EmpiricalRisk
     bound: RecordBound
     radius: float | None
 
@@ -45,7 +46,7 @@ class GradientQuestion(Question):
             norm=context.norm,
             sensitivity=bound.sensitivity(rows, slack, k),
             extent=bound.extent(slack),
-            objective=context.objective,
+            objective=context.risk,
             bound=bound,
             radius=context.limits.radius,
         )

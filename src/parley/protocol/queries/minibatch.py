@@ -1,4 +1,5 @@
-"""The gradient over one batch of an owner's records: what private gradient descent asks, batch after batch, epoch after epoch."""
+"""The gradient over one batch of an owner's records: what private gradient descent asks, batch after batch, epoch after
+epoch."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -11,7 +12,8 @@ from parley.data import Design, Summable
 from parley.data.batches import Places, batch, drawn, largest_batch, shuffled
 from parley.data.design import summation_slack
 from parley.errors import GuaranteeError
-from parley.losses import Objective, RecordBound
+from parley.losses import EmpiricalRisk, RecordBound
+from parley.losses.split_batches import SplitBatches
 from parley.privacy.mechanisms import Bounded, Extent
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context, Question, Tables, check_in_box, limited
@@ -32,25 +34,26 @@ class MinibatchQuery(Query):
 class MinibatchQuestion(Question):
     """The sum of the batch's clipped gradients, divided by the public n/M: the size of a batch on average.
 
-    Formal guarantee (M batches, k rows a person, Xi the bound of a row in the mechanism's norm, s the relative rounding of a sum over the
-    largest possible batch, r that batch's size over n/M).
-    Partition: batches are public functions of places, disjoint within an epoch. A row that is replaced in place is in the same batch before
-    and after, and no other batch changes by a bit. If k_b of a person's rows are in batch b, that answer moves by at most
-    2 Xi (k_b M/n + s r), all answers of an epoch together by at most S = 2 Xi k (M/n + s r) in L1, and in L2 by at most S too (squares
-    add up to less). So an epoch costs at most what one release of sensitivity S costs, whatever was asked in it (`setup.Stage`). Nothing
-    is divided by a batch's own size, so unequal batches change nothing.
-    Poisson: let c_j be what row j hands to the sum, of at most Xi. It is a function of that row and theta, to the bit, whoever else is
-    drawn (`Summable.drawn`). So the exact sums over B and over B with one row more differ by that row's c, and each computed one is off
-    by at most s n Xi: the answer moves by at most Xi (M/n + 2 s r) when a row is drawn or not, half of S = 2 Xi (M/n + 2 s r), as
-    sampled events need it. Where a squared loss is summed by its second moments instead (bounds, no clip), c_j is the row's exact
-    gradient, and products of bounds that Xi is made of cover the roundings of all its terms. An empty draw is 0, exactly.
-    A batch that is split into parts (`Objective.parts`), one for each block of parameters, is split by places too: a row adds to
-    one block, and its bound is that of its block's P/parts numbers.
+    Formal guarantee (M batches, k rows a person, Xi the bound of a row in the mechanism's norm, s the relative rounding
+    of a sum over the largest possible batch, r that batch's size over n/M). Partition: batches are public functions of
+    places, disjoint within an epoch. A row that is replaced in place is in the same batch before and after, and no
+    other batch changes by a bit. If k_b of a person's rows are in batch b, that answer moves by at most 2 Xi (k_b M/n +
+    s r), all answers of an epoch together by at most S = 2 Xi k (M/n + s r) in L1, and in L2 by at most S too (squares
+    add up to less). So an epoch costs at most what one release of sensitivity S costs, whatever was asked in it
+    (`setup.Stage`). Nothing is divided by a batch's own size, so unequal batches change nothing. Poisson: let c_j be
+    what row j hands to the sum, of at most Xi. It is a function of that row and theta, to the bit, whoever else is
+    drawn (`Summable.drawn`). So the exact sums over B and over B with one row more differ by that row's c, and each
+    computed one is off by at most s n Xi: the answer moves by at most Xi (M/n + 2 s r) when a row is drawn or not, half
+    of S = 2 Xi (M/n + 2 s r), as sampled events need it. Where a squared loss is summed by its second moments instead
+    (bounds, no clip), c_j is the row's exact gradient, and products of bounds that Xi is made of cover the roundings of
+    all its terms. An empty draw is 0, exactly. A batch that is split into parts (`SplitBatches.parts`), one for each
+    block of parameters, is split by places too: a row adds to one block, and its bound is that of its block's P/parts
+    numbers.
     """
 
     asks = MinibatchQuery
 
-    objective: Objective
+    objective: EmpiricalRisk
     bound: RecordBound
     radius: float | None
     owner: str
@@ -61,12 +64,14 @@ class MinibatchQuestion(Question):
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
-        terms, objective, prepared = context.terms, context.objective, context.preparation
+        terms, objective, prepared = context.terms, context.risk, context.preparation
         learning, rows, norm = terms.learning, terms.train_rows(owner), context.norm
-        bound = limited(objective.batch_bound(prepared, context.limits, terms.privacy.clip_norm or norm))
-        parts, batches = objective.parts(prepared), learning.batches or 1
+        parts, bound_of, batches = 1, objective.record_bound, learning.batches or 1
+        if isinstance(objective, SplitBatches):
+            parts, bound_of = objective.parts(prepared), objective.batch_bound
+        bound = limited(bound_of(prepared, context.limits, terms.privacy.clip_norm or norm))
         value = bound.within(norm, context.parameters // parts)
-        implied = objective.batch_bound(prepared, replace(context.limits, clip=None), norm)
+        implied = bound_of(prepared, replace(context.limits, clip=None), norm)
         if implied is not None:
             value = min(value, implied.value)
         most = rows if learning.poisson else largest_batch(rows, batches)
@@ -131,7 +136,8 @@ class MinibatchQuestion(Question):
     def simulated(
         self, query: Query, tables: Tables, replicates: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
     ) -> Bounded:
-        """Batches of the owner's size, from the pilot's rows; the whole pilot where it has no more. Replicates share them in groups."""
+        """Batches of the owner's size, from the pilot's rows; the whole pilot where it has no more. Replicates share
+        them in groups."""
         rows, expected = len(tables.train), self.records / self.batches
         theta = query.arrays["theta"].reshape(-1, self.parameters)
         means = []
@@ -146,22 +152,26 @@ class MinibatchQuestion(Question):
         return Bounded(np.concatenate(means).reshape(*replicates, self.size), self.sensitivity, self.norm)
 
     def record_sizes(self, design: Design, theta: Floats) -> Floats:
-        return self.objective.batch_norms(design, theta, self.bound.norm)
+        objective = self.objective
+        sizes = objective.batch_norms if isinstance(objective, SplitBatches) else objective.record_norms
+        return sizes(design, theta, self.bound.norm)
 
     def _split(self, places: Places, rows: int, epoch: int) -> list[Places]:
-        """The places by parts. Which part a place belongs to is public and drawn anew each epoch, whoever else is in the batch."""
+        """The places by parts. Which part a place belongs to is public and drawn anew each epoch, whoever else is in
+        the batch."""
         if self.parts == 1:
             return [places]
         labels = _ranks(rows, self.seed, self.owner, epoch)[places] % self.parts
         return [places[labels == part] for part in range(self.parts)]
 
     def _sum(self, design: Summable, split: list[Places], theta: Floats, secret: bool = False) -> Floats:
-        """The sum of bounded gradients over the rows at these places [..., P]; `secret`: nobody else knows which they are."""
+        """The sum of bounded gradients over the rows at these places [..., P]; `secret`: nobody else knows which they
+        are."""
         if isinstance(design, Design) and self.bound.clips:
             design.row_norms(self.bound.norm)  # once for all batches
         pick = design.drawn if secret else design.batch
         some = (pick(np.sort(places)) for places in split)  # one at a time: their memory is used again
-        if self.parts > 1:
+        if isinstance(self.objective, SplitBatches):
             return self.objective.split_gradient(some, theta, self.bound)
         rows = next(some)
         return self.objective.mean_gradient(rows, theta, self.bound) * len(rows) if len(rows) else np.zeros_like(theta)

@@ -18,7 +18,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True, eq=False)
 class MinimumQuery(Query):
-    """The minimum of the agreed cost and a random slope, in units of its own; there is nothing to choose."""
+    """The minimum of the agreed cost and a random linear term, in units of its own; there is nothing to choose."""
 
     kind: ClassVar[str] = "minimum"
 
@@ -27,8 +27,9 @@ class MinimumQuery(Query):
 class MinimumQuestion(Question):
     """Rows are shortened until w |x| (several classes: sqrt 2 w |x|) is at most Xi; gradients then are.
 
-    `bounded` has a sensitivity of its own kind: not how far a person moves the value, which is random, but twice how far the value may be
-    from the exact minimum. What the two together guarantee is said in `mechanisms.Perturbed`, which alone may release it.
+    `bounded` has a sensitivity of its own kind: not how far a person moves the value, which is random, but twice how
+    far the value may be from the exact minimum. What the two together guarantee is said in `mechanisms.Perturbed`,
+    which alone may release it.
     """
 
     asks = MinimumQuery
@@ -39,7 +40,7 @@ class MinimumQuestion(Question):
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
-        terms, objective, limits = context.terms, context.objective, context.limits
+        terms, objective, limits = context.terms, context.risk, context.limits
         bound = limited(objective.record_bound(context.preparation, limits, "l2"))
         rows, epsilon, k = terms.train_rows(owner), terms.training_epsilon(owner), terms.privacy.records_per_person
         inside = (1 - SHARE) * epsilon
@@ -66,7 +67,7 @@ class MinimumQuestion(Question):
         return self.noise
 
     def exact(self, query: Query, tables: Tables) -> Floats:
-        raise GuaranteeError("minimum: what is minimised has a random slope; a draw needs a seed")
+        raise GuaranteeError("minimum: what is minimised has a random linear term; a draw needs a seed")
 
     def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
         if len(seed) < 32:
@@ -86,4 +87,7 @@ class MinimumQuestion(Question):
         return np.asarray(design.row_norms("l2") * (self.bound.value / self.cost.row))
 
     def words(self) -> str:
-        return f"the model of {self.size} numbers that fits {self.records:,} records best when a secret random slope is added to the cost"
+        return (
+            f"the model of {self.size} numbers that fits {self.records:,} records best when a secret random linear term "
+            "is added to the cost"
+        )

@@ -1,7 +1,7 @@
 """What travels between a learner and an owner: frozen, numeric, nothing executable.
 
-A query's id is the learner's to choose and names one question for ever: asked again it gets the same answer. `ask` derives it from the
-content, so that a learner that restarts and computes the same parameter asks the same question.
+A query's id is the learner's to choose and names one question for ever: asked again it gets the same answer. `ask`
+derives it from the content, so that a learner that restarts and computes the same parameter asks the same question.
 """
 
 import hashlib
@@ -18,7 +18,8 @@ from parley.validate import LARGEST, Floats
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """Round `round` of the agreement with this hash. A kind of query adds its own fields: arrays of numbers and whole numbers."""
+    """Round `round` of the agreement with this hash. A kind of query adds its own fields: arrays of numbers and whole
+    numbers."""
 
     kind: ClassVar[str]  # as it is named in messages and in the hash of its content
     id: str
@@ -84,8 +85,8 @@ class Query:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """One owner's noisy answer; `records` is its public n_l, by which answers are weighted. The answer of several owners, of whose sum
-    alone anything is known, names them in `members` and has no `owner`."""
+    """One owner's noisy answer; `records` is its public n_l, by which answers are weighted. The answer of several
+    owners, of whose sum alone anything is known, names them in `members` and has no `owner`."""
 
     query: str
     owner: str
@@ -100,7 +101,8 @@ class Answer:
 
 
 def check_parameter(theta: Any, shape: tuple[int, ...], name: str = "theta") -> float:
-    """The size of a parameter's largest number, if it is an array of this shape of numbers that arithmetic can bear; or a refusal."""
+    """The size of a parameter's largest number, if it is an array of this shape of numbers that arithmetic can bear; or
+    a refusal."""
     if not isinstance(theta, np.ndarray) or theta.dtype != np.float64 or theta.shape != shape:
         raise Malformed(f"{name}: expected float64 numbers of shape {shape}")
     size = float(np.abs(theta).max())

@@ -1,4 +1,5 @@
-"""A kind of question, resolved for one owner: everything that follows from the terms and public knowledge before anybody asks."""
+"""A kind of question, resolved for one owner: everything that follows from the terms and public knowledge before
+anybody asks."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ import numpy as np
 
 from parley.data import Design, Preparation, Summable
 from parley.data.design import summation_slack
-from parley.errors import Malformed, OutsideBox, TermsError
-from parley.losses import Limits, Objective, RecordBound
+from parley.errors import GuaranteeError, Malformed, OutsideBox, TermsError
+from parley.losses import EmpiricalRisk, Limits, Objective, RecordBound
 from parley.losses.local_update import LocalUpdate, local_update
 from parley.privacy.accounting import Series, in_pieces, make_series, mechanism_norm
 from parley.privacy.accounting.series import SERIES
@@ -29,6 +30,14 @@ class Context:
     preparation: Preparation
     public: Design | None  # the terms' public sample, prepared
     objective: Objective
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        """What is minimised, where it is a mean of records' losses; else a `GuaranteeError`: nothing bounds a
+        gradient."""
+        if not isinstance(self.objective, EmpiricalRisk):
+            raise GuaranteeError(f"{self.terms.model.kind} is not learned by gradients of records; nothing bounds such answers")
+        return self.objective
 
     @cached_property
     def parameters(self) -> int:
@@ -49,18 +58,19 @@ class Context:
     @cached_property
     def record_bound(self) -> RecordBound:
         """On one record's gradient, or a `TermsError` if nothing limits it."""
-        return limited(self.objective.record_bound(self.preparation, self.limits, self.norm))
+        return limited(self.risk.record_bound(self.preparation, self.limits, self.norm))
 
     @cached_property
-    def walk(self) -> LocalUpdate:
-        """The local walks of owners without steps of their own, or a `TermsError` if nothing limits what one record does to them."""
-        return local_update(self.terms, self.objective, self.preparation, self.limits, self.norm)
+    def local_update(self) -> LocalUpdate:
+        """The local updates of owners without steps of their own, or a `TermsError` if nothing limits what one record
+        does to them."""
+        return local_update(self.terms, self.risk, self.preparation, self.limits, self.norm)
 
-    def walk_of(self, owner: str) -> LocalUpdate:
+    def local_update_of(self, owner: str) -> LocalUpdate:
         """The local update that one owner does, with its own number of steps where owners differ."""
         if not self.terms.uneven:
-            return self.walk
-        return local_update(self.terms, self.objective, self.preparation, self.limits, self.norm, owner)
+            return self.local_update
+        return local_update(self.terms, self.risk, self.preparation, self.limits, self.norm, owner)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +85,8 @@ class Tables:
 class Question(ABC):
     """The rules of one kind of query for one owner. An answer is a mean over `records` rows, `size` numbers.
 
-    Formal guarantee: `bounded` returns values whose L1 or L2 sensitivity (`norm`) is at most `sensitivity` for every table of the agreed
-    size, computed as they are, and that lie within `extent`.
+    Formal guarantee: `bounded` returns values whose L1 or L2 sensitivity (`norm`) is at most `sensitivity` for every
+    table of the agreed size, computed as they are, and that lie within `extent`.
     """
 
     asks: ClassVar[type[Query]]
@@ -111,7 +121,8 @@ class Question(ABC):
 
     @property
     def own_noise(self) -> Mechanism | None:
-        """The noise that covers all of the training budget, where a question brings its own; None: the terms' mechanism does."""
+        """The noise that covers all of the training budget, where a question brings its own; None: the terms' mechanism
+        does."""
         return None
 
     @property
@@ -120,8 +131,8 @@ class Question(ABC):
         return {} if self.bound is None else {"bound": self.bound.value}
 
     def series(self, mechanism: str, epsilon: Fraction, delta: Fraction, count: int, copies: int = 1, pieces: int = 1) -> Series:
-        """`count` releases of its answers under one budget, with the noise that an owner draws itself. `copies`: how many owners may hold a
-        record; `pieces`: over how many answers of one epoch a person's rows may be spread."""
+        """`count` releases of its answers under one budget, with the noise that an owner draws itself. `copies`: how
+        many owners may hold a record; `pieces`: over how many answers of one epoch a person's rows may be spread."""
         if self.own_noise is not None:
             return SERIES[mechanism](self.own_noise, epsilon, delta, count)
         what = (mechanism, epsilon, delta, count, self.sensitivity, copies)
@@ -161,7 +172,8 @@ class Question(ABC):
             raise Malformed(f"query: expected the kind that the agreed algorithm asks in this round, {self.asks.kind}")
 
     def bounded(self, query: Query, tables: Tables, replicates: tuple[int, ...] = (), seed: bytes = b"") -> Bounded:
-        """The exact answer to a checked query, with its sensitivity; the same for all replicates where the query has none of its own.
+        """The exact answer to a checked query, with its sensitivity; the same for all replicates where the query has
+        none of its own.
 
         `seed`: 32 secret bytes from which draws follow, where there are any.
         """
@@ -171,7 +183,8 @@ class Question(ABC):
     def simulated(
         self, query: Query, tables: Tables, replicates: tuple[int, ...], rng: np.random.Generator, quiet: bool = False
     ) -> Bounded:
-        """An answer as owners may give it, computed from a pilot's rows in the place of theirs; `quiet`: without noise inside of it."""
+        """An answer as owners may give it, computed from a pilot's rows in the place of theirs; `quiet`: without noise
+        inside of it."""
         return self.bounded(query, tables, replicates)
 
 

@@ -1,10 +1,11 @@
-"""How good the finished model is on held-out rows: asked once, after the last round, where the terms set a part of epsilon aside."""
+"""How good the finished model is on held-out rows: asked once, after the last round, where the terms set a part of
+epsilon aside."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from parley.data.design import summation_slack
-from parley.losses import Objective
+from parley.losses import EmpiricalRisk
 from parley.losses.score import Scoring, scoring
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, Tables
@@ -21,11 +22,12 @@ class ScoreQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class ScoreQuestion(Question):
-    """A row counts for little whatever theta is: an average of iterates may leave the box by a rounding, so there is none here."""
+    """A row counts for little whatever theta is: an average of iterates may leave the box by a rounding, so there is
+    none here."""
 
     asks = ScoreQuery
 
-    objective: Objective
+    objective: EmpiricalRisk
     scoring: Scoring
 
     @classmethod
@@ -40,7 +42,7 @@ class ScoreQuestion(Question):
             sensitivity=rule.sensitivity(rows, slack, k),
             extent=rule.extent(slack),
             bound=None,
-            objective=context.objective,
+            objective=context.risk,
             scoring=rule,
         )
 

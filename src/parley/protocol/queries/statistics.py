@@ -8,7 +8,7 @@ from parley.data import Design
 from parley.data.design import summation_slack
 from parley.errors import TermsError
 from parley.losses import RecordBound
-from parley.losses.moments import mean_moments, moment_norms, moments_bound, moments_length, moments_sensitivity
+from parley.losses.moments import SufficientMoments, mean_moments, moment_norms, moments_bound, moments_length, moments_sensitivity
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context, Question, Tables, limited
 from parley.validate import Floats
@@ -16,7 +16,8 @@ from parley.validate import Floats
 
 @dataclass(frozen=True, eq=False)
 class StatisticsQuery(Query):
-    """The mean of z z' over the records z = [x, y] (with classes: x and a 1 at the record's class), packed as `objectives.moments` says."""
+    """The mean of z z' over the records z = [x, y] (with classes: x and a 1 at the record's class), packed as
+    `losses.moments` says."""
 
     kind: ClassVar[str] = "statistics"
 
@@ -32,8 +33,8 @@ class StatisticsQuestion(Question):
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
-        preparation, outcomes = context.preparation, context.objective.outcomes(context.preparation)
-        if outcomes is None:
+        preparation, objective = context.preparation, context.objective
+        if not isinstance(objective, SufficientMoments):
             raise TermsError(f"learning.algorithm: second moments do not say enough for {context.terms.model.kind}")
         bound = limited(moments_bound(preparation, context.limits.clip, context.norm))
         k, rows, numbers = context.terms.privacy.records_per_person, context.terms.train_rows(owner), preparation.outcomes
@@ -46,7 +47,7 @@ class StatisticsQuestion(Question):
             sensitivity=moments_sensitivity(bound, rows, slack, k),
             extent=bound.extent(slack),
             bound=bound,
-            outcomes=outcomes,
+            outcomes=objective.outcomes(preparation),
         )
 
     def exact(self, query: StatisticsQuery, tables: Tables) -> Floats:

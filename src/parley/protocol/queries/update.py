@@ -1,16 +1,19 @@
-"""A local update: the mean direction of an owner's own steps from a start (`losses/local_update.py` says why it costs no more).
+"""A local update: the mean direction of an owner's own steps from a start (`losses/local_update.py` says why it costs
+no more).
 
-An owner remembers nothing of earlier rounds. Where an algorithm wants control variates, duals or anchors, the learner makes them of what
-was released and sends them along as a correction; how strongly walks are held back, and how long and how many their steps are, is agreed.
+An owner remembers nothing of earlier rounds. Where an algorithm wants control variates, duals or anchors, the learner
+makes them of what was released and sends them along as a correction; how strongly steps are held back, and how long and
+how many they are, is agreed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from parley.data import Design
-from parley.errors import Malformed, OutsideBox
-from parley.losses import Objective, RecordBound
-from parley.losses.local_update import LocalUpdate
+from parley.errors import GuaranteeError, Malformed, OutsideBox
+from parley.losses import EmpiricalRisk, RecordBound
+from parley.losses.local_update import LocallyUpdated, LocalUpdate
 from parley.protocol.queries.query import Query, check_parameter
 from parley.protocol.queries.question import Context, Question, Tables, check_in_box, limited, rows_and_slack
 from parley.validate import Floats
@@ -27,7 +30,8 @@ class UpdateQuery(Query):
 
 @dataclass(frozen=True, eq=False)
 class CorrectedQuery(Query):
-    """The same with a constant `correction` [..., P] added to every slope; with 0 steps the slope at the start, corrected by nothing."""
+    """The same with a constant `correction` [..., P] added to every gradient; with 0 steps the gradient at the start,
+    corrected by nothing."""
 
     kind: ClassVar[str] = "corrected"
     start: Floats
@@ -41,68 +45,74 @@ class UpdateQuestion(Question):
 
     asks: ClassVar[type[Query]] = UpdateQuery
 
-    objective: Objective
+    objective: EmpiricalRisk
     bound: RecordBound
-    walk: LocalUpdate
+    local: LocalUpdate
 
     @classmethod
     def resolve(cls, context: Context, owner: str) -> Self:
-        walk, bound = context.walk_of(owner), limited(context.objective.record_bound(context.preparation, context.limits, "l2"))
+        local, bound = context.local_update_of(owner), limited(context.risk.record_bound(context.preparation, context.limits, "l2"))
         k, (rows, slack) = context.terms.privacy.records_per_person, rows_and_slack(context, owner)
         return cls(
             parameters=context.parameters,
             records=rows,
             size=context.parameters,
-            norm=walk.norm,
-            sensitivity=walk.sensitivity(bound, rows, slack, k),
-            extent=walk.extent(bound, slack),
-            objective=context.objective,
+            norm=local.norm,
+            sensitivity=local.sensitivity(bound, rows, slack, k),
+            extent=local.extent(bound, slack),
+            objective=context.risk,
             bound=bound,
-            walk=walk,
+            local=local,
         )
 
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
         super().check(query, replicates)
-        steps, agreed = query.counts["steps"], self.walk.steps_in(query.round)
+        steps, agreed = query.counts["steps"], self.local.steps_in(query.round)
         if type(steps) is not int or steps != agreed:
             raise Malformed(f"steps: expected the agreed number of local steps, {agreed}")
-        check_in_box(query.arrays["start"], (*replicates, self.parameters), self.walk.radius)
+        check_in_box(query.arrays["start"], (*replicates, self.parameters), self.local.radius)
 
     def exact(self, query: UpdateQuery | CorrectedQuery, tables: Tables) -> Floats:
-        return self.walk.direction(lambda w: self.objective.walk_gradient(tables.train, w, self.bound), query.start)
+        return self.local.direction(self._gradient(tables), query.start)
+
+    def _gradient(self, tables: Tables) -> Callable[[Floats], Floats]:
+        """What local steps on these rows follow."""
+        objective = self.objective
+        if not isinstance(objective, LocallyUpdated):
+            raise GuaranteeError("how far one record moves local steps on this model is not known")
+        return lambda w: objective.local_gradient(tables.train, w, self.bound)
 
     @property
     def public_numbers(self) -> dict[str, float]:
-        return {**super().public_numbers, "step": self.walk.step}
+        return {**super().public_numbers, "step": self.local.step}
 
     def record_sizes(self, design: Design, theta: Floats) -> Floats:
         return self.objective.record_norms(design, theta, self.bound.norm)
 
     def words(self) -> str:
-        held = ", held back towards where they begin" if self.walk.proximal else ""
+        held = ", held back towards where they begin" if self.local.proximal else ""
         return (
-            f"the mean direction of {self.walk.steps} local steps{held}, in which {self.records:,} records have their say, "
+            f"the mean direction of {self.local.steps} local steps{held}, in which {self.records:,} records have their say, "
             f"as vectors of {self.size} numbers"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class CorrectedQuestion(UpdateQuestion):
-    """The correction is the learner's to choose, within the agreed size: whatever it is, it moves neighbouring tables' walks alike."""
+    """The correction is the learner's to choose, within the agreed size: whatever it is, it moves neighbouring tables'
+    steps alike."""
 
     asks = CorrectedQuery
 
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
         super().check(query, replicates)
-        if not check_parameter(query.arrays["correction"], (*replicates, self.parameters), "correction") <= self.walk.reach:
-            raise OutsideBox(f"correction: expected every coordinate within the agreed size, at most {self.walk.reach:g}")
+        if not check_parameter(query.arrays["correction"], (*replicates, self.parameters), "correction") <= self.local.reach:
+            raise OutsideBox(f"correction: expected every coordinate within the agreed size, at most {self.local.reach:g}")
 
     def exact(self, query: UpdateQuery | CorrectedQuery, tables: Tables) -> Floats:
         correction, steps = query.arrays["correction"], query.counts["steps"]
-        return self.walk.direction(
-            lambda w: self.objective.walk_gradient(tables.train, w, self.bound), query.start, correction, steps
-        )
+        return self.local.direction(self._gradient(tables), query.start, correction, steps)
 
     def words(self) -> str:
         said = super().words() + ", to which the learner adds a correction made of earlier answers"
-        return f"in turn a mean gradient and {said}" if self.walk.paired else said
+        return f"in turn a mean gradient and {said}" if self.local.paired else said

@@ -5,18 +5,15 @@ is not searched for by gradients: moments are released once, and the plant is id
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from parley.data import Preparation
-from parley.losses.otherwise import AskedOtherwise
+from parley.losses import Objective
 from parley.tasks.dynamics.trajectories import layout_of
 
 
 @dataclass(frozen=True)
-class DelayedDynamics(AskedOtherwise):
+class DelayedDynamics(Objective):
     """A plant with delayed inputs: theta holds its matrix F, row by row."""
-
-    why: ClassVar[str] = "a plant is identified from second moments; nothing bounds other answers of trajectories"
 
     def parameters(self, preparation: Preparation) -> int:
         layout = layout_of(preparation.model)

@@ -9,7 +9,7 @@ from parley.data import Design
 from parley.data.design import UNIT, summation_slack
 from parley.losses import RecordBound
 from parley.losses.moments import moments_sensitivity
-from parley.losses.objective import tightest
+from parley.losses.record_bound import tightest
 from parley.privacy.mechanisms import Norm
 from parley.protocol.queries.query import Query
 from parley.protocol.queries.question import Context, Question, Tables, limited

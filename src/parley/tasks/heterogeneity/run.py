@@ -154,9 +154,9 @@ def public_scatter(setup: Setup) -> PublicScatter:
     if setup.parameters > MOST:
         raise DataError(f"heterogeneity: the model has {setup.parameters:,} parameters; expected at most {MOST:,}")
     theta, bound = starting_point(setup), next(iter(setup.parts.values())).training.question.bound
-    gradients, clipped = setup.objective.record_gradients(setup.public, theta), 0.0
+    gradients, clipped = setup.risk.record_gradients(setup.public, theta), 0.0
     if bound is not None and bound.clips:
-        sizes = setup.objective.record_norms(setup.public, theta, bound.norm)
+        sizes = setup.risk.record_norms(setup.public, theta, bound.norm)
         gradients = gradients * np.minimum(1.0, bound.value / np.maximum(sizes, 1e-300))[:, None]
         clipped = float(np.mean(sizes > bound.value))
     covariance = np.atleast_2d(np.cov(gradients.T))

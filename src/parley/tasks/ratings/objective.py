@@ -5,12 +5,11 @@ factors are solved (`objectives.user_updates`).
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from parley.data import Preparation
-from parley.losses.otherwise import AskedOtherwise
+from parley.losses import Objective
 from parley.tasks.ratings.terms import item_count
 from parley.validate import Floats
 
@@ -18,10 +17,8 @@ START = 0.1  # deviation of the items' factors at first: at 0 nobody could tell 
 
 
 @dataclass(frozen=True)
-class ItemFactors(AskedOtherwise):
+class ItemFactors(Objective):
     """theta is V, row by row: an item's b, then its factors."""
-
-    why: ClassVar[str] = "items are learned from what users say about them; nothing bounds other answers of ratings"
 
     def parameters(self, preparation: Preparation) -> int:
         return item_count(preparation.model) * ((preparation.model.factors or 0) + 1)

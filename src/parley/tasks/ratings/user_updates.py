@@ -12,7 +12,7 @@ import numpy as np
 
 from parley.data.design import UNIT
 from parley.errors import SettingError
-from parley.losses.objective import RecordBound
+from parley.losses.record_bound import RecordBound
 from parley.privacy.mechanisms import Bounded, Norm
 from parley.tasks.ratings.terms import LARGEST_ITEM
 from parley.tasks.ratings.user_ratings import UserRatings

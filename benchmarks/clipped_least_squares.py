@@ -1,6 +1,6 @@
 """Clipped least squares of a studied table: sums of sorted records kept twice the number of columns apart, beside every 128 rows.
 
-    python benchmarks/sure_records.py [--rows 20000] [--columns 100 600 1000] [--replicates 96] [--rounds 20]
+    python benchmarks/clipped_least_squares.py [--rows 20000] [--columns 100 600 1000] [--replicates 96] [--rounds 20]
 
 A run of so many rounds from zero towards the best fit, with noise around it; the clip is reached by one record in twenty at the best fit.
 Processor seconds of all gradients, what had to be sorted and summed for them included, and how many bytes the sums take, beside the
@@ -15,9 +15,9 @@ import numpy as np
 
 from parley.data import Design
 from parley.losses import RecordBound
-from parley.losses.linear_regression import LinearRegression, best_fit
-from parley.losses.objective import slope_limit
-from parley.losses.sure_records import FINE, SureRecords
+from parley.losses.objectives.clipped_least_squares import FINE, ClippedLeastSquares
+from parley.losses.objectives.linear_regression import LinearRegression, best_fit
+from parley.losses.record_bound import derivative_limit
 from parley.validate import Floats
 
 
@@ -45,7 +45,7 @@ def measure(rows: int, columns: int, replicates: int, rounds: int) -> None:
     design, objective = table(rows, columns), LinearRegression()
     best = best_fit(design)[0]
     bound = RecordBound(float(np.quantile(objective.record_norms(design, best, "l2"), 0.95)), "l2", clips=True)
-    limit, thetas = slope_limit(design, bound), path(best, replicates, rounds)
+    limit, thetas = derivative_limit(design, bound), path(best, replicates, rounds)
     plain = Design(design.X, design.y, design.weight)
     expected, slow = timed(lambda: np.array([objective.mean_gradient(plain, theta, bound) for theta in thetas]))
     seconds, kept = {}, {}
@@ -53,12 +53,12 @@ def measure(rows: int, columns: int, replicates: int, rounds: int) -> None:
 
         def run(apart: int | None = apart) -> Floats:
             nonlocal sorted_table
-            sorted_table = SureRecords(design, limit, best, apart)
+            sorted_table = ClippedLeastSquares(design, limit, best, apart)
             if apart is not None:
                 sorted_table.prefix(len(sorted_table._blocks))  # all at once, whether they are needed or not
             return np.array([sorted_table.mean_gradient(theta) for theta in thetas])
 
-        sorted_table: SureRecords
+        sorted_table: ClippedLeastSquares
         found, seconds[name] = timed(run)
         kept[name] = sorted_table.kept_bytes
         apart_by = np.abs(found - expected).max() / np.abs(expected).max()

@@ -7,10 +7,11 @@ from samples import BOUNDS, class_table, gradient_answer, make_terms, regression
 from parley.data import Design
 from parley.data.design import BLOCK
 from parley.losses import LinearRegression, LinearSVM, LogisticRegression, RecordBound
+from parley.losses.hinge import Hinge
 from parley.protocol.setup import resolve
 
-KINDS = [LinearRegression(0.3), LinearSVM(1.0), LinearSVM(0.5, smoothing=0.3), LogisticRegression(0.1)]
-SMOOTH = [objective for objective in KINDS if not (isinstance(objective, LinearSVM) and objective.smoothing == 0)]
+KINDS = [LinearRegression(0.3), LinearSVM(1.0), LinearSVM(0.5, loss=Hinge(smoothing=0.3)), LogisticRegression(0.1)]
+SMOOTH = [objective for objective in KINDS if not (isinstance(objective, LinearSVM) and objective.loss.smoothing == 0)]
 
 
 def random_design(n=300, p=4, seed=0, classes=True):
@@ -25,8 +26,9 @@ def record_gradients(objective, design, theta):
     step = 1e-6
     rows = []
     for x, y, w in zip(design.X, design.y, design.weight, strict=True):
-        slope = (objective.loss(np.array([theta @ x + step]), y) - objective.loss(np.array([theta @ x - step]), y))[0] / (2 * step)
-        rows.append(w * slope * x)
+        margin, loss = np.array([theta @ x]), objective.loss.loss
+        derivative = (loss(margin + step, y) - loss(margin - step, y))[0] / (2 * step)
+        rows.append(w * derivative * x)
     return np.array(rows)
 
 
@@ -51,14 +53,14 @@ def test_gradient_and_hessian_are_the_derivatives_of_the_cost(objective):
     design = random_design()
     theta = np.random.default_rng(1).normal(size=4) * 0.3
     h = 1e-6 * np.eye(4)
-    slope = [(objective.cost(design, theta + e) - objective.cost(design, theta - e)) / 2e-6 for e in h]
+    gradient = [(objective.cost(design, theta + e) - objective.cost(design, theta - e)) / 2e-6 for e in h]
     full = objective.mean_gradient(design, theta) + objective.penalty_gradient(theta)
-    np.testing.assert_allclose(full, slope, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(full, gradient, rtol=1e-5, atol=1e-7)
 
-    def gradient(t):
+    def gradient_at(t):
         return objective.mean_gradient(design, t) + objective.penalty_gradient(t)
 
-    curve = [(gradient(theta + e) - gradient(theta - e)) / 2e-6 for e in h]
+    curve = [(gradient_at(theta + e) - gradient_at(theta - e)) / 2e-6 for e in h]
     np.testing.assert_allclose(objective.hessian(design, theta), curve, rtol=1e-4, atol=2e-2)
 
 
@@ -67,8 +69,8 @@ def test_the_hinge_gradient_is_a_subgradient():
     rng = np.random.default_rng(2)
     for _ in range(50):
         here, there = rng.normal(size=(2, 4))
-        slope = objective.mean_gradient(design, here) + objective.penalty_gradient(here)
-        assert objective.cost(design, there) >= objective.cost(design, here) + slope @ (there - here) - 1e-12
+        gradient = objective.mean_gradient(design, here) + objective.penalty_gradient(here)
+        assert objective.cost(design, there) >= objective.cost(design, here) + gradient @ (there - here) - 1e-12
 
 
 @pytest.mark.parametrize("objective", KINDS)
@@ -140,7 +142,8 @@ def adversarial_pairs(count, n=20_000, p=3):
 
 
 def largest_excess(bound):
-    """By how much, relative to 2 Xi/n, the largest measured change exceeds it; and the same for the stated sensitivity."""
+    """By how much, relative to 2 Xi/n, the largest measured change exceeds it; and the same for the stated
+    sensitivity."""
     theta = np.array([[0.7, -0.1, 0.3], [1 / 3, 0.2, -0.9]])
     naive, stated = -np.inf, -np.inf
     for one, other in adversarial_pairs(30):
@@ -184,7 +187,8 @@ def test_sensitivity_grows_with_the_records_of_a_person():
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.05, 300), st.sampled_from(["l1", "l2"]), st.floats(0.01, 30))
 def test_clipped_least_squares_of_many_parameters_is_that_of_each(seed, clip, norm, spread):
-    """With replicates, records that cannot clip are taken by their statistics: the same numbers, whatever share may clip."""
+    """With replicates, records that cannot clip are taken by their statistics: the same numbers, whatever share may
+    clip."""
     design = random_design(n=3 * BLOCK + 17, p=3, seed=seed, classes=False)
     bound = RecordBound(clip, norm, clips=True)
     theta = np.random.default_rng(seed).normal(0, spread, (6, 3)) * np.linspace(0, 1, 6)[:, None]

@@ -1,24 +1,25 @@
-"""Least squares, optionally ridge: g2 = (y - theta.x)^2 (W section IV-A)."""
+"""Least squares, optionally ridge (W section IV-A)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from parley.data import Design, Preparation, Summable
-from parley.losses.margin import MarginObjective
-from parley.losses.moments import targets
-from parley.losses.objective import RecordBound, slope_limit
-from parley.losses.sure_records import SureRecords
+from parley.losses.moments import SufficientMoments, targets
+from parley.losses.objectives.clipped_least_squares import ClippedLeastSquares
+from parley.losses.objectives.margin import MarginObjective
+from parley.losses.record_bound import RecordBound, derivative_limit
+from parley.losses.squared import Squared
 from parley.validate import Floats
 
 SORTED_FROM = 1024  # rows from which sorting a table pays
 
 
 @dataclass(frozen=True)
-class LinearRegression(MarginObjective):
+class LinearRegression(MarginObjective, SufficientMoments):
     """A quadratic cost: three statistics of the table say everything, so a round costs O(p^2) whatever n is.
 
     >>> design = Design(np.eye(2), np.array([1.0, 2.0]), np.ones(2))
@@ -26,31 +27,17 @@ class LinearRegression(MarginObjective):
     array([-1., -2.])
     """
 
-    largest_bend: ClassVar[float] = 2.0
+    loss: Squared = field(default=Squared(), kw_only=True)
     quadratic: ClassVar[bool] = True
 
     def outcomes(self, preparation: Preparation) -> Callable[[Design], Floats]:
         return targets
 
-    def loss(self, margin: Floats, y: Floats) -> Floats:
-        return np.square(margin - y)
-
-    def slope(self, margin: Floats, y: Floats) -> Floats:
-        margin -= y
-        margin *= 2
-        return margin
-
-    def bend(self, margin: Floats, y: Floats) -> Floats:
-        return np.full_like(margin, 2.0)
-
-    def largest_slope(self, largest_margin: float, target_bound: float) -> float:
-        return 2 * (largest_margin + target_bound)
-
     def cost(self, design: Summable, theta: Floats) -> Floats:
         # Around the best fit nothing cancels, however large the targets are.
-        best, residual, slope = best_fit(design)
+        best, residual, gradient = best_fit(design)
         away = theta - best
-        fit = residual + np.sum((away @ design.statistics[0] + slope) * away, axis=-1)
+        fit = residual + np.sum((away @ design.statistics[0] + gradient) * away, axis=-1)
         return np.asarray(fit + 0.5 * self.regularisation * np.sum(theta**2, axis=-1))
 
     def mean_gradient(self, design: Summable, theta: Floats, bound: RecordBound | None = None) -> Floats:
@@ -58,8 +45,12 @@ class LinearRegression(MarginObjective):
             rows = design.studied
             if rows is None or len(rows) < SORTED_FROM:
                 return super().mean_gradient(design, theta, bound)
-            make = partial(_sure_records, rows, bound)
-            return design.derived(("sure records", bound), make).mean_gradient(theta.reshape(-1, design.width)).reshape(theta.shape)
+            make = partial(_clipped, rows, bound)
+            return (
+                design.derived(("clipped least squares", bound), make)
+                .mean_gradient(theta.reshape(-1, design.width))
+                .reshape(theta.shape)
+            )
         A, b, _ = design.statistics
         return 2 * (theta @ A - b)
 
@@ -68,7 +59,8 @@ class LinearRegression(MarginObjective):
 
 
 def best_fit(design: Summable) -> tuple[Floats, float, Floats]:
-    """(theta, mean weighted squared residual, its gradient there) of least squares: where a squared loss is measured from.
+    """(theta, mean weighted squared residual, its gradient there) of least squares: where a squared loss is measured
+    from.
 
     >>> best_fit(Design(np.eye(2), np.array([1.0, 2.0]), np.ones(2)))[0]
     array([1., 2.])
@@ -85,9 +77,9 @@ def _best_fit(design: Summable) -> tuple[Floats, float, Floats]:
         weighted = error * block.weight
         return np.append(2 * weighted @ block.X, weighted @ error)
 
-    *slope, residual = design.sum(part) / len(design)
-    return theta, float(residual), np.array(slope)
+    *gradient, residual = design.sum(part) / len(design)
+    return theta, float(residual), np.array(gradient)
 
 
-def _sure_records(rows: Design, bound: RecordBound) -> SureRecords:
-    return SureRecords(rows, slope_limit(rows, bound), best_fit(rows)[0])
+def _clipped(rows: Design, bound: RecordBound) -> ClippedLeastSquares:
+    return ClippedLeastSquares(rows, derivative_limit(rows, bound), best_fit(rows)[0])

@@ -7,7 +7,7 @@ import pytest
 
 from parley.data import Design
 from parley.losses import RecordBound
-from parley.losses.linear_regression import SORTED_FROM, LinearRegression, best_fit
+from parley.losses.objectives.linear_regression import SORTED_FROM, LinearRegression, best_fit
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.05, 1.0, 30.0], ids=["at the fit", "near", "about", "far"])
@@ -25,7 +25,8 @@ def test_a_studied_table_has_the_same_clipped_gradients(spread, clip):
 
 
 def test_sums_of_wide_tables_take_less_memory_than_the_table():
-    """Where no record clips anywhere near, all sums are needed: of 4,096 rows and 400 columns a sum every 128 rows took three tables."""
+    """Where no record clips anywhere near, all sums are needed: of 4,096 rows and 400 columns a sum every 128 rows took
+    three tables."""
     rng = np.random.default_rng(1)
     design = Design(rng.normal(size=(4096, 400)), rng.normal(size=4096), np.ones(4096), study=True)
     bound, objective, thetas = RecordBound(1e6, "l2", clips=True), LinearRegression(), 0.1 * rng.normal(size=(3, 400))

@@ -1,14 +1,15 @@
-"""Clipped least squares for many parameters at once: records that cannot reach the clip are taken by their statistics, exactly.
+"""Clipped least squares for many parameters at once: records that cannot reach the clip are taken by their statistics,
+exactly.
 
-At theta a record's slope is 2 w (x.theta - y), at most 2 w (|e| + |x| |theta - theta0|) with e its residual at theta0. So each record has a
-radius around theta0 within which it is surely not clipped. Sorted by that radius, the sure ones are a prefix; sums of some prefixes are
-kept, and the records after the longest that is sure are looked at one by one. For studies alone: how long it takes tells how many records
-may clip, and an owner that serves must not tell; and sums of unclipped records round more coarsely than clipped ones, which no sensitivity
-allows for.
+At theta the derivative of a record's loss is 2 w (x.theta - y), at most 2 w (|e| + |x| |theta - theta0|) with e its
+residual at theta0. So each record has a radius around theta0 within which it is surely not clipped. Sorted by that
+radius, the sure ones are a prefix; sums of some prefixes are kept, and the records after the longest that is sure are
+looked at one by one. For studies alone: how long it takes tells how many records may clip, and an owner that serves
+must not tell; and sums of unclipped records round more coarsely than clipped ones, which no sensitivity allows for.
 
-A kept sum takes p x p numbers, and prefixes end at least 2 p rows apart: all sums together take half the memory of the table, and what
-lies between two of them takes about the time of one multiplication by a sum. A sum is computed when a prefix so long is sure for the first
-time, from the one before.
+A kept sum takes p x p numbers, and prefixes end at least 2 p rows apart: all sums together take half the memory of the
+table, and what lies between two of them takes about the time of one multiplication by a sum. A sum is computed when a
+prefix so long is sure for the first time, from the one before.
 """
 
 import numpy as np
@@ -23,8 +24,9 @@ FINE = 128  # rows between the ends of two prefixes, at least
 LEVELS = 8  # how many different prefixes one call distinguishes
 
 
-class SureRecords:
-    """The table sorted by how far theta may move from `centre`, the best fit, before a record can clip. `limit` [n]: of each slope.
+class ClippedLeastSquares:
+    """The table sorted by how far theta may move from `centre`, the best fit, before a record can clip. `limit` [n]: of
+    each derivative.
 
     `apart` is how many rows the ends of prefixes are apart whose sums are kept; left out: max(`FINE`, 2 p).
     """
@@ -62,7 +64,8 @@ class SureRecords:
         return sums[blocks]
 
     def mean_gradient(self, theta: Floats) -> Floats:
-        """The mean clipped gradient at every parameter [R, p]: blocks that are sure there by their sums, the others row by row."""
+        """The mean clipped gradient at every parameter [R, p]: blocks that are sure there by their sums, the others row
+        by row."""
         away = np.sqrt(np.sum((theta - self.centre) ** 2, axis=1))
         sure = np.searchsorted(-self._least, -away, side="right")  # how many whole blocks are sure for each parameter
         order = np.argsort(sure, kind="stable")
@@ -82,11 +85,11 @@ class SureRecords:
             def part(piece: tuple[slice, int]) -> Floats:
                 rows, count = piece
                 X = self._X[rows]
-                slope = flat[:count] @ X.T - self._y[rows]
-                slope *= self._weight[rows]
-                np.clip(slope, -self._limit[rows], self._limit[rows], out=slope)
+                derivative = flat[:count] @ X.T - self._y[rows]
+                derivative *= self._weight[rows]
+                np.clip(derivative, -self._limit[rows], self._limit[rows], out=derivative)
                 result = np.zeros_like(flat)
-                result[:count] = slope @ X
+                result[:count] = derivative @ X
                 return result
 
             total += sum_blocks(part, pieces)

@@ -1,4 +1,5 @@
-"""theta*: the best model without privacy, to which relative fitness compares (W eq. 13). Newton's method projected on the box."""
+"""theta*: the best model without privacy, to which relative fitness compares (W eq. 13). Newton's method projected on
+the box."""
 
 from collections.abc import Callable
 
@@ -14,30 +15,32 @@ TOLERANCE = 1e-13  # of the decrease that another step would still bring, relati
 
 
 def projected_newton(cost: Cost, gradient: Gradient, hessian: Gradient, start: Floats, radius: float) -> Floats:
-    """The minimiser of a smooth convex cost in the box |theta| <= radius (Bertsekas 1982); a `NoOptimumError` if there is none.
+    """The minimiser of a smooth convex cost in the box |theta| <= radius (Bertsekas 1982); a `NoOptimumError` if there
+    is none.
 
     >>> projected_newton(lambda t: float((t - 3) @ (t - 3)), lambda t: 2 * (t - 3), lambda t: 2 * np.eye(1), np.zeros(1), 2.0)
     array([2.])
     """
     theta, value = start, cost(start)
     for _ in range(200):
-        slope, curve = gradient(theta), hessian(theta)
-        held = ((theta >= radius) & (slope < 0)) | ((theta <= -radius) & (slope > 0))
+        first, curve = gradient(theta), hessian(theta)
+        held = ((theta >= radius) & (first < 0)) | ((theta <= -radius) & (first > 0))
         free = np.flatnonzero(~held)
         if not free.size:
             return theta
         inner = curve[np.ix_(free, free)]
-        # The ridge turns flat directions into gradient steps and vanishes with the gradient: it bends the path, not the goal.
-        ridge = 1e-8 * float(np.linalg.norm(slope[free])) + 1e-14 * float(np.trace(inner))
+        # The ridge turns flat directions into gradient steps and vanishes with the gradient: it changes the path, not
+        # the goal.
+        ridge = 1e-8 * float(np.linalg.norm(first[free])) + 1e-14 * float(np.trace(inner))
         step = np.zeros_like(theta)
-        step[free] = -np.linalg.solve(inner + (ridge + 1e-300) * np.eye(free.size), slope[free])
-        if -(slope @ step) <= TOLERANCE * (abs(value) + 1e-300):
+        step[free] = -np.linalg.solve(inner + (ridge + 1e-300) * np.eye(free.size), first[free])
+        if -(first @ step) <= TOLERANCE * (abs(value) + 1e-300):
             last = np.clip(theta + step, -radius, radius)
             return last if cost(last) <= value + TOLERANCE * abs(value) else theta
         for halving in range(60):
             moved = np.clip(theta + step * 0.5**halving, -radius, radius)
             there = cost(moved)
-            if there <= value + 1e-4 * float(slope @ (moved - theta)):
+            if there <= value + 1e-4 * float(first @ (moved - theta)):
                 break
         else:
             return theta  # rounding leaves nothing to gain

@@ -1,4 +1,5 @@
-"""Softmax regression: its derivatives and optimum, and bounds that no pair of neighbours exceeds, searched for by hill climbing."""
+"""Softmax regression: its derivatives and optimum, and bounds that no pair of neighbours exceeds, searched for by hill
+climbing."""
 
 import numpy as np
 import pytest
@@ -8,14 +9,17 @@ from sklearn.linear_model import LogisticRegression as SklearnLogistic
 from parley.data import Design
 from parley.data.design import BLOCK, summation_slack
 from parley.errors import SettingError
-from parley.losses import LogisticRegression, RecordBound, SoftmaxRegression, softmax_regression
-from parley.losses.local_update import walk
+from parley.losses import LogisticRegression, RecordBound, SoftmaxRegression
+from parley.losses.local_update import mean_direction
+from parley.losses.multinomial import FARTHEST
+from parley.losses.objectives import classes
+from parley.losses.record_bound import derivative_limit
 from parley.protocol.queries import GradientQuery, Tables, UpdateQuery
 from parley.protocol.setup import resolve
 
 ORDER = {"l1": 1, "l2": 2}
 MECHANISM = {"l1": {}, "l2": {"privacy__mechanism": "gaussian", "privacy__delta": 1e-6}}
-WALKS = {"learning__algorithm": "federated-averaging", "learning__local_steps": 4, "learning__step": "auto"}
+LOCAL = {"learning__algorithm": "federated-averaging", "learning__local_steps": 4, "learning__step": "auto"}
 
 
 def random_design(n=200, classes=3, p=4, seed=0):
@@ -54,8 +58,8 @@ def test_gradient_and_hessian_are_the_derivatives_of_the_cost(classes, penalty):
     def gradient(t):
         return objective.mean_gradient(design, t) + objective.penalty_gradient(t)
 
-    slope = [(objective.cost(design, theta + e) - objective.cost(design, theta - e)) / 2e-6 for e in h]
-    np.testing.assert_allclose(gradient(theta), slope, rtol=1e-5, atol=1e-7)
+    numeric = [(objective.cost(design, theta + e) - objective.cost(design, theta - e)) / 2e-6 for e in h]
+    np.testing.assert_allclose(gradient(theta), numeric, rtol=1e-5, atol=1e-7)
     curve = [(gradient(theta + e) - gradient(theta - e)) / 2e-6 for e in h]
     np.testing.assert_allclose(objective.hessian(design, theta), curve, rtol=1e-4, atol=1e-7)
     assert np.linalg.eigvalsh(objective.hessian(design, theta))[-1] <= objective.curvature(design) * (1 + 1e-12)
@@ -96,15 +100,15 @@ def test_clipping_equals_the_per_record_definition(norm):
 def test_a_batch_of_parameters_gives_what_each_gives_alone_over_many_blocks():
     design, objective = random_design(n=2 * BLOCK + 17), SoftmaxRegression(0.2)
     theta, bound = np.random.default_rng(3).normal(size=(2, 3, 12)), RecordBound(1.0, "l2", clips=True)
-    gradients, walks, costs = (
+    gradients, local, costs = (
         objective.mean_gradient(design, theta, bound),
-        objective.walk_gradient(design, theta, bound),
+        objective.local_gradient(design, theta, bound),
         objective.cost(design, theta),
     )
     assert (gradients.shape, costs.shape) == ((2, 3, 12), (2, 3))
     for place in np.ndindex(2, 3):
         np.testing.assert_allclose(gradients[place], objective.mean_gradient(design, theta[place], bound), rtol=1e-10, atol=1e-14)
-        np.testing.assert_allclose(walks[place], objective.walk_gradient(design, theta[place], bound), rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(local[place], objective.local_gradient(design, theta[place], bound), rtol=1e-10, atol=1e-14)
         assert costs[place] == pytest.approx(float(objective.cost(design, theta[place])), rel=1e-12)
 
 
@@ -127,8 +131,8 @@ def test_the_optimum_equals_scikit_learns(classes):
     objective = SoftmaxRegression(penalty)
     theta = objective.optimum(parts)
     np.testing.assert_allclose(theta.reshape(classes, -1), reference, rtol=1e-3, atol=1e-5)
-    slope = sum(len(d) / 400 * objective.mean_gradient(d, theta) for d in parts) + objective.penalty_gradient(theta)
-    assert np.abs(slope).max() < 1e-6
+    gradient = sum(len(d) / 400 * objective.mean_gradient(d, theta) for d in parts) + objective.penalty_gradient(theta)
+    assert np.abs(gradient).max() < 1e-6
     assert np.abs(objective.mean_gradient(design, reference.ravel()) + penalty * reference.ravel()).max() < 1e-4  # the same minimum
 
 
@@ -152,16 +156,17 @@ def test_inside_a_box_that_binds_nothing_feasible_is_better():
 
 
 def test_two_classes_are_logistic_regression():
-    """theta = second row less the first; each row's slope is half of what moves theta, and a penalty on both is half of one on theta."""
+    """theta = second row less the first; each row's gradient is half of what moves theta, and a penalty on both is half
+    of one on theta."""
     design = random_design(n=300, classes=2)
     signed = Design(design.X, 2 * design.y - 1, design.weight)
     plain, logistic = SoftmaxRegression(), LogisticRegression()
     rows = np.random.default_rng(2).normal(size=(5, 2, 4))
     theta = rows[:, 1] - rows[:, 0]
     np.testing.assert_allclose(plain.cost(design, rows.reshape(5, 8)), logistic.cost(signed, theta), rtol=1e-12)
-    slope = logistic.mean_gradient(signed, theta)
+    gradient = logistic.mean_gradient(signed, theta)
     np.testing.assert_allclose(
-        plain.mean_gradient(design, rows.reshape(5, 8)), np.concatenate([-slope, slope], axis=1), rtol=1e-10, atol=1e-14
+        plain.mean_gradient(design, rows.reshape(5, 8)), np.concatenate([-gradient, gradient], axis=1), rtol=1e-10, atol=1e-14
     )
     for norm, factor in (("l1", 2.0), ("l2", 2**0.5)):
         sizes = plain.record_norms(design, rows[0].ravel(), norm)
@@ -196,7 +201,8 @@ def test_classes_that_separate_have_no_optimum_and_the_message_says_what_to_do()
 
 
 def hill_climb(value, size, seed, tries=700, restarts=2):
-    """The largest value found from random beginnings: steps in some coordinates, longer after a success, shorter after a failure."""
+    """The largest value found from random beginnings: steps in some coordinates, longer after a success, shorter after
+    a failure."""
     rng, best = np.random.default_rng(seed), -np.inf
     for _ in range(restarts):
         here, length = rng.normal(size=size), 1.0
@@ -213,7 +219,8 @@ def hill_climb(value, size, seed, tries=700, restarts=2):
 
 
 def neighbours(v, labels, bound, weight):
-    """Two tables of one row each, within the bounds, and a parameter in the box of radius 5, from 24 numbers without limits."""
+    """Two tables of one row each, within the bounds, and a parameter in the box of radius 5, from 24 numbers without
+    limits."""
     rows = bound * np.tanh(v[:6].reshape(2, 3))
     weights = weight / (1 + np.exp(-4 * v[6:8]))
     tables = [Design(rows[[i]], np.array([labels[i]]), weights[[i]]) for i in range(2)]
@@ -221,8 +228,9 @@ def neighbours(v, labels, bound, weight):
 
 
 def farthest(norm, clip, bound, labels, seed, update=False):
-    """The largest distance between the answers of neighbours, relative to the sensitivity that the noise is calibrated for."""
-    terms = softmax_terms(clip=clip, norm=norm, bound=bound, **WALKS if update else {})
+    """The largest distance between the answers of neighbours, relative to the sensitivity that the noise is calibrated
+    for."""
+    terms = softmax_terms(clip=clip, norm=norm, bound=bound, **LOCAL if update else {})
     setup = resolve(terms)
     question = setup.part("a").training.question
     assert question.bound.clips is (clip is not None)
@@ -251,8 +259,8 @@ def test_no_neighbours_move_the_mean_gradient_further_than_claimed(norm, clip, b
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_the_search_finds_a_clip_that_measures_half(norm, monkeypatch):
     """The mutant: records scaled down by half their norm."""
-    norms = softmax_regression._norms
-    monkeypatch.setattr(softmax_regression, "_norms", lambda residual, which: norms(residual, which) / 2)
+    norms = classes._norms
+    monkeypatch.setattr(classes, "_norms", lambda residual, which: norms(residual, which) / 2)
     assert max(farthest(norm, 0.5, 30.0, labels, seed) for seed, labels in enumerate(LABELS)) > 1.5
 
 
@@ -288,7 +296,7 @@ def test_one_record_of_any_size_moves_the_answer_by_at_most_the_sensitivity():
 # --- Local steps
 
 
-def test_every_share_of_a_walk_measures_at_most_the_bound_and_one_reaches_it():
+def test_every_share_of_a_local_step_measures_at_most_the_bound_and_one_reaches_it():
     rng, objective = np.random.default_rng(4), SoftmaxRegression()
     largest = 0.0
     for _ in range(300):
@@ -296,13 +304,14 @@ def test_every_share_of_a_walk_measures_at_most_the_bound_and_one_reaches_it():
             rng.normal(size=(1, 3)) * 10 ** rng.uniform(-3, 3), rng.integers(0, 3, 1).astype(float), rng.uniform(0.1, 3, 1)
         )
         clip = float(10 ** rng.uniform(-2, 2))
-        size = np.linalg.norm(objective.walk_gradient(row, rng.normal(size=9) * 1e3, RecordBound(clip, "l2", clips=True)))
+        size = np.linalg.norm(objective.local_gradient(row, rng.normal(size=9) * 1e3, RecordBound(clip, "l2", clips=True)))
         largest = max(largest, size / clip)
     assert 0.99 < largest <= 1
 
 
 def expansion(setup, bound, length, seed, gradient):
-    """How much further apart one step of `length` times 1/L drives two close points at most, as found by search; two records."""
+    """How much further apart one step of `length` times 1/L drives two close points at most, as found by search; two
+    records."""
     rho = length / setup.objective.largest_curvature(setup.preparation)
 
     def ratio(v):
@@ -317,13 +326,13 @@ def expansion(setup, bound, length, seed, gradient):
 
 @pytest.mark.parametrize("clip", [0.4, None])
 def test_no_local_step_of_at_most_2_over_l_drives_points_apart(clip):
-    setup = resolve(softmax_terms(clip=clip, **WALKS))
+    setup = resolve(softmax_terms(clip=clip, **LOCAL))
     objective, bound = setup.objective, setup.part("a").training.question.bound
     assert bound.clips is (clip is not None)
     for seed, length in enumerate((0.5, 1.0, 2.0)):
-        assert expansion(setup, bound, length, seed, objective.walk_gradient) <= 1 + 1e-9
+        assert expansion(setup, bound, length, seed, objective.local_gradient) <= 1 + 1e-9
     if clip is None:  # the mutant: steps that are twice as long
-        assert expansion(setup, bound, 4.0, 0, objective.walk_gradient) > 1.5
+        assert expansion(setup, bound, 4.0, 0, objective.local_gradient) > 1.5
 
 
 def test_steps_along_gradients_that_are_clipped_as_a_whole_drive_points_apart():
@@ -338,7 +347,7 @@ def test_steps_along_gradients_that_are_clipped_as_a_whole_drive_points_apart():
         return np.linalg.norm(ends[0] - ends[1]) / np.linalg.norm(points[0] - points[1])
 
     assert stretched(objective.mean_gradient) > 1.09
-    assert stretched(objective.walk_gradient) <= 1
+    assert stretched(objective.local_gradient) <= 1
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
@@ -351,20 +360,20 @@ def test_no_neighbours_move_a_local_update_further_than_claimed(norm, clip):
 
 @pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="no extended precision on this machine")
 @pytest.mark.parametrize("clip", [0.4, None])
-def test_the_rounding_of_the_whole_walk_is_within_its_bound(clip):
+def test_the_rounding_of_all_local_steps_is_within_its_bound(clip):
     """Against extended precision, with the row lengths that the owner computed."""
-    setup = resolve(softmax_terms(20, clip=clip, **WALKS))
-    local, bound, rng, wide = setup.walk, setup.part("a").training.question.bound, np.random.default_rng(3), np.longdouble
+    setup = resolve(softmax_terms(20, clip=clip, **LOCAL))
+    local, bound, rng, wide = setup.local_update, setup.part("a").training.question.bound, np.random.default_rng(3), np.longdouble
     worst = 0.0
     for _ in range(40):
         design = Design(rng.uniform(-1, 1, (20, 3)), rng.integers(0, 3, 20).astype(float), np.ones(20))
         start = rng.uniform(-5, 5, 9)
-        computed = local.direction(lambda w, d=design: setup.objective.walk_gradient(d, w, bound), start)
+        computed = local.direction(lambda w, d=design: setup.objective.local_gradient(d, w, bound), start)
 
         def exact(w, design=design):
             X = wide(design.X)
             if bound.clips:
-                limit = softmax_regression.slope_limit(design, bound) / softmax_regression.FARTHEST["l2"]
+                limit = derivative_limit(design, bound) / FARTHEST["l2"]
                 X = X * np.minimum(wide(1), wide(limit))[:, None]
             scores = w.reshape(3, 3) @ X.T
             p = np.exp(scores - scores.max(axis=0))
@@ -372,6 +381,6 @@ def test_the_rounding_of_the_whole_walk_is_within_its_bound(clip):
             p[design.y.astype(int), np.arange(20)] -= 1
             return (p @ X).ravel() / 20
 
-        truth = walk(exact, wide(start), local.steps, wide(local.step), wide(local.regularisation), wide(local.radius))
+        truth = mean_direction(exact, wide(start), local.steps, wide(local.step), wide(local.regularisation), wide(local.radius))
         worst = max(worst, float(np.linalg.norm(computed - truth)))
     assert 0 < worst <= local._rounding(bound.value, summation_slack(len(design), design.width))

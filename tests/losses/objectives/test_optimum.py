@@ -34,8 +34,8 @@ def test_logistic_equals_scikit_learn():
     theta = LogisticRegression(0.05).optimum(parts)
     np.testing.assert_allclose(theta, reference, rtol=1e-5, atol=1e-7)
     objective = LogisticRegression(0.05)
-    slope = sum(len(d) / len(y) * objective.mean_gradient(d, theta) for d in parts) + objective.penalty_gradient(theta)
-    assert np.abs(slope).max() < 1e-8
+    gradient = sum(len(d) / len(y) * objective.mean_gradient(d, theta) for d in parts) + objective.penalty_gradient(theta)
+    assert np.abs(gradient).max() < 1e-8
 
 
 @pytest.mark.parametrize("regularisation", [1.0, 0.01])

@@ -1,0 +1,95 @@
+"""How much one record can do to a mean gradient: what terms limit, the bound that follows, and the clip that enforces
+it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from parley.data import Design
+from parley.data.design import UNIT
+from parley.errors import GuaranteeError
+from parley.privacy.mechanisms import Extent, Norm
+from parley.validate import SMALLEST, Floats
+
+ClipNorm = Literal["l1", "l2", "linf"]  # in which a record's gradient can be clipped
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the terms allow one record and every parameter: its gradient's clip (None: what the bounds imply), the
+    weight of its loss, and the box |theta| <= radius."""
+
+    clip: float | None
+    largest_weight: float
+    radius: float | None
+
+
+@dataclass(frozen=True)
+class RecordBound:
+    """The most that one record's gradient can measure in `norm` (Xi), and whether clipping enforces it or the bounds
+    do."""
+
+    value: float
+    norm: ClipNorm
+    clips: bool
+
+    def within(self, norm: Norm, coordinates: int) -> float:
+        """The most that a record's gradient of so many coordinates can measure in another norm, rounded up.
+
+        Formal guarantee: |v|_2 <= |v|_1 <= sqrt d |v|_2, and for d coordinates |v|_1 <= d |v|_inf, |v|_2 <= sqrt d
+        |v|_inf.
+
+        >>> 50.0 < RecordBound(0.5, "linf", clips=True).within("l1", 100) < 50.0000001
+        True
+        """
+        if self.norm == norm or (self.norm, norm) == ("l1", "l2"):
+            return self.value
+        if (self.norm, norm) == ("linf", "l1"):
+            return self.value * coordinates * (1 + 4 * UNIT)
+        return self.value * float(np.sqrt(coordinates)) * (1 + 4 * UNIT)
+
+    def sensitivity(self, records: int, slack: float, records_per_person: int = 1) -> float:
+        """How far one person can move the computed mean gradient of `records` rows.
+
+        Formal guarantee: replacing up to k rows changes the exact mean by at most 2 k Xi/n. Each of the two computed
+        means is off by at most `slack` Xi (`data.design.summation_slack`), which adds 2 slack Xi.
+        """
+        return 2 * self.value * (records_per_person / records + slack)
+
+    def extent(self, slack: float) -> Extent:
+        """Where the computed mean over any table lies: a mean of what measures at most Xi does too, but for its
+        rounding, `slack` Xi."""
+        largest = self.value * (1 + slack)
+        return Extent(-largest, largest, largest, self.noise_norm)
+
+    @property
+    def noise_norm(self) -> Norm:
+        """The norm, where it is one that noise is calibrated in."""
+        if self.norm == "linf":
+            raise GuaranteeError("no noise is calibrated in LINF: take the bound in the mechanism's norm (`within`)")
+        return self.norm
+
+
+def tightest(clip: float | None, implied: float, norm: ClipNorm) -> RecordBound | None:
+    """The smaller of the terms' clip and what the bounds imply; None if neither limits a record."""
+    if clip is not None and clip < implied:
+        return RecordBound(clip, norm, clips=True)
+    return RecordBound(implied, norm, clips=False) if np.isfinite(implied) else None
+
+
+def derivative_limit(design: Design, bound: RecordBound) -> Floats:
+    """How large the derivative of each record's loss may be, a hair below Xi/|x| so that rounding cannot lift the
+    product above Xi.
+
+    A row that measures less than SMALLEST is taken to measure that: its limit is below Xi/|x|, and finite.
+    """
+    limit = bound.value / np.maximum(design.row_norms(bound.norm), SMALLEST)
+    return limit * (1 - (design.width + 8) * UNIT)
+
+
+def bound_norm(features: Floats, norm: ClipNorm) -> float:
+    """How much a row within these bounds measures at most."""
+    if norm == "linf":
+        return float(features.max(initial=0.0))
+    return float(features.sum()) if norm == "l1" else float(np.sqrt(np.sum(features**2)))
