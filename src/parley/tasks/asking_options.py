@@ -1,18 +1,17 @@
 """What the commands share that ask owners for something else than a model: options, and owners that are elsewhere."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parley.errors import SettingError
-from parley.learning.outcome.guarantee import INSIDE
 from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
-from parley.protocol.task import RunOptions
 from parley.report.extras import extras
-from parley.report.terminal import console
+from parley.report.terminal import console, warn
 from parley.terms import Terms, write_terms
 
 if TYPE_CHECKING:
@@ -47,6 +46,26 @@ Seed = Annotated[int | None, typer.Option(help="Of a simulation's noise.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
+@dataclass(frozen=True)
+class RunOptions:
+    """What the options of `parley train` and `parley learner run` say, for a task that does these commands its own
+    way."""
+
+    ledgers: Path | None = None
+    lifetime: float | None = None
+    lifetime_delta: float | None = None
+    addresses: Path | None = None  # of owners elsewhere
+    resume: bool = False
+    deadline: float = 60.0
+    seed: int | None = None
+    replicates: int = 1
+    checkpoint: Path = Path()
+    save: Path | None = None
+    save_own: Path | None = None
+    anyway: bool = False
+    as_json: bool = False
+
+
 def require_one_way(options: RunOptions) -> None:
     """Refuse a release, a simulation and owners elsewhere at once."""
     if options.addresses is not None and (options.ledgers is not None or options.seed is not None):
@@ -76,7 +95,7 @@ def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOp
     """What the owners at the addresses of these options answered, by a prepared run."""
     from parley.learning.asking import ask_elsewhere
     from parley.learning.connections import open_federation
-    from parley.report.watching import warn, watched
+    from parley.report.watching import watched
 
     if options.addresses is None:
         raise SettingError("--owners: missing; it says where the owners are")
@@ -101,6 +120,8 @@ def show_unheard(names: Sequence[str]) -> None:
 
 def cost_sentence(asked: Terms, released: bool) -> str:
     """Whether something was released by this agreement, and what that costs every owner."""
+    from parley.learning.outcome.guarantee import INSIDE
+
     epsilon, delta = number(asked.owners[0].epsilon, side="above"), number(asked.privacy.delta, side="above")
     cost = f"ε = {epsilon}, δ = {delta} of every owner ({Adjacency.REPLACE_ONE})"
     if not released:

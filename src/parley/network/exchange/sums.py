@@ -7,7 +7,7 @@ import numpy as np
 
 from parley.privacy.mechanisms.random_words import Words
 from parley.privacy.mechanisms.recipe import draw_plainly
-from parley.privacy.mechanisms.shared import SharedNoise, added
+from parley.privacy.mechanisms.shared_noise import SharedNoise, added
 from parley.protocol.queries import Answer, Query
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from parley.network.hosting.journal import Journal
 from parley.owner.ledger.account import Head
 from parley.owner.owner import Owner
 from parley.privacy.mechanisms.extent import UNLIKELY
-from parley.privacy.mechanisms.shared import SharedNoise
+from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.privacy.sharing import opening
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup

@@ -8,7 +8,7 @@ from parley.durable import create, make_folder
 from parley.errors import SettingError
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.owner.ledger import Ledger
-from parley.owner.ledger.contract import Rule
+from parley.owner.ledger.interface import Rule
 
 SETTINGS = """\
 # An owner's things. Paths are relative to this file.

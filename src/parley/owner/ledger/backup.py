@@ -19,8 +19,8 @@ from pathlib import Path
 from parley.durable import create, sync_folder
 from parley.errors import LedgerError
 from parley.owner.ledger.account import Head, Reservation
-from parley.owner.ledger.books import Ledger, beside
 from parley.owner.ledger.chain import head
+from parley.owner.ledger.ledger import Ledger, beside
 
 
 def back_up(ledger: Ledger, to: Path) -> Head:

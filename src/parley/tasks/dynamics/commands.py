@@ -10,8 +10,7 @@ import typer
 from parley.durable import require_folder
 from parley.errors import DataError, SettingError
 from parley.numerals import number
-from parley.protocol.task import RunOptions
-from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
+from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
 from parley.terms import Terms, load_terms
 from parley.validate import Floats
@@ -74,7 +73,7 @@ def identify_command(
         terms, kept = load_terms(source), source.with_suffix(".checkpoint")
         if terms.task != "dynamics":
             raise SettingError(f"{source}: expected terms of a plant, kind = 'delayed-dynamics'; parley train runs these")
-        options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
+        options = asking.RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
         _together(terms, replace(options, checkpoint=kept, save=save, as_json=as_json))
         return
     if any(given is not None for given in (ledgers, owners, save, seed)):
@@ -141,7 +140,7 @@ def _show(
             )
 
 
-def _together(terms: Terms, options: RunOptions) -> None:
+def _together(terms: Terms, options: asking.RunOptions) -> None:
     """Identify one plant with several owners, and print what came out."""
     from parley.learning.deployed import prepare_run
     from parley.learning.outcome.guarantee import INSIDE
@@ -194,12 +193,8 @@ def _say_seams(others: "pd.DataFrame") -> None:
         cells = others[column].astype(str).to_numpy()
         stretches = 1 + int((cells[1:] != cells[:-1]).sum()) if len(cells) else 0
         if 2 <= stretches <= len(cells) / 4 and stretches == len(set(cells)):
-            errors_console.print(
-                f"The column {column!r} looks as if it told {stretches} recordings apart, and all are taken for one: --trajectory {column}",
-                style="yellow",
-                markup=False,
-                soft_wrap=True,
-            )
+            said = f"The column {column!r} looks as if it told {stretches} recordings apart, and all are taken for one"
+            warn(f"{said}: --trajectory {column}")
 
 
 def _recordings(table: Path, states: list[str], inputs: list[str], trajectory: str | None) -> tuple[list[Floats], list[Floats]]:
@@ -219,7 +214,7 @@ def _recordings(table: Path, states: list[str], inputs: list[str], trajectory: s
     return [x[rows] for rows in pieces], [u[rows] for rows in pieces]
 
 
-def run_dynamics(terms: Terms, options: RunOptions) -> None:
+def run_dynamics(terms: Terms, options: asking.RunOptions) -> None:
     """What `parley train` and `parley learner run` do by terms of a plant."""
     if options.replicates != 1:
         raise SettingError("--replicates: expected none for a plant; in Python, parley.train(terms, owners, replicates=...)")
