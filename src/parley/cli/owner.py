@@ -20,7 +20,7 @@ from parley.cli.acceptance import (
 )
 from parley.cli.owner_ledger import backup_command, close_command, ledger_command, restore_command
 from parley.network.identity.settings import load_owner
-from parley.network.serving.opening import open_books
+from parley.network.serving.opening import open_ledger
 from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
 from parley.report.extras import extras
@@ -65,7 +65,7 @@ def init_command(
 
     Example:  parley owner init bank-a --name bank-a --table bank_a.parquet --lifetime 3
     """
-    settings = open_books(folder, name, table, lifetime, lifetime_delta, listen, rule.value)
+    settings = open_ledger(folder, name, table, lifetime, lifetime_delta, listen, rule.value)
     if not lifetime_delta > 0:
         warn(
             "Without --lifetime-delta this ledger holds pure noise only, for ever: terms with gaussian noise, or one noise for all, will "
