@@ -57,8 +57,8 @@ def run_command(
         require_folder(file)
     from parley.learning.connections import open_federation
     from parley.learning.deployed import learn, prepare_run
+    from parley.learning.run_options import RunOptions
     from parley.protocol.task import task_of
-    from parley.tasks.asking_options import RunOptions
 
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
     if (other := task_of(terms).command("learner run")) is not None:

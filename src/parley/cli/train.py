@@ -69,10 +69,10 @@ def train_command(
     from parley.data.fitting import dropped_rows
     from parley.decisions.forecasting.coding import coding_cost
     from parley.learning.owners import accepting_owners, open_owners, require_ledgers
+    from parley.learning.run_options import RunOptions
     from parley.learning.train import train
     from parley.owner.warnings import budget_warning, name_warnings, target_words
     from parley.protocol.task import task_of
-    from parley.tasks.asking_options import RunOptions
 
     terms = load_terms(terms_file)
     paces = read_paces(terms, speeds)

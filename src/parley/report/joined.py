@@ -133,8 +133,8 @@ def verdict(chapter: Chapter, noise: str) -> str:
     count = len(chapter.owners)
     return (
         f"With {noise} joining pays for {chapter.paying} of {count} (forecast: {chapter.forecast_to_pay}), saving "
-        f"{share(chapter.saved)} of the error on average (forecast: {share(chapter.foreseen)}). The forecast was right for {chapter.right} of {count}; the same answer "
-        f"for all would have been right for {chapter.constant} at best."
+        f"{share(chapter.saved)} of the error on average (forecast: {share(chapter.foreseen)}). The forecast was right for "
+        f"{chapter.right} of {count}; the same answer for all would have been right for {chapter.constant} at best."
     )
 
 

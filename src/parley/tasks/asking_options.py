@@ -1,13 +1,13 @@
 """What the commands share that ask owners for something else than a model: options, and owners that are elsewhere."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parley.errors import SettingError
+from parley.learning.run_options import RunOptions
 from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
 from parley.report.extras import extras
@@ -44,26 +44,6 @@ Resume = Annotated[bool, typer.Option("--resume", help="With --owners: go on wit
 Deadline = Annotated[float, typer.Option(metavar="SECONDS", help="With --owners: when one counts as late in a round.")]
 Seed = Annotated[int | None, typer.Option(help="Of a simulation's noise.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What the options of `parley train` and `parley learner run` say, for a task that does these commands its own
-    way."""
-
-    ledgers: Path | None = None
-    lifetime: float | None = None
-    lifetime_delta: float | None = None
-    addresses: Path | None = None  # of owners elsewhere
-    resume: bool = False
-    deadline: float = 60.0
-    seed: int | None = None
-    replicates: int = 1
-    checkpoint: Path = Path()
-    save: Path | None = None
-    save_own: Path | None = None
-    anyway: bool = False
-    as_json: bool = False
 
 
 def require_one_way(options: RunOptions) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from parley.durable import require_folder
 from parley.errors import DataError, SettingError
+from parley.learning.run_options import RunOptions
 from parley.numerals import number
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
@@ -73,7 +74,7 @@ def identify_command(
         terms, kept = load_terms(source), source.with_suffix(".checkpoint")
         if terms.task != "dynamics":
             raise SettingError(f"{source}: expected terms of a plant, kind = 'delayed-dynamics'; parley train runs these")
-        options = asking.RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
+        options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
         _together(terms, replace(options, checkpoint=kept, save=save, as_json=as_json))
         return
     if any(given is not None for given in (ledgers, owners, save, seed)):
@@ -140,7 +141,7 @@ def _show(
             )
 
 
-def _together(terms: Terms, options: asking.RunOptions) -> None:
+def _together(terms: Terms, options: RunOptions) -> None:
     """Identify one plant with several owners, and print what came out."""
     from parley.learning.deployed import prepare_run
     from parley.learning.outcome.guarantee import INSIDE
@@ -214,7 +215,7 @@ def _recordings(table: Path, states: list[str], inputs: list[str], trajectory: s
     return [x[rows] for rows in pieces], [u[rows] for rows in pieces]
 
 
-def run_dynamics(terms: Terms, options: asking.RunOptions) -> None:
+def run_dynamics(terms: Terms, options: RunOptions) -> None:
     """What `parley train` and `parley learner run` do by terms of a plant."""
     if options.replicates != 1:
         raise SettingError("--replicates: expected none for a plant; in Python, parley.train(terms, owners, replicates=...)")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.durable import require_folder
+from parley.learning.run_options import RunOptions
 from parley.numerals import percent
 from parley.report.terminal import console, print_json, progress_bar
 from parley.tasks import asking_options as asking
@@ -59,7 +60,7 @@ def heterogeneity_command(
         require_folder(file)
     if asking.only_agreement(asked, agreement):
         return
-    options = asking.RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
+    options = RunOptions(ledgers, lifetime, lifetime_delta, owners, resume, deadline, seed)
     asking.require_one_way(options)
     if owners is not None:
         kept = terms_file.with_suffix(".differences.checkpoint")

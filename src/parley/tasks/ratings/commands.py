@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 from parley.errors import SettingError
 from parley.learning.outcome.guarantee import INSIDE
+from parley.learning.run_options import RunOptions
 from parley.owner.owner import Owner
 from parley.report.extras import extras
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
-from parley.tasks.asking_options import RunOptions, elsewhere, owners_here, show_unheard
+from parley.tasks.asking_options import elsewhere, owners_here, show_unheard
 from parley.terms import Terms
 from parley.terms.catalogue import RATING_MECHANISMS
 
