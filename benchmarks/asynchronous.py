@@ -42,7 +42,7 @@ from parley.learning.gathering import gather
 from parley.learning.outcome.study import Study
 from parley.learning.start import starting_point
 from parley.network.exchange import InProcess
-from parley.network.exchange.arriving import Arriving
+from parley.network.exchange.asynchronous_federation import AsynchronousFederation
 from parley.network.exchange.federation import Federation
 from parley.network.exchange.remote import RemoteOwner
 from parley.network.identity import certificate_authority
@@ -250,7 +250,7 @@ def between_processes(market: Market, table: pd.DataFrame, folder: Path) -> None
     print(f"\nbetween processes, mutual TLS, {len(names)} banks, one taking {took}, eps 10")
     try:
         seconds = []
-        for title, terms, kind in (("waits", waits, Federation), ("as they come", comes, Arriving)):
+        for title, terms, kind in (("waits", waits, Federation), ("as they come", comes, AsynchronousFederation)):
             taken, fitness, spent = deployed(folder, terms, settings, kind, owners, title)
             seconds.append(taken)
             print(f"  {title:14s}{taken:7.2f} s  psi {fitness:.2g}  answers and eps of each bank: {spent}", flush=True)

@@ -12,7 +12,7 @@ from scipy.stats import chi2, norm
 
 import parley
 from parley.errors import AbortedRound, GuaranteeError, TermsError
-from parley.privacy.accounting.shared import Span, Spans, bits_delta, shared_law
+from parley.privacy.accounting.shared_calibration import Span, Spans, bits_delta, shared_law
 from parley.privacy.mechanisms import Bounded
 from parley.privacy.mechanisms.recipe import DISTANCE, LADDER, MOST, SMOOTHERS, Recipe, draw_plainly, make_recipe
 from parley.privacy.sharing.ring import expand

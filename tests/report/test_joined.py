@@ -10,11 +10,11 @@ from parley.report.joined import (
     Joined,
     bargain,
     forecast_rows,
-    foretelling,
+    forecast_sentence,
+    large_owners_sentence,
     on_held_out,
     outcome_rows,
     some,
-    unhappy,
     verdict,
     without_anybody,
 )
@@ -38,7 +38,7 @@ STORY = Chapter(None, None, (QUIET, RIGHT, MISSED, CRIED))
 
 def test_right_means_the_same_side_of_the_price():
     assert [each.right for each in (RIGHT, MISSED, CRIED, QUIET)] == [True, False, False, True]
-    assert (STORY.paying, STORY.foretold, STORY.right, STORY.constant) == (2, 2, 2, 2)
+    assert (STORY.paying, STORY.forecast_to_pay, STORY.right, STORY.constant) == (2, 2, 2, 2)
     assert STORY.saved == pytest.approx((0.8 + 0.2 + 0.01) / 4.0 / 4)
     assert STORY.foreseen == pytest.approx((0.4 + 0.02 + 0.1 + 0.001) / 5.0 / 4)
 
@@ -49,8 +49,8 @@ def test_sentences_say_what_the_numbers_say():
     assert "right for 2 of 4" in said
     assert "better for 1 of 4 (1 beyond chance, 1 worse beyond chance)" in on_held_out(STORY)
     assert "would save 3.2 % on average, and more than the price for 2 of 4" in without_anybody(STORY)
-    assert "do not bother" in unhappy(Chapter(None, None, (QUIET,)))
-    assert "do not bother" not in unhappy(Chapter(None, None, (RIGHT, QUIET)))
+    assert "do not bother" in large_owners_sentence(Chapter(None, None, (QUIET,)))
+    assert "do not bother" not in large_owners_sentence(Chapter(None, None, (RIGHT, QUIET)))
 
 
 def test_a_table_goes_from_the_smallest_to_the_largest():
@@ -69,7 +69,7 @@ def test_a_forecast_says_for_how_many_joining_is_worth_its_price_and_of_how_many
         terms=SimpleNamespace(owners=[SimpleNamespace(name=name, records=rows) for name, rows, _, _ in said]),
         owners=[SimpleNamespace(gain=Interval(gain, gain / 2, gain), alone=5.0, verdict=advice) for _, _, gain, advice in said],
     )
-    sentence = foretelling(expected, [0.05] * 3)
+    sentence = forecast_sentence(expected, [0.05] * 3)
     assert "worth its price for 2 of 3 owners; for large, with 20,000 rows, it is not" in sentence
     assert "1 gain; of 1 it cannot be said" in sentence
     rows = forecast_rows(expected, [0.05] * 3)

@@ -35,7 +35,7 @@ expected = parley.forecast(terms, resamples=2)
 deal = negotiate(terms, target=1.0)
 write_terms(deal.agreed_terms(), folder / "agreed.toml")
 shared = terms.changed(model={"public_sha256": public_digest(terms)})
-offered = offer.consider(shared, opening.open_books(folder / "books", "a", folder / "a.csv", 3.0, 1e-5, "localhost:7443"))
+offered = offer.consider(shared, opening.open_ledger(folder / "books", "a", folder / "a.csv", 3.0, 1e-5, "localhost:7443"))
 offered.require_room()
 offered.accept()
 print(json.dumps({

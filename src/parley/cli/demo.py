@@ -66,7 +66,7 @@ def demo(
     expected = _foresee(folder / ONE)
     prices = [joining_price(expected.terms, part.name) or 0.0 for part in expected.terms.owners]
     console.print(terminal_table(joined.forecast_rows(expected, prices)))
-    console.print(f"\n{joined.foretelling(expected, prices)}", style="bold", soft_wrap=True)
+    console.print(f"\n{joined.forecast_sentence(expected, prices)}", style="bold", soft_wrap=True)
     console.print(f"From {PUBLIC_ROWS} public loans and the numbers of rows. {assumption(expected)}", style="dim", soft_wrap=True)
 
     target = float(number(expected.relative_fitness.mean, 1))
@@ -112,7 +112,7 @@ def demo(
     for_banks = _foresee(folder / BANKS)
     with progress_bar("the same for three banks") as progress:
         (large,) = learn([for_banks], banks, seed, progress=progress)
-    console.print(joined.unhappy(large), style="bold", soft_wrap=True)
+    console.print(joined.large_owners_sentence(large), style="bold", soft_wrap=True)
 
     picture, report = folder / "unions.png", folder / "report.html"
     figure = joined_owners(

@@ -8,7 +8,7 @@ import typer
 from parley.cli.paces import Speeds, read_paces
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
+from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.terms import Terms, load_terms, write_terms
 from parley.terms.notes import NOTES
 
@@ -165,7 +165,7 @@ def _show_inside(
 
     note = price_note(terms, owner) if worth is None else None
     if note is not None:
-        errors_console.print(f"Note: {note}.", style="yellow", markup=False, soft_wrap=True)
+        warn(f"Note: {note}.")
     price = (joining_price(terms, owner) or 0.0) if worth is None else 0.0
     with progress_bar("own rows, judged") as progress:
         view = inside_view(terms, Owner(owner, str(table)), known, seed, worth=worth or 0.0, price=price, progress=progress)

@@ -7,11 +7,20 @@ from typing import Annotated
 
 import typer
 
-from parley.durable import exposed
+from parley.cli.acceptance import (
+    AsJson,
+    Certificate,
+    TermsFile,
+    Yes,
+    accept_or_exit,
+    show_certificates_next,
+    show_summary,
+    warn_if_exposed,
+)
 from parley.network.identity.settings import load_host
-from parley.report.books import journal_rows
 from parley.report.extras import extras
-from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
+from parley.report.ledgers import journal_rows
+from parley.report.terminal import console, print_json, progress_bar, terminal_table
 from parley.terms import load_terms
 
 host_app = typer.Typer(
@@ -35,28 +44,19 @@ def init_command(
     with extras():
         from parley.network.hosting.offer import open_host
     settings = open_host(folder, name, listen)
-    if exposed(folder):
-        errors_console.print(
-            f"{folder}: other accounts may look into this folder; chmod 700 {folder}", style="yellow", soft_wrap=True
-        )
+    warn_if_exposed(folder)
     console.print(f"{folder / 'host.toml'}  settings: fill in where the other hosts are", soft_wrap=True)
     console.print(f"{settings.journal}  the journal", soft_wrap=True)
-    console.print(
-        f"Next: put ca.crt, ca.crl and {name}.crt beside them; the key is made there and never copied: parley certs request {name} "
-        f"--out {folder}",
-        soft_wrap=True,
-    )
+    show_certificates_next(folder, name)
 
 
 @host_app.command("accept")
 def accept_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file that was agreed on.")],
+    terms_file: TermsFile,
     settings_file: Annotated[Path, typer.Option("--host", metavar="HOST", help="The host's settings, host.toml.")],
-    certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The learner's certificate: only its key may ask, now and after renewals.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask: a person has read and agreed.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object; what there is to read goes to stderr.")] = False,
+    certificate: Certificate = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read what the terms ask of a host, and accept them.
 
@@ -66,21 +66,8 @@ def accept_command(
     with extras():
         from parley.network.hosting.offer import consider
     offer = consider(terms, load_host(settings_file), certificate)
-    screen = errors_console if as_json else console
-    for sentence in offer.summary:
-        screen.print(sentence, markup=False, soft_wrap=True)
-    for warning in offer.warnings:
-        errors_console.print(f"Look twice at {warning.about}. {warning.sentence}", style="yellow", markup=False, soft_wrap=True)
-    agreed = yes or typer.confirm("Accept?", err=True)
-    if agreed:
-        offer.accept()
-        screen.print(f"Accepted: terms {terms.hash[:16]}…")
-    else:
-        errors_console.print("Nothing was accepted.")
-    if as_json:
-        print_json({**offer.to_json(), "accepted": agreed}, inside=False)
-    if not agreed:
-        raise typer.Exit(1)
+    show_summary(offer, as_json)
+    accept_or_exit(offer, terms.hash, yes or typer.confirm("Accept?", err=True), as_json, inside=False)
 
 
 @host_app.command("serve")

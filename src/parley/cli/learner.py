@@ -9,8 +9,8 @@ import typer
 from parley.durable import require_folder
 from parley.errors import SettingError
 from parley.report.extras import extras
-from parley.report.terminal import console, print_json, terminal_table
-from parley.report.watching import warn, watched
+from parley.report.terminal import console, print_json, terminal_table, warn
+from parley.report.watching import watched
 from parley.terms import load_terms
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def run_command(
         require_folder(file)
     from parley.learning.connections import open_federation
     from parley.learning.deployed import learn, prepare_run
-    from parley.protocol.task import RunOptions, task_of
+    from parley.learning.run_options import RunOptions
+    from parley.protocol.task import task_of
 
     kept = checkpoint if checkpoint is not None else terms_file.with_suffix(".checkpoint")
     if (other := task_of(terms).command("learner run")) is not None:

@@ -54,7 +54,7 @@ def negotiate_command(
 
     Example:  parley negotiate parley-demo/terms.toml --target 0.01 --write agreed.toml
     """
-    from parley.decisions.games.crowd import crowd
+    from parley.decisions.games.equal_owners import equal_owners
     from parley.decisions.games.negotiate import negotiate
     from parley.report import negotiation as said
 
@@ -78,8 +78,8 @@ def negotiate_command(
         figures.save(said.figure(result), plot)
     if plot_owners is not None:
         with progress_bar("owners in growing numbers") as progress:
-            many = crowd(terms, known, progress=progress)
-        figures.save(game_figures.crowd(many.counts, many.payoff, many.fitness, many.like), plot_owners)
+            many = equal_owners(terms, known, progress=progress)
+        figures.save(game_figures.equal_owners(many.counts, many.payoff, many.fitness, many.like), plot_owners)
     if as_json:
         print_json(result.to_json(), inside=False)
     else:
@@ -109,7 +109,7 @@ def show(result: "Negotiation") -> None:
     console.print()
     if isinstance(result, CommonNegotiation):
         content = result.to_json()
-        console.print(terminal_table(kinds.standing_rows(content), kinds.STANDINGS))
+        console.print(terminal_table(kinds.preference_rows(content), kinds.PREFERENCES))
         console.print()
         for sentence in kinds.weakest_link(content):
             console.print(sentence)

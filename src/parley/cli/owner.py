@@ -8,14 +8,23 @@ from typing import Annotated
 
 import typer
 
-from parley.cli.owner_books import backup_command, close_command, ledger_command, restore_command
-from parley.durable import exposed
+from parley.cli.acceptance import (
+    AsJson,
+    Certificate,
+    TermsFile,
+    Yes,
+    accept_or_exit,
+    show_certificates_next,
+    show_summary,
+    warn_if_exposed,
+)
+from parley.cli.owner_ledger import backup_command, close_command, ledger_command, restore_command
 from parley.network.identity.settings import load_owner
-from parley.network.serving.opening import open_books
+from parley.network.serving.opening import open_ledger
 from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
 from parley.report.extras import extras
-from parley.report.terminal import console, errors_console, print_json, progress_bar
+from parley.report.terminal import console, errors_console, progress_bar, warn
 from parley.terms import load_terms
 
 owner_app = typer.Typer(
@@ -56,18 +65,13 @@ def init_command(
 
     Example:  parley owner init bank-a --name bank-a --table bank_a.parquet --lifetime 3
     """
-    settings = open_books(folder, name, table, lifetime, lifetime_delta, listen, rule.value)
+    settings = open_ledger(folder, name, table, lifetime, lifetime_delta, listen, rule.value)
     if not lifetime_delta > 0:
-        errors_console.print(
+        warn(
             "Without --lifetime-delta this ledger holds pure noise only, for ever: terms with gaussian noise, or one noise for all, will "
-            f"be refused. If it should hold them: move {folder} out of its parent folder now, while it is unused, and init anew.",
-            style="yellow",
-            soft_wrap=True,
+            f"be refused. If it should hold them: move {folder} out of its parent folder now, while it is unused, and init anew."
         )
-    if exposed(folder):
-        errors_console.print(
-            f"{folder}: other accounts may look into this folder; chmod 700 {folder}", style="yellow", soft_wrap=True
-        )
+    warn_if_exposed(folder)
     console.print(f"{folder / 'owner.toml'}  settings: look through them", soft_wrap=True)
     held = "" if rule is LifetimeRule.simple else ", held as zCDP"
     console.print(
@@ -75,26 +79,20 @@ def init_command(
         f"δ = {number(lifetime_delta)}{held}",
         soft_wrap=True,
     )
-    console.print(
-        f"Next: put ca.crt, ca.crl and {name}.crt beside them; the key is made there and never copied: parley certs request {name} "
-        f"--out {folder}",
-        soft_wrap=True,
-    )
+    show_certificates_next(folder, name)
 
 
 @owner_app.command("accept")
 def accept_command(
-    terms_file: Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file that was agreed on.")],
+    terms_file: TermsFile,
     settings_file: Annotated[Path, typer.Option("--owner", metavar="OWNER", help="The owner's settings, owner.toml.")],
-    certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The learner's certificate: only its key may ask, now and after renewals.")
-    ] = None,
+    certificate: Certificate = None,
     relay: Annotated[bool, typer.Option("--relay", help="Let relays on this machine ask too (the settings' socket).")] = False,
     peer: Annotated[
         bool, typer.Option("--peer", help="No centre (gossip): only this owner's own peer may ask, with the owner's own key.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask: a person has read and agreed.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object; what there is to read goes to stderr.")] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read what the terms promise and cost, and accept them. From then on the daemon answers by them, up to their budget.
 
@@ -107,24 +105,12 @@ def accept_command(
     with progress_bar("reading the table, calibrating noise"):
         offer = consider(terms, load_owner(settings_file), certificate, relay, peer)
     if offer.ledger_warning is not None:
-        errors_console.print(offer.ledger_warning, style="yellow", markup=False, soft_wrap=True)
-    screen = errors_console if as_json else console
-    for sentence in offer.summary:
-        screen.print(sentence, markup=False, soft_wrap=True)
-    for warning in offer.warnings:
-        errors_console.print(f"Look twice at {warning.about}. {warning.sentence}", style="yellow", markup=False, soft_wrap=True)
-    screen.print(INSIDE, style="dim")
+        warn(offer.ledger_warning)
+    show_summary(offer, as_json)
+    (errors_console if as_json else console).print(INSIDE, style="dim")
     offer.require_room()
     agreed = yes or typer.confirm("Accept? This reserves the budget for ever", err=True)
-    if agreed:
-        offer.accept()
-        screen.print(f"Accepted: terms {terms.hash[:16]}…")
-    else:
-        errors_console.print("Nothing was accepted.")
-    if as_json:
-        print_json({**offer.to_json(), "accepted": agreed}, inside=True)
-    if not agreed:
-        raise typer.Exit(1)
+    accept_or_exit(offer, terms.hash, agreed, as_json, inside=True)
 
 
 @owner_app.command("serve")

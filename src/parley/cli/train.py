@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from parley.cli.acceptance import warn_of
 from parley.cli.paces import Speeds, read_paces
 from parley.durable import require_folder
 from parley.errors import SettingError
-from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
+from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.terms import Terms, load_terms
 
 if TYPE_CHECKING:
@@ -68,9 +69,10 @@ def train_command(
     from parley.data.fitting import dropped_rows
     from parley.decisions.forecasting.coding import coding_cost
     from parley.learning.owners import accepting_owners, open_owners, require_ledgers
+    from parley.learning.run_options import RunOptions
     from parley.learning.train import train
     from parley.owner.warnings import budget_warning, name_warnings, target_words
-    from parley.protocol.task import RunOptions, task_of
+    from parley.protocol.task import task_of
 
     terms = load_terms(terms_file)
     paces = read_paces(terms, speeds)
@@ -88,7 +90,7 @@ def train_command(
         return
     loud = budget_warning(terms, [part.name for part in terms.owners])
     if loud is not None:
-        errors_console.print(f"Look twice at {loud.about}. {loud.sentence}", style="yellow", markup=False, soft_wrap=True)
+        warn_of(loud)
     if ledgers is not None and (plot is not None or replicates != 1 or seed is not None):
         raise SettingError("--plot, --replicates and --seed belong to simulations; leave them out, or leave out --ledgers")
     if ledgers is not None:
@@ -101,12 +103,12 @@ def train_command(
         result = train(terms, owners, replicates=replicates, seed=seed, progress=progress, speeds=paces)
     if ledgers is None:  # an owner that releases sees them when it accepts
         for warning in (each for owner in owners for each in name_warnings(owner, owner.prepare(terms))):
-            errors_console.print(f"Look twice at {warning.about}. {warning.sentence}", style="yellow", markup=False, soft_wrap=True)
+            warn_of(warning)
     if (dropped := dropped_rows(terms.model)) is not None:
-        errors_console.print(dropped, style="yellow", markup=False, soft_wrap=True)
+        warn(dropped)
     for owner in owners:
         if (words := target_words(owner, owner.prepare(terms))) is not None:
-            errors_console.print(f"Inside, for {owner.name} alone: {words}", style="yellow", markup=False, soft_wrap=True)
+            warn(f"Inside, for {owner.name} alone: {words}")
     if save is not None:
         result.model.save(save)
     if plot is not None and result.path is not None:
@@ -139,11 +141,11 @@ def _worth(terms: Terms, spends: bool, speeds: Mapping[str, float] | None) -> "W
     except SettingError as error:
         if spends:
             raise
-        errors_console.print(f"No forecast: {error}.", style="yellow", markup=False, soft_wrap=True)
+        warn(f"No forecast: {error}.")
         return None
     below = None if found is None else found.sentence()
     if found is not None and below is not None:
-        errors_console.print(f"Not worth a budget: {below}; {found.advice}.", style="yellow", markup=False, soft_wrap=True)
+        warn(f"Not worth a budget: {below}; {found.advice}.")
     return found
 
 

@@ -62,6 +62,6 @@ def ask_elsewhere(
     """The same of owners behind daemons, by the algorithm of the prepared run."""
     began, kept = time.perf_counter(), KeptRun(deployed, peers, begin)
     final = kept.rounds(progress)
-    unheard, spent = kept.catch_up(final), kept.last_word()
+    unheard, spent = kept.catch_up(final), kept.last_spent()
     said = {name: spent.get(name) for name in deployed.setup.schedule.names}
     return Asked(deployed.setup, final, said, True, time.perf_counter() - began, tuple(unheard))

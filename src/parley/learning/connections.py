@@ -28,9 +28,9 @@ def open_federation(
     peers, own = find_owners(terms, owners, warn)
     patience = positive(deadline, "--deadline")
     if not run.setup.schedule.waits:
-        from parley.network.exchange.arriving import Arriving
+        from parley.network.exchange.asynchronous_federation import AsynchronousFederation
 
-        return Arriving(run.setup, peers, patience, warn, begin.heads, begin.answers), own
+        return AsynchronousFederation(run.setup, peers, patience, warn, begin.heads, begin.answers), own
     if not terms.noise.summed:
         return Federation(run.setup, peers, patience, warn, begin.heads, begin.answers), own
     from parley.network.hosting.federation import SharedFederation

@@ -109,7 +109,7 @@ class KeptRun:
             self._store(final)
         return unheard
 
-    def last_word(self) -> dict[str, float]:
+    def last_spent(self) -> dict[str, float]:
         """What every owner had spent by its own last word."""
         names = self._deployed.setup.schedule.names
         reported = {name: spent for name in names if (spent := self._peers.spent(name)) is not None}
@@ -117,7 +117,7 @@ class KeptRun:
 
     def _store(self, state: State) -> None:
         heads = {**self._begin.heads, **self._peers.heads}
-        Checkpoint(self._deployed.setup.hash, state, dict(self.used), self.last_word(), heads).save(self._deployed.checkpoint)
+        Checkpoint(self._deployed.setup.hash, state, dict(self.used), self.last_spent(), heads).save(self._deployed.checkpoint)
 
 
 def learn(
@@ -141,7 +141,7 @@ def learn(
         make_model(setup.preparation, theta, setup.hash, True, posterior).save(deployed.model)
     scores = ask_scores(setup, setup.aggregation, peers, theta)
     unheard = kept.catch_up(final)
-    spent = kept.last_word()
+    spent = kept.last_spent()
     result = make_result(
         setup,
         theta[None, :],
@@ -161,9 +161,7 @@ def learn(
         own=own,
         moments=algorithm.released(final, setup),
         posterior=posterior,
-        quality=None,
         scores=scores,
-        safe_noise=None,
         released=True,
         by_word=True,
         consensus_error=algorithm.consensus_error(final),

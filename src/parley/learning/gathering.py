@@ -9,7 +9,7 @@ from parley.errors import SettingError, TermsError
 from parley.learning.algorithms.asynchronous import clocked
 from parley.learning.owners import require_own_tables
 from parley.network.exchange import Exchange, InProcess
-from parley.network.exchange.sums import StudiedSum
+from parley.network.exchange.simulated_sum import SimulatedSum
 from parley.network.hosting.sums import HostedSum
 from parley.owner.ledger import Ledger
 from parley.owner.owner import Agreement, Owner
@@ -39,7 +39,7 @@ def exchange_with(
         finally:
             hosted.close()
     else:
-        yield StudiedSum(parties, np.random.SeedSequence(seed).spawn(len(parties) + 1)[-1])
+        yield SimulatedSum(parties, np.random.SeedSequence(seed).spawn(len(parties) + 1)[-1])
 
 
 def in_order(terms: Terms, owners: Sequence[Owner]) -> list[Owner]:

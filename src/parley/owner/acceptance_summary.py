@@ -52,7 +52,7 @@ def acceptance_summary(
         f"δ = {number(terms.privacy.delta, side='above')}{_whose(owner, terms)}. "
         f"Who believed something about a {task.unit} with 50.0% ends between {percent(low, 'below')} and "
         f"{percent(high, 'above')}{unless}." + task.several,
-        _costs(require_books(owner), reservation, known),
+        _costs(require_ledger(owner), reservation, known),
     ]
 
 
@@ -223,7 +223,7 @@ def accepted(owner: Owner, terms: Terms) -> bool:
     return True
 
 
-def require_books(owner: Owner) -> Ledger:
+def require_ledger(owner: Owner) -> Ledger:
     """The durable ledger of an owner that serves."""
     if not isinstance(owner.ledger, Ledger):
         raise SettingError(f"{owner.name}: expected an owner with a durable ledger")

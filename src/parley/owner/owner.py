@@ -19,7 +19,7 @@ from parley.privacy.accounting import series_rho
 from parley.privacy.mechanisms import FastNoise, Noise, SafeNoise
 from parley.privacy.mechanisms.bounded import require
 from parley.privacy.mechanisms.random_words import Words
-from parley.privacy.mechanisms.shared import SharedNoise
+from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.privacy.sharing.shares import Shares
 from parley.protocol.queries import Answer, Query, Tables
 from parley.protocol.schedule import Schedule, make_schedule, uses

@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -42,26 +41,6 @@ class RunSettings:
     whole_path: bool = True
     start: Floats | None = None
     speeds: Mapping[str, float] | None = None
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What the options of `parley train` and `parley learner run` say, for a task that does these commands its own
-    way."""
-
-    ledgers: Path | None = None
-    lifetime: float | None = None
-    lifetime_delta: float | None = None
-    addresses: Path | None = None  # of owners elsewhere
-    resume: bool = False
-    deadline: float = 60.0
-    seed: int | None = None
-    replicates: int = 1
-    checkpoint: Path = Path()
-    save: Path | None = None
-    save_own: Path | None = None
-    anyway: bool = False
-    as_json: bool = False
 
 
 class Task(ABC):

@@ -63,7 +63,7 @@ def _look(place: int, name: str, owners: int, joins: bool) -> tuple[str, float, 
 KINDS = {"each_owner": ("each owner's own noise", ALONE), "shared": ("one noise for all", TOGETHER)}
 
 
-def crowd(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[str, Floats], like: str) -> Figure:
+def equal_owners(counts: Floats, payoff: Mapping[str, Floats], fitness: Mapping[str, Floats], like: str) -> Figure:
     """Left: what joining pays one of so many equal owners, by kind of noise. Right: how good the joint model is."""
     figure = Figure(figsize=(9.6, 4.2), layout="constrained", facecolor="white")
     axes = decorate(figure.add_subplot(1, 2, 1))

@@ -31,7 +31,7 @@ class Joined:
     public: float  # and one that starts from the public sample's best fit, for which nobody has to join
 
     @property
-    def foretold(self) -> bool:
+    def forecast_to_pay(self) -> bool:
         """Whether joining was forecast to be worth its price."""
         return self.foreseen.mean > self.price
 
@@ -43,7 +43,7 @@ class Joined:
     @property
     def right(self) -> bool:
         """Whether forecast and outcome say the same."""
-        return self.foretold == self.pays
+        return self.forecast_to_pay == self.pays
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +60,9 @@ class Chapter:
         return sum(owner.pays for owner in self.owners)
 
     @property
-    def foretold(self) -> int:
+    def forecast_to_pay(self) -> int:
         """For how many that was forecast."""
-        return sum(owner.foretold for owner in self.owners)
+        return sum(owner.forecast_to_pay for owner in self.owners)
 
     @property
     def right(self) -> int:
@@ -116,7 +116,7 @@ def outcome_rows(one: Chapter, own: Chapter) -> list[list[str]]:
     return rows
 
 
-def foretelling(expected: Forecast, prices: Sequence[float]) -> str:
+def forecast_sentence(expected: Forecast, prices: Sequence[float]) -> str:
     """For how many owners joining is forecast to be worth its price, whether for the largest, and of how many gains that is sure."""
     worth = [said.gain.mean > price for said, price in zip(expected.owners, prices, strict=True)]
     place = int(np.argmax([part.records for part in expected.terms.owners]))
@@ -132,9 +132,9 @@ def verdict(chapter: Chapter, noise: str) -> str:
     """What came out with one kind of noise, and whether the forecast was right."""
     count = len(chapter.owners)
     return (
-        f"With {noise} joining pays for {chapter.paying} of {count} (forecast: {chapter.foretold}), saving {share(chapter.saved)} of the "
-        f"error on average (forecast: {share(chapter.foreseen)}). The forecast was right for {chapter.right} of {count}; the same answer "
-        f"for all would have been right for {chapter.constant} at best."
+        f"With {noise} joining pays for {chapter.paying} of {count} (forecast: {chapter.forecast_to_pay}), saving "
+        f"{share(chapter.saved)} of the error on average (forecast: {share(chapter.foreseen)}). The forecast was right for "
+        f"{chapter.right} of {count}; the same answer for all would have been right for {chapter.constant} at best."
     )
 
 
@@ -189,12 +189,12 @@ def bargain(free: Negotiation, paid: Negotiation, name: str) -> list[str]:
     return said
 
 
-def unhappy(chapter: Chapter) -> str:
+def large_owners_sentence(chapter: Chapter) -> str:
     """A sentence that says what owners with many rows of their own get from joining."""
     best = max(chapter.owners, key=lambda owner: owner.gain / owner.alone)
     names = f"{len(chapter.owners)} banks with {best.records:,} rows each"
-    if chapter.foretold or chapter.paying:
-        return f"{names}: joining was forecast to pay for {chapter.foretold} and pays for {chapter.paying}."
+    if chapter.forecast_to_pay or chapter.paying:
+        return f"{names}: joining was forecast to pay for {chapter.forecast_to_pay} and pays for {chapter.paying}."
     expected = max(owner.foreseen.mean / owner.foreseen_alone for owner in chapter.owners)
     return (
         f"{names}: do not bother. Each knows its customers well enough; joining would save {share(expected)} of the error at most by the "

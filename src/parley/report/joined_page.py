@@ -7,7 +7,16 @@ from matplotlib.figure import Figure
 from parley.learning.outcome.guarantee import SIMULATION
 from parley.report import figures
 from parley.report.forecast import assumption
-from parley.report.joined import Chapter, forecast_rows, foretelling, on_held_out, outcome_rows, unhappy, verdict, without_anybody
+from parley.report.joined import (
+    Chapter,
+    forecast_rows,
+    forecast_sentence,
+    large_owners_sentence,
+    on_held_out,
+    outcome_rows,
+    verdict,
+    without_anybody,
+)
 from parley.report.page import Section, page
 
 
@@ -22,7 +31,7 @@ def joined_page(one: Chapter, own: Chapter, large: Chapter, bargain: Sequence[st
         ),
         Section(
             "Before any data moved",
-            [foretelling(one.expected, prices), assumption(one.expected)],
+            [forecast_sentence(one.expected, prices), assumption(one.expected)],
             forecast_rows(one.expected, prices),
         ),
         Section("What moves the large one?", bargain),
@@ -35,7 +44,7 @@ def joined_page(one: Chapter, own: Chapter, large: Chapter, bargain: Sequence[st
             ],
             outcome_rows(one, own),
         ),
-        Section("Three large banks", [unhappy(large)]),
+        Section("Three large banks", [large_owners_sentence(large)]),
         Section(
             "What this is not",
             [SIMULATION, "All loans are synthetic. They are made by a random generator from nobody's data."],

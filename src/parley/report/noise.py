@@ -6,7 +6,7 @@ from typing import Any
 from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
 
-STANDINGS = f"One budget ε for all ({Adjacency.REPLACE_ONE}): where each owner stands"
+PREFERENCES = f"One budget ε for all ({Adjacency.REPLACE_ONE}): where each owner stands"
 TITLE = "The same terms, rounds and clip with noise drawn elsewhere"
 ALIKE = 0.01  # relative fitnesses that differ by less are the same
 KINDS = {"each_owner": "each owner's own", "shared": "one for all (hosts)", "distributed": "in owners' shares"}
@@ -75,7 +75,7 @@ def plan_beside(plan: Mapping[str, Any]) -> list[str]:
     ]  # fmt: skip
 
 
-def standing_rows(result: Mapping[str, Any]) -> list[list[str]]:
+def preference_rows(result: Mapping[str, Any]) -> list[list[str]]:
     """One row an owner: which common epsilon it likes best, and how far from that it walks away."""
     rows = [["owner", "likes best", "bears from", "up to"]]
     for owner in result["standings"]:

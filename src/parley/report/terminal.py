@@ -15,6 +15,11 @@ console = Console(highlight=False)
 errors_console = Console(stderr=True, highlight=False)
 
 
+def warn(sentence: str) -> None:
+    """Print a sentence that somebody should look at, on stderr."""
+    errors_console.print(sentence, style="yellow", markup=False, soft_wrap=True)
+
+
 class Bar:
     """How far the work is, and what it is."""
 

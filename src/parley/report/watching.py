@@ -46,8 +46,3 @@ def status_table(terms: Terms, known: "dict[str, PeerStatus]", done: int) -> Tab
             rows.append([part.name, str(status.round or "–"), latency, number(float(status.statement.left), side="below")])
     every = f"{'round' if terms.learning.waits else 'answer'} {done} of {steps_of(terms)}"
     return terminal_table(rows, every)
-
-
-def warn(sentence: str) -> None:
-    """Print a warning on stderr."""
-    errors_console.print(sentence, style="yellow", markup=False, soft_wrap=True)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.errors import SettingError
-from parley.learning.outcome.guarantee import INSIDE
+from parley.learning.run_options import RunOptions
 from parley.numerals import number
 from parley.privacy.adjacency import Adjacency
-from parley.protocol.task import RunOptions
 from parley.report.extras import extras
-from parley.report.terminal import console
+from parley.report.terminal import console, warn
 from parley.terms import Terms, write_terms
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def elsewhere(prepare: "Callable[[], DeployedRun]", terms: Terms, options: RunOp
     """What the owners at the addresses of these options answered, by a prepared run."""
     from parley.learning.asking import ask_elsewhere
     from parley.learning.connections import open_federation
-    from parley.report.watching import warn, watched
+    from parley.report.watching import watched
 
     if options.addresses is None:
         raise SettingError("--owners: missing; it says where the owners are")
@@ -101,6 +100,8 @@ def show_unheard(names: Sequence[str]) -> None:
 
 def cost_sentence(asked: Terms, released: bool) -> str:
     """Whether something was released by this agreement, and what that costs every owner."""
+    from parley.learning.outcome.guarantee import INSIDE
+
     epsilon, delta = number(asked.owners[0].epsilon, side="above"), number(asked.privacy.delta, side="above")
     cost = f"ε = {epsilon}, δ = {delta} of every owner ({Adjacency.REPLACE_ONE})"
     if not released:

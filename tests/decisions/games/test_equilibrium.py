@@ -3,9 +3,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_games import sampled_concavity, sampled_potential_gap
 
 from parley.decisions.games import Game, best_response_dynamics, best_responses, largest_gain, pure_equilibria, solve, welfare
-from parley.decisions.games.checks import contraction, sampled_concavity, sampled_potential_gap
+from parley.decisions.games.equilibrium import contraction
 from parley.errors import NoEquilibriumError, SettingError
 from parley.papers.pejo2018.games.joint_learning import published
 

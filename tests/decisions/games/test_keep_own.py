@@ -13,7 +13,7 @@ from samples import GAUSSIAN, make_terms, regression_table
 from parley.decisions.games.lifting import cheapest_lift, common_deal, free_common_deal
 from parley.decisions.games.negotiate import negotiate
 from parley.decisions.games.payments import cheapest_contracts, contracts, free_deal, largest_gain
-from parley.decisions.games.weakest_link import play, standing
+from parley.decisions.games.weakest_link import play, preferences
 
 BOTH = np.ones(2, dtype=bool)
 
@@ -54,7 +54,7 @@ def test_without_payments_both_conventions_have_the_same_equilibria(seed):
     np.testing.assert_array_equal(kept.members, plain.members)
     np.testing.assert_allclose(kept.payoff, plain.payoff, atol=1e-9)
     if kept.members.any():
-        ends = [standing(game, play(game, kept.members)) for game in ways]
+        ends = [preferences(game, play(game, kept.members)) for game in ways]
         assert ends[0].play.epsilon == pytest.approx(ends[1].play.epsilon, rel=1e-6)
         assert ends[0].least == pytest.approx(ends[1].least, rel=1e-6)
 

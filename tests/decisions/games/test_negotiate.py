@@ -3,7 +3,7 @@ import pytest
 from samples import GAUSSIAN, class_table, make_terms, regression_table
 
 import parley
-from parley.decisions.games.crowd import crowd
+from parley.decisions.games.equal_owners import equal_owners
 from parley.decisions.games.negotiate import negotiate
 from parley.errors import DataError, SettingError, TermsError
 from parley.protocol.setup import resolve
@@ -127,8 +127,8 @@ def test_with_one_noise_the_payoff_is_the_forecasts_at_the_common_budget():
         assert owner.gain == pytest.approx(gain, rel=0.01)
         assert owner.payoff == pytest.approx(1e4 * gain - 5 * high, rel=0.01)
     epsilons, curves = result.payoff_curves()
-    for standing in content["standings"]:
-        assert epsilons[np.argmax(curves[standing["name"]])] == pytest.approx(standing["peak"], rel=0.05)
+    for preferences in content["standings"]:
+        assert epsilons[np.argmax(curves[preferences["name"]])] == pytest.approx(preferences["peak"], rel=0.05)
 
 
 def test_with_one_noise_owners_join_that_stay_out_otherwise():
@@ -156,7 +156,7 @@ def test_a_budget_that_delta_cannot_pay_random_bits_for_is_not_offered():
 
 
 def test_the_more_owners_the_more_one_noise_pays_and_the_less_each_ones_own():
-    many = crowd(priced_terms(300, 400, 500, value=1e3, weight=10.0, **QUIET), PILOT)
+    many = equal_owners(priced_terms(300, 400, 500, value=1e3, weight=10.0, **QUIET), PILOT)
     assert many.like == "b"
     one, own = many.payoff["shared"], many.payoff["each_owner"]
     assert (np.diff(one) > 0).all()

@@ -8,7 +8,7 @@ from game_samples import weakest_link as game_of
 
 from parley.decisions.games.lifting import cheapest_lift, common_deal, free_common_deal, lift_curve
 from parley.decisions.games.payments import balanced, largest_gain
-from parley.decisions.games.weakest_link import play, stable_play, standing
+from parley.decisions.games.weakest_link import play, preferences, stable_play
 from parley.errors import SettingError
 
 
@@ -52,7 +52,7 @@ def test_the_stable_coalition_is_an_equilibrium_and_no_larger_epsilon_is_one(see
         return
     assert holds(game, found.members, found.epsilon, 1e-6)
     assert (found.payoff[found.members] > 0).all()
-    there = standing(game, found)
+    there = preferences(game, found)
     if not there.several_peaks[found.members].any():
         for e in np.geomspace(there.least * (1 + 1e-6), found.epsilon, 7):
             assert holds(game, found.members, e, 1e-6)
@@ -87,7 +87,7 @@ def test_of_all_stable_coalitions_the_one_with_the_largest_total_is_taken(seed):
 def test_everybody_is_better_off_at_the_largest_epsilon_of_the_interval():
     game = game_of([300, 400, 500], [1e3] * 3, [("linear", 5.0), ("linear", 1.0), ("linear", 0.2)], estimation=100.0)
     played = play(game, game.everyone)
-    here = standing(game, played)
+    here = preferences(game, played)
     assert played.epsilon == pytest.approx(played.peaks[0])
     assert (np.diff(played.peaks) > 0).all()
     payoffs = by_hand(game, game.everyone, np.geomspace(here.least, played.epsilon, 9))
@@ -119,7 +119,7 @@ def test_a_payoff_with_two_peaks_is_named_and_its_gap_is_seen():
     inner = np.flatnonzero((curve[1:-1] > curve[:-2]) & (curve[1:-1] > curve[2:])) + 1
     assert inner.size  # a peak inside the box, and the curve rises again towards its end
     assert curve[-1] > curve[-2]
-    here = standing(game, play(game, game.everyone))
+    here = preferences(game, play(game, game.everyone))
     assert here.several_peaks.tolist() == [True, False]
     gap = grid[(grid > grid[inner[0]]) & (curve < curve[inner[0]])]
     assert not holds(game, game.everyone, float(np.median(gap)), 1e-9)

@@ -20,7 +20,7 @@ from samples import make_terms, regression_table
 import parley
 from parley.errors import ContradictionError
 from parley.learning.deployed import learn, prepare_run
-from parley.network.exchange.arriving import Arriving
+from parley.network.exchange.asynchronous_federation import AsynchronousFederation
 from parley.network.exchange.remote import LocalOwner, RemoteOwner
 from parley.network.identity.settings import load_owner
 from parley.network.serving.statement import statement
@@ -86,7 +86,7 @@ def learned(banks, terms, rewrite, resume=False):
     run = prepare_run(terms, banks.folder / "kept")
     peers = [RemoteOwner(name, f"127.0.0.1:{banks.ports[name]}", banks.identity()) for name in "ab"]
     begin = run.begin(resume)
-    federation = Arriving(run.setup, peers, 20.0, lambda sentence: None, begin.heads, begin.answers)
+    federation = AsynchronousFederation(run.setup, peers, 20.0, lambda sentence: None, begin.heads, begin.answers)
     try:
         federation.fetch_statements()
         return learn(run, federation, begin)[0].to_json()
@@ -241,7 +241,7 @@ def test_kill_any_process_at_any_point_and_restart(banks):
     assert told(banks.learn("--resume")) == {name: (count, 0, 1.0) for name, count in answers.items()}
 
 
-class Cut(Arriving):
+class Cut(AsynchronousFederation):
     """Loses the line when so many answers were taken."""
 
     left = 10**9
@@ -307,7 +307,7 @@ def test_a_score_is_asked_of_everybody_after_the_last_answer(tmp_path):
     for owner in owners:
         owner.accept(terms)
     run = prepare_run(terms, tmp_path / "kept")
-    federation = Arriving(run.setup, [LocalOwner(owner) for owner in owners], 20.0, pytest.fail)
+    federation = AsynchronousFederation(run.setup, [LocalOwner(owner) for owner in owners], 20.0, pytest.fail)
     federation.fetch_statements()
     result, unheard = learn(run, federation, run.begin(resume=False))
     federation.close()

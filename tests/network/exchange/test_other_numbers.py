@@ -13,7 +13,7 @@ from parley.errors import ContradictionError, ExchangeError, NotOffered, Unavail
 from parley.learning.deployed import learn, prepare_run
 from parley.network.exchange import messages, number_messages
 from parley.network.exchange import wire_pb2 as wire
-from parley.network.exchange.arriving import Arriving
+from parley.network.exchange.asynchronous_federation import AsynchronousFederation
 from parley.network.exchange.federation import Federation
 from parley.network.exchange.number_messages import Piece, put_numbers, read_piece, require_agreed
 from parley.network.exchange.remote import LocalOwner
@@ -44,7 +44,7 @@ class Consortium:
             owner.accept(turned(setup, angle) if name == other else setup)
             self.owners.append(owner)
         self.peers = [LocalOwner(owner) for owner in self.owners]
-        self.kind = Federation if self.terms.learning.waits else Arriving
+        self.kind = Federation if self.terms.learning.waits else AsynchronousFederation
 
     def federation(self, deadline=20.0):
         return self.kind(self.run.setup, self.peers, deadline, self.warnings.append)

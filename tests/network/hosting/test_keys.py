@@ -16,7 +16,7 @@ from parley.network.exchange.host_connections import HostConnections, host_key
 from parley.network.exchange.remote_host import RemoteHost
 from parley.network.hosting.assignment import assignment_of
 from parley.network.hosting.offer import consider
-from parley.network.hosting.service import Seat
+from parley.network.hosting.service import HostedAgreement
 from parley.network.identity import certificate_authority, signing_requests
 from parley.network.identity.certificates import grouped, read_certificate
 from parley.network.identity.pem import read_key
@@ -221,13 +221,13 @@ def test_a_caller_that_is_two_hosts_is_none(consortium):
     connections = HostConnections(load_host(consortium.folder / "h0.toml").peers, consortium.identity("h0"), "peers")
     group = connections.group(terms.hosts, "h0")
     setup = resolve(terms)
-    seat = Seat(None, assignment_of(setup), None, None, group, setup.numbers)
+    hosted = HostedAgreement(None, assignment_of(setup), None, None, group, setup.numbers)
     keys = consortium.keys()
-    assert [seat.other_host(Caller((name,), keys[name])) for name in ("h1", "h2", "h0")] == [1, 2, None]
-    assert seat.other_host(Caller(("a",), "another")) is None
-    assert seat.other_host(Caller(("h1", "a"), keys["h1"])) == 1  # a host may be an owner
+    assert [hosted.other_host(Caller((name,), keys[name])) for name in ("h1", "h2", "h0")] == [1, 2, None]
+    assert hosted.other_host(Caller(("a",), "another")) is None
+    assert hosted.other_host(Caller(("h1", "a"), keys["h1"])) == 1  # a host may be an owner
     for names, key in ((("h1", "h2"), keys["h1"]), (("h0", "h1"), keys["h1"]), (("h1",), keys["h2"]), (("h1",), keys["h0"])):
-        assert seat.other_host(Caller(names, key)) is None
+        assert hosted.other_host(Caller(names, key)) is None
     connections.close()
 
 

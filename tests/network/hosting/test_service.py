@@ -68,7 +68,7 @@ def test_strangers_are_turned_away_unread(made):
 def test_no_bytes_get_more_than_a_refusal(made, method):
     service, terms = made
     rng = random.Random(method)
-    service.seats[0].host._patience = 0.001
+    service.hosted[0].host._patience = 0.001
     question = messages.write_question(terms.hash, 1, "0" * 64)
     for caller in (Caller(("learner",)), Caller(("a",)), Caller(("h0",), "key of h0"), Caller(("mallory",)), Caller()):
         for _ in range(60):
@@ -79,7 +79,7 @@ def test_no_bytes_get_more_than_a_refusal(made, method):
             reply = service.methods[method](bytes(content), caller, lambda: False)
             with pytest.raises(parley.errors.Refusal):
                 messages.read_done(reply, "h1")
-    assert service.seats[0].host._journal.counts(terms.hash) == {"begin": 1}
+    assert service.hosted[0].host._journal.counts(terms.hash) == {"begin": 1}
 
 
 def test_a_share_bundle_that_is_too_long_is_refused_before_it_is_read(made):
@@ -133,7 +133,7 @@ def test_a_journal_that_does_not_know_accepted_terms_is_not_served_from(consorti
     with Log(log) as written:
         service = HostService("h2", other, Acceptances(settings.accepted), HostConnections({}, settings.identity, "peers"), written)
         service.prepare()
-        assert not service.seats
+        assert not service.hosted
         assert Readiness(other, Acceptances(settings.accepted), service, _Eternal()).problems()
     assert "another journal" in log.getvalue()
     other.close()

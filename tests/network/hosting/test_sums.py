@@ -10,7 +10,7 @@ import parley
 from parley.errors import AbortedRound, BrokenChainError, ContradictionError, LedgerError
 from parley.network.hosting.sums import HostedSum
 from parley.owner.ledger import Ledger
-from parley.privacy.mechanisms.shared import SharedNoise
+from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.queries import GradientQuery
 from parley.report.training import aborted_line
 

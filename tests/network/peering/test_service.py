@@ -12,11 +12,10 @@ from parley.errors import CertificateError, ExchangeError, GuaranteeError, OutOf
 from parley.network.exchange import messages as owner_messages
 from parley.network.exchange import peer_messages as messages
 from parley.network.exchange.peer_messages import Run
-from parley.network.exchange.remote_neighbour import RemoteNeighbour
 from parley.network.identity.certificates import fingerprint, read_certificate
 from parley.network.identity.settings import load_owner
 from parley.network.peering.board import Board
-from parley.network.peering.connections import neighbour_connections, own_daemon
+from parley.network.peering.connections import RemoteNeighbour, neighbour_connections, own_daemon
 from parley.network.peering.graph import Graph
 from parley.network.peering.neighbourhood import Neighbourhood
 from parley.network.peering.server import listening

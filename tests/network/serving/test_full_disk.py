@@ -23,7 +23,7 @@ from parley.network.identity.settings import load_host, load_owner
 from parley.network.serving.acceptance import PENDING, Acceptances, require_both
 from parley.network.serving.daemon import open_owner
 from parley.network.serving.offer import consider
-from parley.network.serving.opening import open_books
+from parley.network.serving.opening import open_ledger
 from parley.owner.ledger import connections
 from parley.owner.ledger.backup import back_up, restore
 
@@ -252,7 +252,7 @@ def test_books_are_opened_whole_or_not_at_all(disk, books, tmp_path):
     empty.mkdir()
 
     def as_owner(folder):
-        open_books(folder / "made" / "a", "a", table, 1.0, 0.0, "127.0.0.1:0")
+        open_ledger(folder / "made" / "a", "a", table, 1.0, 0.0, "127.0.0.1:0")
 
     def as_host(folder):
         open_host(folder / "made" / "h", "h", "127.0.0.1:0")

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 from bookkeeping import COST, each, filled, forget, query, reserve, value
 
-import parley.owner.ledger.books
+import parley.owner.ledger.ledger
 import parley.owner.ledger.verification
 from parley.errors import BrokenChainError, LedgerError
 from parley.owner.ledger import Ledger
@@ -23,7 +23,7 @@ def looked_at(monkeypatch):
         return row_hash(previous, row, pad, digest)
 
     monkeypatch.setattr(parley.owner.ledger.verification, "row_hash", counted)
-    monkeypatch.setattr(parley.owner.ledger.books, "FULLY", 0)
+    monkeypatch.setattr(parley.owner.ledger.ledger, "FULLY", 0)
     return seen
 
 
@@ -119,7 +119,7 @@ def test_a_short_ledger_is_verified_in_full_at_every_opening(tmp_path):
 @pytest.mark.parametrize("remembers", ["a.ledger.verified", "a.ledger.drawing"])
 def test_a_ledger_that_went_back_in_time_is_refused(tmp_path, monkeypatch, fully, later, remembers):
     """Put back alone, also when it has outgrown the one that it was a copy of."""
-    monkeypatch.setattr(parley.owner.ledger.books, "FULLY", fully)
+    monkeypatch.setattr(parley.owner.ledger.ledger, "FULLY", fully)
     path = filled(tmp_path, answers=2)
     ledger = Ledger(path)
     ledger.remember()

@@ -12,7 +12,7 @@ from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
 from samples import make_terms, regression_table
 
 import parley
-import parley.owner.ledger.rows
+import parley.owner.ledger.transactions
 import parley.owner.ledger.verification
 from parley.errors import BrokenChainError, BudgetExhausted, LedgerError
 from parley.owner.ledger import Ledger
@@ -258,7 +258,7 @@ def test_verification_adds_rho_up_again(tmp_path, row, change):
 
 
 def test_a_remembered_verification_goes_on_with_its_rho(tmp_path, monkeypatch):
-    monkeypatch.setattr(parley.owner.ledger.books, "FULLY", 0)
+    monkeypatch.setattr(parley.owner.ledger.ledger, "FULLY", 0)
     ledger = rho_ledger(tmp_path)
     ledger.accept(cost("t", Fraction(1, 100)))
     ledger.remember()

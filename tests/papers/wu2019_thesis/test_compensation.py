@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_games import sampled_concavity
 
 from parley.decisions.games import best_response_dynamics, largest_gain
-from parley.decisions.games.checks import sampled_concavity
 from parley.errors import SettingError
 from parley.papers.wu2019_thesis.compensation import (
     Channel,

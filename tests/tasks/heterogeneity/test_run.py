@@ -161,7 +161,7 @@ def test_a_release_debits_exactly_that_once(public, tmp_path):
 
 
 def test_a_clip_that_hides_differences_is_said(public):
-    from parley.tasks.heterogeneity.report import clip_note
+    from parley.tasks.heterogeneity.commands import clip_note
 
     terms = parley.Terms.from_dict(content(public, clip=1.0))
     result = asked_of(terms, 0.0, seed=0)

@@ -20,7 +20,7 @@ from parley.learning.start import PublicFit, public_fit, ridge_fit, starting_poi
 from parley.losses import EmpiricalRisk, RecordBound
 from parley.privacy.mechanisms import FastNoise, Mechanism
 from parley.privacy.mechanisms.recipe import draw_plainly
-from parley.privacy.mechanisms.shared import SharedNoise
+from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.aggregation import CoalitionNoise, DistributedNoise, EachOwnerNoise, NoiseGroup, aggregation_of, noise_groups
 from parley.protocol.queries import Answer, Query, Question, Tables
 from parley.protocol.setup import Setup, resolve

@@ -8,7 +8,6 @@ import numpy as np
 from scipy.optimize import root
 
 from parley.decisions.games.best_response import all_best_responses, best_responses, gains, largest_gain
-from parley.decisions.games.checks import contraction
 from parley.decisions.games.dynamics import best_response_dynamics, walks
 from parley.decisions.games.game import Game
 from parley.errors import NoEquilibriumError, SettingError
@@ -174,3 +173,25 @@ def _spread(game: Game) -> Floats:
     sample = np.random.default_rng(0).uniform(game.low, game.high, (256, game.players))
     payoff = game.payoff(np.concatenate([sample, game.low[None], game.high[None]]))
     return np.asarray(np.ptp(payoff, axis=0))
+
+
+def contraction(game: Game) -> float | None:
+    """How much best responses shrink distances; below 1 there is exactly one equilibrium. None: nothing is known.
+
+    If u_i is strictly concave in s_i with |d2u_i/ds_i^2| >= d_i > 0 and |d2u_i/ds_i ds_j| <= b_ij on the box, best responses are
+    single-valued and |r_i(s) - r_i(t)| <= sum_j (b_ij/d_i) |s_j - t_j| (projection on an interval shrinks further). With the
+    spectral radius of (b_ij/d_i) below 1 they contract in a weighted maximum norm, and Banach's fixed point is the only equilibrium.
+
+    >>> bounds = np.array([[-2.0, -1.0], [-1.0, -2.0]])
+    >>> commons = Game(lambda s: s * (1 - s.sum(axis=-1, keepdims=True)), low=[0, 0], high=[1, 1], curvature=(bounds, bounds))
+    >>> round(contraction(commons), 9)
+    0.5
+    """
+    if game.curvature is None:
+        return None
+    lower, upper = game.curvature
+    own = -np.diagonal(upper)
+    if not (own > 0).all():
+        return None
+    cross = np.maximum(np.abs(lower), np.abs(upper)) * (1 - np.eye(game.players))
+    return float(np.max(np.abs(np.linalg.eigvals(cross / own[:, None]))))

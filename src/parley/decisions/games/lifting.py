@@ -11,7 +11,7 @@ import itertools
 import numpy as np
 
 from parley.decisions.games.best_response import maximise
-from parley.decisions.games.hills import Hills
+from parley.decisions.games.local_maxima import LocalMaxima
 from parley.decisions.games.payments import EXACT_UP_TO, Deal, what_would_help
 from parley.decisions.games.weakest_link import Play, WeakestLink, play, stable_play, starts
 from parley.errors import NoEquilibriumError, SettingError
@@ -29,10 +29,10 @@ def common_deal(game: WeakestLink, members: Members, common: float) -> Deal:
     return Deal(epsilon, members, contract, nothing, 0.0, payoff + contract)
 
 
-def _due(game: WeakestLink, members: Members, common: Floats, hills: Hills | None = None) -> Floats:
+def _due(game: WeakestLink, members: Members, common: Floats, local_maxima: LocalMaxima | None = None) -> Floats:
     """What each owner must be paid to stay at these common epsilons [K] -> [K, N]."""
     here = game.payoff(np.repeat(common[:, None], game.owners, axis=1), members)
-    best = game.best_below(common, members, game.hills(members) if hills is None else hills)
+    best = game.best_below(common, members, game.local_maxima(members) if local_maxima is None else local_maxima)
     return np.maximum(np.maximum(best, 0.0) - here, 0.0)
 
 
@@ -87,11 +87,11 @@ def _lift(game: WeakestLink, members: Members, target: float) -> Deal | None:
         while high / low > 1 + 1e-9:
             middle = float(np.sqrt(low * high))
             low, high = (low, middle) if reaches(middle) else (middle, high)
-    least, hills = high if not reaches(low) else low, game.hills(members)
+    least, local_maxima = high if not reaches(low) else low, game.local_maxima(members)
 
     def saved(log_epsilon: Floats) -> Floats:
         common = np.exp(log_epsilon).ravel()
-        return np.asarray(-_due(game, members, common, hills)[:, members].sum(axis=1).reshape(log_epsilon.shape))
+        return np.asarray(-_due(game, members, common, local_maxima)[:, members].sum(axis=1).reshape(log_epsilon.shape))
 
     cheapest = maximise(saved, np.array([np.log(least)]), np.array([np.log(game.budget_range[1])]))
     deal = common_deal(game, members, float(np.clip(np.exp(cheapest[0]), least, game.budget_range[1])))
@@ -103,7 +103,7 @@ def _lift(game: WeakestLink, members: Members, target: float) -> Deal | None:
 def _outsiders_stay_out(game: WeakestLink, deal: Deal) -> bool:
     """Whether nobody outside gains by joining at this common epsilon, or at a smaller one of its own."""
     outside = ~deal.members
-    best = game.best_below(deal.epsilon[:1], deal.members, game.hills(deal.members))[0]
+    best = game.best_below(deal.epsilon[:1], deal.members, game.local_maxima(deal.members))[0]
     return not (best[outside] > 0).any()
 
 

@@ -20,7 +20,7 @@ from parley.decisions.games.payments import (
 )
 from parley.decisions.games.privacy_cost import PrivacyCosts
 from parley.decisions.games.stakes import BUDGET_RANGE, CommonStakes, Stakes, common_stakes, stakes
-from parley.decisions.games.weakest_link import Standing, WeakestLink, play, standing
+from parley.decisions.games.weakest_link import Preferences, WeakestLink, play, preferences
 from parley.decisions.games.wishes import Wish, wishes
 from parley.errors import SettingError, TermsError
 from parley.privacy.adjacency import Adjacency
@@ -149,7 +149,7 @@ def negotiate(
 
 
 @dataclass(frozen=True)
-class OwnerStanding:
+class OwnerPreference:
     """Where an owner stands on the common epsilon: what it likes best, and the interval around that in which it does not walk away."""
 
     name: str
@@ -164,7 +164,7 @@ class CommonNegotiation(Negotiation):
     """The same where one noise protects everybody: a game of the weakest link."""
 
     equilibria: tuple[float, float] | None  # common epsilons among these members, without payments; the largest is the best for all
-    standings: tuple[OwnerStanding, ...]
+    preferences: tuple[OwnerPreference, ...]
     whom_to_ask: tuple[str, ...]  # for the least test cost, if everybody insists on its peak,
     at_epsilon: float  # and their lowest peak
     members_gain: float | None  # with a target: what all members have more, payments included, than in the equilibrium without
@@ -174,7 +174,7 @@ class CommonNegotiation(Negotiation):
         common = None if not self.deal.members.any() else float(self.deal.epsilon[0])
         more = {"noise": "shared", "common_epsilon": common, "equilibria": self.equilibria, "members_gain": self.members_gain}
         asked = {"owners": self.whom_to_ask, "epsilon": self.at_epsilon}
-        return super().to_json() | more | {"standings": [vars(each) for each in self.standings], "best_coalition": asked}
+        return super().to_json() | more | {"standings": [vars(each) for each in self.preferences], "best_coalition": asked}
 
     def payoff_curves(self) -> tuple[Floats, dict[str, Floats]]:
         """(common budgets, each owner's payoff before payments by the budget of all)."""
@@ -212,7 +212,7 @@ def _negotiate_common(
     if balance:
         deal = balanced(deal)
     members = deal.members if deal.members.any() else game.everyone
-    there = standing(game, play(game, members))
+    there = preferences(game, play(game, members))
     chosen, epsilon = game.whom_to_ask()
     names = [part.name for part in terms.owners]
     several = [name for name, is_so in zip(names, there.several_peaks, strict=True) if is_so]
@@ -228,14 +228,14 @@ def _negotiate_common(
         posted=None,
         warnings=(*known.warnings, *_bumpy(several)),
         equilibria=_equilibria(there) if deal.members.any() else None,
-        standings=tuple(_standing(name, there, place) for place, name in enumerate(names)),
+        preferences=tuple(_preference(name, there, place) for place, name in enumerate(names)),
         whom_to_ask=tuple(name for name, asked in zip(names, chosen, strict=True) if asked),
         at_epsilon=epsilon,
         members_gain=more,
     )
 
 
-def _equilibria(there: Standing) -> tuple[float, float] | None:
+def _equilibria(there: Preferences) -> tuple[float, float] | None:
     return (there.least, there.play.epsilon) if there.least <= there.play.epsilon else None
 
 
@@ -247,10 +247,10 @@ def _bumpy(several: list[str]) -> list[str]:
     ]
 
 
-def _standing(name: str, there: Standing, place: int) -> OwnerStanding:
+def _preference(name: str, there: Preferences, place: int) -> OwnerPreference:
     ends = (float(there.lowest[place]), float(there.highest[place]))
     low, high = (None, None) if np.isnan(ends[0]) else ends
-    return OwnerStanding(name, float(there.play.peaks[place]), low, high, bool(there.several_peaks[place]))
+    return OwnerPreference(name, float(there.play.peaks[place]), low, high, bool(there.several_peaks[place]))
 
 
 def budget_game(terms: Terms, known: Stakes, keep_own: bool = True) -> BudgetGame:

@@ -20,7 +20,7 @@ import numpy as np
 
 from parley.decisions.forecasting.coalition import prefix
 from parley.decisions.games.budget_game import OwnersGame, price_of_privacy
-from parley.decisions.games.hills import Hills, Slopes
+from parley.decisions.games.local_maxima import LocalMaxima, Slopes
 from parley.decisions.games.privacy_cost import PrivacyCosts
 from parley.decisions.games.stakes import CommonStakes
 from parley.protocol.aggregation import Members, OneNoise
@@ -56,7 +56,7 @@ class WeakestLink(OwnersGame):
         common = np.minimum(own, others)
         return np.asarray(self.payoff(common, members) + price * own)
 
-    def hills(self, members: Members) -> Hills:
+    def local_maxima(self, members: Members) -> LocalMaxima:
         """All local maxima of every owner's payoff over the common epsilon, in this coalition, itself included."""
         cost, alone = self.stakes.cost, self.stakes.cost.alone(self.stakes.records)
         size = self._size(members)
@@ -65,7 +65,7 @@ class WeakestLink(OwnersGame):
         together = cost.at(size[owner], self.stakes.demand(epsilon) / size[owner] ** 2)
         height = self.value[owner] * self.counted(alone[owner] - together) - self.privacy_cost.take(owner)(epsilon)
         first = np.searchsorted(owner, np.arange(self.owners))
-        return Hills(owner, epsilon, np.where(self._others(members)[owner], height, 0.0), first)
+        return LocalMaxima(owner, epsilon, np.where(self._others(members)[owner], height, 0.0), first)
 
     def _most_noise(self, without: Floats, size: Floats) -> Floats:
         """The noise up to which a member uses the joint model, that is better by so much without any."""
@@ -78,13 +78,13 @@ class WeakestLink(OwnersGame):
     def _slopes(self) -> Slopes:
         return Slopes.of(self.stakes.demand, self.privacy_cost)
 
-    def best_below(self, common: Floats, members: Members, hills: Hills) -> Floats:
+    def best_below(self, common: Floats, members: Members, local_maxima: LocalMaxima) -> Floats:
         """Every owner's best payoff at common epsilons up to these [K] -> [K, N]."""
-        return np.asarray(np.maximum(self.payoff(common[:, None], members), hills.best_below(common)[0]))
+        return np.asarray(np.maximum(self.payoff(common[:, None], members), local_maxima.best_below(common)[0]))
 
     def peaks(self, members: Members) -> Floats:
         """The common epsilon that every owner likes best in this coalition, itself included [N]."""
-        return self.hills(members).peaks()
+        return self.local_maxima(members).peaks()
 
     def _size(self, members: Members) -> Floats:
         """The rows of each coalition with each owner in it."""
@@ -136,7 +136,7 @@ class Play:
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class Preferences:
     """Where every owner stands on a coalition's common epsilon, and which of them are equilibria among its members."""
 
     play: Play
@@ -148,33 +148,33 @@ class Standing:
 
 def play(game: WeakestLink, members: Members) -> Play:
     """What a coalition of two or more would play."""
-    hills = game.hills(members)
-    peaks = hills.peaks()
-    common, here = _largest(game, members, hills, float(peaks[members].min()))
-    below = np.maximum(here, hills.best_below(np.array([common]))[0][0])
+    local_maxima = game.local_maxima(members)
+    peaks = local_maxima.peaks()
+    common, here = _largest(game, members, local_maxima, float(peaks[members].min()))
+    below = np.maximum(here, local_maxima.best_below(np.array([common]))[0][0])
     return Play(members, common, np.where(members, here, below), peaks)
 
 
-def _largest(game: WeakestLink, members: Members, hills: Hills, common: float) -> tuple[float, Floats]:
+def _largest(game: WeakestLink, members: Members, local_maxima: LocalMaxima, common: float) -> tuple[float, Floats]:
     """The lowest peak of the members, `common`, and everybody's payoff there. Where a member did better below it, it would go down to
     where it did best: from there to here it is never content. So on from there, until all are."""
     while True:
         here = game.payoff(np.array([common]), members)
-        best, where = (found[0] for found in hills.best_below(np.array([common])))
+        best, where = (found[0] for found in local_maxima.best_below(np.array([common])))
         unhappy = members & (best - here > TOLERANCE * (1 + np.abs(best)))
         if not unhappy.any():
             return common, here
         common = float(where[unhappy].min())
 
 
-def standing(game: WeakestLink, played: Play) -> Standing:
+def preferences(game: WeakestLink, played: Play) -> Preferences:
     """The owners' walk-away points in this coalition, and its equilibria."""
     grid = np.geomspace(*game.budget_range, GRID)
     curves = game.payoff(np.repeat(grid[:, None], game.owners, axis=1), played.members)  # [GRID, N]
     lowest, highest = (_walk_away(game, played, grid, curves, up) for up in (False, True))
     least = float(np.max(np.nan_to_num(lowest[played.members], nan=np.inf)))
     # Whoever keeps its own model falls until it begins to use the joint one: below 0, where it walks away anyhow.
-    return Standing(played, least, lowest, highest, _several_peaks(np.maximum(curves, 0.0) if game.keep_own else curves))
+    return Preferences(played, least, lowest, highest, _several_peaks(np.maximum(curves, 0.0) if game.keep_own else curves))
 
 
 def _walk_away(game: WeakestLink, played: Play, grid: Floats, curves: Floats, up: bool) -> Floats:

@@ -18,7 +18,7 @@ from parley.learning.algorithms.federated import mean
 from parley.learning.algorithms.iterates import Average, averaged
 from parley.learning.algorithms.step import step_size
 from parley.network.exchange import Exchange
-from parley.network.exchange.arrivals import Arrivals, VirtualClock, read_speeds, require_speeds
+from parley.network.exchange.virtual_clock import AsynchronousExchange, VirtualClock, read_speeds, require_speeds
 from parley.protocol.aggregation import Aggregation
 from parley.protocol.queries import Answer, GradientQuery, Query
 from parley.protocol.schedule import Schedule
@@ -186,7 +186,7 @@ def run_by_terms(
     """All rounds as the terms have them: everybody is waited for, or nobody is."""
     if not isinstance(algorithm, AsynchronousDescent):
         return run(algorithm, exchange, aggregation, asker, start, after_round)
-    if not isinstance(exchange, Arrivals):
+    if not isinstance(exchange, AsynchronousExchange):
         raise SettingError(
             "learning.staleness: here rounds wait for everybody; parley train and parley learner run take answers as they come"
         )
@@ -195,7 +195,7 @@ def run_by_terms(
 
 def run_asynchronously(
     algorithm: AsynchronousDescent,
-    exchange: Arrivals,
+    exchange: AsynchronousExchange,
     asker: Asker,
     start: State,
     after_round: Callable[[State, Sequence[Answer]], None] = lambda state, answers: None,

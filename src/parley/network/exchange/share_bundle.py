@@ -12,7 +12,7 @@ import numpy as np
 from parley.errors import Malformed
 from parley.privacy.mechanisms.random_words import Words
 from parley.privacy.mechanisms.recipe import Law
-from parley.privacy.mechanisms.shared import SharedNoise
+from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.privacy.sharing.ring import to_bytes
 from parley.privacy.sharing.shares import Shares
 from parley.protocol.queries import Query

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from parley.errors import OutOfOrder, TermsError
 from parley.network.exchange.share_bundle import HOSTS, Shape, shape_of
-from parley.privacy.mechanisms.shared import SharedNoise
+from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.protocol.setup import Setup
 from parley.protocol.stages import Stage
 

@@ -86,17 +86,17 @@ class Readiness:
             begun = [self._journal.begun(terms) for terms in self._acceptances.hashes()]
             if not all(begun):
                 found.append("terms were accepted that the journal does not know")
-            if len(begun) > len(self._service.seats):
+            if len(begun) > len(self._service.hosted):
                 found.append("accepted terms cannot be served; the log says why")
         except (ParleyError, OSError):
             found.append("the journal or the accepted terms cannot be read")
         if self._network.ends <= datetime.now(UTC):
             found.append("the certificate or its authority's has expired")
-        for seat in self._service.seats:
+        for hosted in self._service.hosted:
             try:
-                seat.host.pool.keys()
+                hosted.host.pool.keys()
             except ParleyError:
-                found.append(f"the other hosts of the terms {seat.assignment.terms_hash[:16]}… are not reached")
+                found.append(f"the other hosts of the terms {hosted.assignment.terms_hash[:16]}… are not reached")
         return found
 
 
@@ -104,11 +104,11 @@ def _figures(service: HostService, journal: Journal) -> Iterator[Metric]:
     """How many rounds were agreed on and are aborted, and how much noise is drawn ahead."""
     rounds = GaugeMetricFamily("parley_host_rounds", "Rounds by what became of them.", labels=["terms", "kind"])
     ahead = GaugeMetricFamily("parley_host_noise_ahead", "Noises drawn ahead (as host 0 counts them).", labels=["terms", "size"])
-    for seat in service.seats:
-        terms = seat.assignment.terms_hash
+    for hosted in service.hosted:
+        terms = hosted.assignment.terms_hash
         for kind, count in journal.counts(terms).items():
             rounds.add_metric([terms[:16], kind], count)
-        for shape, count in seat.host.pool.ready().items():
+        for shape, count in hosted.host.pool.ready().items():
             ahead.add_metric([terms[:16], str(shape.size)], count)
     yield rounds
     yield ahead

@@ -104,7 +104,7 @@ class Host:
         self.assignment.turn(number)
         _require_content(content)
         with self._turn:
-            entry = self._standing(number, content)
+            entry = self._current_entry(number, content)
             if entry.record is None:
                 entry = self._abort_if_refused(number, lambda: self._agree(number, content))
             if entry.record is None:
@@ -119,10 +119,10 @@ class Host:
         """For another host: what this one holds, as it said when it first had to."""
         turn = self.assignment.turn(number)
         _require_content(content)
-        entry = self._standing(number, content)
+        entry = self._current_entry(number, content)
         if entry.proposal is None:
             with self._proposing:  # a noise is named once for a question
-                entry = self._standing(number, content)
+                entry = self._current_entry(number, content)
                 if entry.proposal is None:
                     entry = _require_alive(self._propose(number, content, turn), number, content)
         return Proposal.from_text(entry.proposal or "")
@@ -223,7 +223,7 @@ class Host:
         first, second = to_words(entry.sums[:half], size), to_words(entry.sums[half:], size)
         return Opening(record.terms_hash, record.round, record.content, record.names, first, digest(second))
 
-    def _standing(self, number: int, content: str) -> Entry:
+    def _current_entry(self, number: int, content: str) -> Entry:
         return _require_alive(self._entry(number), number, content)
 
     def _entry(self, number: int) -> Entry:

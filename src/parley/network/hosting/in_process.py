@@ -50,7 +50,7 @@ class InProcessHosts:
         self.journals = [Journal(path) for path in self._paths]
         self._sessions: Sequence[Session] = ()
         for index in range(HOSTS):
-            self._seat(index)
+            self._start_host(index)
 
     @property
     def hosts(self) -> list[Host]:
@@ -87,7 +87,7 @@ class InProcessHosts:
             self.journals[index].close()
             self.journals[index] = Journal(path)
         self.drop()
-        self._seat(index)
+        self._start_host(index)
 
     def drop(self) -> None:
         """End the hosts' common session, so that the next noise is drawn in a new one."""
@@ -101,7 +101,7 @@ class InProcessHosts:
             door._found().close()
             journal.close()
 
-    def _seat(self, index: int) -> None:
+    def _start_host(self, index: int) -> None:
         peers: Mapping[int, Peer] = {i: door for i, door in enumerate(self.doors) if i != index}
         name, journal, pool = self.assignment.hosts[index], self.journals[index], self.pools[index]
         self.doors[index].host = Host(name, self.assignment, journal, pool, peers, self._patience)

@@ -64,7 +64,7 @@ class OtherHost:
 
 
 @dataclass(frozen=True, eq=False)
-class Seat:
+class HostedAgreement:
     """This host under one agreement."""
 
     acceptance: Acceptance
@@ -107,7 +107,7 @@ class HostService:
         self._name, self._journal, self._acceptances, self._connections, self._log = name, journal, acceptances, connections, log
         self._replies = Replies(log, messages.write_refusal, TROUBLE)
         self._lock = threading.Lock()
-        self._seats: dict[str, Seat] = {}
+        self._hosted: dict[str, HostedAgreement] = {}
         self._looked = time.monotonic()
         self.longest_message = 1 << 22  # bytes, by the terms in use; messages of a drawing are some times as long as a share bundle
 
@@ -123,27 +123,27 @@ class HostService:
         }
 
     @property
-    def seats(self) -> list[Seat]:
+    def hosted(self) -> list[HostedAgreement]:
         """Of all accepted terms that are served."""
-        return list(self._seats.values())
+        return list(self._hosted.values())
 
     def prepare(self) -> None:
-        """Take a seat under all accepted terms, and say which cannot be served."""
+        """Take up all accepted terms, and say which cannot be served."""
         for terms in self._acceptances.hashes():
             try:
-                self._seat(terms)
+                self._agreement(terms)
             except (ParleyError, OSError) as error:
                 self._log.rate_limited("not-ready", terms=terms, reason=loggable(error))
 
     def rejection(self, caller: Caller) -> bytes | None:
         """None for a caller that some accepted terms know; for others the refusal: not even their message is read."""
-        self._take_new_seats()
-        if any(seat.admits(caller) for seat in self.seats):
+        self._take_new_agreements()
+        if any(hosted.admits(caller) for hosted in self.hosted):
             return None
         self._log.rate_limited("stranger", **caller_facts(caller))
         return messages.write_refusal(UnknownTerms(STRANGER))
 
-    def _take_new_seats(self) -> None:
+    def _take_new_agreements(self) -> None:
         """Terms may be accepted while the daemon runs. Looked for seldom: whoever calls could make it look."""
         now = time.monotonic()
         if now - self._looked >= LOOK:
@@ -153,7 +153,7 @@ class HostService:
             except OSError as error:
                 self._log.rate_limited("trouble", reason=type(error).__name__)
                 return
-            if len(known) > len(self._seats):
+            if len(known) > len(self._hosted):
                 self.prepare()
 
     def health(self) -> bytes:
@@ -165,11 +165,11 @@ class HostService:
 
         def work(facts: dict[str, Any]) -> bytes:
             bundle = messages.read_share_bundle(content)
-            seat = self._seat(bundle.terms_hash)
+            hosted = self._agreement(bundle.terms_hash)
             facts |= {"terms": bundle.terms_hash, "round": bundle.round, "owner": bundle.owner}
             if bundle.owner not in caller.names:
                 raise UnknownTerms(STRANGER)
-            seat.host.receive(bundle)
+            hosted.host.receive(bundle)
             return messages.write_done()
 
         return self._replies.reply("parcel", caller, work)
@@ -179,11 +179,11 @@ class HostService:
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, number, asked = messages.read_question(content)
-            seat = self._seat(terms)
+            hosted = self._agreement(terms)
             facts |= {"terms": terms, "round": number}
-            if not seat.acceptance.admits(caller):
+            if not hosted.acceptance.admits(caller):
                 raise UnknownTerms(STRANGER)
-            opening = seat.host.open(number, asked)
+            opening = hosted.host.open(number, asked)
             facts["owners"] = len(opening.owners)
             return messages.write_opening(opening)
 
@@ -194,11 +194,11 @@ class HostService:
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, _, _, first = read_agreement(content)
-            seat = self._seat(terms)
+            hosted = self._agreement(terms)
             facts |= {"terms": terms}
-            if not seat.acceptance.admits(caller):
+            if not hosted.acceptance.admits(caller):
                 raise UnknownTerms(STRANGER)
-            return messages.write_numbers(seat.numbers, max(1, first))
+            return messages.write_numbers(hosted.numbers, max(1, first))
 
         return self._replies.reply("standing", caller, work)
 
@@ -207,9 +207,9 @@ class HostService:
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, number, asked = messages.read_question(content)
-            seat = self._of_host(terms, caller)
+            hosted = self._of_host(terms, caller)
             facts |= {"terms": terms, "round": number}
-            return messages.write_proposal(seat.host.proposal(number, asked).to_text())
+            return messages.write_proposal(hosted.host.proposal(number, asked).to_text())
 
         return self._replies.reply("proposal", caller, work)
 
@@ -218,9 +218,9 @@ class HostService:
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, number, _ = messages.read_question(content)
-            seat = self._of_host(terms, caller)
+            hosted = self._of_host(terms, caller)
             facts |= {"terms": terms, "round": number}
-            return messages.write_record(seat.host.record(number))
+            return messages.write_record(hosted.host.record(number))
 
         return self._replies.reply("record", caller, work)
 
@@ -229,39 +229,39 @@ class HostService:
 
         def work(facts: dict[str, Any]) -> bytes:
             terms, channel, number, payload = messages.read_frame(content)
-            seat = self._of_host(terms, caller)
-            source = seat.other_host(caller)
+            hosted = self._of_host(terms, caller)
+            source = hosted.other_host(caller)
             if source is None:
                 raise UnknownTerms(STRANGER)
-            seat.drawer.take(source, channel, number, payload)
+            hosted.drawer.take(source, channel, number, payload)
             return messages.write_done()
 
         return self._replies.reply(None, caller, work)
 
     def close(self) -> None:
         """Leave all agreements: their drawing ends, their connections are closed."""
-        for seat in self.seats:
-            seat.close()
+        for hosted in self.hosted:
+            hosted.close()
 
-    def _of_host(self, terms: str, caller: Caller) -> Seat:
-        seat = self._seat(terms)
-        if seat.other_host(caller) is None:
+    def _of_host(self, terms: str, caller: Caller) -> HostedAgreement:
+        hosted = self._agreement(terms)
+        if hosted.other_host(caller) is None:
             raise UnknownTerms(STRANGER)
-        return seat
+        return hosted
 
-    def _seat(self, terms: str) -> Seat:
+    def _agreement(self, terms: str) -> HostedAgreement:
         """This host under the terms with this hash, or a refusal."""
         acceptance = self._acceptances.get(terms)
         if acceptance is None:
             raise UnknownTerms(STRANGER)
         with self._lock:
-            if terms not in self._seats:
-                self._seats[terms] = self._take_seat(acceptance)
+            if terms not in self._hosted:
+                self._hosted[terms] = self._host_agreement(acceptance)
                 self._log("ready", terms=terms)
-            seat = self._seats[terms]
-        return replace(seat, acceptance=acceptance)
+            hosted = self._hosted[terms]
+        return replace(hosted, acceptance=acceptance)
 
-    def _take_seat(self, acceptance: Acceptance) -> Seat:
+    def _host_agreement(self, acceptance: Acceptance) -> HostedAgreement:
         setup = resolve(acceptance.terms)
         assignment = assignment_of(setup)
         index = assignment.index(self._name)
@@ -275,4 +275,6 @@ class HostService:
             self._log("void", terms=assignment.terms_hash, round=number, reason="a host restarted before the hosts had agreed")
         largest = max(shape.bytes for shape in assignment.ahead)
         self.longest_message = max(self.longest_message, 64 * largest + AROUND)
-        return Seat(acceptance, assignment, host, Drawer(assignment, index, pool, peers, self._log), group, setup.numbers)
+        return HostedAgreement(
+            acceptance, assignment, host, Drawer(assignment, index, pool, peers, self._log), group, setup.numbers
+        )

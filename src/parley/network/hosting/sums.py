@@ -7,14 +7,14 @@ from pathlib import Path
 from parley.durable import replace_text
 from parley.errors import BrokenChainError, ContradictionError, GuaranteeError, LedgerError
 from parley.network.exchange.share_bundle import HOSTS, Opening, pack
-from parley.network.exchange.sums import sum_answer
+from parley.network.exchange.simulated_sum import sum_answer
 from parley.network.hosting.assignment import HostAssignment, assignment_of
 from parley.network.hosting.in_process import InProcessHosts
 from parley.network.hosting.journal import Journal
 from parley.owner.ledger.account import Head
 from parley.owner.owner import Owner
 from parley.privacy.mechanisms.extent import UNLIKELY
-from parley.privacy.mechanisms.shared import SharedNoise
+from parley.privacy.mechanisms.shared_noise import SharedNoise
 from parley.privacy.sharing import opening
 from parley.protocol.queries import Answer, Query
 from parley.protocol.setup import Setup

@@ -1,15 +1,35 @@
-"""Where an owner's neighbours on the graph are, which key each must show, and where its own daemon is: by the owner's settings."""
+"""Connections to the peers of an owner's neighbours on the graph and to its own daemon, by the owner's settings."""
 
 from collections.abc import Mapping
 
 from parley.errors import SettingError
-from parley.network.exchange.remote import RemoteOwner
-from parley.network.exchange.remote_neighbour import RemoteNeighbour
+from parley.network.exchange import peer_messages as messages
+from parley.network.exchange.messages import write_agreement
+from parley.network.exchange.number_messages import Piece
+from parley.network.exchange.peer_messages import Place, Run
+from parley.network.exchange.remote import RemoteDaemon, RemoteOwner
 from parley.network.identity.revocation_list import revoked_serials
 from parley.network.identity.settings import Identity, OwnerSettings, PeerSettings, Pinned
 from parley.network.peering.graph import Graph
+from parley.validate import Floats
 
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - who listens on all addresses is reached on this machine's own
+
+
+class RemoteNeighbour(RemoteDaemon):
+    """A neighbour's peer: whoever holds the key of the owner's own certificate (`RemoteDaemon`)."""
+
+    service = messages.SERVICE
+
+    def hear(self, run: Run, place: Place, shape: tuple[int, int], timeout: float) -> Floats | None:
+        """What it said at this place; None if it has not come to it yet."""
+        content = self._call("Hear", messages.write_question(run.terms_hash, place), timeout)
+        return messages.read_words(content, run, self.name, place, shape)
+
+    def numbers(self, run: Run, first: int, timeout: float) -> Piece:
+        """The public numbers that it resolved, from place `first` on."""
+        asked = write_agreement(run.terms_hash, self.name, numbers=first)
+        return messages.read_numbers(self._call("Stand", asked, timeout), self.name)
 
 
 def peer_settings(settings: OwnerSettings) -> tuple[PeerSettings, Identity]:

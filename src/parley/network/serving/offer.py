@@ -12,7 +12,7 @@ from parley.network.identity.trust import require_private, trusted_certificate
 from parley.network.serving.acceptance import Acceptance, Acceptances
 from parley.network.serving.daemon import open_owner
 from parley.network.serving.reminders import ledger_warning
-from parley.owner.acceptance_summary import acceptance_summary, require_books
+from parley.owner.acceptance_summary import acceptance_summary, require_ledger
 from parley.owner.custody import facts, key_warnings
 from parley.owner.owner import Agreement, Owner
 from parley.owner.warnings import figures, find_warnings
@@ -37,14 +37,14 @@ class Offer:
 
     def require_room(self) -> None:
         """Refuse if the lifetime budget is too small for it."""
-        require_books(self.owner).require_room(self.owner.reservation(self.agreement.setup.terms))
+        require_ledger(self.owner).require_room(self.owner.reservation(self.agreement.setup.terms))
 
     def accept(self) -> None:
         """Reserve the budget for ever, and let the learner ask; both or, if something fails, neither."""
         terms = self.agreement.setup.terms
         with Acceptances(self.settings.accepted).storing(Acceptance(terms, self.key, self.relay, self.peer)):
             self.owner.accept(terms)
-        require_books(self.owner).remember()
+        require_ledger(self.owner).remember()
 
     def to_json(self) -> dict[str, Any]:
         """What `parley owner accept --json` prints, less whether it was accepted."""

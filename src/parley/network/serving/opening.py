@@ -8,7 +8,7 @@ from parley.durable import create, make_folder
 from parley.errors import SettingError
 from parley.network.identity.settings import OwnerSettings, load_owner
 from parley.owner.ledger import Ledger
-from parley.owner.ledger.contract import Rule
+from parley.owner.ledger.interface import Rule
 
 SETTINGS = """\
 # An owner's things. Paths are relative to this file.
@@ -39,7 +39,7 @@ revoked = "ca.crl"            # what the authority took back: put every new list
 """
 
 
-def open_books(
+def open_ledger(
     folder: Path, name: str, table: Path, lifetime: float, lifetime_delta: float, listen: str, rule: Rule = "simple"
 ) -> OwnerSettings:
     """Write the settings and make the ledger, or neither."""
@@ -48,7 +48,7 @@ def open_books(
         raise SettingError(f"{path}: exists already; a table has one set of books")
     if not table.exists():
         raise SettingError(f"{table}: no such table")
-    require_sole_books(folder, name, table)
+    require_sole_ledger(folder, name, table)
     make_folder(folder)
     quoted, where, address = (json.dumps(text) for text in (name, str(table.resolve()), listen))
     create(path, SETTINGS.format(quoted=quoted, name=name, table=where, listen=address).encode())
@@ -61,7 +61,7 @@ def open_books(
     return settings
 
 
-def require_sole_books(folder: Path, name: str, table: Path) -> None:
+def require_sole_ledger(folder: Path, name: str, table: Path) -> None:
     """Refuse to open a second set of books for one table, as far as it can be seen from here: in this folder and in its neighbours.
 
     Books elsewhere, or of a copy of the table, cannot be seen.

@@ -4,8 +4,8 @@ Check, record, then release: the debit and the noisy answer are committed in one
 A crash at any moment leaves either both or neither. Asked the same question again, the owner sends the stored answer at no cost.
 """
 
-from parley.owner.ledger.books import Ledger
-from parley.owner.ledger.contract import AnyLedger, Cost, Facts, Release
-from parley.owner.ledger.study import StudyLedger
+from parley.owner.ledger.interface import AnyLedger, Cost, Facts, Release
+from parley.owner.ledger.ledger import Ledger
+from parley.owner.ledger.study_ledger import StudyLedger
 
 __all__ = ["AnyLedger", "Cost", "Facts", "Ledger", "Release", "StudyLedger"]

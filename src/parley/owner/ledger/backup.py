@@ -19,8 +19,8 @@ from pathlib import Path
 from parley.durable import create, sync_folder
 from parley.errors import LedgerError
 from parley.owner.ledger.account import Head, Reservation
-from parley.owner.ledger.books import Ledger, beside
 from parley.owner.ledger.chain import head
+from parley.owner.ledger.ledger import Ledger, beside
 
 
 def back_up(ledger: Ledger, to: Path) -> Head:
@@ -67,7 +67,7 @@ def restore(backup: Path, ledger: Path, owner: str, lost: Sequence[Reservation],
         replaced = True
         sync_folder(ledger.parent)
     except (OSError, sqlite3.Error) as error:
-        raise LedgerError(f"{ledger}: cannot be replaced ({_reason(error)}); {_standing(ledger, replaced)}") from None
+        raise LedgerError(f"{ledger}: cannot be replaced ({_reason(error)}); {_left_in_place(ledger, replaced)}") from None
     finally:
         _remove(fresh)
     restored = Ledger(ledger)
@@ -131,7 +131,7 @@ def _reason(error: OSError | sqlite3.Error) -> str:
     return str(error.strerror if isinstance(error, OSError) else error)
 
 
-def _standing(ledger: Path, replaced: bool) -> str:
+def _left_in_place(ledger: Path, replaced: bool) -> str:
     """What lies in the ledger's place after a restore that failed."""
     if replaced:
         return "the restored ledger is in place, but a crash of the machine may lose it"

@@ -19,7 +19,7 @@ PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=FULL",
     "fullfsync=ON",
-    "cache_size=-12000",  # KiB: the answers that are kept (`rows.KEPT`), so that the oldest is let go without reading it
+    "cache_size=-12000",  # KiB: the answers that are kept (`transactions.KEPT`), so that the oldest is let go without reading it
     "secure_delete=OFF",  # an answer that is let go was sent long ago: to write zeros over it doubles what a commit writes
 )
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from parley.errors import LedgerError
 from parley.owner.ledger.chain import COLUMNS, append
-from parley.owner.ledger.contract import Rule
+from parley.owner.ledger.interface import Rule
 
 APPLICATION = 0x5061726C
 VERSION = 1

@@ -3,7 +3,7 @@ hosts can draw together without any of them knowing the number.
 
 A recipe says which bits there are. Who draws them, in the clear or in shares, is
 somebody else's business, and the law is the same. Both laws come in sizes of 2^exponent
-grid units only; how long a grid unit is, the mechanism chooses to fit (`shared.py`).
+grid units only; how long a grid unit is, the mechanism chooses to fit (`shared_noise.py`).
 """
 
 import math

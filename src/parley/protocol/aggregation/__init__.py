@@ -3,7 +3,7 @@
 from parley.protocol.aggregation.distributed import DistributedNoise
 from parley.protocol.aggregation.mean import EachOwner, EachOwnerNoise, Members, weighted_mean
 from parley.protocol.aggregation.noise_groups import NoiseGroup, noise_groups
-from parley.protocol.aggregation.shared import OneNoise, Shared
+from parley.protocol.aggregation.one_noise import OneNoise, Shared
 from parley.terms import Terms
 
 __all__ = [

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parley.protocol.aggregation.mean import Members
-from parley.protocol.aggregation.shared import OneNoise
+from parley.protocol.aggregation.one_noise import OneNoise
 from parley.validate import Floats
 
 

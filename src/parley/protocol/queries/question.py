@@ -164,10 +164,8 @@ class Question(ABC):
         return np.ones(len(design))
 
     def check(self, query: Query, replicates: tuple[int, ...]) -> None:
-        """Refuse a query of another kind, or a parameter out of place, before any record is touched.
-
-        `replicates`: the axes of a study.
-        """
+        """Refuse a query of another kind, or a parameter out of place, before any record is touched. `replicates`: of a
+        study."""
         if type(query) is not self.asks:
             raise Malformed(f"query: expected the kind that the agreed algorithm asks in this round, {self.asks.kind}")
 

@@ -5,10 +5,10 @@ One that is no number is text, one that is nothing is missing. Where names may b
 prepared, as it is where names are read for a model (`table.codes`): never silently left out, and never in the middle of a run.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from parley.data.preparation import Preparation, require_records
 from parley.data.sources import Rows, Table, TableSource, open_table
 from parley.data.table import nameless, raw_cells, require_columns
 from parley.errors import DataError
+from parley.tasks.whole_table import WholeTable
 from parley.terms import Model, Terms
 from parley.validate import Floats
 
@@ -41,8 +42,10 @@ class CellColumn:
 
 
 @dataclass(frozen=True, eq=False)
-class CellTable(Summable):
+class CellTable(WholeTable):
     """The asked columns of a table, part by part: those of a folder as they are read, others held."""
+
+    called: ClassVar[str] = "cells as they are"
 
     table: TableSource
     columns: tuple[str, ...]
@@ -77,29 +80,6 @@ class CellTable(Summable):
                 if wrong.size:
                     raise nameless(self.name, column, start + int(wrong[0]) + 1, ", and these terms may ask for names")
             start += len(part[0].values)
-
-    def for_studies(self) -> "CellTable":
-        return self
-
-    @property
-    def studied(self) -> None:
-        """Counting takes the time of all rows anyway."""
-        return
-
-    @property
-    def statistics(self) -> NoReturn:
-        raise DataError("cells as they are have no moments: nothing bounds them yet")
-
-    def sum(self, part: Callable[[Any], Floats]) -> NoReturn:
-        raise DataError("cells as they are cannot be summed over: nothing bounds them yet")
-
-    def in_memory(self) -> NoReturn:
-        raise DataError("cells as they are make no design: nothing bounds them yet")
-
-    def batch(self, places: NDArray[np.int64]) -> NoReturn:
-        raise DataError("cells as they are are asked all at once")
-
-    drawn = batch
 
 
 class CellPreparation(Preparation):

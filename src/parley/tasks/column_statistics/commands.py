@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.durable import require_folder
-from parley.protocol.task import RunOptions
-from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
+from parley.learning.run_options import RunOptions
+from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
 from parley.tasks.column_statistics.agreement import column_statistics_agreement
 from parley.terms import load_terms, write_terms
@@ -89,7 +89,7 @@ def show(result: "ColumnStatisticsResult", write: Path | None) -> None:
     console.print(terminal_table(column_rows(result.columns), result.asked.title))
     console.print(noise_words(result), style="dim")
     for note in result.ready.notes:
-        errors_console.print(note, style="yellow", markup=False, soft_wrap=True)
+        warn(note)
     console.print(f"\n{asking.left_sentence(result.ready.terms)}", style="dim", soft_wrap=True)
     if write is not None and not result.ready.waits:
         console.print(f"{write}  the terms to learn by: parley forecast {shlex.quote(str(write))}", soft_wrap=True)

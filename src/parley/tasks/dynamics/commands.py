@@ -9,9 +9,9 @@ import typer
 
 from parley.durable import require_folder
 from parley.errors import DataError, SettingError
+from parley.learning.run_options import RunOptions
 from parley.numerals import number
-from parley.protocol.task import RunOptions
-from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
+from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks import asking_options as asking
 from parley.terms import Terms, load_terms
 from parley.validate import Floats
@@ -194,12 +194,8 @@ def _say_seams(others: "pd.DataFrame") -> None:
         cells = others[column].astype(str).to_numpy()
         stretches = 1 + int((cells[1:] != cells[:-1]).sum()) if len(cells) else 0
         if 2 <= stretches <= len(cells) / 4 and stretches == len(set(cells)):
-            errors_console.print(
-                f"The column {column!r} looks as if it told {stretches} recordings apart, and all are taken for one: --trajectory {column}",
-                style="yellow",
-                markup=False,
-                soft_wrap=True,
-            )
+            said = f"The column {column!r} looks as if it told {stretches} recordings apart, and all are taken for one"
+            warn(f"{said}: --trajectory {column}")
 
 
 def _recordings(table: Path, states: list[str], inputs: list[str], trajectory: str | None) -> tuple[list[Floats], list[Floats]]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parley.durable import require_folder
-from parley.protocol.task import RunOptions
+from parley.learning.run_options import RunOptions
+from parley.numerals import percent
 from parley.report.terminal import console, print_json, progress_bar
 from parley.tasks import asking_options as asking
 from parley.tasks.heterogeneity.agreement import heterogeneity_agreement
@@ -15,6 +16,9 @@ from parley.terms import load_terms, write_terms
 
 if TYPE_CHECKING:
     from parley.tasks.heterogeneity.run import HeterogeneityResult
+
+
+MANY = 0.05  # of the public rows: a clip that scales down more of them hides some of what differs
 
 
 def heterogeneity_command(
@@ -43,7 +47,6 @@ def heterogeneity_command(
     Example:  parley differences terms.toml --ledgers books --lifetime 3 --lifetime-delta 1e-5 --save apart.json --write ready.toml
     """
     from parley.learning.owners import open_owners
-    from parley.tasks.heterogeneity.report import release_note
     from parley.tasks.heterogeneity.run import (
         accepting_heterogeneity,
         ask_heterogeneity,
@@ -80,8 +83,6 @@ def heterogeneity_command(
 
 def show(result: "HeterogeneityResult", save: Path | None, write: Path | None) -> None:
     """Print how much owners differ, in sentences."""
-    from parley.tasks.heterogeneity.report import clip_note
-
     console.print(asking.cost_sentence(result.asked, result.released), style="italic")
     console.print(f"\n{result.between.sentence()}", style="bold", soft_wrap=True)
     note = clip_note(result)
@@ -91,3 +92,21 @@ def show(result: "HeterogeneityResult", save: Path | None, write: Path | None) -
     if write is not None:
         kept = "" if save is None else f" --differences {save}"
         console.print(f"{write}  the terms to learn by: parley forecast {write}{kept}", soft_wrap=True)
+
+
+def clip_note(result: "HeterogeneityResult") -> str | None:
+    """Where the clip hides heterogeneity, as far as the public sample tells."""
+    if not result.clipped > MANY:
+        return None
+    return f"The clip scales down {percent(result.clipped)} of the public rows' gradients: owners may differ more than it lets through."
+
+
+def release_note(result: "HeterogeneityResult") -> tuple[str, ...]:
+    """What a reader of the terms that follow should know, as lines of a comment."""
+    kind = "released by the owners with noise, debited in their ledgers" if result.released else "SIMULATED, with seeded noise"
+    return (
+        f"How much owners differ was {kind}, under the terms {result.asked.hash[:16]}...:",
+        result.between.sentence(),
+        f"It took epsilon = {result.asked.owners[0].epsilon:g} and delta = {result.asked.privacy.delta:g} of every owner.",
+        "The budgets below are what that left.",
+    )

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from parley.errors import SettingError
 from parley.learning.outcome.guarantee import INSIDE
+from parley.learning.run_options import RunOptions
 from parley.owner.owner import Owner
-from parley.protocol.task import RunOptions
 from parley.report.extras import extras
-from parley.report.terminal import console, errors_console, print_json, progress_bar, terminal_table
+from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks.asking_options import elsewhere, owners_here, show_unheard
 from parley.terms import Terms
 from parley.terms.catalogue import RATING_MECHANISMS
@@ -32,7 +32,7 @@ def train_ratings(terms: Terms, options: RunOptions) -> None:
         require_items_worth(terms)
     expected = items_worth(terms) if options.ledgers is None else None
     if expected is not None and (sentence := expected.sentence()) is not None:
-        errors_console.print(f"Not worth a budget: {sentence}.", style="yellow", markup=False, soft_wrap=True)
+        warn(f"Not worth a budget: {sentence}.")
     with progress_bar("reading ratings") as progress:
         owners = owners_here(terms, options)
         progress.says("learning")

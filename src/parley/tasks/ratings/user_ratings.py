@@ -9,13 +9,12 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from parley.data.design import Summable
 from parley.data.preparation import Preparation, require_records
 from parley.data.sources import Table, open_table
 from parley.data.table import codes, is_gap, keep_per_person, require_columns
@@ -23,6 +22,7 @@ from parley.errors import DataError, SettingError
 from parley.numerals import percent
 from parley.tasks.ratings.table import Places, Ratings, read_ratings
 from parley.tasks.ratings.terms import item_names
+from parley.tasks.whole_table import WholeTable
 from parley.terms import Model, Terms
 from parley.validate import Floats, printable
 
@@ -32,8 +32,10 @@ _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(
 
 
 @dataclass(frozen=True, eq=False)
-class UserRatings(Summable):
+class UserRatings(WholeTable):
     """Ratings from -2 to 2 in the order of users: those of user `u` lie at first[u] to first[u + 1]."""
+
+    called: ClassVar[str] = "ratings"
 
     first: NDArray[np.int64]
     items: Places
@@ -60,26 +62,6 @@ class UserRatings(Summable):
     def sum(self, part: Callable[[Any], Floats]) -> Floats:
         """The sum of `part` over all users, computed at once."""
         return np.asarray(part(self))
-
-    def for_studies(self) -> "UserRatings":
-        return self
-
-    @property
-    def studied(self) -> None:
-        """Every user takes the time of its ratings anyway."""
-        return
-
-    @property
-    def statistics(self) -> NoReturn:
-        raise DataError("ratings have no second moments that say everything about them")
-
-    def in_memory(self) -> NoReturn:
-        raise DataError("ratings make no design: a record is all ratings of a user")
-
-    def batch(self, places: NDArray[np.int64]) -> NoReturn:
-        raise DataError("ratings are asked of all users at once")
-
-    drawn = batch
 
 
 def by_user(ratings: Ratings, users: NDArray[np.int64], low: float, high: float) -> UserRatings:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampled_games import sampled_concavity, sampled_potential_gap
 
 from parley.decisions.games import best_responses, largest_gain, pure_equilibria, solve, welfare
-from parley.decisions.games.checks import sampled_concavity, sampled_potential_gap
 from parley.errors import SettingError
 from parley.papers.pejo2018.games.joint_learning import PUBLISHED, Interpolation, fit, joint_learning, published, table_6
 from parley.papers.pejo2018.games.joint_learning_theorems import assumptions, theorem_1, theorem_2, theorem_3, theorem_4

@@ -22,7 +22,7 @@ from parley.protocol.setup import Setup
 Call = Future[tuple[float, AnswerReply]]
 
 
-class Arriving(Federation):
+class AsynchronousFederation(Federation):
     """A `Federation` that need not wait for everybody. Words are held against the terms as ever: who contradicts them ends the run."""
 
     def __init__(

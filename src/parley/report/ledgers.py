@@ -7,7 +7,7 @@ from parley.numerals import number
 from parley.validate import printable
 
 
-def book_rows(content: dict[str, Any]) -> list[list[str]]:
+def agreement_rows(content: dict[str, Any]) -> list[list[str]]:
     """A table with one row for each agreement in an owner's ledger."""
     rows = [["agreement", "learner", "accepted", "ε promised", "ε spent", "answers"]]
     for a in content["agreements"]:

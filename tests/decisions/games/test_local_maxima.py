@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from game_samples import NOISE, random_weakest_link, weakest_link
 
-from parley.decisions.games.hills import Hills
+from parley.decisions.games.local_maxima import LocalMaxima
 from parley.decisions.games.privacy_cost import PrivacyCosts
 from parley.decisions.games.stakes import Demand
 from parley.decisions.games.weakest_link import WeakestLink, play
@@ -46,7 +46,7 @@ def test_the_best_below_is_what_a_fine_grid_shows(seed):
     grid, curves = on_a_fine_grid(game, members)
     running, size = np.maximum.accumulate(curves, axis=0), 1 + np.abs(curves).max()
     places = np.arange(0, FINE, FINE // 40)
-    found = game.best_below(grid[places], members, game.hills(members))
+    found = game.best_below(grid[places], members, game.local_maxima(members))
     assert (found >= running[places] - 1e-12 * size).all()
     assert found == pytest.approx(running[places], abs=1e-4 * size)  # between two points of the grid it may be a little higher
 
@@ -62,13 +62,13 @@ def test_members_play_the_largest_epsilon_at_which_nobody_did_better_below(seed)
     lowest = game.peaks(members)[members].min()
     assert played.epsilon <= lowest
     assert played.epsilon >= grid[content & (grid <= lowest)].max(initial=game.budget_range[0]) * (1 - 1e-3)
-    below = game.best_below(np.array([played.epsilon]), members, game.hills(members))[0]
+    below = game.best_below(np.array([played.epsilon]), members, game.local_maxima(members))[0]
     assert (below - game.payoff(np.array([played.epsilon]), members))[members].max() <= 1e-8 * (1 + np.abs(below).max())
 
 
 def test_some_of_these_games_have_several_hills():
     """Else the tests above would say little."""
-    several = [np.bincount(game.hills(members).owner).max() for game, members in map(some_game, range(30))]
+    several = [np.bincount(game.local_maxima(members).owner).max() for game, members in map(some_game, range(30))]
     assert sum(most > 1 for most in several) > 10
 
 
@@ -81,15 +81,17 @@ def test_a_peak_between_knots_is_where_slopes_are_equal():
 
 def test_without_another_member_there_is_nothing_to_choose():
     game = weakest_link([300, 500, 400], [1e3] * 3, [("linear", 5.0)] * 3)
-    hills = game.hills(np.array([True, False, False]))
-    assert hills.peaks()[0] == game.budget_range[0]
-    assert hills.height[hills.owner == 0].tolist() == [0.0]
+    local_maxima = game.local_maxima(np.array([True, False, False]))
+    assert local_maxima.peaks()[0] == game.budget_range[0]
+    assert local_maxima.height[local_maxima.owner == 0].tolist() == [0.0]
 
 
 def test_of_equal_hills_the_lowest_is_the_peak_and_the_largest_is_gone_back_to():
-    hills = Hills(np.array([0, 0, 0, 1]), np.array([0.1, 0.2, 0.4, 0.3]), np.array([2.0, 2.0, 1.0, 5.0]), np.array([0, 3]))
-    assert hills.peaks().tolist() == [0.1, 0.3]
-    best, where = hills.best_below(np.array([0.25, 0.05, 1.0]))
+    local_maxima = LocalMaxima(
+        np.array([0, 0, 0, 1]), np.array([0.1, 0.2, 0.4, 0.3]), np.array([2.0, 2.0, 1.0, 5.0]), np.array([0, 3])
+    )
+    assert local_maxima.peaks().tolist() == [0.1, 0.3]
+    best, where = local_maxima.best_below(np.array([0.25, 0.05, 1.0]))
     assert best.tolist() == [[2.0, -np.inf], [-np.inf, -np.inf], [2.0, 5.0]]
     assert where[[0, 2], [0, 0]].tolist() == [0.2, 0.2]
 

@@ -1,6 +1,6 @@
 """Answers that come one by one, whoever is ready first: how a learner that waits for nobody hears them, on a virtual clock.
 
-Between machines `arriving.Arriving` does the same by the clock on the wall.
+Between machines `asynchronous_federation.AsynchronousFederation` does the same by the clock on the wall.
 """
 
 import heapq
@@ -14,7 +14,7 @@ from parley.protocol.queries import Answer, Query
 
 
 @runtime_checkable
-class Arrivals(Exchange, Protocol):
+class AsynchronousExchange(Exchange, Protocol):
     """An exchange that need not wait for everybody."""
 
     def send(self, name: str, query: Query) -> None:

@@ -9,7 +9,7 @@ from parley.errors import TermsError
 from parley.privacy.accounting.series import SERIES
 from parley.privacy.mechanisms import Norm
 from parley.privacy.mechanisms.recipe import DISTANCE, LEAST, MOST, Recipe, make_recipe, recipe_scale
-from parley.privacy.mechanisms.shared import ROOM, SharedNoise
+from parley.privacy.mechanisms.shared_noise import ROOM, SharedNoise
 
 FINE = 256  # rounding to the grid takes at most this part of what the noise covers
 SLACK = Fraction(1, 2**50)  # more than the roundings of units and factor

@@ -21,7 +21,7 @@ POINTS = 24
 
 
 @dataclass(frozen=True, eq=False)
-class Crowd:
+class EqualOwners:
     """So many owners like one of the terms' [K]: the budget that each would choose if all joined, and what that pays it."""
 
     like: str
@@ -31,7 +31,9 @@ class Crowd:
     fitness: dict[str, Floats]  # expected relative fitness of the joint model at these budgets
 
 
-def crowd(terms: Terms, pilot: Table | None = None, seed: int = 0, progress: Progress = lambda done, total: None) -> Crowd:
+def equal_owners(
+    terms: Terms, pilot: Table | None = None, seed: int = 0, progress: Progress = lambda done, total: None
+) -> EqualOwners:
     """Two to two hundred owners like the terms' owner of median size, with each kind of noise. No private record is looked at."""
     apart, hosted = each_owner_terms(terms), shared_terms(terms)
     own = budget_game(apart, stakes(apart, pilot, budgets(apart), seed))
@@ -44,7 +46,7 @@ def crowd(terms: Terms, pilot: Table | None = None, seed: int = 0, progress: Pro
         found.append((_each(own, place, int(count)), _one(common, place, int(count))))
     each, one = np.array(found).transpose(1, 2, 0)
     epsilon, payoff, fitness = ({"each_owner": a, "shared": b} for a, b in zip(each, one, strict=True))
-    return Crowd(terms.owners[place].name, counts.astype(np.float64), epsilon, payoff, fitness)
+    return EqualOwners(terms.owners[place].name, counts.astype(np.float64), epsilon, payoff, fitness)
 
 
 def _each(game: BudgetGame, place: int, count: int) -> tuple[float, float, float]:

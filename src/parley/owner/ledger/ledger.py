@@ -16,11 +16,11 @@ import numpy as np
 
 from parley.durable import create, create_once
 from parley.errors import BrokenChainError, LedgerError
-from parley.owner.ledger import rows, schema
+from parley.owner.ledger import schema, transactions
 from parley.owner.ledger.account import Account, Head, Reservation
 from parley.owner.ledger.chain import COLUMNS, START, append, head
 from parley.owner.ledger.connections import Drawing, FileConnection, Place
-from parley.owner.ledger.contract import RULES, Budget, Cost, Facts, Release, Rule
+from parley.owner.ledger.interface import RULES, Budget, Cost, Facts, Release, Rule
 from parley.owner.ledger.verification import FULLY, PAGE, Verification, recall
 from parley.owner.ledger.zcdp import largest_rho
 from parley.validate import Floats, exact
@@ -37,13 +37,14 @@ if TYPE_CHECKING:  # who only looks at books does not wait for statistics librar
 class Ledger:
     """A durable ledger in one SQLite file: one lifetime budget for one table of one owner.
 
-    Formal guarantee: over the file's whole life the reservations of all accepted terms add up to at most the lifetime budget
-    (epsilon and delta, by simple composition; under the rule "zcdp" rho, which implies them: `zcdp`), and the answers under each stay
-    within its reservation, across threads, processes, forks, crashes, retries and restarts; at most one answer ever exists for a query
-    id and for a round of an agreement; all answers under an agreement come from the table with which it was accepted. What was promised
-    and released stays in it for ever; of the answers themselves all, or for learners that keep their own state (`prune`) the latest, up
-    to `rows.KEPT` bytes for each agreement. What no file can notice is being put back together with all that lies beside it: a learner
-    that keeps the chain's end does.
+    Formal guarantee: over the file's whole life the reservations of all accepted terms add up to at most the lifetime
+    budget (epsilon and delta, by simple composition; under the rule "zcdp" rho, which implies them: `zcdp`), and the
+    answers under each stay within its reservation, across threads, processes, forks, crashes, retries and restarts; at
+    most one answer ever exists for a query id and for a round of an agreement; all answers under an agreement come from
+    the table with which it was accepted. What was promised and released stays in it for ever; of the answers themselves
+    all, or for learners that keep their own state (`prune`) the latest, up to `transactions.KEPT` bytes for each
+    agreement. What no file can notice is being put back together with all that lies beside it: a learner that keeps the
+    chain's end does.
 
     `lifetime`, `lifetime_delta` (0 if left out) and `rule` ("simple" if left out) are stated in the first row of a new file and never
     change: afterwards they must be left out or equal. A file of an earlier version is upgraded (`schema`); every opening verifies the
@@ -92,19 +93,19 @@ class Ledger:
     def lifetime(self) -> Budget:
         """(epsilon, delta): the most that all agreements together may ever cost."""
         with self._reader.transaction() as db:
-            return rows.lifetime(db)
+            return transactions.lifetime(db)
 
     @property
     def reserved(self) -> Budget:
         """(epsilon, delta) that the accepted terms may cost together, and what counts as spent since a restore."""
         with self._reader.transaction() as db:
-            return rows.reserved(db)
+            return transactions.reserved(db)
 
     @property
     def rho(self) -> Budget | None:
         """(rho that the lifetime budget amounts to, rho reserved of it) where it is held as zCDP; None by simple sums."""
         with self._reader.transaction() as db:
-            return rows.filtered(db)
+            return transactions.filtered(db)
 
     @property
     def head(self) -> Head:
@@ -126,7 +127,7 @@ class Ledger:
     def hash_at(self, entries: int) -> str | None:
         """The hash that the chain had with this many rows; None if it never had so many, or not since the file has a version."""
         with self._reader.transaction() as db:
-            return None if entries < (rows.upgraded(db) or 0) else _hash_at(db, entries)
+            return None if entries < (transactions.upgraded(db) or 0) else _hash_at(db, entries)
 
     def accept(self, reservation: Reservation, table: bytes | None = None, schema: str | None = None) -> None:
         """Reserve for these terms. Accepting the same terms again changes nothing; terms are never un-accepted.
@@ -137,37 +138,37 @@ class Ledger:
         without.
         """
         with self._writer.transaction() as db:
-            rows.accept(db, self.path, reservation, table, schema)
+            transactions.accept(db, self.path, reservation, table, schema)
 
     def require_room(self, reservation: Reservation) -> None:
         """Raise what `accept` would raise, and change nothing."""
         with self._reader.transaction() as db:
-            rows.room(db, self.path, reservation)
+            transactions.room(db, self.path, reservation)
 
     def knows_table(self, terms_hash: str) -> bool:
         """Whether the table with which these terms were accepted is known."""
         with self._reader.transaction() as db:
-            return rows.table(db, terms_hash) is not None
+            return transactions.table(db, terms_hash) is not None
 
     def close_terms(self, terms_hash: str, why: str) -> None:
         """Answer nothing more under these terms; everything that they reserved counts as spent. Repeating it changes nothing."""
         with self._writer.transaction() as db:
-            rows.close(db, terms_hash, why)
+            transactions.close(db, terms_hash, why)
 
     def assume_spent(self, owner: str, lost: Sequence[Reservation], everything: bool) -> None:
         """Close all agreements, those `lost` to the ledger too, and count the whole lifetime budget as spent if so wanted (`backup`)."""
         with self._writer.transaction() as db:
-            rows.assume_spent(db, self.path, owner, lost, everything)
+            transactions.assume_spent(db, self.path, owner, lost, everything)
 
     def account(self, terms_hash: str) -> Account:
         """What the agreement with this hash reserved and has spent so far."""
         with self._reader.transaction() as db:
-            return replace(rows.account(db, terms_hash), head=head(db))
+            return replace(transactions.account(db, terms_hash), head=head(db))
 
     def accounts(self) -> list[tuple[str, Account]]:
         """All agreements with the time of their acceptance, oldest first."""
         with self._reader.transaction() as db:
-            return [(time, rows.account(db, terms_hash)) for time, terms_hash in rows.accepted(db)]
+            return [(time, transactions.account(db, terms_hash)) for time, terms_hash in transactions.accepted(db)]
 
     def answer(
         self, query: "Query", spent_after: Cost, event: Facts, release: Release, prune: bool = False
@@ -215,7 +216,7 @@ class Ledger:
                     answer=value.tobytes(),
                 )
                 if prune:
-                    rows.prune(db, query.terms_hash, after.answers, value.nbytes)
+                    transactions.prune(db, query.terms_hash, after.answers, value.nbytes)
             self._drawing.note(end)
         if end.entries % WAITING == 0:
             with contextlib.suppress(LedgerError):  # the answer is stored already
@@ -284,13 +285,15 @@ class Ledger:
                         raise LedgerError(f"{self.path}: not a ledger; to make it one, give its lifetime budget (epsilon)")
                     self._require_known(db)
                     schema.make(db, rule or "simple")
-                    rows.begin(db, (lifetime, lifetime_delta or Fraction(0)), rule or "simple")
+                    transactions.begin(db, (lifetime, lifetime_delta or Fraction(0)), rule or "simple")
         known = self.lifetime
         kept: Rule = "simple" if self.rho is None else "zcdp"
         if rule not in (None, kept):
             raise LedgerError(f"{self.path}: its lifetime budget is held by the rule {kept!r}, and the rule never changes")
         if lifetime not in (None, known[0]) or lifetime_delta not in (None, known[1]):
-            raise LedgerError(f"{self.path}: its lifetime budget is {rows.written(known)}, and a lifetime budget never changes")
+            raise LedgerError(
+                f"{self.path}: its lifetime budget is {transactions.written(known)}, and a lifetime budget never changes"
+            )
 
     def _recalled(self) -> Verification:
         """The verification to go on from; a ledger that is not the remembered one, or that one at an earlier time, is refused."""
@@ -316,7 +319,7 @@ class Ledger:
 
     def _follow(self, verification: Verification) -> None:
         with self._archivist.transaction() as db:
-            upgraded = rows.upgraded(db)
+            upgraded = transactions.upgraded(db)
         verification.follow(self._archivist.transaction, self.path, upgraded)
 
 
@@ -333,11 +336,11 @@ def _look(db: sqlite3.Connection, query: "Query", spent_after: Cost, last: Accou
     """The stored answer, or that there is none and the question may have one; else a refusal. `last`: an account that still holds if the
     chain ends where it did."""
     end = head(db)
-    stored = rows.stored(db, query)
+    stored = transactions.stored(db, query)
     if stored is not None:
         return stored
     known = last is not None and last.head == end and last.terms_hash == query.terms_hash
-    account = last if last is not None and known else rows.account(db, query.terms_hash)
+    account = last if last is not None and known else transactions.account(db, query.terms_hash)
     return _Open(end, account, account.debit(query.learner, query.round, spent_after))
 
 

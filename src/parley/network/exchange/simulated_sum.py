@@ -7,7 +7,7 @@ import numpy as np
 
 from parley.privacy.mechanisms.random_words import Words
 from parley.privacy.mechanisms.recipe import draw_plainly
-from parley.privacy.mechanisms.shared import SharedNoise, added
+from parley.privacy.mechanisms.shared_noise import SharedNoise, added
 from parley.protocol.queries import Answer, Query
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def sum_answer(query: str, noise: SharedNoise, names: Sequence[str], records: in
     return Answer(query, "", records, noise.over(records).decode(words), tuple(names))
 
 
-class StudiedSum:
+class SimulatedSum:
     """Owners in the same process in a study: their sums are added up, and one noise is drawn in the clear. Its law is that of the hosts."""
 
     def __init__(self, owners: "Sequence[Owner]", seed: np.random.SeedSequence | int | None) -> None:

@@ -19,7 +19,7 @@ STEPS = 8  # of false position; lines that are straight within a thousandth cros
 
 
 @dataclass(frozen=True, eq=False)
-class Hills:
+class LocalMaxima:
     """Every owner's local maxima [M], owner by owner from the lowest epsilon up; each owner has at least one."""
 
     owner: Integers

@@ -6,7 +6,7 @@ import numpy as np
 
 from parley.errors import UnknownTerms
 from parley.owner.ledger.account import Account, Reservation
-from parley.owner.ledger.contract import Cost, Facts, Release, same_question
+from parley.owner.ledger.interface import Cost, Facts, Release, same_question
 from parley.validate import Floats
 
 if TYPE_CHECKING:  # who only looks at books does not wait for statistics libraries

@@ -1,0 +1,70 @@
+"""What `parley owner` and `parley host` share: a folder that was made, terms that a person reads and accepts."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import typer
+
+from parley.durable import exposed
+from parley.report.terminal import console, errors_console, print_json, warn
+from parley.terms.warning import TermsWarning
+
+TermsFile = Annotated[Path, typer.Argument(metavar="TERMS", help="The terms file that was agreed on.")]
+Certificate = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The learner's certificate: only its key may ask, now and after renewals.")
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask: a person has read and agreed.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object; what there is to read goes to stderr.")]
+
+
+class Acceptable(Protocol):
+    """Terms beside what a party has, as a person reads them before accepting."""
+
+    @property
+    def summary(self) -> Sequence[str]: ...
+    @property
+    def warnings(self) -> Sequence[TermsWarning]: ...
+    def accept(self) -> None: ...
+    def to_json(self) -> Mapping[str, Any]: ...
+
+
+def warn_of(warning: TermsWarning) -> None:
+    """Print on stderr what looks wrong about terms."""
+    warn(f"Look twice at {warning.about}. {warning.sentence}")
+
+
+def warn_if_exposed(folder: Path) -> None:
+    """Print a warning on stderr if other accounts may look into the folder."""
+    if exposed(folder):
+        warn(f"{folder}: other accounts may look into this folder; chmod 700 {folder}")
+
+
+def show_certificates_next(folder: Path, name: str) -> None:
+    """Print what to do after the settings were written: where certificates go, how the key is made."""
+    console.print(
+        f"Next: put ca.crt, ca.crl and {name}.crt beside them; the key is made there and never copied: parley certs request {name} "
+        f"--out {folder}",
+        soft_wrap=True,
+    )
+
+
+def show_summary(offer: Acceptable, as_json: bool) -> None:
+    """Print the acceptance summary, and what looks wrong; beside JSON all of it on stderr."""
+    for sentence in offer.summary:
+        (errors_console if as_json else console).print(sentence, markup=False, soft_wrap=True)
+    for warning in offer.warnings:
+        warn_of(warning)
+
+
+def accept_or_exit(offer: Acceptable, terms_hash: str, agreed: bool, as_json: bool, inside: bool) -> None:
+    """Accept if a person agreed, and say so; else leave with exit code 1."""
+    if agreed:
+        offer.accept()
+        (errors_console if as_json else console).print(f"Accepted: terms {terms_hash[:16]}…")
+    else:
+        errors_console.print("Nothing was accepted.")
+    if as_json:
+        print_json({**offer.to_json(), "accepted": agreed}, inside=inside)
+    if not agreed:
+        raise typer.Exit(1)
