@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from parley.terms import Host, Terms
-from parley.terms.doubt import Doubt
+from parley.terms.warning import TermsWarning
 from parley.validate import printable
 
 
@@ -24,7 +24,7 @@ def words(terms: Terms) -> str:
     return listed([_named(terms, host) for host in terms.hosts])
 
 
-def role_doubts(terms: Terms) -> list[Doubt]:
+def role_doubts(terms: Terms) -> list[TermsWarning]:
     """Hosts that have an interest in what they could read together."""
     found = []
     learners = [host for host in terms.hosts if "learner" in roles(terms, host)]
@@ -32,7 +32,7 @@ def role_doubts(terms: Terms) -> list[Doubt]:
     if learners:
         others = listed([printable(host.name) for host in terms.hosts if host not in learners], "or")
         found.append(
-            Doubt(
+            TermsWarning(
                 "hosts",
                 f"The learner, {printable(learners[0].name)}, is one of the three hosts: with one more, {others}, it reads every owner's "
                 "exact sums, without noise.",
@@ -42,7 +42,7 @@ def role_doubts(terms: Terms) -> list[Doubt]:
         names = listed([printable(host.name) for host in owners])
         who = "Owners are" if len(owners) > 1 else "An owner is"
         found.append(
-            Doubt(
+            TermsWarning(
                 "hosts",
                 f"{who} among the hosts ({names}). The guarantee holds while no two hosts act together, and a host that is an owner too is "
                 "not one of the owners who may: with any other host it reads every owner's exact sums.",
@@ -51,13 +51,13 @@ def role_doubts(terms: Terms) -> list[Doubt]:
     return found
 
 
-def key_doubts(terms: Terms, pinned: Collection[str], place: str) -> list[Doubt]:
+def key_doubts(terms: Terms, pinned: Collection[str], place: str) -> list[TermsWarning]:
     """Hosts that are known by their names alone; `pinned` are those whose keys this party's own settings give, in `place`."""
     unknown = [printable(host.name) for host in terms.hosts if host.key is None and host.name not in pinned]
     if not unknown:
         return []
     return [
-        Doubt(
+        TermsWarning(
             "hosts.key",
             f"Neither the terms nor {place} say which key {listed(unknown)} must show. Whoever holds the authority's key can certify "
             "itself under these names, be sent what two hosts are sent, and read exact sums without noise. Compare fingerprints over the "

@@ -27,7 +27,7 @@ from parley.protocol.setup import Setup
 from parley.protocol.task import Task, task_of
 from parley.terms import Terms
 from parley.terms.catalogue import MECHANISMS
-from parley.terms.doubt import Doubt
+from parley.terms.warning import TermsWarning
 from parley.validate import printable
 
 NARROW = 100.0  # a table that spans this many times the agreed range was not meant by it
@@ -134,7 +134,7 @@ def public_digest(terms: Terms) -> str | None:
     return None if terms.model.public is None else hashlib.sha256(Path(terms.model.public).read_bytes()).hexdigest()
 
 
-def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
+def doubts(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     """What looks like a mistake or an attack, with the owner's table beside it."""
     table, terms = owner.table, agreement.setup.terms
     kept = counted_rows(table, terms.privacy, owner.name)
@@ -162,7 +162,7 @@ def doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
     return found + own
 
 
-def range_doubt(column: str, low: float, high: float, seen: Range) -> Doubt | None:
+def range_doubt(column: str, low: float, high: float, seen: Range) -> TermsWarning | None:
     """An agreed range that is far from the table's own."""
     agreed, own = high - low, seen.high - seen.low
     about, start = f"model.bounds.{column}", f"The range of {printable(column)!r}, {number(low)} to {number(high)}, is far "
@@ -170,14 +170,14 @@ def range_doubt(column: str, low: float, high: float, seen: Range) -> Doubt | No
         return None
     if seen.outside > CUT or own > NARROW * agreed:
         rest = f"from your table's: {percent(seen.outside)} of its rows lie beyond it, and it spans {_times(own, agreed)} as much. "
-        return Doubt(about, start + rest + "A range that fits nobody makes people alike, or singles some out.")
+        return TermsWarning(about, start + rest + "A range that fits nobody makes people alike, or singles some out.")
     if agreed > WIDE * own > 0:
         rest = f"wider than your table: {_times(agreed, own)} as wide. The noise covers what nobody here has; are the units right?"
-        return Doubt(about, start + rest)
+        return TermsWarning(about, start + rest)
     return None
 
 
-def budget_doubt(terms: Terms, names: Sequence[str]) -> Doubt | None:
+def budget_doubt(terms: Terms, names: Sequence[str]) -> TermsWarning | None:
     """Budgets of these owners at which an epsilon promises next to nothing."""
     loud = {name: terms.promised_epsilon(name) for name in names if not terms.promised_epsilon(name) <= MOST_EPSILON}
     if not loud:
@@ -185,17 +185,17 @@ def budget_doubt(terms: Terms, names: Sequence[str]) -> Doubt | None:
     worst = max(loud, key=loud.__getitem__)
     others = f" (and of {len(loud) - 1} more)" if len(loud) > 1 else ""
     epsilon = number(float(loud[worst]))
-    return Doubt(
+    return TermsWarning(
         f"owners.{worst}.epsilon",
         f"An epsilon of {epsilon} promises the people of {printable(worst)}{others} next to nothing: the answers may turn even odds about "
         f"a person into e^{epsilon} to 1. Budgets that protect lie below 10.",
     )
 
 
-def weight_doubts(class_weight: Any) -> list[Doubt]:
+def weight_doubts(class_weight: Any) -> list[TermsWarning]:
     """Classes that count far more, or far less, than once."""
     return [
-        Doubt(
+        TermsWarning(
             f"model.class_weight.{name}",
             f"Records of class {name} count {number(weight)} times. Weights far from 1 make answers speak of one class, or of nobody.",
         )
@@ -204,7 +204,7 @@ def weight_doubts(class_weight: Any) -> list[Doubt]:
     ]
 
 
-def class_doubts(agreement: Agreement) -> list[Doubt]:
+def class_doubts(agreement: Agreement) -> list[TermsWarning]:
     """A class that nobody in the table is of: a name may be written otherwise here."""
     preparation, rows = agreement.setup.preparation, agreement.tables.train
     if preparation.target_words is None or not len(rows):
@@ -213,10 +213,10 @@ def class_doubts(agreement: Agreement) -> list[Doubt]:
     if 0 < positive < len(rows) - rows.untargeted or rows.untargeted == len(rows):
         return []
     said = f"Every record of your table counts as {int(positive > 0)}. {preparation.target_words} Is the name written so in your table?"
-    return [Doubt("model.positive", said)]
+    return [TermsWarning("model.positive", said)]
 
 
-def name_doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
+def name_doubts(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     """Columns in which many rows hold none of the agreed names: they may be written otherwise here."""
     preparation, found = agreement.setup.preparation, []
     if streams(owner.table) or not len(owner.table):
@@ -229,15 +229,17 @@ def name_doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
             rows = f"{percent(others)} of the rows of {printable(owner.name)}"
             said = f"{rows} hold none of the names that are told apart in {printable(column)!r}"
             found.append(
-                Doubt(f"model.categories.{column}", f"{said}. Are they written so there: capitals, spaces, another language?")
+                TermsWarning(
+                    f"model.categories.{column}", f"{said}. Are they written so there: capitals, spaces, another language?"
+                )
             )
     return found
 
 
-def target_doubts(owner: Owner, agreement: Agreement) -> list[Doubt]:
+def target_doubts(owner: Owner, agreement: Agreement) -> list[TermsWarning]:
     """Rows without a target: how many there are is as private as they are."""
     words = target_words(owner, agreement)
-    return [] if words is None else [Doubt("model.target", words)]
+    return [] if words is None else [TermsWarning("model.target", words)]
 
 
 def target_words(owner: Owner, agreement: Agreement) -> str | None:
@@ -250,7 +252,7 @@ def target_words(owner: Owner, agreement: Agreement) -> str | None:
     return f"In your table {missing:,} of {rows:,} {what}. How many they are stays with you: it is told to nobody."
 
 
-def clip_doubts(agreement: Agreement) -> list[Doubt]:
+def clip_doubts(agreement: Agreement) -> list[TermsWarning]:
     """A clip far from what records measure."""
     clip, usual = agreement.setup.terms.privacy.clip, usual_size(agreement)
     if clip is None or not usual > 0 or usual / CLIP <= clip <= usual * CLIP:
@@ -262,7 +264,7 @@ def clip_doubts(agreement: Agreement) -> list[Doubt]:
         )
     else:
         said = f"is {_times(clip, usual)} larger than what a record measures. It limits nobody; are the units right?"
-    return [Doubt("privacy.clip", f"The clip, {number(clip)}, {said}")]
+    return [TermsWarning("privacy.clip", f"The clip, {number(clip)}, {said}")]
 
 
 def usual_size(agreement: Agreement) -> float:
@@ -273,7 +275,7 @@ def usual_size(agreement: Agreement) -> float:
     return float(total[0] / max(len(design), 1))
 
 
-def person_doubts(frame: pd.DataFrame, terms: Terms) -> list[Doubt]:
+def person_doubts(frame: pd.DataFrame, terms: Terms) -> list[TermsWarning]:
     """Rows that look like several of one person, where the terms take every row for a person of its own."""
     if terms.privacy.person is not None or task_of(terms).unit != Task.unit:  # units are told apart by a column of their own
         return []
@@ -287,16 +289,16 @@ def person_doubts(frame: pd.DataFrame, terms: Terms) -> list[Doubt]:
             repeated = frame[column].duplicated().mean() if column not in used and PEOPLE.search(str(column).lower()) else 0.0
             if repeated > 0:
                 rows = f"{percent(repeated)} of the rows repeat a value of the column {printable(str(column))!r}, which sounds like people."
-                found.append(Doubt(about, f"{rows} {promise}"))
+                found.append(TermsWarning(about, f"{rows} {promise}"))
         copies = float(frame.duplicated().mean()) if len(frame) else 0.0
     except (TypeError, NotImplementedError):  # cells that cannot be compared
         return found
     if copies > COPIES and not found:
-        found.append(Doubt(about, f"{percent(copies)} of the rows are copies of an earlier row. {promise}"))
+        found.append(TermsWarning(about, f"{percent(copies)} of the rows are copies of an earlier row. {promise}"))
     return found
 
 
-def familiar_doubts(agreement: Agreement) -> list[Doubt]:
+def familiar_doubts(agreement: Agreement) -> list[TermsWarning]:
     """A public sample made of the owner's own rows: it is read without noise."""
     if agreement.setup.public is None:
         return []
@@ -306,7 +308,7 @@ def familiar_doubts(agreement: Agreement) -> list[Doubt]:
     if not share > FAMILIAR:
         return []
     said = f"{percent(share)} of the public sample's rows are in your table, once each. A public sample must hold nobody's private rows."
-    return [Doubt("model.public", said)]
+    return [TermsWarning("model.public", said)]
 
 
 def _rows(design: Design) -> NDArray[Any]:

@@ -20,7 +20,7 @@ from parley.protocol.queries import KINDS, Question
 from parley.terms import Model, Terms
 from parley.terms.algorithm_rules import algorithm_rules
 from parley.terms.catalogue import ALGORITHMS, PREDICTION, TASKS
-from parley.terms.doubt import Doubt
+from parley.terms.warning import TermsWarning
 from parley.validate import Floats
 
 # Of storeys above, whose types nobody down here imports:
@@ -99,7 +99,7 @@ class Task(ABC):
         """The same in words."""
         return None
 
-    def warnings(self, owner: Owner, agreement: Agreement) -> list[Doubt]:
+    def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
         """What looks wrong about the terms beside the owner's table, and is not said of every table."""
         return []
 

@@ -33,8 +33,7 @@ from parley.decisions.forecasting.search import DIVERGES, Search, attempt, check
 from parley.decisions.forecasting.sources import Sample, Source
 from parley.decisions.forecasting.sweep import MOST_PARAMETERS, survey
 from parley.errors import DataError, SettingError, TermsError
-from parley.learning.algorithms.algorithm import Descent, Progress
-from parley.learning.algorithms.private_sgd import PrivateSGD
+from parley.learning.algorithms.algorithm import Progress
 from parley.privacy.mechanisms.gaussian import probability
 from parley.protocol.setup import Setup, resolve
 from parley.terms import Terms
@@ -313,7 +312,7 @@ def _judged(found: Found, known: Pilot, seed: int) -> Choice:
         mechanism=terms.privacy.mechanism,
         delta=terms.privacy.delta,
         horizon=learning.horizon,
-        step=pilot.algorithm.step if isinstance(pilot.algorithm, Descent | PrivateSGD) else None,
+        step=pilot.algorithm.step_length,
         clip=pilot.bound.value if pilot.bound.clips else None,
         relative_fitness=value / least,
         local_steps=learning.local_steps,

@@ -17,7 +17,7 @@ from parley.network.serving.offer import learner_key
 from parley.owner.custody import facts, key_doubts, role_doubts
 from parley.protocol.setup import resolve
 from parley.terms import Terms
-from parley.terms.doubt import Doubt
+from parley.terms.warning import TermsWarning
 
 SETTINGS = """# Settings of a host. Paths are relative to this file.
 name = {quoted}              # as in the terms ([[hosts]]) and on the certificate
@@ -46,7 +46,7 @@ class HostOffer:
     terms: Terms
     key: str | None  # the learner's, if only this one may ask
     promise: tuple[str, ...]
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[TermsWarning, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """What `parley host accept --json` prints, less whether it was accepted."""

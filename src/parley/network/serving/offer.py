@@ -18,7 +18,7 @@ from parley.owner.owner import Agreement, Owner
 from parley.owner.warnings import doubts, figures
 from parley.privacy.adjacency import Adjacency
 from parley.terms import Terms
-from parley.terms.doubt import Doubt
+from parley.terms.warning import TermsWarning
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Offer:
     key: str | None  # the learner's, if only this one may ask
     relay: bool  # whether relays on this machine may ask too
     promise: tuple[str, ...]
-    doubts: tuple[Doubt, ...]  # raised by looking at the table: for the owner's own eyes
+    doubts: tuple[TermsWarning, ...]  # raised by looking at the table: for the owner's own eyes
     warning: str | None  # about the ledger's file
     peer: str | None = None  # the owner's own name, if its own peer asks in the learner's place
 

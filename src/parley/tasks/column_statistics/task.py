@@ -15,7 +15,7 @@ from parley.protocol.task import RunSettings, Task, register
 from parley.tasks.column_statistics.cell_table import CellPreparation, CellTable, survey_preparation
 from parley.tasks.column_statistics.question import ScalesQuestion
 from parley.terms import Terms
-from parley.terms.doubt import Doubt
+from parley.terms.warning import TermsWarning
 from parley.validate import printable
 
 
@@ -61,7 +61,7 @@ class ColumnStatistics(Task):
             f"{number(found['sensitivity'])}; the noise has scale {number(found['noise_scale'])}. {names}."
         ]
 
-    def warnings(self, owner: Owner, agreement: Agreement) -> list[Doubt]:
+    def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
         """Columns of numbers with text among them: their scales can be asked, and learning refuses them afterwards."""
         table, found = agreement.tables.train, []
         if not isinstance(table, CellTable) or not len(table):
@@ -73,7 +73,7 @@ class ColumnStatistics(Task):
             if 0 < text <= numbers:
                 said = f"{percent(text)} of your rows hold text among the numbers of {printable(column)!r}, which learning refuses later"
                 found.append(
-                    Doubt(f"model.categories.{column}", f"{said}: empty those cells, or have the names listed in the terms.")
+                    TermsWarning(f"model.categories.{column}", f"{said}: empty those cells, or have the names listed in the terms.")
                 )
         return found
 

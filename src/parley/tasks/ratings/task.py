@@ -14,7 +14,7 @@ from parley.tasks.ratings.question import ItemFactorsQuestion
 from parley.tasks.ratings.user_ratings import rating_preparation, unlisted_words
 from parley.terms import Model, Terms
 from parley.terms.catalogue import RATING_MECHANISMS
-from parley.terms.doubt import Doubt
+from parley.terms.warning import TermsWarning
 from parley.validate import printable
 
 
@@ -69,11 +69,11 @@ class Ratings(Task):
             "together. Users' own factors are solved here, for every answer anew, and never leave."
         ]
 
-    def warnings(self, owner: Owner, agreement: Agreement) -> list[Doubt]:
+    def warnings(self, owner: Owner, agreement: Agreement) -> list[TermsWarning]:
         """A public list of items that holds few, or none, of those that were rated here."""
         model = agreement.setup.terms.model
         words = unlisted_words(rating_preparation(model).unlisted(owner.table, owner.name), model)
-        return [] if words is None else [Doubt("model.items", f"In your table, {words}")]
+        return [] if words is None else [TermsWarning("model.items", f"In your table, {words}")]
 
     def untargeted(self, owner: Owner, agreement: Agreement) -> tuple[int, int, str]:
         missing, rows = rating_preparation(agreement.setup.terms.model).unrated(owner.table, owner.name)

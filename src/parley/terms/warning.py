@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Doubt:
+class TermsWarning:
     """Something in the terms that looks wrong; `about` names the key."""
 
     about: str
