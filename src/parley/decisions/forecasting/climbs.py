@@ -10,7 +10,7 @@ from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.algorithms.catalogue import algorithm_of
 from parley.terms import Terms
-from parley.terms.catalogue import MECHANISMS, MODELS
+from parley.terms.catalogue import MECHANISMS
 from parley.terms.participation import fewest_rounds
 
 PLAIN = {"average": None, "decay": None, "momentum": None, "local_steps": None, "step": "auto"}
@@ -74,8 +74,8 @@ def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, 
             continue
         if terms.model.predicts == "number" and (once := one_release(noisy)) is not None:
             yield f"{mechanism}, one release of statistics", once, ("clip",)
-        if not MECHANISMS[mechanism].approximate and perturbs(terms):
-            yield "one release of a perturbed minimum", noisy.changed(learning=PERTURBED), ("clip",)
+        if (minimum := perturbed_minimum(noisy)) is not None:
+            yield "one release of a perturbed minimum", minimum, ("clip",)
 
 
 def _starts(known: Pilot, terms: Terms) -> Iterator[Terms]:
@@ -125,9 +125,12 @@ def free_to_step(terms: Terms) -> Terms:
     return terms.changed(privacy={"clip": 1.0 if clip is None else clip}, everyone={"trust": None} if trusts else {})
 
 
-def perturbs(terms: Terms) -> bool:
-    """Whether objective perturbation is proved private for these terms: one owner, its own noise, a smooth classifier."""
-    return MODELS[terms.model.kind].perturbs and len(terms.owners) == 1 and not terms.noise.summed
+def perturbed_minimum(terms: Terms) -> Terms | None:
+    """Objective perturbation in the place of these terms' algorithm; None where its own rules refuse them."""
+    try:
+        return terms.changed(learning=PERTURBED)
+    except TermsError:
+        return None
 
 
 def asks_gradients(terms: Terms) -> bool:

@@ -14,7 +14,6 @@ from typing import Any
 from parley.data.table import Table
 from parley.decisions.forecasting.baselines import Baselines, baselines, best_cost
 from parley.decisions.forecasting.climbs import (
-    PERTURBED,
     Found,
     Unjudged,
     asks_gradients,
@@ -22,7 +21,7 @@ from parley.decisions.forecasting.climbs import (
     free_to_step,
     mechanisms_for,
     one_release,
-    perturbs,
+    perturbed_minimum,
     top_of,
     with_mechanism,
 )
@@ -245,9 +244,9 @@ def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Fo
             begin = one_release(with_mechanism(free_to_step(terms), mechanism, delta))
             if begin is not None:
                 kinds.append(top_of(f"{mechanism}, one release of statistics", known, begin, seed, ("clip",)))
-    if perturbs(terms):
-        begin = with_mechanism(terms, "laplace", delta).changed(learning=PERTURBED)
-        kinds.append(top_of("one release of a perturbed minimum", known, begin, seed, ("clip",)))
+    minimum = perturbed_minimum(with_mechanism(terms, "laplace", delta))
+    if minimum is not None:
+        kinds.append(top_of("one release of a perturbed minimum", known, minimum, seed, ("clip",)))
     return kinds
 
 
