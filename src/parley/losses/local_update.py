@@ -193,8 +193,7 @@ def _own_steps(terms: Terms, objective: Objective, preparation: Preparation, own
     steps = own.local_steps or usual
     if own.step is not None:
         return local_step(own.step, objective, preparation, terms, f"owners.{own.name}.step"), steps
-    fewest = min(each.local_steps or usual for each in terms.owners)
-    return learning.rules.local_step(step, steps, fewest), steps
+    return learning.rules.local_step(step, steps, (each.local_steps or usual for each in terms.owners)), steps
 
 
 def local_step(

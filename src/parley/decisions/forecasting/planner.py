@@ -243,10 +243,10 @@ def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Fo
         for mechanism in mechanisms_for(delta):
             begin = one_release(with_mechanism(free_to_step(terms), mechanism, delta))
             if begin is not None:
-                kinds.append(top_of(f"{mechanism}, one release of statistics", known, begin, seed, ("clip",)))
+                kinds.append(top_of(f"{mechanism}, one release of statistics", known, begin, seed))
     minimum = perturbed_minimum(with_mechanism(terms, "laplace", delta))
     if minimum is not None:
-        kinds.append(top_of("one release of a perturbed minimum", known, minimum, seed, ("clip",)))
+        kinds.append(top_of("one release of a perturbed minimum", known, minimum, seed))
     return kinds
 
 
