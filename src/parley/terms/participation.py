@@ -6,7 +6,7 @@ MOST_ROUNDS = 1_000_000  # for which it is written down who is asked
 
 
 def fewest_rounds(terms: Agreed) -> int:
-    """The least horizon with which everybody is asked as often as the terms need: a stride is no longer than the run."""
+    """The least horizon with which everybody is asked as often as terms need: a stride is no longer than the run."""
     rounds = max(owner.stride or 1 for owner in terms.owners)
     if terms.learning.participation is not None:
         rounds = -(-len(terms.owners) // terms.asked_a_round)

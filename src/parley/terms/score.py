@@ -5,7 +5,7 @@ from parley.terms.holdout import held_out_records
 
 
 def check_score(terms: Agreed) -> None:
-    """Refuse (ValueError) a score that leaves nothing to train with, has no rows, or measures a target without bounds."""
+    """Refuse (ValueError) a score that leaves nothing to train with, has no rows, or has a target without bounds."""
     epsilon, model = terms.privacy.score_epsilon, terms.model
     if epsilon is None:
         return
