@@ -230,8 +230,7 @@ def _own_steps(terms: Terms, objective: EmpiricalRisk, preparation: Preparation,
     steps = own.local_steps or usual
     if own.step is not None:
         return local_step(own.step, objective, preparation, terms, f"owners.{own.name}.step"), steps
-    fewest = min(each.local_steps or usual for each in terms.owners)
-    return learning.rules.local_step(step, steps, fewest), steps
+    return learning.rules.local_step(step, steps, (each.local_steps or usual for each in terms.owners)), steps
 
 
 def local_step(

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from parley.terms.catalogue import NoiseFacts
 from parley.terms.model import Model
-from parley.terms.sections import Learning, OwnerTerms, Privacy
+from parley.terms.sections import Host, Learning, OwnerTerms, Privacy
 
 
 class Agreed(Protocol):
@@ -15,6 +15,7 @@ class Agreed(Protocol):
     learning: Learning
     privacy: Privacy
     owners: tuple[OwnerTerms, ...]
+    hosts: tuple[Host, ...]
 
     @property
     def task(self) -> str:

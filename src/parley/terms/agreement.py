@@ -23,11 +23,13 @@ from parley.terms.asynchronous import check_answers
 from parley.terms.catalogue import ALGORITHMS, ALL_MECHANISMS, MODELS, NOISES, PREDICTION, TASKS, NoiseFacts
 from parley.terms.changes import following, following_owners
 from parley.terms.holdout import held_out_records, training_records
+from parley.terms.hosts import check_hosts
 from parley.terms.keys import Section, listed, looked_up
 from parley.terms.model import Model, prepares_otherwise
-from parley.terms.participation import check_participation
+from parley.terms.participation import check_participation, check_stragglers
 from parley.terms.preliminary_releases import check_delta, check_differences, check_scales
 from parley.terms.rules import named_rules, require_own_algorithm, rules_of
+from parley.terms.score import check_score
 from parley.terms.sections import EACH_OWNER, Host, Learning, OwnerTerms, Privacy
 from parley.terms.sentences import explained
 from parley.terms.topology import among, with_edges
@@ -80,14 +82,7 @@ class Terms(Section):
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
             raise ValueError(f"owners|expected different names, found {twice[0]!r} twice")
-        if learning.quorum is not None and learning.quorum > len(names):
-            raise ValueError(f"learning.quorum|expected at most the number of owners, {len(names)}")
-        if learning.straggler == "skip" and any((owner.stride or 1) > 1 for owner in self.owners):
-            raise ValueError(
-                "learning.straggler|expected 'wait' or 'stop': skip needs a quorum, which rounds of strides cannot promise"
-            )
-        if learning.straggler == "skip" and learning.quorum is None:
-            raise ValueError("learning.quorum|expected a number beside straggler = 'skip': how many owners a round needs at least")
+        check_stragglers(self)
         if self.privacy.shared_records > len(names):
             raise ValueError(f"privacy.shared_records|expected at most the number of owners, {len(names)}")
         require_own_algorithm(self.model.kind, self.task)
@@ -111,13 +106,12 @@ class Terms(Section):
         for owner in self.owners:
             if training_records(owner.records, self.model.holdout) < 1:
                 raise ValueError(f"model.holdout|expected a share that leaves {owner.name!r} at least one training record")
-        if self.privacy.score_epsilon is not None:
-            self._can_score(self.privacy.score_epsilon)
+        check_score(self)
         check_delta(self)
         check_scales(self)
         check_differences(self)
         check_participation(self)
-        self._can_share()
+        check_hosts(self)
         return self
 
     @property
@@ -142,42 +136,11 @@ class Terms(Section):
             kind = TASKS[only].kind
             raise ValueError(f"privacy.mechanism|expected noise on {only}, and rating_scale, only with kind = {kind!r}")
 
-    def _can_share(self) -> None:
-        """Refuse noise for all without three parties to draw it, and hosts with nothing to do."""
-        names = [host.name for host in self.hosts]
-        keys = [host.key for host in self.hosts if host.key is not None]
-        if len(set(keys)) < len(keys):
-            raise ValueError("hosts.key|expected different keys: who holds the key of two hosts reads every answer")
-        if not self.noise.hosts and names:
-            raise ValueError("hosts|expected none: they draw the noise where privacy.noise = 'shared'")
-        if self.noise.hosts and len(set(names)) != self.noise.hosts:
-            raise ValueError(
-                f"hosts|expected {self.noise.hosts} different names beside privacy.noise = 'shared', found {len(set(names))}: together "
-                "they draw the noise, and no single one knows it; owners may be hosts, and the learner"
-            )
-
     @property
     def asked_a_round(self) -> int:
         """How many owners a round asks where `learning.participation` says it; else all."""
         share = self.learning.participation
         return len(self.owners) if share is None else max(1, round(share * len(self.owners)))
-
-    def _can_score(self, epsilon: float) -> None:
-        """Refuse a score that leaves nothing to train with, has no rows, or measures a target without public bounds."""
-        for owner in self.owners:
-            if not epsilon < owner.epsilon:
-                raise ValueError(f"privacy.score_epsilon|expected less than the epsilon of {owner.name!r}: training needs the rest")
-            if held_out_records(owner.records, self.model.holdout) < 1:
-                raise ValueError(
-                    f"privacy.score_epsilon|expected model.holdout beside it, a share that gives {owner.name!r} a held-out record"
-                )
-        target = self.model.target
-        known = self.model.classifies or target in {*self.model.bounds, *self.model.categories}
-        known = known or self.model.public is not None or self.scale_epsilon > 0
-        if not known:
-            raise ValueError(
-                f"privacy.score_epsilon|expected bounds of the target, model.bounds.{target}, or a public sample beside it"
-            )
 
     @classmethod
     def from_toml(cls, text: str, source: str = "terms") -> "Terms":

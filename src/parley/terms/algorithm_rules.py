@@ -1,6 +1,6 @@
 """What terms must say about an algorithm: each has its rules, loaded when terms name it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -67,9 +67,9 @@ class AlgorithmRules:
         """The `step` with which the first of so many rounds moves by one gradient."""
         return 1.0
 
-    def local_step(self, step: float, steps: int, fewest: int) -> float:
-        """How long the steps of an owner are that takes so many, where the terms' is `step` and nobody takes fewer
-        than `fewest`."""
+    def local_step(self, step: float, steps: int, everybody: Iterable[int]) -> float:
+        """How long the steps of an owner are that takes so many, beside those that `everybody` takes; the terms' is
+        `step`."""
         return step
 
     def clip_norm(self, norm: str) -> str:

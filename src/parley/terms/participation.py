@@ -1,4 +1,4 @@
-"""What terms must say where a round asks some owners only."""
+"""What terms must say where a round asks some owners only, or does not wait for all."""
 
 from parley.terms.agreed import Agreed
 
@@ -6,11 +6,26 @@ MOST_ROUNDS = 1_000_000  # for which it is written down who is asked
 
 
 def fewest_rounds(terms: Agreed) -> int:
-    """The least horizon with which everybody is asked as often as the terms need: a stride is no longer than the run."""
+    """The least horizon with which everybody is asked as often as terms need: a stride is no longer than the run."""
     rounds = max(owner.stride or 1 for owner in terms.owners)
     if terms.learning.participation is not None:
         rounds = -(-len(terms.owners) // terms.asked_a_round)
     return rounds * terms.learning.pace
+
+
+def check_stragglers(terms: Agreed) -> None:
+    """Refuse (ValueError) a quorum that nobody can reach, and rounds that skip owners without one."""
+    learning, owners = terms.learning, len(terms.owners)
+    if learning.quorum is not None and learning.quorum > owners:
+        raise ValueError(f"learning.quorum|expected at most the number of owners, {owners}")
+    if learning.straggler != "skip":
+        return
+    if any((owner.stride or 1) > 1 for owner in terms.owners):
+        raise ValueError(
+            "learning.straggler|expected 'wait' or 'stop': skip needs a quorum, which rounds of strides cannot promise"
+        )
+    if learning.quorum is None:
+        raise ValueError("learning.quorum|expected a number beside straggler = 'skip': how many owners a round needs at least")
 
 
 def check_participation(terms: Agreed) -> None:

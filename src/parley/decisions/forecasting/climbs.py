@@ -10,7 +10,7 @@ from parley.errors import TermsError
 from parley.learning.algorithms.algorithm import Progress
 from parley.learning.algorithms.catalogue import algorithm_of
 from parley.terms import Terms
-from parley.terms.catalogue import MECHANISMS, MODELS
+from parley.terms.catalogue import MECHANISMS
 from parley.terms.participation import fewest_rounds
 
 PLAIN = {"average": None, "decay": None, "momentum": None, "local_steps": None, "step": "auto"}
@@ -40,42 +40,42 @@ class Unjudged:
 def climbed(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Found | Unjudged]:
     """Where moments cannot look ahead: a climb from several starts for every kind."""
     kinds, found = list(_kinds(known.terms, delta)), list[Found | Unjudged]()
-    for place, (label, begin, knobs) in enumerate(kinds):
+    for place, (label, begin) in enumerate(kinds):
         progress(place, len(kinds))
-        found.append(top_of(label, known, begin, seed, knobs))
+        found.append(top_of(label, known, begin, seed))
     return found
 
 
-def top_of(label: str, known: Pilot, begin: Terms, seed: int, knobs: tuple[str, ...]) -> Found | Unjudged:
+def top_of(label: str, known: Pilot, begin: Terms, seed: int) -> Found | Unjudged:
     """What a climb from the best of several starts reaches, if any of them can be judged."""
-    written = begin.learning.horizon * (begin.learning.local_steps or 1)
-    search = Search(seed, max(algorithm_of(begin.learning).most_steps, written), only_rarely=True)
+    algorithm, written = algorithm_of(begin.learning), begin.learning.horizon * (begin.learning.local_steps or 1)
+    search = Search(seed, max(algorithm.most_steps, written), only_rarely=True)
     starts = [known.under(candidate) for candidate in _starts(known, begin)]
     at = min(starts, key=search.judge, default=None)
     if at is None:
         return Unjudged(label, "without rows of a public sample nothing says where to begin")
     if not math.isfinite(search.judge(at)):
         return Unjudged(label, search.judged(at).why or DIVERGES)
-    top = search.climb(at, knobs)
+    top = search.climb(at, algorithm.knobs)
     return Found(label, top, search.judge(top))
 
 
-def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms, tuple[str, ...]]]:
-    """What can be varied by a climb: a label, terms of that kind, and the knobs to turn."""
+def _kinds(terms: Terms, delta: float) -> Iterator[tuple[str, Terms]]:
+    """What climbs are compared: a label, and terms of that kind."""
     own = algorithm_of(terms.learning)
     for mechanism in mechanisms_for(delta):
         noisy = with_mechanism(free_to_step(terms), mechanism, delta)
         if not own.alone and not asks_gradients(terms):
             rounds = {**ROUNDS, "horizon": max(100, fewest_rounds(terms))}
-            yield f"{mechanism}, gradients in rounds", noisy.changed(learning=rounds), ("horizon", "step", "clip")
+            yield f"{mechanism}, gradients in rounds", noisy.changed(learning=rounds)
         for words, learning in own.varieties(terms.learning):
-            yield f"{mechanism}, {words}", noisy.changed(learning=learning), own.knobs
+            yield f"{mechanism}, {words}", noisy.changed(learning=learning)
         if own.alone:
             continue
         if terms.model.predicts == "number" and (once := one_release(noisy)) is not None:
-            yield f"{mechanism}, one release of statistics", once, ("clip",)
-        if not MECHANISMS[mechanism].approximate and perturbs(terms):
-            yield "one release of a perturbed minimum", noisy.changed(learning=PERTURBED), ("clip",)
+            yield f"{mechanism}, one release of statistics", once
+        if (minimum := perturbed_minimum(noisy)) is not None:
+            yield "one release of a perturbed minimum", minimum
 
 
 def _starts(known: Pilot, terms: Terms) -> Iterator[Terms]:
@@ -125,9 +125,12 @@ def free_to_step(terms: Terms) -> Terms:
     return terms.changed(privacy={"clip": 1.0 if clip is None else clip}, everyone={"trust": None} if trusts else {})
 
 
-def perturbs(terms: Terms) -> bool:
-    """Whether objective perturbation is proved private for these terms: one owner, its own noise, a smooth classifier."""
-    return MODELS[terms.model.kind].perturbs and len(terms.owners) == 1 and not terms.noise.summed
+def perturbed_minimum(terms: Terms) -> Terms | None:
+    """Objective perturbation in the place of these terms' algorithm; None where its own rules refuse them."""
+    try:
+        return terms.changed(learning=PERTURBED)
+    except TermsError:
+        return None
 
 
 def asks_gradients(terms: Terms) -> bool:

@@ -14,7 +14,6 @@ from typing import Any
 from parley.data.sources import Table
 from parley.decisions.forecasting.baselines import Baselines, baselines, best_cost
 from parley.decisions.forecasting.climbs import (
-    PERTURBED,
     Found,
     Unjudged,
     asks_gradients,
@@ -22,7 +21,7 @@ from parley.decisions.forecasting.climbs import (
     free_to_step,
     mechanisms_for,
     one_release,
-    perturbs,
+    perturbed_minimum,
     top_of,
     with_mechanism,
 )
@@ -33,8 +32,7 @@ from parley.decisions.forecasting.search import DIVERGES, Search, attempt, check
 from parley.decisions.forecasting.sources import Sample, Source
 from parley.decisions.forecasting.sweep import MOST_PARAMETERS, survey
 from parley.errors import DataError, SettingError, TermsError
-from parley.learning.algorithms.algorithm import Descent, Progress
-from parley.learning.algorithms.private_sgd import PrivateSGD
+from parley.learning.algorithms.algorithm import Progress
 from parley.privacy.mechanisms.gaussian import probability
 from parley.protocol.setup import Setup, resolve
 from parley.terms import Terms
@@ -245,10 +243,10 @@ def _swept(known: Pilot, delta: float, seed: int, progress: Progress) -> list[Fo
         for mechanism in mechanisms_for(delta):
             begin = one_release(with_mechanism(free_to_step(terms), mechanism, delta))
             if begin is not None:
-                kinds.append(top_of(f"{mechanism}, one release of statistics", known, begin, seed, ("clip",)))
-    if perturbs(terms):
-        begin = with_mechanism(terms, "laplace", delta).changed(learning=PERTURBED)
-        kinds.append(top_of("one release of a perturbed minimum", known, begin, seed, ("clip",)))
+                kinds.append(top_of(f"{mechanism}, one release of statistics", known, begin, seed))
+    minimum = perturbed_minimum(with_mechanism(terms, "laplace", delta))
+    if minimum is not None:
+        kinds.append(top_of("one release of a perturbed minimum", known, minimum, seed))
     return kinds
 
 
@@ -313,7 +311,7 @@ def _judged(found: Found, known: Pilot, seed: int) -> Choice:
         mechanism=terms.privacy.mechanism,
         delta=terms.privacy.delta,
         horizon=learning.horizon,
-        step=pilot.algorithm.step if isinstance(pilot.algorithm, Descent | PrivateSGD) else None,
+        step=pilot.algorithm.step_length,
         clip=pilot.bound.value if pilot.bound.clips else None,
         relative_fitness=value / least,
         local_steps=learning.local_steps,

@@ -18,8 +18,6 @@ from parley.decisions.forecasting.pilot import Pilot, pilot_models, scaled_share
 from parley.decisions.forecasting.sources import Sample
 from parley.decisions.forecasting.sweep import WORTH_MORE_ROUNDS, horizons
 from parley.errors import DataError, SettingError, TermsError
-from parley.learning.algorithms.algorithm import Descent
-from parley.learning.algorithms.private_sgd import PrivateSGD
 from parley.learning.start import folds
 from parley.losses.moments import moment_norms
 from parley.privacy.accounting import mechanism_norm
@@ -57,9 +55,7 @@ class Search:
 
     def judged(self, pilot: Pilot) -> Judged:
         """The same, with why it cannot be told."""
-        if _steps(pilot.terms) > self.most or (
-            not isinstance(pilot.algorithm, Descent) and pilot.terms.learning.horizon > self.most
-        ):
+        if _steps(pilot.terms) > self.most:
             return Judged(math.inf, f"it takes more than {self.most:g} steps")
         key = pilot.terms.hash
         if key not in self.seen:
@@ -85,17 +81,19 @@ class Search:
 
     def neighbour(self, pilot: Pilot, knob: str, direction: int) -> Pilot | None:
         """The next candidate along a knob, or None at its end."""
-        learning, factor = pilot.terms.learning, FACTOR**direction
-        if knob == "horizon" and isinstance(pilot.algorithm, Descent):
+        learning, factor, step = pilot.terms.learning, FACTOR**direction, pilot.algorithm.step_length
+        if knob not in pilot.algorithm.knobs:
+            return None
+        if knob == "horizon" and step is not None:
             rounds = next_horizon(learning.horizon, direction)
             same_length = learning.rules.step_unit(learning, rounds) / learning.rules.step_unit(learning, learning.horizon)
-            return None if not rounds else attempt(pilot, learning={"horizon": rounds, "step": pilot.algorithm.step * same_length})
+            return None if not rounds else attempt(pilot, learning={"horizon": rounds, "step": step * same_length})
         if knob in ("epochs", "batches", "local_steps"):
             many = getattr(learning, knob)
             many = many * 2 if direction > 0 else many // 2
             return attempt(pilot, learning={knob: many}) if many else None
-        if knob == "step" and isinstance(pilot.algorithm, Descent | PrivateSGD):
-            return attempt(pilot, learning={"step": float(f"{pilot.algorithm.step * factor:.4g}")})
+        if knob == "step" and step is not None:
+            return attempt(pilot, learning={"step": float(f"{step * factor:.4g}")})
         if knob == "clip" and pilot.bound.clips and pilot.has_rows:  # else nobody can tell how often it binds
             there = attempt(pilot, privacy={"clip": float(f"{pilot.bound.value * factor:.4g}")})
             if there is None or direction > 0 or not self.only_rarely or not learning.rules.iterative:

@@ -113,6 +113,11 @@ class Algorithm(ABC):
         return False
 
     @property
+    def step_length(self) -> float | None:
+        """How long the learner's steps are, as `learning.step` would say it; None: it takes none."""
+        return None
+
+    @property
     def drifts(self) -> bool:
         """Whether owners that differ pull the model away from the joint optimum even without noise."""
         return False
@@ -160,6 +165,10 @@ class Descent(Algorithm):
     def first_tries(cls, learning: Learning, length: float) -> Iterator[dict[str, Any]]:
         for horizon in FIRST_HORIZONS:
             yield {"horizon": horizon, "step": float(f"{length * learning.rules.step_unit(learning, horizon):.4g}")}
+
+    @property
+    def step_length(self) -> float | None:
+        return self.step
 
     def query(self, state: State, asker: Asker) -> Query:
         return GradientQuery.ask(asker.terms_hash, asker.learner, state.round, state.theta)

@@ -55,6 +55,10 @@ class PrivateSGD(Algorithm):
             begin = {"optimiser": optimiser, "step": learning.step if learning.optimiser == optimiser else step}
             yield f"{optimiser}: best epochs, batches and step", begin
 
+    @property
+    def step_length(self) -> float | None:
+        return self.step
+
     def start(self, origin: Floats, replicates: tuple[int, ...] = ()) -> State:
         begin = super().start(origin, replicates)
         memory: dict[str, Floats] = {name: np.zeros_like(begin.theta) for name in MEMORY[self.optimiser]}

@@ -18,7 +18,7 @@ PROXIMAL: Mapping[str, str] = {"learning.proximal": "the weight of the pull towa
 
 
 class FederatedRules(AlgorithmRules):
-    """Owners answer with local updates: steps within a box, on a loss of which it is known how far a record moves them."""
+    """Owners answer with local updates: steps within a box, on a loss where it is known how far a record moves them."""
 
     asks: ClassVar[str] = "update"
     keys: ClassVar[Mapping[str, str]] = LOCAL_KEYS
@@ -38,13 +38,14 @@ class FederatedRules(AlgorithmRules):
         model, algorithm = terms.model, terms.learning.algorithm
         if not MODELS[model.kind].local_updates:
             raise ValueError(
-                f"learning.algorithm|expected another than {algorithm} for {model.kind}: how far one record moves a walk on it is not "
-                "known"
+                f"learning.algorithm|expected another than {algorithm} for {model.kind}: "
+                "how far one record moves a walk on it is not known"
             )
         if not model.smooth:
             raise ValueError(
-                f"learning.algorithm|expected another than {algorithm} for linear-svm: across the hinge's corner a local step "
-                "of any length may drive close points apart, so one record may move a walk further than it moves a gradient"
+                f"learning.algorithm|expected another than {algorithm} for linear-svm: across the hinge's corner a local "
+                "step of any length may drive close points apart, so one record may move a walk further than it moves a "
+                "gradient"
             )
         if model.radius is None:
             raise ValueError(
@@ -52,9 +53,9 @@ class FederatedRules(AlgorithmRules):
             )
         if terms.noise.summed and self.corrects_drift:
             raise ValueError(
-                f"privacy.noise|expected 'each-owner' beside {algorithm}: it asks each owner a question of its own, corrected by what "
-                "that owner released before, which a sum does not show; an owner that kept it to itself would carry one record from "
-                "round to round"
+                f"privacy.noise|expected 'each-owner' beside {algorithm}: it asks each owner a question of its own, "
+                "corrected by what that owner released before, which a sum does not show; an owner that kept it to itself "
+                "would carry one record from round to round"
             )
         if terms.noise.summed and terms.uneven:
             raise ValueError(

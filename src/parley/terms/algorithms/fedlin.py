@@ -1,5 +1,7 @@
 """What terms must say for FedLin: rounds in pairs."""
 
+from collections.abc import Iterable
+
 from parley.terms.algorithms.federated import CorrectedRules
 from parley.terms.sections import Learning
 
@@ -13,8 +15,8 @@ class FedLinRules(CorrectedRules):
     def rounds_a_step(self, learning: Learning) -> int:
         return 2
 
-    def local_step(self, step: float, steps: int, fewest: int) -> float:
-        return step * (fewest / steps)
+    def local_step(self, step: float, steps: int, everybody: Iterable[int]) -> float:
+        return step * (min(everybody) / steps)
 
 
 ALGORITHM = FedLinRules()

@@ -1,0 +1,87 @@
+"""What an algorithm says of its terms: one file of rules, one of what it does, and a line in the catalogue."""
+
+from importlib import import_module
+
+import pytest
+from samples import make_terms
+
+from parley.errors import TermsError
+from parley.learning.algorithms.algorithm import Descent
+from parley.learning.algorithms.catalogue import ALGORITHMS as DONE
+from parley.learning.algorithms.catalogue import register
+from parley.protocol.queries import KINDS
+from parley.terms import Learning, OwnerTerms, Privacy
+from parley.terms.algorithm_rules import SOME_READ, AlgorithmRules, algorithm_rules, readers
+from parley.terms.catalogue import ALGORITHMS, PREDICTION, AlgorithmFacts
+
+SECTIONS = {"learning": Learning, "owners": OwnerTerms, "privacy": Privacy}
+OF_PREDICTION = [name for name, facts in ALGORITHMS.items() if facts.task == PREDICTION]
+
+
+@pytest.mark.parametrize("name", OF_PREDICTION)
+def test_rules_and_algorithm_have_files_of_one_name(name):
+    module = ALGORITHMS[name].home.rpartition(".")[2]
+    assert module == name.replace("-", "_")
+    done = import_module(f"parley.learning.algorithms.{module}")
+    assert DONE[name].__module__ == done.__name__
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_rules_name_keys_that_there_are_and_a_question_that_somebody_answers(name):
+    rules = algorithm_rules(name)
+    for key in rules.keys:
+        section, _, field = key.partition(".")
+        assert field in SECTIONS[section].model_fields
+        assert field in SOME_READ.get(section, ("clip_norm",))
+    assert rules.asks in KINDS or ALGORITHMS[name].task != PREDICTION
+    assert rules.rounds >= 1
+
+
+@pytest.mark.parametrize("section", SOME_READ)
+def test_every_key_of_some_has_a_reader(section):
+    assert all(readers(f"{section}.{key}") for key in SOME_READ[section])
+
+
+def test_a_key_that_the_algorithm_does_not_read_is_refused_with_those_that_do():
+    with pytest.raises(TermsError, match=r"learning\.decay: expected only with algorithm = 'gradient-descent': steps shrink"):
+        make_terms(100, learning__decay=0.5)
+    with pytest.raises(TermsError, match=r"owners\.trust: expected none but with algorithm = 'fedinfer'"):
+        make_terms(100).changed(everyone={"trust": 0.5})
+
+
+class RulesOfOne(AlgorithmRules):
+    keys = {"learning.momentum": "how much of the last step is kept"}  # noqa: RUF012
+
+    def check_learning(self, learning):
+        if learning.momentum is None:
+            raise ValueError("momentum|expected a number beside one-of-mine")
+
+    def check(self, terms):
+        if len(terms.owners) > 2:
+            raise ValueError("owners|expected two at most beside one-of-mine")
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setattr("parley.terms.algorithm_rules._LOADED", {})
+    register("one-of-mine", RulesOfOne(), Descent)
+    yield
+    del ALGORITHMS["one-of-mine"], DONE["one-of-mine"]
+
+
+@pytest.mark.usefixtures("registered")
+def test_an_algorithm_of_a_programs_own_brings_its_rules():
+    mine = {"learning__algorithm": "one-of-mine", "learning__momentum": 0.5}
+    assert make_terms(100, 100, **mine).learning.momentum == 0.5
+    with pytest.raises(TermsError, match=r"learning\.momentum: expected a number beside one-of-mine"):
+        make_terms(100, learning__algorithm="one-of-mine")
+    with pytest.raises(TermsError, match="owners: expected two at most beside one-of-mine"):
+        make_terms(100, 100, 100, **mine)
+    with pytest.raises(TermsError, match="expected only with algorithm = 'gradient-descent' or 'one-of-mine'"):
+        make_terms(100, learning__momentum=0.5)
+
+
+def test_a_home_without_rules_is_a_mistake_of_the_catalogue(monkeypatch):
+    monkeypatch.setitem(ALGORITHMS, "lost", AlgorithmFacts("parley.terms.algorithms.federated"))
+    with pytest.raises(AttributeError, match="ALGORITHM"):
+        algorithm_rules("lost")
