@@ -27,11 +27,11 @@ def contraction(game: Game) -> float | None:
     if game.curvature is None:
         return None
     lower, upper = game.curvature
-    bend = -np.diagonal(upper)
-    if not (bend > 0).all():
+    own = -np.diagonal(upper)
+    if not (own > 0).all():
         return None
     cross = np.maximum(np.abs(lower), np.abs(upper)) * (1 - np.eye(game.players))
-    return float(np.max(np.abs(np.linalg.eigvals(cross / bend[:, None]))))
+    return float(np.max(np.abs(np.linalg.eigvals(cross / own[:, None]))))
 
 
 def sampled_concavity(game: Game, seed: int = 0) -> float:
