@@ -84,8 +84,8 @@ class EveryAnswer(AsynchronousDescent):
     """A step along every answer, as it comes: who answers often counts often."""
 
     def heard(self, state: State, answer: Answer) -> dict[str, Floats]:
-        slope = self.objective.penalty_gradient(state.theta) + answer.value
-        return {f"{STEP} of {name}": np.asarray(state.theta - self.step * slope) for name in self.names}
+        gradient = self.objective.penalty_gradient(state.theta) + answer.value
+        return {f"{STEP} of {name}": np.asarray(state.theta - self.step * gradient) for name in self.names}
 
 
 class ByRate(AsynchronousDescent):
@@ -95,8 +95,8 @@ class ByRate(AsynchronousDescent):
         used, place = state.memory[TALLY][:, USED], self.names.index(answer.owner)
         rate = (used[place] + 1) / (used.sum() + 1)
         length = self.step * self.records[place] / sum(self.records) / rate
-        slope = self.objective.penalty_gradient(state.theta) + answer.value
-        return {f"{STEP} of {name}": np.asarray(state.theta - length * slope) for name in self.names}
+        gradient = self.objective.penalty_gradient(state.theta) + answer.value
+        return {f"{STEP} of {name}": np.asarray(state.theta - length * gradient) for name in self.names}
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from parley.learning.algorithms.stable_inference import StableAnswers, infer_sta
 from parley.privacy.mechanisms import FastNoise, Stable
 from parley.protocol.queries import StatisticsQuery
 
-SLOPES = np.array([0.5, -0.3, 0.2, 0.0, 0.4])
+COEFFICIENTS = np.array([0.5, -0.3, 0.2, 0.0, 0.4])
 EPSILONS = (0.5, 1.0, 3.0)
 FEATURES = list("abcde")
 STABLE = ((1.2, 1), (1.7, 1), (1.7, 4))  # alpha, releases
@@ -39,7 +39,7 @@ def terms_of(epsilon: float, mechanism: str) -> parley.Terms:
 
 def table(rng: np.random.Generator) -> pd.DataFrame:
     X = rng.uniform(-1, 1, (2000, 5))
-    return pd.DataFrame(X, columns=FEATURES).assign(y=X @ SLOPES + rng.uniform(-0.5, 0.5, 2000))
+    return pd.DataFrame(X, columns=FEATURES).assign(y=X @ COEFFICIENTS + rng.uniform(-0.5, 0.5, 2000))
 
 
 def covered(epsilon: float, mechanism: str, runs: int) -> tuple[float, float, float]:
@@ -52,7 +52,7 @@ def covered(epsilon: float, mechanism: str, runs: int) -> tuple[float, float, fl
         intervals, posterior = result.intervals, result.model.posterior_
         assert intervals is not None
         assert posterior is not None
-        hits += float(np.mean([i.low <= true <= i.high for i, true in zip(intervals, SLOPES, strict=True)]))
+        hits += float(np.mean([i.low <= true <= i.high for i, true in zip(intervals, COEFFICIENTS, strict=True)]))
         repaired += posterior.repaired
         widths.append(np.mean([i.std for i in intervals]))
     return hits / runs, repaired / runs, float(np.median(widths))
@@ -75,7 +75,7 @@ def stable_covered(epsilon: float, alpha: float, times: int, runs: int) -> tuple
             answers.append(StableAnswers(values, mechanism.scale, question.records))
         model = infer_stable(answers, alpha, len(FEATURES))
         low, high = np.moveaxis(model.intervals()[0], -1, 0)
-        hits += float(np.mean((low <= SLOPES) & (high >= SLOPES)))
+        hits += float(np.mean((low <= COEFFICIENTS) & (high >= COEFFICIENTS)))
         repaired += model.repaired
         widths.append(float(np.mean(high - low)) / 2)
     return hits / runs, repaired / runs, float(np.median(widths))

@@ -180,7 +180,7 @@ def table_of(setting: Setting, rng: np.random.Generator) -> pd.DataFrame:
 
 
 def critical(kind: str, y: Floats | float) -> Floats | float:
-    """The margin at which a slope changes fastest."""
+    """The margin at which a derivative changes fastest."""
     return y if kind in {*NUMBER, "linear-svm"} else 0.0
 
 

@@ -94,7 +94,7 @@ def ours(ratings: Ratings, factors: int) -> tuple[str, float, float, float]:
         P, Q = rule.start(len(ratings.user_names), rng), rule.start(len(ratings.item_names), rng)
         started = time.process_time()
         for _ in range(PASSES):
-            rule.walk(mixed, P, Q, rng)
+            rule.descend(mixed, P, Q, rng)
         ended = time.process_time()
         if run:
             passes.append((ended - started) / PASSES)

@@ -73,10 +73,10 @@ def compare(market: Market, title: str, table: pd.DataFrame) -> None:
             for place, part in enumerate(content["owners"]):
                 slow = {"local_steps": STEPS // 4} if place == 0 else {}
                 part |= {"records": RECORDS, "epsilon": epsilon, "local_steps": None} | slow
-            walks = learning["algorithm"] not in ("gradient-descent", "sufficient-statistics")
-            if not walks:
+            local = learning["algorithm"] not in ("gradient-descent", "sufficient-statistics")
+            if not local:
                 content["owners"][0]["local_steps"] = None
-            asked = {"horizon": ANSWERS, **({"local_steps": STEPS} if walks else {}), **learning}
+            asked = {"horizon": ANSWERS, **({"local_steps": STEPS} if local else {}), **learning}
             terms = parley.Terms.from_dict({**content, "learning": asked})
             owners = [parley.Owner(part["name"], rows) for part, rows in zip(content["owners"], parts, strict=True)]
             runs = 1 if epsilon > 1e3 else RUNS

@@ -97,10 +97,10 @@ def setup_of(terms: Any, task: Any) -> Setup:
 
 def job(figure: Figure, setup: Setup, trials: int, deviation: float) -> dict[str, Any]:
     """What Flower's clients and server are told, beside the tables."""
-    walk = setup.local_update
+    local = setup.local_update
     bound = next(iter(setup.parts.values())).training.question.bound
     assert bound is not None
-    settings = {"clip": bound.value, "step": walk.step, "radius": walk.radius, "local_steps": walk.steps}
+    settings = {"clip": bound.value, "step": local.step, "radius": local.radius, "local_steps": local.steps}
     settings |= {"rounds": setup.terms.learning.horizon, "trials": trials, "deviation": deviation, "seed": 1}
     return {"settings": settings, "setup": setup}
 

@@ -111,7 +111,7 @@ def opacus_epochs(digits: Digits, repeats: int, mode: str, double: bool) -> dict
     def gathered() -> Iterable[tuple[Any, Any]]:
         return ((images[rows], labels[rows]) for rows in torch.randperm(len(labels)).split(BATCH))
 
-    def walk(batches: Callable[[], Iterable[tuple[Any, Any]]]) -> None:
+    def epoch(batches: Callable[[], Iterable[tuple[Any, Any]]]) -> None:
         for some, their_labels in batches():
             optimiser.zero_grad()
             cost(model(some), their_labels).backward()
@@ -120,7 +120,7 @@ def opacus_epochs(digits: Digits, repeats: int, mode: str, double: bool) -> dict
     sources: dict[str, Callable[[], Iterable[tuple[Any, Any]]]] = {"rows gathered": gathered}
     if mode == "hooks" and not double:
         sources["its usual loader"] = lambda: loader
-    return {name: best(lambda batches=batches: walk(batches), repeats) for name, batches in sources.items()}  # type: ignore[misc]
+    return {name: best(lambda batches=batches: epoch(batches), repeats) for name, batches in sources.items()}  # type: ignore[misc]
 
 
 def together(digits: Digits, runs: int) -> None:

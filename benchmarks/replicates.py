@@ -1,6 +1,6 @@
 """100 replicates x 100 rounds x 3 owners of linear regression: replicates as an axis beside the plain loop over runs and rounds.
 
-Floor of the batched clipped round: 2 matrix products of 2 n R p flops and one pass over the [R, n] slopes. The plain loop is
+Floor of the batched clipped round: 2 matrix products of 2 n R p flops and one pass over the [R, n] derivatives. The plain loop is
 NumPy at its best for one run at a time; it is timed on a few runs and scaled up, since all of them would take minutes.
 
     python benchmarks/replicates.py [--rows 250000] [--replicates 100] [--horizon 100]
@@ -81,9 +81,9 @@ def plain_loop(tables: dict[str, pd.DataFrame], horizon: int, runs: int) -> floa
         for k in range(1, horizon + 1):
             total = np.zeros(p)
             for X, y, limit in data:
-                slope = 2 * (X @ theta - y)
-                np.clip(slope, -limit, limit, out=slope)
-                total += (X.T @ slope / n + rng.laplace(scale=scale, size=p)) / len(data)
+                derivative = 2 * (X @ theta - y)
+                np.clip(derivative, -limit, limit, out=derivative)
+                total += (X.T @ derivative / n + rng.laplace(scale=scale, size=p)) / len(data)
             bar = (k - 1) / (s + k) * bar + (s + 1) / (s + k) * theta
             theta = np.clip(theta - 0.3 / k**0.5 * total, -5, 5)
     return time.perf_counter() - began

@@ -75,8 +75,8 @@ def plain_round(market: Market, n: int) -> float:
         total = np.zeros_like(theta)
         for X, y, limit in data:
             margin = X @ theta
-            slope = 2 * (margin - y) if squared else np.where(margin * y < 1, -y, 0.0)
-            total += np.clip(slope, -limit, limit) @ X / n + rng.laplace(scale=1e-3, size=theta.shape)
+            derivative = 2 * (margin - y) if squared else np.where(margin * y < 1, -y, 0.0)
+            total += np.clip(derivative, -limit, limit) @ X / n + rng.laplace(scale=1e-3, size=theta.shape)
         theta = theta - 1e-3 * total
     return (time.perf_counter() - began) / rounds
 

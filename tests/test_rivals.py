@@ -41,7 +41,7 @@ def test_gradients_are_clipped_row_by_row(common, classes):
     )
     expected = []
     for at, clip in zip(theta, clips, strict=True):
-        each = rows.X * rows.slopes(at)[:, None]
+        each = rows.X * rows.derivatives(at)[:, None]
         norms = np.linalg.norm(each, axis=1, keepdims=True)
         assert (norms > clip).any()
         expected.append((each * np.minimum(1, clip / norms)).mean(axis=0))
@@ -71,13 +71,13 @@ def test_the_chosen_ridge_left_out_every_row_in_turn(common):
     assert linear.chosen_ridge(rows) == pytest.approx(best, abs=1e-4)
 
 
-def largest_delta(sigma, bend_over_weight, epsilon, clip=1.0):
+def largest_delta(sigma, curvature_over_weight, epsilon, clip=1.0):
     """delta(eps) of perturbed objectives in one dimension by numerical integration, for rows x = 1 of different classes.
 
-    The released theta has the density of b = -(slope(theta) + weight theta), times the Jacobian.
+    The released theta has the density of b = -(gradient(theta) + weight theta), times the Jacobian.
     """
     theta = np.linspace(-400, 400, 800_001)
-    weight = clip**2 / 4 / bend_over_weight
+    weight = clip**2 / 4 / curvature_over_weight
 
     def density(y):
         b = -(-y * clip * expit(-y * clip * theta) + weight * theta)
@@ -96,9 +96,9 @@ def test_objective_perturbation_keeps_its_promise_where_it_can_be_integrated(com
     _, _, rivals = common
     delta, share = 1e-3, 0.3
     ratio = rivals.objective_noise(epsilon * (1 - share), delta)
-    bend_over_weight = np.expm1(share * epsilon)
-    assert largest_delta(2 * ratio, bend_over_weight, epsilon) <= delta
-    assert largest_delta(2 * ratio / 5, bend_over_weight, epsilon) > delta
+    curvature_over_weight = np.expm1(share * epsilon)
+    assert largest_delta(2 * ratio, curvature_over_weight, epsilon) <= delta
+    assert largest_delta(2 * ratio / 5, curvature_over_weight, epsilon) > delta
 
 
 def test_noise_of_descent_is_that_of_all_its_steps(common):

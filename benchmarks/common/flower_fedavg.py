@@ -1,8 +1,9 @@
 """FedAvg in Flower's simulation engine, by an interpreter that has it: `python flower_fedavg.py JOB.npz OUT.npz`.
 
-The job is least squares for classes: clients X0, Y0, X1, Y1, ..., full-batch steps, every class's slope of a record clipped, Gaussian noise
-of a given deviation in the mean direction of a client's steps, a box. The strategy is Flower's own FedAvg, weighted by numbers of records.
-Trials run one after another, as the engine runs them. No import of Parley here.
+The job is least squares for classes: clients X0, Y0, X1, Y1, ..., full-batch steps, every class's derivative of a
+record clipped, Gaussian noise of a given deviation in the mean direction of a client's steps, a box. The strategy is
+Flower's own FedAvg, weighted by numbers of records. Trials run one after another, as the engine runs them. No import of
+Parley here.
 """
 
 import json
@@ -14,12 +15,12 @@ from typing import Any
 import numpy as np
 
 
-def walked(X: Any, Y: Any, theta: Any, asked: dict[str, Any], rng: Any) -> Any:
-    """Where a client ends that walks from theta [classes, p]."""
+def local_steps(X: Any, Y: Any, theta: Any, asked: dict[str, Any], rng: Any) -> Any:
+    """Where a client's local steps from theta end [classes, p]."""
     w, limit = theta, asked["clip"] / (np.sqrt(len(theta)) * np.maximum(np.linalg.norm(X, axis=1), 1e-300))
     for _ in range(asked["local_steps"]):
-        slope = np.clip(2 * (w @ X.T - Y.T), -limit, limit)
-        w = np.clip(w - asked["step"] * slope @ X / len(X), -asked["radius"], asked["radius"])
+        derivative = np.clip(2 * (w @ X.T - Y.T), -limit, limit)
+        w = np.clip(w - asked["step"] * derivative @ X / len(X), -asked["radius"], asked["radius"])
     return w + asked["step"] * asked["local_steps"] * rng.normal(scale=asked["deviation"], size=w.shape)
 
 
@@ -43,7 +44,7 @@ def main() -> None:
         place, config = int(context.node_config["partition-id"]), message.content["config"]
         X, Y = tables[place]
         rng = np.random.default_rng([asked["seed"], int(config["trial"]), int(config["server-round"]), place])
-        w = walked(X, Y, message.content["arrays"].to_numpy_ndarrays()[0], asked, rng)
+        w = local_steps(X, Y, message.content["arrays"].to_numpy_ndarrays()[0], asked, rng)
         content = RecordDict({"arrays": ArrayRecord([w]), "metrics": MetricRecord({"num-examples": len(X)})})
         return Message(content=content, reply_to=message)
 

@@ -84,14 +84,14 @@ class Rows:
         blocks = ((self.X[start : start + BLOCK], weights[start : start + BLOCK, None]) for start in starts)
         return sum((x.T @ (x * weight) for x, weight in blocks), np.zeros((self.X.shape[1],) * 2))
 
-    def bends(self, theta: Floats) -> Floats:
+    def curvatures(self, theta: Floats) -> Floats:
         """The second derivative of each row's cost by its margin [n]."""
         if not self.classes:
             return np.full(len(self.y), 2.0)
         chance = expit(self.X @ theta)
         return chance * (1 - chance)
 
-    def slopes(self, theta: Floats) -> Floats:
+    def derivatives(self, theta: Floats) -> Floats:
         """The first [n]."""
         margins = self.X @ theta
         return -self.y * expit(-self.y * margins) if self.classes else 2 * (margins - self.y)
@@ -141,8 +141,8 @@ def ridge(rows: Rows, penalty: float, start: Floats | None = None) -> Floats:
     theta = np.zeros(rows.X.shape[1]) if start is None else start
     cost = total(theta)
     for _ in range(50):
-        gradient = rows.X.T @ rows.slopes(theta) + weight * theta
-        step = np.linalg.solve(rows.moments(rows.bends(theta)) + np.diag(weight), gradient)
+        gradient = rows.X.T @ rows.derivatives(theta) + weight * theta
+        step = np.linalg.solve(rows.moments(rows.curvatures(theta)) + np.diag(weight), gradient)
         length = 1.0
         while (there := total(theta - length * step)) > cost + 1e-7 * abs(cost) and length > 1e-6:
             length /= 2
@@ -157,10 +157,10 @@ def chosen_ridge(rows: Rows) -> Floats:
     best, theta = (np.inf, np.zeros(rows.X.shape[1])), None
     for penalty in PENALTIES[::-1]:
         theta = ridge(rows, penalty, theta)
-        bends = rows.bends(theta)
-        curvature = rows.moments(bends) + np.diag(np.append(np.full(rows.X.shape[1] - 1, penalty), TINY))
+        curvatures = rows.curvatures(theta)
+        curvature = rows.moments(curvatures) + np.diag(np.append(np.full(rows.X.shape[1] - 1, penalty), TINY))
         leverage = np.einsum("ij,ij->i", rows.X @ np.linalg.inv(curvature), rows.X)
-        margins = rows.X @ theta + rows.slopes(theta) * leverage / (1 - np.minimum(bends * leverage, 0.99))
+        margins = rows.X @ theta + rows.derivatives(theta) * leverage / (1 - np.minimum(curvatures * leverage, 0.99))
         left_out = float(losses(margins, rows.y, rows.classes).mean())
         best = min(best, (left_out, theta), key=lambda pair: pair[0])
     return best[1]

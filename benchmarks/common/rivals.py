@@ -123,13 +123,13 @@ class GradientDescent:
                 yield from ((clip, rate, whole, 0.0), (clip, rate, whole, 1.0))
 
     def models(self, rows: Rows, settings: Sequence[Setting], privacy: Privacy, runs: int, seed: int) -> Floats:
-        walks = list(dict.fromkeys(setting[:3] for setting in settings))
-        last, means = self._walked(rows, walks, privacy, runs, seed)
-        return np.array([(means if setting[3] else last)[walks.index(setting[:3])] for setting in settings])
+        descents = list(dict.fromkeys(setting[:3] for setting in settings))
+        last, means = self._descended(rows, descents, privacy, runs, seed)
+        return np.array([(means if setting[3] else last)[descents.index(setting[:3])] for setting in settings])
 
-    def _walked(self, rows: Rows, walks: Sequence[Setting], privacy: Privacy, runs: int, seed: int) -> tuple[Floats, Floats]:
-        """The last iterates and the means of the second halves, both [walks, runs, p]."""
-        clips, rates, steps = (np.repeat(np.array(knob), runs) for knob in zip(*walks, strict=True))
+    def _descended(self, rows: Rows, descents: Sequence[Setting], privacy: Privacy, runs: int, seed: int) -> tuple[Floats, Floats]:
+        """The last iterates and the means of the second halves, both [descents, runs, p]."""
+        clips, rates, steps = (np.repeat(np.array(knob), runs) for knob in zip(*descents, strict=True))
         width, rng = rows.X.shape[1], np.random.default_rng(seed)
         each = privacy.unit * np.sqrt(steps) * 2 * clips / (len(rows) / privacy.owners)
         noise = each / math.sqrt(privacy.owners)
@@ -143,7 +143,7 @@ class GradientDescent:
             kept = at[step >= np.floor(steps[at] / 2)]
             total[kept] += theta[kept]
         means = total / (steps - np.floor(steps / 2))[:, None]
-        shape = (len(walks), runs, width)
+        shape = (len(descents), runs, width)
         return theta.reshape(shape), means.reshape(shape)
 
 
@@ -175,9 +175,9 @@ def objective_noise(epsilon: float, delta: float) -> float:
 class ObjectivePerturbation:
     """Objective perturbation (Kifer et al. 2012; approximate minima: Iyengar et al. 2019), logistic regression of one owner.
 
-    Minimises sum of losses + L/2 |theta|^2 + b.theta, b normal. A setting is (norm, clip, share): rows are scaled to this norm, slopes
+    Minimises sum of losses + L/2 |theta|^2 + b.theta, b normal. A setting is (norm, clip, share): rows are scaled to this norm, derivatives
     clipped so that a gradient is at most `clip` (the cost stays convex and no less smooth), and `share` of eps pays for the Jacobians: for
-    one row replaced their ratio is at most 1 + bend/L, bend = norm^2/4, so L = bend/(e^(share eps) - 1). The minimum is taken as exact,
+    one row replaced their ratio is at most 1 + c/L, c = norm^2/4, so L = c/(e^(share eps) - 1). The minimum is taken as exact,
     which costs the rival nothing.
     """
 

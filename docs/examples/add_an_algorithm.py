@@ -45,8 +45,8 @@ class HeavyBall(Descent):
         return State(begin.round, begin.theta, {"velocity": np.zeros_like(begin.theta)})
 
     def update(self, state, combined, answers=()):
-        slope = self.objective.penalty_gradient(state.theta) + combined
-        velocity = self.momentum * state.memory["velocity"] - self.step * slope
+        gradient = self.objective.penalty_gradient(state.theta) + combined
+        velocity = self.momentum * state.memory["velocity"] - self.step * gradient
         return State(state.round + 1, self.project(state.theta + velocity), {"velocity": velocity})
 
 

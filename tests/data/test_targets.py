@@ -142,7 +142,7 @@ def test_batches_and_secret_draws_count_it_as_a_row():
         assert np.linalg.norm(gone.value - whole.value) <= whole.sensitivity
 
 
-def test_a_cost_with_a_random_slope_bears_it():
+def test_a_cost_with_a_random_linear_term_bears_it():
     changes = {
         "learning__algorithm": "objective-perturbation",
         "learning__horizon": 1,

@@ -18,8 +18,8 @@ def test_training_starts_at_the_public_fit(tmp_path):
     theta = starting_point(setup)
     fit = public_fit(setup.objective, setup.public, None, np.zeros(4))
     np.testing.assert_array_equal(theta, fit.theta)
-    slope = setup.objective.mean_gradient(setup.public, theta) + fit.ridge * theta
-    assert np.abs(slope).max() < 1e-6
+    gradient = setup.objective.mean_gradient(setup.public, theta) + fit.ridge * theta
+    assert np.abs(gradient).max() < 1e-6
     assert np.array_equal(starting_point(resolve(setup.terms.changed(learning={"start": "zero"}))), np.zeros(4))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from parley.losses.inference import covariances, settled, solve
 
-SLOPES, RUNS = np.array([0.5, -0.3, 0.2, 0.0, 0.4]), 600
+COEFFICIENTS, RUNS = np.array([0.5, -0.3, 0.2, 0.0, 0.4]), 600
 ROW, COLUMN = np.triu_indices(6)
 ALIKE = np.eye(5) / 3
 SPREAD = np.diag([0.1, 0.2, 0.3, 0.4, 0.5])
@@ -18,8 +18,8 @@ TURNED = (lambda Q: Q @ SPREAD @ Q.T)(np.linalg.qr(np.random.default_rng(3).norm
 def noisy(A, deviation, norm, runs, law="normal"):
     """Moments [runs, 6, 6] of 6,000 records of residual variance 1/12, their draw and the noise included."""
     rng = np.random.default_rng(5)
-    b = A @ SLOPES
-    exact = np.block([[A, b[:, None]], [b[None, :], np.array([[SLOPES @ b + 1 / 12]])]])
+    b = A @ COEFFICIENTS
+    exact = np.block([[A, b[:, None]], [b[None, :], np.array([[COEFFICIENTS @ b + 1 / 12]])]])
     draw = rng.multivariate_normal(np.zeros(5), A / 12 / 6000, runs)
     if law == "normal":
         packed = rng.normal(0, deviation, (runs, len(ROW)))
@@ -67,7 +67,7 @@ def covered(A, deviation, norm, law, kept=None, runs=RUNS, noise=1.0):
         solved = solve(moments, 5, deviation, norm, 0.0)
         solved = solved if kept is None else replace(solved, kept=np.array(kept))
         covariance, _ = covariances(moments, solved, noise * deviation, norm, 6000)
-        hits.append(np.abs(solved.theta[0] - SLOPES) <= 1.645 * np.sqrt(np.diag(covariance[0])))
+        hits.append(np.abs(solved.theta[0] - COEFFICIENTS) <= 1.645 * np.sqrt(np.diag(covariance[0])))
     return float(np.mean(hits))
 
 
@@ -96,7 +96,7 @@ def test_doubt_of_lifted_moments_counts_what_was_drowned():
             continue
         covariance, _ = covariances(moments, solved, 0.03, "l1", 6000)
         bare, _ = covariances(moments, replace(solved, lift=np.array(0.0)), 0.03, "l1", 6000)
-        away = abs(solved.theta[0, 0] - SLOPES[0])
+        away = abs(solved.theta[0, 0] - COEFFICIENTS[0])
         hits.append([away <= 1.645 * np.sqrt(c[0, 0, 0]) for c in (covariance, bare)])
     assert len(hits) > 200
     counted, not_counted = np.mean(hits, axis=0)

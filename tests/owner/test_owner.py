@@ -99,14 +99,15 @@ def test_records_per_person_multiply_the_noise_of_local_updates_and_scores():
     training, score = agreement.part.stages
     assert score.series.mechanism.scale == pytest.approx(13 / 4 * 2 / 25 / 0.2, rel=1e-6)
     at = np.full(3, 0.1)
-    walked = training.question.bounded(UpdateQuery.ask(terms.hash, "learner", 1, at, 3), agreement.tables)
+    update = training.question.bounded(UpdateQuery.ask(terms.hash, "learner", 1, at, 3), agreement.tables)
     judged = score.question.bounded(ScoreQuery.ask(terms.hash, "learner", 5, at), agreement.tables)
-    assert walked.sensitivity == pytest.approx(direction, rel=1e-6)
+    assert update.sensitivity == pytest.approx(direction, rel=1e-6)
     assert judged.sensitivity == pytest.approx(13 / 4 * 2 / 25, rel=1e-6)
 
 
 def test_terms_cannot_be_copied_past_their_checks(tmp_path):
-    """A hinge that walks, which terms forbid, has no way in: copies are refused, changes are checked, and the walk checks once more."""
+    """Local steps on a hinge, which terms forbid, have no way in: copies are refused, changes are checked, and the
+    update checks once more."""
     terms = make_terms(
         100,
         model__kind="logistic-regression",

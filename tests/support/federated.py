@@ -73,7 +73,7 @@ def quiet_run(terms, tables, exchange=Quiet, start=None):
 
 
 def moments(tables):
-    """Each owner's share, Hessian and slope at zero: f_l' = H theta - b."""
+    """Each owner's share, Hessian and gradient at zero: f_l' = H theta - b."""
     total = sum(map(len, tables.values()))
     found = {}
     for name, table in tables.items():

@@ -66,11 +66,11 @@ def rows_apart(rng):
 def sums_in_any_order(rng):
     """F3: a sum of n products is off by at most gamma_n times the sum of their sizes, by any kernel."""
     for rows, columns in SHAPES[:-1]:
-        slope, X = rng.normal(size=(2, rows)), rng.normal(size=(rows, columns)) * 10.0 ** rng.integers(-8, 8, (rows, columns))
-        found = slope @ X
+        factors, X = rng.normal(size=(2, rows)), rng.normal(size=(rows, columns)) * 10.0 ** rng.integers(-8, 8, (rows, columns))
+        found = factors @ X
         for r in range(2):
             for j in {0, columns // 2, columns - 1}:
-                terms = [Fraction(s) * Fraction(x) for s, x in zip(slope[r].tolist(), X[:, j].tolist(), strict=True)]
+                terms = [Fraction(s) * Fraction(x) for s, x in zip(factors[r].tolist(), X[:, j].tolist(), strict=True)]
                 gamma = Fraction((rows + 1) * UNIT) / (1 - Fraction((rows + 1) * UNIT))
                 assert abs(Fraction(float(found[r, j])) - sum(terms)) <= gamma * sum(map(abs, terms)), (rows, columns)
 

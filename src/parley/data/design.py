@@ -1,21 +1,26 @@
 """A prepared table: what an objective computes with.
 
-Why no magnitude breaks a sensitivity (S = SMALLEST = 1e-50, H = LARGEST = 1e50, u = 2^-53; at most 1e15 rows and p = 1e7 columns).
+Why no magnitude breaks a sensitivity (S = SMALLEST = 1e-50, H = LARGEST = 1e50, u = 2^-53; at most 1e15 rows and p =
+1e7 columns).
 
-- What enters. Features x and targets y are 0 or in [S, H] in size (`data.preparation`); so are their bounds, and weights w, clip, radius
-  and regularisation (`terms`). Parameters are at most H.
-- Sums of squares neither vanish nor overflow. x^2 is 0 or in [1e-100, 1e100], w x^2 in [1e-150, 1e150], a record's scaled-down z z' above
-  1e-270: all normal doubles, and sums of p of them below 1e160. So norms of rows and of bounds, second moments and curvatures have the
-  relative error that counting roundings gives, and a row is 0 only if all its cells are.
-- Quotients are finite. A row measures 0 or from S to 1e57; zero rows are taken to measure S. So clip/|x| is in [1e-107, 1e100].
-- Products are finite. |theta.x| <= 1e107, so a slope before clipping is at most 1e160; a gradient, clipped or bounded by bounds, at most
-  1e220, a walk stays in its box, the rest is smaller. No infinity arises, so no NaN, and `LOUDEST` is far away.
-- What still may vanish: products with a tiny parameter, tiny slopes of the logistic function, tiny steps. Each such operation is off by
-  at most 2^-1075 instead of u times its result. In a mean gradient there are p^2 of them on the way to all coordinates (statistics times
-  theta), together below 1e-309; `summation_slack` counts four roundings more than there are, worth 4 u Xi, and Xi is at least 1e-150
-  (2 S^3, a regression's by bounds; else S^2 by bounds, S by clip). In a walk a margin may be off by p 2^-1075, which moves a gradient by
-  B|x| times that, B the largest bend with weights; `LocalUpdate` allows for 32 u radius/rho, at least 16 u S B|f|^2 with f the bounds
-  of x, which is more since |f| >= S. A correction is at most H and at most radius/rho and Xi, a pull at most 2 radius mu with rho mu <= 2:
+- What enters. Features x and targets y are 0 or in [S, H] in size (`data.preparation`); so are their bounds, and
+  weights w, clip, radius and regularisation (`terms`). Parameters are at most H.
+- Sums of squares neither vanish nor overflow. x^2 is 0 or in [1e-100, 1e100], w x^2 in [1e-150, 1e150], a record's
+  scaled-down z z' above 1e-270: all normal doubles, and sums of p of them below 1e160. So norms of rows and of bounds,
+  second moments and curvatures have the relative error that counting roundings gives, and a row is 0 only if all its
+  cells are.
+- Quotients are finite. A row measures 0 or from S to 1e57; zero rows are taken to measure S. So clip/|x| is in [1e-107,
+  1e100].
+- Products are finite. |theta.x| <= 1e107, so a derivative before clipping is at most 1e160; a gradient, clipped or
+  bounded by bounds, at most 1e220, local steps stay in their box, the rest is smaller. No infinity arises, so no NaN,
+  and `LOUDEST` is far away.
+- What still may vanish: products with a tiny parameter, tiny derivatives of the logistic loss, tiny steps. Each such
+  operation is off by at most 2^-1075 instead of u times its result. In a mean gradient there are p^2 of them on the way
+  to all coordinates (statistics times theta), together below 1e-309; `summation_slack` counts four roundings more than
+  there are, worth 4 u Xi, and Xi is at least 1e-150 (2 S^3, a regression's by bounds; else S^2 by bounds, S by clip).
+  In a local step a margin may be off by p 2^-1075, which moves a gradient by B|x| times that, B the largest curvature
+  with weights; `LocalUpdate` allows for 32 u radius/rho, at least 16 u S B|f|^2 with f the bounds of x, which is more
+  since |f| >= S. A correction is at most H and at most radius/rho and Xi, a pull at most 2 radius mu with rho mu <= 2:
   times rho they are at most 5 radius and rho Xi.
 """
 
@@ -43,7 +48,8 @@ _NORMS = {"_l1", "_l2", "_linf"}
 class Summable(ABC):
     """Prepared rows that can be summed over, wherever they lie: all that an owner's answers need of a table.
 
-    `secret`: which rows these are was drawn in secret, so nothing of a row may depend on who else is among them (`drawn`).
+    `secret`: which rows these are was drawn in secret, so nothing of a row may depend on who else is among them
+    (`drawn`).
     """
 
     secret: bool = False
@@ -81,14 +87,15 @@ class Summable(ABC):
     def drawn(self, places: NDArray[np.int64]) -> "Summable":
         """The same for places that were drawn in secret.
 
-        Formal guarantee: what a row hands to a sum is a function of that row and the parameters; who else was drawn moves it by no bit
-        (`data.rowwise`). The sum itself may be rounded in any order, as `summation_slack` says.
+        Formal guarantee: what a row hands to a sum is a function of that row and the parameters; who else was drawn
+        moves it by no bit (`data.rowwise`). The sum itself may be rounded in any order, as `summation_slack` says.
         """
 
     @property
     @abstractmethod
     def studied(self) -> "Design | None":
-        """The rows themselves, where nobody outside sees how long a sum takes and its work may depend on what they hold; else None."""
+        """The rows themselves, where nobody outside sees how long a sum takes and its work may depend on what they
+        hold; else None."""
 
     @abstractmethod
     def for_studies(self) -> "Summable":
@@ -113,7 +120,8 @@ class Summable(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Design(Summable):
-    """Rows `X` [n, p], targets `y` [n] (classes as -1 and 1) and record weights [n], 0 for a row without a target (`data.targets`).
+    """Rows `X` [n, p], targets `y` [n] (classes as -1 and 1) and record weights [n], 0 for a row without a target
+    (`data.targets`).
 
     >>> Design(np.ones((4, 2)), np.zeros(4), np.ones(4)).statistics[0]
     array([[1., 1.],
@@ -178,7 +186,8 @@ class Design(Summable):
         return self.weight > 0
 
     def targeted(self) -> "Design":
-        """The rows that have a target: for what an owner makes of its own rows, where how many they are need not be public."""
+        """The rows that have a target: for what an owner makes of its own rows, where how many they are need not be
+        public."""
         return self if not self.untargeted else self.where(self.present)
 
     @cached_property
@@ -250,9 +259,10 @@ class Design(Summable):
 def summation_slack(rows: int, width: int) -> float:
     """Relative error of a mean over `rows` rows, summed block by block in any order within a block.
 
-    Formal guarantee: a sum of n products computed by blocks carries at most gamma_m = m u/(1 - m u) times the sum of their
-    absolute values, m = BLOCK + number of blocks + width + 8 roundings on any path from a term to the result
-    (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1; u = 2^-53, fused or reordered operations included).
+    Formal guarantee: a sum of n products computed by blocks carries at most gamma_m = m u/(1 - m u) times the sum of
+    their absolute values, m = BLOCK + number of blocks + width + 8 roundings on any path from a term to the result
+    (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1; u = 2^-53, fused or reordered operations
+    included).
     """
     roundings = (min(BLOCK, rows) + -(-rows // BLOCK) + width + 8) * UNIT
     return roundings / (1 - roundings)

@@ -118,12 +118,12 @@ class Preparation:
             m = np.append(np.zeros(len(names)), [self.target_centre] * constant)
             return (*names, *["(constant)"] * constant), self.target_scale * np.eye(len(m)), m
         turn = np.eye(len(labels)) if self.rotation is None else self.rotation
-        slopes = self.target_scale * turn / self.scale[:, None]
+        linear = self.target_scale * turn / self.scale[:, None]
         M = np.zeros((len(labels) + constant, self.width))
-        M[: len(labels), : turn.shape[1]] = slopes
+        M[: len(labels), : turn.shape[1]] = linear
         m = np.zeros(len(M))
         if constant:
-            M[-1, : turn.shape[1]], M[-1, -1], m[-1] = -self.centre @ slopes, self.target_scale, self.target_centre
+            M[-1, : turn.shape[1]], M[-1, -1], m[-1] = -self.centre @ linear, self.target_scale, self.target_centre
         return (*labels, *["(constant)"] * constant), M, m
 
     @property

@@ -126,7 +126,7 @@ def _study(terms: Terms, table: pd.DataFrame, seed: int) -> Result:
 
 
 def _release(terms: Terms, table: pd.DataFrame) -> Result:
-    """The walk of a release, with books that are closed when it is over."""
+    """The course of a release, with books that are closed when it is over."""
     with TemporaryDirectory() as folder, closing(Ledger(Path(folder) / "fit.ledger", terms.owners[0].epsilon)) as ledger:
         owner = Owner("owner", table, ledger=ledger)
         owner.accept(terms)

@@ -1,7 +1,7 @@
 """Owners on this machine learn to predict a column: the rounds, and what came out of them.
 
-The walk of one number: terms -> setup (bound, mechanism, cost of k answers) -> run -> Algorithm.questions -> Owner.answer (bounded,
-debited, noisy) -> aggregation -> Algorithm.update -> Result. A study of R replicates and a release take the same walk; the study's
+The way of one number: terms -> setup (bound, mechanism, cost of k answers) -> run -> Algorithm.questions -> Owner.answer (bounded,
+debited, noisy) -> aggregation -> Algorithm.update -> Result. A study of R replicates and a release take the same way; the study's
 arrays have one more axis.
 """
 

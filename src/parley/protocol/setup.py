@@ -1,6 +1,6 @@
 """Terms and public knowledge, resolved once: what everybody computes alike before the first question is asked.
 
-The walk of one number begins here: terms -> setup -> an owner's stage (bound, mechanism, cost of k answers) -> its answer.
+The way of one number begins here: terms -> setup -> an owner's stage (bound, mechanism, cost of k answers) -> its answer.
 """
 
 import hashlib

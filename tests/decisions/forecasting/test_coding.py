@@ -113,7 +113,7 @@ def test_commands_say_what_coding_costs_and_what_counts_as_one(folder):
 
 @pytest.mark.parametrize("kind", ["logistic-regression", "linear-svm", "linear-regression"])
 def test_a_forecast_from_a_public_sample_with_one_hot_columns_works(folder, kind):
-    """Columns that add up to the constant bend the cost in no direction of their own; rare names may have no finite optimum."""
+    """Columns that add up to the constant have no curvature of their own; rare names may have no finite optimum."""
     frame = table(300, 2)
     frame.loc[0, "place"], frame.loc[0, "state"] = "rare", "sick"
     frame.assign(rate=frame["age"] / 10).to_csv(folder / "public.csv", index=False)

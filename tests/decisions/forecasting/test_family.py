@@ -1,4 +1,5 @@
-"""Forecasts of the federated family: walks, corrections and duals are the algorithms' own code, so moments and pilot runs take one path."""
+"""Forecasts of the federated family: local steps, corrections and duals are the algorithms' own code, so moments and
+pilot runs take one path."""
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ FREE = {"privacy__clip": None, "model__radius": 20.0}
 
 @pytest.mark.parametrize("name", FAMILY)
 def test_the_exact_forecast_meets_the_mean_of_many_runs(name):
-    """Two owners whose tables are both the pilot, with other budgets and steps: within 3 standard errors of 3,000 runs (a round that asks
-    for gradients leaves the start as it is). Twice the noise would be noticed."""
+    """Two owners whose tables are both the pilot, with other budgets and steps: within 3 standard errors of 3,000 runs
+    (a round that asks for gradients leaves the start as it is). Twice the noise would be noticed."""
     table = regression_table(3000, 1)
     terms = family_terms(
         name, 3000, 3000, own=UNEQUAL | {"b": {"local_steps": 8, "epsilon": 0.6}}, epsilon=1.5, learning__horizon=8, **FREE
@@ -50,7 +51,8 @@ def test_owners_that_differ_are_forecast_from_their_own_moments(name, own):
 
 @pytest.mark.parametrize("name", ["fedprox", "scaffold", "fedlin", "fedsplit"])
 def test_a_pilot_run_forecasts_what_moments_cannot(name):
-    """Logistic regression, a clip that binds: within 4 standard errors of the difference, where twice the excess would be noticed."""
+    """Logistic regression, a clip that binds: within 4 standard errors of the difference, where twice the excess would
+    be noticed."""
     table = class_table(1000, seed=1)
     settings = {"model__kind": "logistic-regression", "model__bounds": {f"x{j}": [-4, 4] for j in range(3)}, "privacy__clip": 0.5}
     terms = family_terms(name, 1000, 1000, own=UNEQUAL, epsilon=0.6, learning__horizon=4, model__regularisation=0.1, **settings)

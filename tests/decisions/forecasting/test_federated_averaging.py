@@ -1,4 +1,4 @@
-"""Forecasts of federated averaging: the owners' walks are part of the algorithm's own code, so moments and pilot runs take one path."""
+"""Forecasts of federated averaging: the owners' steps are part of the algorithm's own code, so moments and pilot runs take one path."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_the_exact_forecast_meets_the_mean_of_many_runs(penalty):
 
 
 def test_two_owners_of_one_law_come_out_as_forecast_and_the_reader_is_told_of_drift():
-    """Owners' walks end a little apart even under one law; at these sizes that is lost in the noise."""
+    """Owners' steps end a little apart even under one law; at these sizes that is lost in the noise."""
     tables = [regression_table(3000, 1), regression_table(2000, 2)]
     terms = averaging_terms(3000, 2000, epsilon=1.0, privacy__clip=None, model__bounds=BOUNDS)
     expected = forecast(terms, pilot=regression_table(5000, 3), resamples=10)
@@ -62,7 +62,7 @@ def test_two_owners_of_one_law_come_out_as_forecast_and_the_reader_is_told_of_dr
 
 
 @pytest.mark.parametrize("kind", ["logistic-regression", "linear-regression"])
-def test_a_pilot_run_forecasts_walks_that_are_clipped(kind):
+def test_a_pilot_run_forecasts_local_steps_that_are_clipped(kind):
     """On the owner's own table: within 4 standard errors of the difference, where twice the noise would be noticed."""
     classes = kind == "logistic-regression"
     table = (class_table if classes else regression_table)(1000, seed=1)

@@ -227,23 +227,23 @@ def test_quality_falls_with_spend():
         assert (np.diff(fitness[order]) <= 1e-9).all()
 
 
-def test_all_coalitions_and_the_walks_agree(monkeypatch):
-    """Where a walk ends at a coalition, it is an equilibrium that the full search knows, and never a better one."""
+def test_all_coalitions_and_the_searches_agree(monkeypatch):
+    """Where a search ends at a coalition, it is an equilibrium that the full search knows, and never a better one."""
     ended = 0
     for seed in range(60):
         c = random_game(seed)
         best = stable_coalition(c)
         with monkeypatch.context() as patch:
             patch.setattr("parley.decisions.games.budget_game.EXACT_UP_TO", 0)
-            walked = stable_coalition(c)
-        assert walked.payoff.sum() <= best.payoff.sum() + 1e-9
-        ended += np.array_equal(walked.members, best.members)
+            found = stable_coalition(c)
+        assert found.payoff.sum() <= best.payoff.sum() + 1e-9
+        ended += np.array_equal(found.members, best.members)
     assert ended > 50
 
 
 @pytest.mark.parametrize("seed", [83, 128, 137])
 def test_owners_that_join_and_leave_for_ever_end_at_nobody(monkeypatch, seed):
-    """Walks on which coalitions repeat; what is returned is an equilibrium all the same."""
+    """Searches on which coalitions repeat; what is returned is an equilibrium all the same."""
     c = random_game(seed)
     monkeypatch.setattr("parley.decisions.games.budget_game.EXACT_UP_TO", 0)
     assert largest_gain(c, free_deal(c)) < 1e-9
@@ -256,8 +256,8 @@ def test_a_thousand_owners_are_at_rest():
     assert largest_gain(c, deal) < 1e-6 * float(deal.payoff.max())
 
 
-def test_walks_of_nine_owners_find_what_a_full_search_finds():
-    """Hard games: bias and dear noise, so that coalitions are fragile. The walks may settle for less, but rarely for nothing."""
+def test_searches_of_nine_owners_find_what_a_full_search_finds():
+    """Hard games: bias and dear noise, so that coalitions are fragile. The searches may settle for less, but rarely for nothing."""
     missed = joined = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)

@@ -11,14 +11,14 @@ from parley.errors import NoEquilibriumError, SettingError
 from parley.papers.pejo2018.games.joint_learning import published
 
 
-def quadratic_game(bend, cross, push, low=0.0, high=1.0):
-    """u_i = push_i s_i + sum_j cross_ij s_i s_j - bend_i s_i^2/2, with its exact second derivatives."""
-    matrix = cross - np.diag(np.diag(cross)) - np.diag(bend)
+def quadratic_game(own, cross, push, low=0.0, high=1.0):
+    """u_i = push_i s_i + sum_j cross_ij s_i s_j - own_i s_i^2/2, with its exact second derivatives."""
+    matrix = cross - np.diag(np.diag(cross)) - np.diag(own)
 
     def payoff(s):
-        return s * (push + s @ (matrix + np.diag(bend)).T) - 0.5 * bend * s**2
+        return s * (push + s @ (matrix + np.diag(own)).T) - 0.5 * own * s**2
 
-    count = len(bend)
+    count = len(own)
     return Game(payoff, np.full(count, low), np.full(count, high), curvature=(matrix, matrix))
 
 
@@ -183,10 +183,10 @@ def test_a_search_without_a_polish_or_without_a_grid_would_be_noticed(monkeypatc
 def test_dynamics_keep_the_whole_path_in_either_order():
     game = quadratic_game(np.array([2.0, 2.0]), np.array([[0, -1.0], [-1.0, 0]]), np.array([1.0, 1.0]))
     for order in ("sequential", "simultaneous"):
-        walk = best_response_dynamics(game, [1.0, 0.0], order)
-        assert walk.at_rest
-        assert walk.path[0].tolist() == [1.0, 0.0]
-        np.testing.assert_allclose(walk.end, 1 / 3, atol=1e-6)
+        found = best_response_dynamics(game, [1.0, 0.0], order)
+        assert found.at_rest
+        assert found.path[0].tolist() == [1.0, 0.0]
+        np.testing.assert_allclose(found.end, 1 / 3, atol=1e-6)
     first = best_response_dynamics(game, [1.0, 0.0], "simultaneous").path[1]
     np.testing.assert_allclose(first, [0.5, 0.0], atol=1e-7)
     in_turn = best_response_dynamics(game, [1.0, 0.0], "sequential").path[1]

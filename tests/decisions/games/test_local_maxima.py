@@ -72,7 +72,7 @@ def test_some_of_these_games_have_several_hills():
     assert sum(most > 1 for most in several) > 10
 
 
-def test_a_peak_between_knots_is_where_slopes_are_equal():
+def test_a_peak_between_knots_is_where_derivatives_are_equal():
     """Linear cost w eps, noise V/eps^2 in a sum of n rows: value V/n^2 2/eps^3 = w."""
     game = weakest_link([300, 500], [2e3, 1e3], [("linear", 5.0), ("linear", 1.0)])
     expected = (2 * game.value * NOISE / 800**2 / np.array([5.0, 1.0])) ** (1 / 3)
@@ -96,9 +96,9 @@ def test_of_equal_hills_the_lowest_is_the_peak_and_the_largest_is_gone_back_to()
     assert where[[0, 2], [0, 0]].tolist() == [0.2, 0.2]
 
 
-def test_marginal_costs_are_slopes_on_logarithms():
+def test_marginal_costs_are_derivatives_on_logarithms():
     costs = PrivacyCosts.of([PrivacyCost(kind=kind, weight=3.0) for kind in ("linear", "exponential", "posterior")])
     epsilon, h = np.array([[0.02], [0.7], [4.0]]), 1e-5
-    slopes = (costs(epsilon * np.exp(h)) - costs(epsilon * np.exp(-h))) / (2 * h)
-    assert costs.marginal(epsilon) == pytest.approx(slopes, rel=1e-8)
-    assert costs.take(np.array([2, 0])).marginal(np.array([0.7, 0.7])) == pytest.approx(slopes[1, [2, 0]], rel=1e-8)
+    derivatives = (costs(epsilon * np.exp(h)) - costs(epsilon * np.exp(-h))) / (2 * h)
+    assert costs.marginal(epsilon) == pytest.approx(derivatives, rel=1e-8)
+    assert costs.take(np.array([2, 0])).marginal(np.array([0.7, 0.7])) == pytest.approx(derivatives[1, [2, 0]], rel=1e-8)

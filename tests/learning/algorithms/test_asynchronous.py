@@ -69,7 +69,7 @@ class Leaning(AsynchronousDescent):
 
 @pytest.mark.parametrize("speeds", SPEEDS)
 def test_with_a_public_sample_old_answers_follow_the_model_and_it_ends_there_all_the_same(tmp_path, speeds):
-    """The sample has a law of its own, with columns that go together: owners' costs bend up to twice as much as it shows."""
+    """The sample has a law of its own, with columns that go together: owners' costs have up to twice the curvature that it shows."""
     tables = different_tables(SIZES)
     drawn = np.random.default_rng(1).uniform(-1, 1, (400, 3))
     spread = pd.DataFrame(drawn @ [[0.8, 0.5, 0.0], [0.0, 0.7, 0.3], [0.0, 0.0, 0.6]], columns=["x0", "x1", "x2"])
@@ -87,7 +87,7 @@ def test_with_a_public_sample_old_answers_follow_the_model_and_it_ends_there_all
 
 
 def test_following_saves_answers_of_the_slow_owner(tmp_path):
-    """A direction that bends a fiftieth as much as another: after five answers of the slow one, a tenth of the error at most."""
+    """A direction of a fiftieth of another's curvature: after five answers of the slow one, a tenth of the error at most."""
     rng, tables = np.random.default_rng(0), {}
     for name in "ab":
         x0 = rng.normal(size=200)

@@ -26,7 +26,7 @@ UNEQUAL = {"a": {"local_steps": 6}, "b": {"local_steps": 20}, "c": {"local_steps
 LONG = {"privacy__clip": None, "learning__horizon": 200, "learning__local_steps": 12}
 
 
-def walks(terms):
+def steps_of(terms):
     """rho_l and s_l of every owner."""
     setup = resolve(terms)
     return {part.name: (setup.local_update_of(part.name).step, setup.local_update_of(part.name).steps) for part in terms.owners}
@@ -42,11 +42,11 @@ def weighted_end(tables, weights, ridge=0.0):
 def closed_form(name, terms):
     """The fixed point of the three that miss the optimum, from the owners' second moments."""
     ridge, mu, weights = terms.model.penalty, terms.learning.proximal or 0.0, {}
-    for owner, (rho, s) in walks(terms).items():
+    for owner, (rho, s) in steps_of(terms).items():
         p, H, _ = moments(TABLES)[owner]
         A = H + (ridge + mu) * np.eye(3)
-        walked = (np.eye(3) - np.linalg.matrix_power(np.eye(3) - rho * A, s)) @ np.linalg.inv(A)
-        weights[owner] = p * walked / (rho * s if name == "fednova" else 1.0)
+        far = (np.eye(3) - np.linalg.matrix_power(np.eye(3) - rho * A, s)) @ np.linalg.inv(A)
+        weights[owner] = p * far / (rho * s if name == "fednova" else 1.0)
     return weighted_end(TABLES, weights, ridge)
 
 
@@ -63,7 +63,7 @@ def test_without_noise_they_end_at_their_closed_form_fixed_points(name, own, rid
 @pytest.mark.parametrize("ridge", [0.0, 0.2])
 @pytest.mark.parametrize("own", [None, UNEQUAL], ids=["equal", "unequal"])
 @pytest.mark.parametrize("name", EXACT)
-def test_without_noise_corrected_walks_end_at_the_optimum(name, own, ridge):
+def test_without_noise_corrected_steps_end_at_the_optimum(name, own, ridge):
     end, _ = quiet_run(family_terms(name, own=own, model__regularisation=ridge, **LONG), TABLES)
     np.testing.assert_allclose(end, optimum(TABLES, ridge), rtol=0, atol=1e-8)
 
@@ -107,7 +107,7 @@ def test_the_bias_of_fednova_falls_with_the_step_and_that_of_averaging_unequal_s
 
 def published_scaffold(terms, tables, option):
     """As published: clients that keep their control variates, all of them asked, weighted by records."""
-    found, steps, theta = moments(tables), walks(terms), np.zeros(3)
+    found, steps, theta = moments(tables), steps_of(terms), np.zeros(3)
     own, server = {name: np.zeros(3) for name in tables}, np.zeros(3)
     for _ in range(terms.learning.horizon // terms.learning.pace):
         moved, fresh = np.zeros(3), {}
@@ -123,7 +123,7 @@ def published_scaffold(terms, tables, option):
 
 
 def published_fedlin(terms, tables):
-    found, steps, theta = moments(tables), walks(terms), np.zeros(3)
+    found, steps, theta = moments(tables), steps_of(terms), np.zeros(3)
     for _ in range(terms.learning.horizon // 2):
         joint, moved = sum(p * (H @ theta - b) for p, H, b in found.values()), np.zeros(3)
         for name, (p, H, b) in found.items():
@@ -163,11 +163,11 @@ def test_they_are_the_published_ones_with_memory_at_the_learner_instead_of_the_o
     assert np.abs(end - optimum(TABLES)).max() > 1e-4  # still on its way
 
 
-def test_fedlin_walks_equally_far_and_owners_may_have_steps_of_their_own():
-    found = walks(family_terms("fedlin", own=UNEQUAL))
+def test_fedlin_goes_equally_far_and_owners_may_have_steps_of_their_own():
+    found = steps_of(family_terms("fedlin", own=UNEQUAL))
     assert len({round(rho * s, 12) for rho, s in found.values()}) == 1
     assert {s for _, s in found.values()} == {6, 20, 12}
-    own = walks(family_terms("fedlin", own=UNEQUAL | {"c": {"local_steps": 12, "step": 0.05}}))
+    own = steps_of(family_terms("fedlin", own=UNEQUAL | {"c": {"local_steps": 12, "step": 0.05}}))
     assert own["c"] == (0.05, 12)
     assert own["b"] == found["b"]
 
@@ -184,7 +184,7 @@ def test_replicates_are_an_axis(name, own):
 
 
 @pytest.mark.parametrize("name", FAMILY)
-def test_a_study_takes_the_same_walk_with_noise(name):
+def test_a_study_takes_the_same_steps_with_noise(name):
     """Very large budgets: the study's replicates lie around the run without noise; usual ones: not."""
     laplace = {"privacy__mechanism": "laplace", "privacy__delta": 0.0}
     terms = family_terms(name, own=UNEQUAL, epsilon=1e7, learning__horizon=6, **laplace)
@@ -212,11 +212,11 @@ def test_an_owner_does_not_trust_the_question(tmp_path, name):
     """Corrections beyond the agreed size, of another shape, not finite; other numbers of steps; other kinds: refused, and nothing spent."""
     terms = family_terms(name, epsilon=0.5, learning__horizon=4)
     owner = released(tmp_path, terms)
-    walk = owner.prepare(terms).setup.local_update
-    assert walk.reach == pytest.approx(5.0 / walk.step + 4.0)
-    agreed, zero, ask = walk.steps_in(1), np.zeros(3), CorrectedQuery.ask
-    assert agreed == (0 if walk.paired else 5)
-    over = np.array([0.0, np.nextafter(walk.reach, np.inf), 0.0])
+    local = owner.prepare(terms).setup.local_update
+    assert local.reach == pytest.approx(5.0 / local.step + 4.0)
+    agreed, zero, ask = local.steps_in(1), np.zeros(3), CorrectedQuery.ask
+    assert agreed == (0 if local.paired else 5)
+    over = np.array([0.0, np.nextafter(local.reach, np.inf), 0.0])
     for query, refusal in (
         (ask(terms.hash, "learner", 1, zero, over, agreed), OutsideBox),
         (ask(terms.hash, "learner", 1, zero, -over, agreed), OutsideBox),
@@ -237,7 +237,7 @@ def test_an_owner_does_not_trust_the_question(tmp_path, name):
         with pytest.raises(refusal):
             owner.answer(query)
     assert owner.ledger.account(terms.hash).spent == 0
-    owner.answer(ask(terms.hash, "learner", 1, zero, np.full(3, walk.reach), agreed))  # as large as agreed: answered
+    owner.answer(ask(terms.hash, "learner", 1, zero, np.full(3, local.reach), agreed))  # as large as agreed: answered
 
 
 @pytest.mark.parametrize("name", CORRECTED)
@@ -245,12 +245,12 @@ def test_no_correction_is_refused_by_an_owner_whose_machine_rounds_otherwise(nam
     """Its step may be the neighbouring one of six digits, and what it takes that much smaller."""
     setup = resolve(family_terms(name, own=UNEQUAL))
     for owner in setup.parts:
-        walk = setup.local_update_of(owner)
+        local = setup.local_update_of(owner)
         smaller = (
-            setup.limits.radius / (walk.step * (1 + 1e-5))
+            setup.limits.radius / (local.step * (1 + 1e-5))
             + setup.objective.record_bound(setup.preparation, setup.limits, "l2").value
         )
-        assert make_algorithm(setup).owner(owner).reach <= smaller < walk.reach
+        assert make_algorithm(setup).owner(owner).reach <= smaller < local.reach
 
 
 @pytest.mark.parametrize("name", FAMILY)
@@ -292,7 +292,7 @@ def test_what_an_owner_reads_before_it_accepts(tmp_path):
 
 
 class Remembering(Quiet):
-    """The mutant: owners that keep the slope of their last walk to themselves, and correct the next walk by it, as published."""
+    """The mutant: owners that keep the gradient of their last steps to themselves, and correct the next ones by it, as published."""
 
     def __init__(self, agreements):
         super().__init__(agreements)
@@ -313,7 +313,7 @@ def history(kind, tables, terms, questions):
 
 @pytest.mark.parametrize(("kind", "sound"), [(Quiet, True), (Remembering, False)])
 def test_an_owner_that_remembers_is_caught(kind, sound):
-    """A sequence of fixed questions on neighbouring tables: each answer moves by at most its sensitivity, unless a slope is kept.
+    """A sequence of fixed questions on neighbouring tables: each answer moves by at most its sensitivity, unless a gradient is kept.
 
     The replaced row pulls one way at the first start and the other way at the second: what was kept adds up to what is answered.
     """
@@ -381,7 +381,7 @@ def test_terms_that_make_no_sense_are_refused(name, changes, match):
         family_terms(name, **changes)
 
 
-def test_owners_walk_only_where_walks_are_asked():
+def test_owners_take_local_steps_only_where_they_are_asked():
     with pytest.raises(TermsError, match=r"owners\.local_steps: expected none"):
         family_terms("fednova").changed(learning={"algorithm": "gradient-descent", "local_steps": None}, owners=UNEQUAL)
     plain = family_terms("fedprox", own=UNEQUAL).changed(learning={"algorithm": "averaged-subgradient", "local_steps": None})
@@ -449,7 +449,7 @@ def test_steps_of_two_rounds_ask_the_same_owners_twice():
 
 
 @pytest.mark.parametrize("name", FAMILY)
-def test_several_classes_walk_too(name):
+def test_several_classes_take_local_steps_too(name):
     """Iris between three experts, each of whom has mostly flowers of one kind: softmax, rows shortened instead of gradients clipped."""
     flowers = iris_table()
     order = flowers.sort_values("species", kind="stable").reset_index(drop=True)
@@ -490,10 +490,10 @@ def test_a_terms_file_says_it_and_the_command_trains_by_it(tmp_path, name):
     assert all(0 < owner["step_epsilon"] < owner["epsilon"] == 1.0 for owner in result["owners"])  # per update, beside the total
 
 
-def test_owners_of_one_size_and_budget_walk_their_own_steps():
+def test_owners_of_one_size_and_budget_take_their_own_steps():
     """Owners alike share what is resolved; steps of their own make them different."""
     terms = family_terms("fednova", 60, 60, 60, own={"b": {"step": 0.01}, "c": {"local_steps": 7}})
     setup = resolve(terms)
-    walks = {name: setup.part(name).training.question.local for name in "abc"}
-    assert walks["b"].step == 0.01 != walks["a"].step
-    assert walks["c"].steps == 7 != walks["a"].steps
+    local = {name: setup.part(name).training.question.local for name in "abc"}
+    assert local["b"].step == 0.01 != local["a"].step
+    assert local["c"].steps == 7 != local["a"].steps

@@ -45,7 +45,7 @@ def test_one_local_step_is_a_gradient_step():
 
 
 @pytest.mark.parametrize("kind", ["linear-regression", "logistic-regression"])
-def test_without_noise_it_is_the_mean_of_where_the_owners_walked(kind):
+def test_without_noise_it_is_the_mean_of_where_the_owners_steps_led(kind):
     """Federated averaging written out: each owner's own steps, then the mean of the models, weighted by records."""
     bounds = BOUNDS if kind == "linear-regression" else CLASS_BOUNDS
     make = regression_table if kind == "linear-regression" else class_table
@@ -62,8 +62,8 @@ def test_without_noise_it_is_the_mean_of_where_the_owners_walked(kind):
         for agreement in agreements:
             w = theta
             for _ in range(7):
-                slope = objective.mean_gradient(agreement.tables.train, w, agreement.part.training.question.bound)
-                w = np.clip(w - rho * (0.2 * w + slope), -5, 5)
+                gradient = objective.mean_gradient(agreement.tables.train, w, agreement.part.training.question.bound)
+                w = np.clip(w - rho * (0.2 * w + gradient), -5, 5)
             ends.append(w)
         theta = 0.75 * ends[0] + 0.25 * ends[1]
     np.testing.assert_allclose(result.theta[0], theta, atol=1e-8)
@@ -211,9 +211,9 @@ def test_owners_that_differ_drift_apart_in_their_local_steps():
     """The bias of federated averaging, without noise: one step a round ends at the joint optimum, many steps end elsewhere."""
     rng = np.random.default_rng(0)
     tables = []
-    for spread, slope in ((1.0, 1.0), (0.2, -1.0)):  # the second owner's features hardly vary, and its law is another
+    for spread, coefficient in ((1.0, 1.0), (0.2, -1.0)):  # the second owner's features hardly vary, and its law is another
         x = rng.uniform(-spread, spread, 500)
-        tables.append(pd.DataFrame({"x0": x, "x1": 0.0, "x2": 0.0, "y": slope * x + 0.1 * rng.uniform(-1, 1, 500)}))
+        tables.append(pd.DataFrame({"x0": x, "x1": 0.0, "x2": 0.0, "y": coefficient * x + 0.1 * rng.uniform(-1, 1, 500)}))
     owners = [parley.Owner("a", tables[0]), parley.Owner("b", tables[1])]
     psi = {}
     for steps in (1, 300):

@@ -28,7 +28,7 @@ SPECIES_MODEL = {
     "model__categories": {"species": SPECIES},
     "model__radius": None,
 }
-SLOPES = np.array([0.5, -0.3, 0.2, 0.0, 0.4])
+COEFFICIENTS = np.array([0.5, -0.3, 0.2, 0.0, 0.4])
 
 
 def terms_of(*sizes, **overrides):
@@ -88,7 +88,7 @@ def owners_design(table, terms):
 
 def population(rows, rng):
     X = rng.uniform(-1, 1, (rows, 5))
-    return pd.DataFrame(X, columns=list("abcde")).assign(y=X @ SLOPES + rng.uniform(-0.5, 0.5, rows))
+    return pd.DataFrame(X, columns=list("abcde")).assign(y=X @ COEFFICIENTS + rng.uniform(-0.5, 0.5, rows))
 
 
 def coverage_terms(epsilon, mechanism):
@@ -113,13 +113,13 @@ def covered(epsilon, mechanism, runs, noise=1.0, sampling=1.0):
         result = parley.train(terms, owners, seed=seed, measure=False)
         sure = result.model.posterior_
         if noise == sampling == 1.0:
-            hits.append([i.low <= true <= i.high for i, true in zip(result.intervals, SLOPES, strict=True)])
+            hits.append([i.low <= true <= i.high for i, true in zip(result.intervals, COEFFICIENTS, strict=True)])
             continue
         matrix, deviation = np.array(result.moments["matrix"]), result.moments["deviation"]
         solved = solve(matrix, 5, deviation, "l2" if mechanism == "gaussian" else "l1", 0.0)
         norm = "l2" if mechanism == "gaussian" else "l1"
         covariance, _ = covariances(matrix, solved, deviation * noise, norm, sure.records / max(sampling, 1e-9) ** 2)
-        hits.append(np.abs(result.theta[0] - SLOPES) <= 1.645 * np.sqrt(np.diag(covariance[0])))
+        hits.append(np.abs(result.theta[0] - COEFFICIENTS) <= 1.645 * np.sqrt(np.diag(covariance[0])))
     return float(np.mean(hits))
 
 
@@ -135,7 +135,7 @@ def test_intervals_without_the_noise_or_without_the_draw_do_not_cover():
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
-def test_the_noise_of_a_models_slope_has_the_stated_covariance(norm):
+def test_the_noise_of_a_models_gradient_has_the_stated_covariance(norm):
     """Of e_b - E theta, drawn by the packed layout; a layout's sqrt 2 forgotten is off by more."""
     rng, theta, p = np.random.default_rng(0), np.array([0.7, -1.2, 0.4]), 3
     i, j = np.triu_indices(p + 1)

@@ -64,8 +64,8 @@ def test_without_tracking_it_would_end_elsewhere():
     rule, found = make_algorithm(setup), moments(TABLES)
     points = np.zeros((len(SIZES), 3))
     for _ in range(3000):
-        slopes = np.array([rule.scale[k] * (H @ points[k] - b) for k, (_, H, b) in enumerate(found.values())])
-        points = rule.weights @ (points - rule.step * slopes)
+        gradients = np.array([rule.scale[k] * (H @ points[k] - b) for k, (_, H, b) in enumerate(found.values())])
+        points = rule.weights @ (points - rule.step * gradients)
     assert np.abs(points.mean(axis=0) - optimum(TABLES)).max() > 1e-3
 
 
@@ -146,7 +146,7 @@ def test_the_factor_falls_as_the_gap_grows_and_is_that_of_the_run():
     """Errors in the long run shrink by the recursion's largest eigenvalue, smaller for graphs that mix faster."""
     factors, gaps = {}, {}
     curvatures = np.array([0.9, 1.1, 0.6, 0.8, 1.2, 0.7])
-    slopes = curvatures * np.array([1.0, -2.0, 0.5, 3.0, -1.0, 0.2])
+    gradients = curvatures * np.array([1.0, -2.0, 0.5, 3.0, -1.0, 0.2])
     for name in ("complete", "ring", "star", "pairs"):
         graph = edges(GRAPHS[name] if name != "pairs" else tuple(map(tuple, PATH)), NAMES[:6])
         rule = Gossip(LinearRegression(), 60, None, 0.5, NAMES[:6], (50,) * 6, graph)
@@ -154,10 +154,10 @@ def test_the_factor_falls_as_the_gap_grows_and_is_that_of_the_run():
         for _ in range(60 if name == "complete" else 600):
             points = rule.points(state)
             answers = [
-                parley.protocol.queries.Answer("", n, 50, curvatures[k] * points[n] - slopes[k]) for k, n in enumerate(NAMES[:6])
+                parley.protocol.queries.Answer("", n, 50, curvatures[k] * points[n] - gradients[k]) for k, n in enumerate(NAMES[:6])
             ]
             state = rule.update(state, np.zeros(1), answers)
-            best = slopes.sum() / curvatures.sum()
+            best = gradients.sum() / curvatures.sum()
             errors.append(max(abs(float(point[0]) - best) for point in rule.points(state).values()))
         last = 20 if name == "complete" else 200
         factors[name] = (errors[last] / errors[last - 16]) ** (1 / 16)
@@ -193,18 +193,18 @@ def test_a_grid_of_nine_has_three_rows():
 SHARES = [np.ones(6), np.array([3.0, 0.6, 0.6, 0.6, 0.6, 0.6]), np.array([0.1, 0.1, 0.1, 0.1, 0.1, 5.5])]
 
 
-@pytest.mark.parametrize("bends", SHARES, ids=str)
+@pytest.mark.parametrize("largest", SHARES, ids=str)
 @pytest.mark.parametrize("name", ["ring", "grid", "star"])
-def test_no_frequency_is_worse_than_the_one_of_the_bound(name, bends):
-    """1/bends + step Re G(z) >= 0 on the unit circle, G = (z - 1) W^2 (z - W)^-2: the closed form is the least step over all of them."""
-    W, root = weights_of(name, 6), np.sqrt(bends)
+def test_no_frequency_is_worse_than_the_one_of_the_bound(name, largest):
+    """1/largest + step Re G(z) >= 0 on the unit circle, G = (z - 1) W^2 (z - W)^-2: the closed form is the least step over all of them."""
+    W, root = weights_of(name, 6), np.sqrt(largest)
     found = []
     for angle in np.linspace(1e-3, np.pi, 400):
         z = np.exp(1j * angle)
         inverse = np.linalg.inv(z * np.eye(6) - W)
         G = (z - 1) * W @ W @ inverse @ inverse
         found.append(1 / np.linalg.eigvalsh(root[:, None] * -np.real(G) * root)[-1])
-    assert min(found) == pytest.approx(bearable(W, bends), rel=1e-9)
+    assert min(found) == pytest.approx(bearable(W, largest), rel=1e-9)
     assert min(found) == pytest.approx(found[-1], rel=1e-9)
 
 
@@ -223,18 +223,18 @@ def radius_of(W, hessians, step):
     return float(np.abs(np.linalg.eigvals(rule)).max())
 
 
-@pytest.mark.parametrize("bends", SHARES, ids=str)
+@pytest.mark.parametrize("largest", SHARES, ids=str)
 @pytest.mark.parametrize("name", ["ring", "grid", "star", "pairs"])
-def test_steps_below_the_bound_never_grow_whatever_owners_cost(name, bends):
+def test_steps_below_the_bound_never_grow_whatever_owners_cost(name, largest):
     """Hessians of two directions that do not commute, many of them at their bound or at nothing, climbed towards growth."""
     W, rng = weights_of(GRAPHS[name] if name != "pairs" else tuple(map(tuple, PATH)), 6), np.random.default_rng(0)
-    step = 0.999 * bearable(W, bends)
+    step = 0.999 * bearable(W, largest)
 
     def hessians(angles, ends):
         turned = np.stack([np.cos(angles), np.sin(angles)], -1)
         other = np.stack([-np.sin(angles), np.cos(angles)], -1)
         parts = [ends[k, :, None, None] * (v[:, :, None] * v[:, None, :]) for k, v in enumerate((turned, other))]
-        return bends[:, None, None] * (parts[0] + parts[1])
+        return largest[:, None, None] * (parts[0] + parts[1])
 
     for _ in range(8):
         at = rng.uniform(0, np.pi, 6), rng.choice([0.0, 0.3, 1.0], (2, 6), p=[0.2, 0.2, 0.6])
@@ -244,22 +244,22 @@ def test_steps_below_the_bound_never_grow_whatever_owners_cost(name, bends):
             if (found := radius_of(W, hessians(*near), step)) > worst:
                 at, worst = near, found
         assert worst <= 1 + 1e-7
-    if (bends == 1).all():  # where all bend alike the bound is sharp
+    if (largest == 1).all():  # where all are alike the bound is sharp
         assert radius_of(W, np.ones((6, 1, 1)), step * 1.01) > 1
 
 
 @pytest.mark.parametrize(("name", "shares"), [("ring", SHARES[0]), ("grid", SHARES[1]), ("star", SHARES[2])], ids=str)
 def test_costs_that_are_not_quadratic_settle_with_such_a_step(name, shares):
-    """Each owner's slope grows as its bound up to 1 and is flat beyond: convex, and its curvature jumps."""
+    """Each owner's derivative grows as its bound up to 1 and is flat beyond: convex, and its curvature jumps."""
     graph = edges(name, NAMES[:6])
     W, centres = metropolis(NAMES[:6], graph), np.array([-3.0, 1.0, 0.5, 4.0, -1.0, 2.0])
     rule = Gossip(LinearRegression(), 1, None, 0.9 * bearable(W, shares), NAMES[:6], (50,) * 6, graph)
     state = rule.start(np.array([10.0]))
     for _ in range(1500):
         points = rule.points(state)
-        slopes = [shares[k] * np.clip(points[n] - centres[k], -1, 1) for k, n in enumerate(NAMES[:6])]
+        gradients = [shares[k] * np.clip(points[n] - centres[k], -1, 1) for k, n in enumerate(NAMES[:6])]
         state = rule.update(
-            state, np.zeros(1), [parley.protocol.queries.Answer("", n, 50, s) for n, s in zip(NAMES[:6], slopes, strict=True)]
+            state, np.zeros(1), [parley.protocol.queries.Answer("", n, 50, s) for n, s in zip(NAMES[:6], gradients, strict=True)]
         )
     assert abs(np.sum([shares[k] * np.clip(state.theta - centres[k], -1, 1) for k in range(6)])) < 1e-6
     assert rule.consensus_error(state) < 1e-6
@@ -281,8 +281,8 @@ def test_the_automatic_step_is_what_the_graph_bears(tmp_path):
     curvature = public.objective.curvature(public.public)
     excess = min(4.0, public.objective.largest_curvature(public.preparation) / curvature)
     assert excess > 1.5
-    bends = np.minimum(6, excess * make_algorithm(public).scale)
-    assert make_algorithm(public).step == pytest.approx(min(1, bearable(weights_of("ring", 6), bends)) / curvature, rel=1e-4)
+    largest = np.minimum(6, excess * make_algorithm(public).scale)
+    assert make_algorithm(public).step == pytest.approx(min(1, bearable(weights_of("ring", 6), largest)) / curvature, rel=1e-4)
     assert step("ring", learning__step=0.05) == 0.05  # what terms say is not touched
 
 

@@ -16,7 +16,7 @@ from parley.losses import LinearRegression
 GRADIENTS = np.random.default_rng(0).normal(size=(7, 3))
 
 
-def walked(algorithm, aborted=()):
+def states_of(algorithm, aborted=()):
     """The states after every round of the same answers."""
     state, states = algorithm.start(np.ones(3)), []
     for k, gradient in enumerate(GRADIENTS, 1):
@@ -29,7 +29,7 @@ def walked(algorithm, aborted=()):
 @pytest.mark.parametrize("average", ["last", "tail"])
 def test_the_model_is_the_iterate_or_the_mean_of_the_last_half(kind, average):
     algorithm = kind(LinearRegression(0.1), 7, None, 0.3, average=average)
-    states = walked(algorithm)
+    states = states_of(algorithm)
     points = np.array([state.theta for state in states])
     expected = points[-1] if average == "last" else points[3:].mean(axis=0)  # rounds 4 to 7 of 7
     np.testing.assert_allclose(algorithm.model(states[-1]), expected, rtol=1e-12)
@@ -39,7 +39,7 @@ def test_the_model_is_the_iterate_or_the_mean_of_the_last_half(kind, average):
 
 def test_all_iterates_of_gradient_descent():
     algorithm = GradientDescent(LinearRegression(), 7, None, 0.3, decay=0.5, average="all")
-    states = walked(algorithm)
+    states = states_of(algorithm)
     np.testing.assert_allclose(algorithm.model(states[-1]), np.mean([s.theta for s in states], axis=0), rtol=1e-12)
 
 
@@ -49,15 +49,15 @@ def test_decay_and_momentum_are_as_they_are_written():
         velocity = 0.9 * velocity + 0.1 * theta + gradient
         theta = theta - 0.3 / k**0.25 * velocity
     algorithm = GradientDescent(LinearRegression(0.1), 7, None, 0.3, decay=0.25, momentum=0.9)
-    np.testing.assert_allclose(walked(algorithm)[-1].theta, theta, rtol=1e-12)
+    np.testing.assert_allclose(states_of(algorithm)[-1].theta, theta, rtol=1e-12)
     published = GradientDescent(LinearRegression(), 7, None, 49.0)
-    first = walked(published)[0].theta
+    first = states_of(published)[0].theta
     np.testing.assert_allclose(first, 1 - GRADIENTS[0], rtol=1e-12)  # rho/(T^2 k)
 
 
 def test_an_aborted_round_leaves_the_average_within_the_path():
     algorithm = GradientDescent(LinearRegression(), 7, None, 0.3, decay=0.0, average="tail")
-    states = walked(algorithm, aborted=(4, 6))
+    states = states_of(algorithm, aborted=(4, 6))
     points = np.array([state.theta for state in states])
     model = algorithm.model(states[-1])
     assert (model >= points[2:].min(axis=0) - 1e-12).all()

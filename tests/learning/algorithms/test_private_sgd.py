@@ -464,7 +464,7 @@ def test_terms_that_do_not_add_up_are_refused_in_a_sentence(changes, sentence):
     assert sentence in str(caught.value)
 
 
-def test_other_algorithms_take_no_clip_of_another_norm_and_walks_no_one_vs_all():
+def test_other_algorithms_take_no_clip_of_another_norm_and_local_steps_no_one_vs_all():
     gradients = {"algorithm": "averaged-subgradient", "batches": None, "epochs": None}
     with pytest.raises(TermsError, match=r"privacy\.clip_norm: expected the mechanism's own norm"):
         sgd_terms(learning=gradients, privacy={"clip_norm": "linf"})

@@ -7,12 +7,12 @@ from parley.errors import SettingError
 from parley.learning.algorithms.stable_inference import StableAnswers, infer_stable
 from parley.privacy.mechanisms import FastNoise
 
-SLOPES, ROW, COLUMN = np.array([0.5, -0.3, 0.2, 0.0, 0.4]), *np.triu_indices(6)
+COEFFICIENTS, ROW, COLUMN = np.array([0.5, -0.3, 0.2, 0.0, 0.4]), *np.triu_indices(6)
 
 
 def moments(rng, rows):
     X = rng.uniform(-1, 1, (rows, 5))
-    z = np.column_stack([X, X @ SLOPES + rng.uniform(-0.5, 0.5, rows)])
+    z = np.column_stack([X, X @ COEFFICIENTS + rng.uniform(-0.5, 0.5, rows)])
     return (z.T @ z / rows)[ROW, COLUMN]
 
 
@@ -26,7 +26,7 @@ def covered(alpha, scale, times, runs, change=lambda answers: answers):
     for seed in range(runs):
         answers = change(answers_of(np.random.default_rng([5, seed]), alpha, scale, times))
         low, high = np.moveaxis(infer_stable(answers, alpha, 5).intervals()[0], -1, 0)
-        hits.append((low <= SLOPES) & (high >= SLOPES))
+        hits.append((low <= COEFFICIENTS) & (high >= COEFFICIENTS))
     return float(np.mean(hits))
 
 

@@ -44,14 +44,14 @@ def test_a_round_averages_those_who_are_asked_by_their_records(turns):
         asked = schedule.at(k)
         assert 0 < len(asked) < 4 or k in (1, 11)
         total = sum(len(data[name][1]) for name in asked)
-        slope = np.zeros(3)
+        gradient = np.zeros(3)
         for name in asked:
             X, y = data[name]
             residual = 2 * (X @ theta - y)
             limit = 4.0 / np.abs(X).sum(axis=1)
-            slope += np.clip(residual, -limit, limit) @ X / total
+            gradient += np.clip(residual, -limit, limit) @ X / total
         bar = (k - 1) / (s + k) * bar + (s + 1) / (s + k) * theta
-        theta = np.clip(theta - 0.2 / k**0.5 * slope, -5, 5)
+        theta = np.clip(theta - 0.2 / k**0.5 * gradient, -5, 5)
     bar = 12 / (s + 13) * bar + (s + 1) / (s + 13) * theta
     np.testing.assert_allclose(result.theta[0], bar, atol=1e-6)
     counts = [len(schedule.rounds_of(name)) for name in "abcd"]

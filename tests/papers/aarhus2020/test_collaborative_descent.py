@@ -98,8 +98,8 @@ def test_steps_are_sums_from_random_weights(shapes):
         places = batch(order, BATCHES, number)
         for digit in range(10):
             part = np.sort([place for place in places if np.flatnonzero(order == place)[0] % 10 == digit])
-            slopes = expit(rows[part] @ weights[digit]) - (shapes.labels[part] == digit)
-            gradients = slopes[:, None] * rows[part]
+            derivatives = expit(rows[part] @ weights[digit]) - (shapes.labels[part] == digit)
+            gradients = derivatives[:, None] * rows[part]
             sizes = np.linalg.norm(gradients, axis=1, keepdims=True)
             weights[digit] -= 0.3 * (gradients * np.minimum(1, 0.05 / sizes)).sum(axis=0)
     assert np.abs(weights - starts[0]).max() > 0.01

@@ -67,8 +67,8 @@ def test_staggered_clients_answer_every_so_often():
     task = biopsies(np.random.default_rng(0), skewed=True)
     infer = terms_of(figure, BY_NAME["FedInfer"], task, 100, [1.0] * 4)
     assert tuple(owner.stride for owner in infer.owners) == STAGGER
-    walks = terms_of(figure, BY_NAME["FedLin"], task, 20, [1.0] * 4)
-    assert [owner.local_steps for owner in walks.owners] == [10, 5, 2, 1]
+    stepping = terms_of(figure, BY_NAME["FedLin"], task, 20, [1.0] * 4)
+    assert [owner.local_steps for owner in stepping.owners] == [10, 5, 2, 1]
     shares = [float((table.kind == "malignant").mean()) for table in task.clients]
     assert shares[0] > shares[1] > shares[2] > shares[3]
 

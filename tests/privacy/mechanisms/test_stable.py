@@ -73,9 +73,9 @@ def test_the_table_of_score_bounds(alpha, value):
     assert stable_law.score_bound(alpha) == pytest.approx(value, abs=6e-4 if value > 1.1 else 5e-5)
     x = np.sinh(np.linspace(-12, 12, 5001))
     h = 1e-5
-    slope = (stable_law.log_pdf(x + h, alpha) - stable_law.log_pdf(x - h, alpha)) / (2 * h)
-    assert np.abs(slope).max() <= stable_law.score_bound(alpha) * (1 + 1e-6)
-    assert np.abs(slope).max() >= stable_law.score_bound(alpha) * (1 - 1e-4)
+    derivative = (stable_law.log_pdf(x + h, alpha) - stable_law.log_pdf(x - h, alpha)) / (2 * h)
+    assert np.abs(derivative).max() <= stable_law.score_bound(alpha) * (1 + 1e-6)
+    assert np.abs(derivative).max() >= stable_law.score_bound(alpha) * (1 - 1e-4)
 
 
 def test_cauchy_noise_on_one_number_has_its_exact_epsilon():

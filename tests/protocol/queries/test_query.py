@@ -80,8 +80,8 @@ def test_a_question_is_read_back_from_its_fields():
         assert KINDS[query.kind].asks is type(query)
         again = type(query).read(query.id, query.terms_hash, query.learner, query.round, query.arrays, query.counts)
         assert again.content == query.content
-    walked = UpdateQuery.ask(HASH, "learner", 3, THETA, 5)
-    assert (*walked.arrays, walked.counts) == ("start", {"steps": 5})
+    update = UpdateQuery.ask(HASH, "learner", 3, THETA, 5)
+    assert (*update.arrays, update.counts) == ("start", {"steps": 5})
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_an_owner_that_was_asked_how_it_differs_does_not_learn_by_the_same_terms
         owner.accept(terms)
 
 
-def test_walks_are_clipped_in_another_norm_than_laplace_noise_needs(public):
+def test_local_steps_are_clipped_in_another_norm_than_laplace_noise_needs(public):
     given = content(public, mechanism="laplace")
     given["model"] |= {"radius": 5.0, "bounds": {**{name: [-4, 4] for name in NAMES}, "y": [-9, 9]}}
     given["learning"] = {"algorithm": "federated-averaging", "horizon": 4}

@@ -18,7 +18,7 @@ def planted(users=120, items=40, share=0.6, noise=0.1, seed=0):
     return Ratings(u.astype(np.int32), i.astype(np.int32), values, *names)
 
 
-def walk_in_python(ratings, P, Q, rule, blocks):
+def descend_in_python(ratings, P, Q, rule, blocks):
     for block in blocks:
         for j in range(block * BLOCK, min((block + 1) * BLOCK, len(ratings))):
             u, i = ratings.users[j], ratings.items[j]
@@ -33,8 +33,8 @@ def test_the_compiled_loop_is_the_published_arithmetic():
     assert len(ratings) > 3 * BLOCK
     P, Q = (rule.start(n, np.random.default_rng(n)) for n in (120, 40))
     P2, Q2 = P.copy(), Q.copy()
-    rule.walk(ratings, P, Q, np.random.default_rng(5))
-    walk_in_python(ratings, P2, Q2, rule, np.random.default_rng(5).permutation(-(-len(ratings) // BLOCK)))
+    rule.descend(ratings, P, Q, np.random.default_rng(5))
+    descend_in_python(ratings, P2, Q2, rule, np.random.default_rng(5).permutation(-(-len(ratings) // BLOCK)))
     assert np.allclose(P, P2, atol=1e-12)
     assert np.allclose(Q, Q2, atol=1e-12)
     assert np.abs(P).max() == rule.box  # the box was met, and kept
@@ -47,7 +47,7 @@ def test_descent_descends():
     before = root_mean_square(prediction_errors(ratings, P, Q))
     mixed = shuffled(ratings, rng)
     for _ in range(rule.passes):
-        rule.walk(mixed, P, Q, rng)
+        rule.descend(mixed, P, Q, rng)
     after = root_mean_square(prediction_errors(ratings, P, Q))
     assert before > 0.4
     assert after < 0.15
@@ -62,7 +62,7 @@ def test_what_the_loop_would_read_beyond_its_arrays_is_refused():
     with pytest.raises(DataError, match="at least one"):
         shuffled(ratings.pick(np.zeros(0, dtype=int)), rng)
     with pytest.raises(SettingError, match="a row for each"):
-        rule.walk(ratings, rule.start(3, rng), rule.start(40, rng), rng)
+        rule.descend(ratings, rule.start(3, rng), rule.start(40, rng), rng)
 
 
 @pytest.mark.parametrize("setting", [{"factors": 0}, {"step": float("nan")}, {"box": -1}, {"penalty": -1}, {"passes": 1.5}])

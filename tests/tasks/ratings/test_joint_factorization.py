@@ -41,7 +41,7 @@ def test_a_player_touches_only_what_it_was_given():
     parts = divide(planted(), [1, 1], np.random.default_rng(0))
     joint = factorize(parts, RULE, 0)
     before = joint.items.copy()
-    joint.players[0].walk(joint.items)
+    joint.players[0].descend(joint.items)
     assert np.array_equal(joint.items, before)  # what came in is not changed under the sender's hands
     started = factorize(parts, Factorization(factors=2, passes=1, step=1e-30), 0)
     own = np.unique(parts[0].users)

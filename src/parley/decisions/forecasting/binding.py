@@ -9,13 +9,13 @@ from parley.decisions.forecasting.sources import Landscape
 from parley.numerals import number
 from parley.validate import Floats
 
-RARELY = 1e-3  # a share of records, or a probability, too small to bend the moments
+RARELY = 1e-3  # a share of records, or a probability, too small to change the moments
 NOTICEABLY = 0.02  # a share of the expected excess cost that clipping may add or take without being called binding
 TAILS = 3.0  # how far above its typical size a gradient is thought to reach where no sample shows it
 
 
 def binding(pilot: Pilot, here: Landscape, moments: ErrorMoments | None) -> tuple[bool, tuple[str, ...]]:
-    """(whether clip or box bend the algorithm's path, what a reader should know)."""
+    """(whether clip or box change the algorithm's path, what a reader should know)."""
     warnings = list(here.warnings)
     if pilot.has_rows and pilot.terms.model.classifies:
         fewest = int(np.unique(pilot.design.y, return_counts=True)[1].min())
@@ -92,7 +92,7 @@ def _typical_sentence(pilot: Pilot, here: Landscape, moments: ErrorMoments | Non
     """Without a sample: whether gradients of the size that the landscape makes typical come near the clip.
 
     E|g|^2 is about 4 cost E|x|^2 for a squared loss, E|x|^2 half the trace of the curvature, and an L1 norm is at most sqrt p times the L2
-    norm. For other losses the slope is at most 1.
+    norm. For other losses the derivative is at most 1.
     """
     points = on_the_way(here) if moments is None else np.concatenate([on_the_way(here), _wandering(pilot, here, moments)])
     away = here.inward(points - here.optimum)

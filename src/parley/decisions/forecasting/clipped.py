@@ -43,19 +43,19 @@ def clipped_landscape(objective: EmpiricalRisk, design: Design, here: Landscape,
         return _seen(here, bound, true, here.optimum, true, 0.0)
     theta = here.optimum
     for _ in range(STEPS):
-        slope, bend = _field(objective, design, theta, bound, here.tilt)
+        gradient, hessian = _field(objective, design, theta, bound, here.tilt)
         try:
-            step = -np.linalg.solve(bend + 1e-9 * np.trace(bend) / len(bend) * np.eye(len(bend)), slope)
+            step = -np.linalg.solve(hessian + 1e-9 * np.trace(hessian) / len(hessian) * np.eye(len(hessian)), gradient)
         except np.linalg.LinAlgError:
             return None
         reach = 1.0 + float(np.abs(here.optimum).max())
         theta = theta + step * min(1.0, reach / max(float(np.abs(step).max()), 1e-300))
-        if float(np.abs(slope @ step)) < 1e-8 * here.least_cost:
+        if float(np.abs(gradient @ step)) < 1e-8 * here.least_cost:
             break
     if not np.isfinite(theta).all():
         return None
-    bend = _field(objective, design, theta, bound, here.tilt)[1]
-    return _seen(here, bound, true, theta, bend, _share(objective, design, theta, bound))
+    hessian = _field(objective, design, theta, bound, here.tilt)[1]
+    return _seen(here, bound, true, theta, hessian, _share(objective, design, theta, bound))
 
 
 def _share(objective: EmpiricalRisk, design: Design, theta: Floats, bound: RecordBound) -> float:
@@ -68,13 +68,13 @@ def _field(
     """The clipped mean gradient with the penalty's, and its derivative from differences [p, p]."""
     p, width = len(theta), NEAR * max(float(np.abs(theta).max()), 0.1)
     points = np.concatenate([theta[None], theta + width * np.eye(p), theta - width * np.eye(p)])
-    slopes = objective.mean_gradient(design, points, bound) + objective.penalty_gradient(points)
-    bend = (slopes[1 : p + 1] - slopes[p + 1 :]) / (2 * width)
-    return slopes[0] if tilt is None else slopes[0] - tilt, (bend + bend.T) / 2
+    gradients = objective.mean_gradient(design, points, bound) + objective.penalty_gradient(points)
+    hessian = (gradients[1 : p + 1] - gradients[p + 1 :]) / (2 * width)
+    return gradients[0] if tilt is None else gradients[0] - tilt, (hessian + hessian.T) / 2
 
 
-def _seen(here: Landscape, bound: RecordBound, true: Floats, goal: Floats, bend: Floats, share: float) -> ClippedLandscape:
-    curvature, directions = np.linalg.eigh(bend)
+def _seen(here: Landscape, bound: RecordBound, true: Floats, goal: Floats, hessian: Floats, share: float) -> ClippedLandscape:
+    curvature, directions = np.linalg.eigh(hessian)
     away = goal - here.optimum
     metric, bias = directions.T @ true @ directions, 0.5 * float(away @ true @ away)
     return ClippedLandscape(bound, share, goal, np.maximum(curvature, 0.0), directions, metric, away @ directions, bias)

@@ -1,9 +1,10 @@
-"""The forecast for least squares when each owner's own second moments are known: exact, owners that differ and take turns included.
+"""The forecast for least squares when each owner's own second moments are known: exact, owners that differ and take
+turns included.
 
-From one pilot for all, rounds that ask some owners only are an approximation: whoever is asked is thought to be like the rest. Here every
-round has the gradients of those it asks, and where owners walk each walks along its own: drift is part of it. The algorithm's error then
-obeys a linear recursion in full matrices; as in `error_moments`, it is found by running the algorithm itself, once without noise and once
-for every unit of noise in every round.
+From one pilot for all, rounds that ask some owners only are an approximation: whoever is asked is thought to be like
+the rest. Here every round has the gradients of those it asks, and where owners take local steps each follows its own:
+drift is part of it. The algorithm's error then obeys a linear recursion in full matrices; as in `error_moments`, it is
+found by running the algorithm itself, once without noise and once for every unit of noise in every round.
 """
 
 from collections.abc import Mapping
@@ -53,8 +54,8 @@ def expected_path(setup: Setup, owners: Mapping[str, Moments]) -> Floats:
     least = float(shares @ np.array([owners[name].c for name in names])) - 0.5 * float(best @ hessian @ best)
     T, p = free.horizon, len(best)
     origin = starting_point(setup)
-    # Row 0: the path without noise. The others, from zero and without b: one unit of noise in one coordinate of one round, of everybody's
-    # mean or, where owners are told apart, of one of them.
+    # Row 0: the path without noise. The others, from zero and without b: one unit of noise in one coordinate of one
+    # round, of everybody's mean or, where owners are told apart, of one of them.
     voices = len(names) if free.each else 1
     theta = np.zeros((1 + T * p * voices, p))
     theta[0] = origin

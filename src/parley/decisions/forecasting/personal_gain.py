@@ -57,6 +57,6 @@ class Owners:
     @property
     def _pulls(self) -> Iterator[Floats]:
         """a in each direction [N, P], for every weight."""
-        bend = self.curvature.mean()
+        average = self.curvature.mean()
         for weight in (0.0, *WEIGHTS):
-            yield np.asarray(weight * bend / (weight * bend + self.records[:, None] * self.curvature + 1e-300))
+            yield np.asarray(weight * average / (weight * average + self.records[:, None] * self.curvature + 1e-300))

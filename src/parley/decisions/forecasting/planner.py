@@ -27,7 +27,7 @@ from parley.decisions.forecasting.climbs import (
 )
 from parley.decisions.forecasting.noise_kinds import shared_terms
 from parley.decisions.forecasting.pilot import Pilot, open_pilot
-from parley.decisions.forecasting.responses import WALKS
+from parley.decisions.forecasting.responses import DESCENTS
 from parley.decisions.forecasting.search import DIVERGES, Search, attempt, checked, expect_quickly, fewer_rows, same_clip
 from parley.decisions.forecasting.sources import Sample, Source
 from parley.decisions.forecasting.sweep import MOST_PARAMETERS, survey
@@ -257,7 +257,7 @@ def _varieties(known: Pilot, delta: float) -> Iterator[tuple[str, Pilot | str]]:
     plain = free and not model.penalty > 0 and model.radius is None  # else the coordinates matter to the model itself
     for mechanism in mechanisms_for(delta):
         base = with_mechanism(free_to_step(known.terms), mechanism, delta).changed(
-            learning={**WALKS[0].learning, "horizon": max(16, fewest_rounds(known.terms)), "start": None}
+            learning={**DESCENTS[0].learning, "horizon": max(16, fewest_rounds(known.terms)), "start": None}
         )
         base = base.changed(privacy={"clip": same_clip(known, base)})
         starts = ("zero", "public") if model.public is not None and known.own_fit is not None else ("zero",)

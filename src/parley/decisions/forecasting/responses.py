@@ -1,7 +1,8 @@
-"""What ways of walking make of a start and of noise, whatever the data: functions of step times curvature alone.
+"""What ways of descending make of a start and of noise, whatever the data: functions of step times curvature alone.
 
-A linear recursion sees a direction of curvature h and a step s only as s h; noise enters times s. So one table for each way of walking and
-each number of rounds says what any step does in any direction, and thousands of candidates cost no more than looking them up.
+A linear recursion sees a direction of curvature h and a step s only as s h; noise enters times s. So one table for each
+way of descending and each number of rounds says what any step does in any direction, and thousands of candidates cost
+no more than looking them up.
 """
 
 from collections.abc import Mapping
@@ -24,8 +25,9 @@ MOMENTUM = 0.9
 
 
 @dataclass(frozen=True)
-class Walk:
-    """A way of walking: what it is called, the keys of `[learning]` that choose it, and the longest step times curvature it bears."""
+class DescentWay:
+    """A way of descending: what it is called, the keys of `[learning]` that choose it, and the longest step times
+    curvature it bears."""
 
     name: str
     algorithm: str
@@ -54,17 +56,18 @@ class Walk:
         return GradientDescent(LinearRegression(), horizon, None, 1.0, self.decay, self.momentum or 0.0, which)
 
 
-WALKS = (
-    Walk("falling steps, all averaged", "averaged-subgradient"),
-    Walk("equal steps", "gradient-descent", None, 0.0),
-    Walk("equal steps, last half averaged", "gradient-descent", "tail", 0.0),
-    Walk("momentum, last half averaged", "gradient-descent", "tail", 0.0, MOMENTUM, 0.6),
+DESCENTS = (
+    DescentWay("falling steps, all averaged", "averaged-subgradient"),
+    DescentWay("equal steps", "gradient-descent", None, 0.0),
+    DescentWay("equal steps, last half averaged", "gradient-descent", "tail", 0.0),
+    DescentWay("momentum, last half averaged", "gradient-descent", "tail", 0.0, MOMENTUM, 0.6),
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Response:
-    """What T rounds keep of the start's error, and how much of one round's variance they leave, at `POINTS`, for a step of 1."""
+    """What T rounds keep of the start's error, and how much of one round's variance they leave, at `POINTS`, for a step
+    of 1."""
 
     kept: Floats
     gain: Floats
@@ -80,9 +83,9 @@ class Response:
 
 
 @lru_cache(maxsize=256)
-def response(walk: Walk, horizon: int) -> Response:
-    """The table of one way of walking for so many rounds; infinite where it runs away."""
+def response(way: DescentWay, horizon: int) -> Response:
+    """The table of one way of descending for so many rounds; infinite where it runs away."""
     with np.errstate(over="ignore", invalid="ignore"):
-        moments = error_moments(walk.make(horizon), POINTS, np.ones(len(POINTS)))
+        moments = error_moments(way.make(horizon), POINTS, np.ones(len(POINTS)))
     gain = np.nan_to_num(moments.gain[-1], nan=np.inf)
     return Response(np.nan_to_num(np.clip(moments.kept[-1], -1e30, 1e30), nan=1e30), np.minimum(gain, 1e30))

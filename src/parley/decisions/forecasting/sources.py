@@ -172,8 +172,8 @@ class Sample(Source):
         if hessian is None:
             # As for least squares, s^2 p: for other losses the same order of magnitude.
             few = (*few, "too many parameters for a curvature: what estimation costs is a guess")
-            bend = np.full(len(theta), objective.curvature(design) - objective.regularisation)
-            return Landscape(-theta[None], least, first, bend, None, least * len(theta), len(design), few, theta)
+            largest = np.full(len(theta), objective.curvature(design) - objective.regularisation)
+            return Landscape(-theta[None], least, first, largest, None, least * len(theta), len(design), few, theta)
         curvature, directions = np.linalg.eigh(hessian - objective.regularisation * np.eye(len(theta)))
         gradients = objective.record_gradients(design, theta)
         spread = gradients.T @ gradients / len(design) - np.outer(gradients.mean(axis=0), gradients.mean(axis=0))

@@ -1,4 +1,4 @@
-"""A first look at every candidate: ways of walking, rounds, steps, clips and starts, by moments alone.
+"""A first look at every candidate: ways of descending, rounds, steps, clips and starts, by moments alone.
 
 Near its goal any cost is quadratic, and a clip that binds makes it another one (`clipped`); what rounds and steps make of that is looked
 up (`responses`). So tens of thousands of candidates cost a second, and horizons are raised for as long as that helps. What comes out is
@@ -14,14 +14,14 @@ import numpy as np
 from parley.decisions.forecasting.binding import RARELY, on_the_way
 from parley.decisions.forecasting.clipped import ClippedLandscape, clipped_landscape
 from parley.decisions.forecasting.pilot import Pilot
-from parley.decisions.forecasting.responses import WALKS, Walk, response
+from parley.decisions.forecasting.responses import DESCENTS, DescentWay, response
 from parley.decisions.forecasting.sources import Landscape
 from parley.terms import Terms
 from parley.terms.participation import fewest_rounds
 from parley.validate import Floats
 
 QUANTILES = (0.3, 0.5, 0.7, 0.85, 0.95)  # of the records' gradient norms: clips to look at, beside some that hardly bind
-STEPS = 2.0 ** -np.arange(0, 13, 0.5)  # as shares of the longest that a way of walking bears
+STEPS = 2.0 ** -np.arange(0, 13, 0.5)  # as shares of the longest that a way of descending bears
 MOST_PARAMETERS = 200  # above, curvatures under clips are dear
 WORTH_MORE_ROUNDS = 0.97  # what counts as a gain by more rounds
 PATIENCE, PLATEAU = 2, 256  # times the best horizon, and up to here the search goes on without: weak directions come late
@@ -77,7 +77,7 @@ class _Noise:
     @classmethod
     def of(cls, pilot: Pilot) -> "_Noise":
         least = max(16, fewest_rounds(pilot.terms))
-        few, many = (pilot.under(pilot.terms.changed(learning={**WALKS[0].learning, "horizon": T})) for T in (least, 4 * least))
+        few, many = (pilot.under(pilot.terms.changed(learning={**DESCENTS[0].learning, "horizon": T})) for T in (least, 4 * least))
         power = float(np.log(many.combined_variance() / few.combined_variance()) / np.log(4))
         return cls(few.combined_variance() / few.bound.value**2 / least**power, power)
 
@@ -105,10 +105,10 @@ def _best(seen: list[ClippedLandscape], here: Landscape, pilot: Pilot, noise: _N
     if not seen:
         return None
     places = [_Place.of(each, (here.optimum + here.outward(here.starts) - each.goal) @ each.directions) for each in seen]
-    rows: list[tuple[float, int, Walk, float, ClippedLandscape]] = []
+    rows: list[tuple[float, int, DescentWay, float, ClippedLandscape]] = []
     best, since, least = np.inf, 1, fewest_rounds(pilot.terms)
     for horizon in (each for each in horizons() if least <= each and (each <= FINE or each & (each - 1) == 0)):
-        at = min((_look(place, walk, horizon, noise) for place in places for walk in WALKS), key=lambda row: row[0])
+        at = min((_look(place, way, horizon, noise) for place in places for way in DESCENTS), key=lambda row: row[0])
         rows.append(at)
         since = horizon if at[0] < WORTH_MORE_ROUNDS * best else since
         best = min(best, at[0])
@@ -116,8 +116,8 @@ def _best(seen: list[ClippedLandscape], here: Landscape, pilot: Pilot, noise: _N
             break
     if not rows:  # a stride longer than any run that is looked at
         return None
-    excess, horizon, walk, step, each = next(row for row in rows if row[0] <= best / WORTH_MORE_ROUNDS)
-    learning = {**walk.learning, "horizon": horizon, "step": float(f"{step:.4g}")}
+    excess, horizon, way, step, each = next(row for row in rows if row[0] <= best / WORTH_MORE_ROUNDS)
+    learning = {**way.learning, "horizon": horizon, "step": float(f"{step:.4g}")}
     clip = each.bound.value if each.bound.clips else pilot.terms.privacy.clip
     return Candidate(pilot.terms.changed(learning=learning, privacy={"clip": clip}), excess, binds=False)
 
@@ -125,25 +125,25 @@ def _best(seen: list[ClippedLandscape], here: Landscape, pilot: Pilot, noise: _N
 @dataclass(frozen=True, eq=False)
 class _Place:
     """A clip's landscape seen from where training starts: the excess cost of a mean error that keeps a share k [p] of the start's is
-    bias + k.slope + k.bend k/2."""
+    bias + k.linear + k.quadratic k/2."""
 
     under: ClippedLandscape
-    slope: Floats
-    bend: Floats
+    linear: Floats
+    quadratic: Floats
     weight: Floats
 
     @classmethod
     def of(cls, under: ClippedLandscape, starts: Floats) -> "_Place":
-        slope, bend = (under.metric @ under.shift) * starts.mean(axis=0), under.metric * (starts.T @ starts / len(starts))
-        return cls(under, slope, bend, np.diag(under.metric))
+        linear, quadratic = (under.metric @ under.shift) * starts.mean(axis=0), under.metric * (starts.T @ starts / len(starts))
+        return cls(under, linear, quadratic, np.diag(under.metric))
 
 
-def _look(place: _Place, walk: Walk, horizon: int, noise: _Noise) -> tuple[float, int, Walk, float, ClippedLandscape]:
-    """The best step of a way of walking for so many rounds under one clip."""
+def _look(place: _Place, way: DescentWay, horizon: int, noise: _Noise) -> tuple[float, int, DescentWay, float, ClippedLandscape]:
+    """The best step of a way of descending for so many rounds under one clip."""
     each = place.under
-    steps = STEPS * walk.longest / max(float(each.curvature.max()), 1e-300)
-    kept, gain = response(walk, horizon).at(each.curvature, steps)
-    mean = each.bias + kept @ place.slope + 0.5 * np.einsum("si,si->s", kept @ place.bend, kept)
+    steps = STEPS * way.longest / max(float(each.curvature.max()), 1e-300)
+    kept, gain = response(way, horizon).at(each.curvature, steps)
+    mean = each.bias + kept @ place.linear + 0.5 * np.einsum("si,si->s", kept @ place.quadratic, kept)
     excess = mean + 0.5 * noise.variance(horizon, each.bound.value) * gain @ place.weight
     best = int(np.argmin(excess))
-    return float(excess[best]), horizon, walk, float(steps[best]), each
+    return float(excess[best]), horizon, way, float(steps[best]), each

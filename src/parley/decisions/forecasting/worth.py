@@ -126,7 +126,7 @@ def _candidates(expected: Expectation) -> Iterator[Pilot]:
     learning, norm = terms.learning, mechanism_norm(terms.privacy.mechanism)
     if not pilot.has_rows or not pilot.algorithm.swept or terms.privacy.clip_norm is not None:
         return
-    bend = float(expected.here.curvature.max()) + pilot.objective.regularisation
+    largest = float(expected.here.curvature.max()) + pilot.objective.regularisation
     sizes = pilot.objective.record_norms(pilot.design, expected.here.optimum, norm)
     clip = float(f"{max(np.quantile(sizes, 0.99), 1e-6):.3g}")
     base = terms
@@ -134,7 +134,7 @@ def _candidates(expected: Expectation) -> Iterator[Pilot]:
         steps = {"algorithm": "averaged-subgradient", "step": "auto"}
         base = terms.changed(learning=steps, privacy={"clip": clip}, everyone={"trust": None})
     for rounds in ROUNDS:
-        step = float(f"{base.learning.rules.step_unit(base.learning, rounds) / max(bend, 1e-12):.4g}")
+        step = float(f"{base.learning.rules.step_unit(base.learning, rounds) / max(largest, 1e-12):.4g}")
         yield from _under(pilot, learning=base.learning.model_dump() | {"horizon": rounds, "step": step}, privacy={"clip": clip})
     if terms.model.predicts == "number" and learning.rules.iterative and learning.participation is None:
         size = float(f"{max(np.quantile(moment_norms(pilot.design, norm), 0.99), 1e-6):.3g}")

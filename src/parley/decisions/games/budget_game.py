@@ -1,14 +1,15 @@
 """The budget game: owners with their own values and privacy costs choose budgets, or stay out and train alone.
 
-Whoever joins gets value x [cost alone - cost together]^+ - privacy cost (its budget): it keeps its own model where that is better, unless
-all agreed to use the joint one (`keep_own`), and then losses count too. Whoever stays out gets 0. The forecast's cost together
-is estimation/n + bias + K v, n the rows of all who join and v = sum_l (n_l/n)^2 var_l(eps_l) where each owner draws its own noise. That
-noise adds up, so what an owner's own budget changes does not depend on the others' budgets: **given who joins, every owner has a dominant
-budget**. What remains strategic is who joins, because n counts for all, and for that an owner needs to know only the others' rows and
-their noise, two sums. At a posted price whoever keeps its own model wants another budget, and who does so depends on the others' noise.
+Whoever joins gets value x [cost alone - cost together]^+ - privacy cost (its budget): it keeps its own model where that
+is better, unless all agreed to use the joint one (`keep_own`), and then losses count too. Whoever stays out gets 0. The
+forecast's cost together is estimation/n + bias + K v, n the rows of all who join and v = sum_l (n_l/n)^2 var_l(eps_l)
+where each owner draws its own noise. That noise adds up, so what an owner's own budget changes does not depend on the
+others' budgets: **given who joins, every owner has a dominant budget**. What remains strategic is who joins, because n
+counts for all, and for that an owner needs to know only the others' rows and their noise, two sums. At a posted price
+whoever keeps its own model wants another budget, and who does so depends on the others' noise.
 
-A joint model takes two: whoever joins alone trains alone, so nobody joining is always an equilibrium (as in P's Theorem 1). Others exist
-for most owners worth asking; `stable_coalition` says which one is taken.
+A joint model takes two: whoever joins alone trains alone, so nobody joining is always an equilibrium (as in P's Theorem
+1). Others exist for most owners worth asking; `stable_coalition` says which one is taken.
 """
 
 import itertools
@@ -26,7 +27,7 @@ from parley.validate import Floats
 
 GRID = 65  # points of an owner's search over the logarithm of its budget; its payoff has at most two peaks
 EXACT_UP_TO = 8  # owners for whom every coalition is looked at
-ONE_BY_ONE = 50  # owners up to which walks begin in many places and move one owner at a time
+ONE_BY_ONE = 50  # owners up to which searches begin in many places and move one owner at a time
 
 
 class OwnersGame:
@@ -58,7 +59,8 @@ class OwnersGame:
 
 @dataclass(frozen=True, eq=False)
 class BudgetGame(OwnersGame):
-    """Owners, what a joint model is worth to each, and what budgets cost them. Test costs are in the target's units, payoffs in money.
+    """Owners, what a joint model is worth to each, and what budgets cost them. Test costs are in the target's units,
+    payoffs in money.
 
     Budgets, payoffs and coalitions are arrays [..., N].
     """
@@ -82,7 +84,8 @@ class BudgetGame(OwnersGame):
     def joining(self, own: Floats, epsilon: Floats, members: Members, price: float = 0.0) -> Floats:
         """What every owner would get by joining with its budget `own`, the other members' budgets being `epsilon`.
 
-        With a `price`, that much for each unit of eps comes on top. Where there is no other member there is no joint model: 0.
+        With a `price`, that much for each unit of eps comes on top. Where there is no other member there is no joint
+        model: 0.
         """
         cost, noise = self.stakes.cost, self.stakes.noise(epsilon)
         together = cost.at(*noise.with_each(members, self.stakes.variances(own)))
@@ -94,7 +97,8 @@ class BudgetGame(OwnersGame):
         return np.where(members, self.joining(epsilon, epsilon, members), 0.0)
 
     def noise_weight(self, members: Members) -> Floats:
-        """What an owner's noise costs itself in these coalitions, itself included, for each unit of `stakes.unit_variance`."""
+        """What an owner's noise costs itself in these coalitions, itself included, for each unit of
+        `stakes.unit_variance`."""
         unit = self.stakes.unit_noise
         size = unit.size(members)[..., None] + np.where(members, 0.0, unit.records)
         return np.asarray(self.value * self.stakes.cost.noise_price * unit.shares(size))
@@ -106,8 +110,9 @@ class BudgetGame(OwnersGame):
     def best_budgets(self, members: Members, price: float = 0.0, staying: bool = False) -> Floats:
         """Every owner's best budget in these coalitions, itself included, paid `price` a unit of eps.
 
-        Whoever keeps its own model where it is paid, or `staying`, has another best budget. Those who do so are found from nobody doing
-        so: each adds noise, so that others follow and none goes back. Unpaid they do best outside; their budgets here do not matter.
+        Whoever keeps its own model where it is paid, or `staying`, has another best budget. Those who do so are found
+        from nobody doing so: each adds noise, so that others follow and none goes back. Unpaid they do best outside;
+        their budgets here do not matter.
         """
         weight = self.noise_weight(members)
         used = self._dominant(weight, price)
@@ -136,18 +141,21 @@ class BudgetGame(OwnersGame):
 
     @cached_property
     def _on_grid(self) -> tuple[Floats, Floats, Floats]:
-        """(budgets [GRID, 1], `stakes.unit_variance` there, and every owner's privacy cost [GRID, N]): the same in all coalitions."""
+        """(budgets [GRID, 1], `stakes.unit_variance` there, and every owner's privacy cost [GRID, N]): the same in all
+        coalitions."""
         low, high = np.log(self.budget_range)
         epsilon = np.exp(np.linspace(low, high, GRID))[:, None]
         return epsilon, np.asarray(self.stakes.unit_variance(epsilon)), self.privacy_cost(epsilon)
 
     def price_of_privacy(self, epsilon: Floats, members: Members) -> float | None:
-        """1 - sum of gains / sum of gains of everyone without noise (P eq. 17, [.]^+ of each); None if there was nothing to gain."""
+        """1 - sum of gains / sum of gains of everyone without noise (P eq. 17, [.]^+ of each); None if there was
+        nothing to gain."""
         return price_of_privacy(self.stakes.cost, self.stakes.records, self.gains(epsilon, members))
 
 
 def price_of_privacy(cost: CoalitionCost, records: Floats, gains: Floats) -> float | None:
-    """1 - sum of gains / sum of gains of everyone without noise (P eq. 17, [.]^+ of each); None if there was nothing to gain."""
+    """1 - sum of gains / sum of gains of everyone without noise (P eq. 17, [.]^+ of each); None if there was nothing to
+    gain."""
     free = np.maximum(0.0, cost.alone(records) - cost.at(records.sum(), 0.0)).sum()
     return float(1 - np.maximum(0.0, gains).sum() / free) if free > 0 else None
 
@@ -164,21 +172,22 @@ class StableCoalition:
 def stable_coalition(game: BudgetGame, price: float = 0.0) -> StableCoalition:
     """An equilibrium: members play their dominant budgets and gain, nobody outside would gain by joining.
 
-    With a `price` the learner pays that much for every unit of eps. Up to eight owners every coalition is looked at, and of all equilibria
-    the one with the largest total payoff is taken. With more owners it is the best end of walks from everyone, from the coalition of least
-    cost and, up to fifty owners, from prefixes of several orders; a walk on which owners join and leave for ever ends at nobody joining,
-    which is an equilibrium always. So with more than eight owners a better equilibrium may exist.
+    With a `price` the learner pays that much for every unit of eps. Up to eight owners every coalition is looked at,
+    and of all equilibria the one with the largest total payoff is taken. With more owners it is the best end of
+    searches from everyone, from the coalition of least cost and, up to fifty owners, from prefixes of several orders; a
+    search on which owners join and leave for ever ends at nobody joining, which is an equilibrium always. So with more
+    than eight owners a better equilibrium may exist.
     """
     if game.owners <= EXACT_UP_TO:
         return _best_of_all(game, price)
     earlier = set[bytes]()
-    ends = [end for end in (_walk(game, start, price, earlier) for start in _starts(game, price)) if end is not None]
+    ends = [end for end in (_search(game, start, price, earlier) for start in _starts(game, price)) if end is not None]
     return max(ends, key=lambda end: float(end.payoff.sum()))
 
 
 def _starts(game: BudgetGame, price: float) -> list[Members]:
-    """Coalitions to walk from, judged by the budgets that owners would choose in that of all: everyone, that of least cost, and for few
-    owners the first two, three, four, six, ... by noise, by what they gain in all, and by rows."""
+    """Coalitions to search from, judged by the budgets that owners would choose in that of all: everyone, that of least
+    cost, and for few owners the first two, three, four, six, ... by noise, by what they gain in all, and by rows."""
     epsilon = game.best_budgets(game.everyone, price)
     noise = game.stakes.noise(epsilon)
     starts = [game.everyone, game.stakes.cost.best_coalition(noise)]
@@ -201,9 +210,9 @@ def _best_of_all(game: BudgetGame, price: float) -> StableCoalition:
     return StableCoalition(epsilon[best], members[best], inside[best])
 
 
-def _walk(game: BudgetGame, members: Members, price: float, earlier: set[bytes]) -> StableCoalition | None:
-    """Whoever loses leaves, the worst first; then whoever gains joins, the best first; until nobody moves. None: it came to where an
-    `earlier` walk had been, which ends as that one did."""
+def _search(game: BudgetGame, members: Members, price: float, earlier: set[bytes]) -> StableCoalition | None:
+    """Whoever loses leaves, the worst first; then whoever gains joins, the best first; until nobody moves. None: it
+    came to where an `earlier` search had been, which ends as that one did."""
     members, seen = members.copy(), {members.tobytes()}
     while True:
         if members.tobytes() in earlier:

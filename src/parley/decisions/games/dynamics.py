@@ -40,11 +40,11 @@ def best_response_dynamics(
     >>> best_response_dynamics(commons, [0.0, 1.0]).end.round(6).tolist()
     [0.333333, 0.333333]
     """
-    path, at_rest = walks(game, game.clipped(start)[None], order, whole(rounds, "rounds"), share)
+    path, at_rest = paths(game, game.clipped(start)[None], order, whole(rounds, "rounds"), share)
     return Dynamics(path[:, 0], bool(at_rest[0]))
 
 
-def walks(game: Game, starts: Floats, order: Order, rounds: int, share: float) -> tuple[Floats, NDArray[np.bool_]]:
+def paths(game: Game, starts: Floats, order: Order, rounds: int, share: float) -> tuple[Floats, NDArray[np.bool_]]:
     """(paths [rounds + 1, M, N], which came to rest [M]) from many starts [M, N] at once; ends early when all rest."""
     path = [starts]
     still = np.zeros(len(starts), dtype=bool)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import root
 
 from parley.decisions.games.best_response import all_best_responses, best_responses, gains, largest_gain
-from parley.decisions.games.dynamics import best_response_dynamics, walks
+from parley.decisions.games.dynamics import best_response_dynamics, paths
 from parley.decisions.games.game import Game
 from parley.errors import NoEquilibriumError, SettingError
 from parley.validate import Floats
@@ -18,7 +18,7 @@ CURVE = 257  # points of a best-response curve
 HALVINGS = 45
 APART = 1e-4  # of an interval: equilibria closer than this are one
 STARTS = 6  # at random, beside the box's lowest, highest and middle point
-WALK = 40  # rounds
+ROUNDS = 40  # of best responses
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +143,7 @@ def reached_equilibria(game: Game) -> list[Floats]:
     starts = np.stack([game.low, game.high, (game.low + game.high) / 2, *spread])
     ends, restless = [], starts
     for share in (1.0, 0.3):
-        path, at_rest = walks(game, restless, "sequential", WALK, share)
+        path, at_rest = paths(game, restless, "sequential", ROUNDS, share)
         ends += list(path[-1][at_rest])
         restless = path[-1][~at_rest]
         if not len(restless):

@@ -48,7 +48,7 @@ def free_common_deal(game: WeakestLink) -> Deal:
 def cheapest_lift(game: WeakestLink, target: float) -> Deal:
     """The payments of least total with which relative fitness `target` or better is an equilibrium.
 
-    Up to six owners every coalition is priced; beyond, those from which walks start, so that a cheaper one may exist. A coalition that
+    Up to six owners every coalition is priced; beyond, those from which searches start, so that a cheaper one may exist. A coalition that
     somebody outside would join unpaid, and drag down, is passed over.
     """
     target = positive(target, "target")

@@ -41,7 +41,7 @@ class LocalMaxima:
 
 
 @dataclass(frozen=True, eq=False)
-class Slopes:
+class Thresholds:
     """What a coalition's weights are compared with at both ends of every cell: eps c'/(p D), of every owner, [cells, N]."""
 
     demand: Demand
@@ -50,8 +50,8 @@ class Slopes:
     right: Floats
 
     @classmethod
-    def of(cls, demand: Demand, privacy_cost: PrivacyCosts) -> "Slopes":
-        """The slopes that follow from this demand and the costs of these owners."""
+    def of(cls, demand: Demand, privacy_cost: PrivacyCosts) -> "Thresholds":
+        """The thresholds that follow from this demand and the costs of these owners."""
         given_up = privacy_cost.marginal(demand.knots[:, None])
         with np.errstate(divide="ignore", invalid="ignore"):  # a flat cell, p = 0: nothing is saved there, and nothing is above 0/0
             left, right = (

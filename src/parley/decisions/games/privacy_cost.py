@@ -15,10 +15,11 @@ Shape = Callable[[Floats], Floats]
 class PrivacyCosts:
     """One curve an owner, each a weight times one of three shapes, 0 at eps = 0:
 
-    linear: eps. exponential: e^eps - 1 (T eq. 4.1, less its constant). posterior: 2 P - 1, P the most that an adversary who gave a fact
-    even odds can believe in it afterwards, e^eps/(1 + e^eps) (`accounting.meaning.posterior_bounds`); its weight is the price of certainty
-    (with a delta > 0 that belief is exceeded with small probability; the curve goes by eps alone).
-    The first two are convex; the third levels off, so an owner that pays it may have two locally best budgets.
+    linear: eps. exponential: e^eps - 1 (T eq. 4.1, less its constant). posterior: 2 P - 1, P the most that an adversary
+    who gave a fact even odds can believe in it afterwards, e^eps/(1 + e^eps) (`accounting.meaning.posterior_bounds`);
+    its weight is the price of certainty (with a delta > 0 that belief is exceeded with small probability; the curve
+    goes by eps alone). The first two are convex; the third levels off, so an owner that pays it may have two locally
+    best budgets.
 
     >>> costs = PrivacyCosts.of([PrivacyCost(kind="linear", weight=2.0), PrivacyCost(kind="posterior", weight=10.0)])
     >>> costs(np.array([1.0, 1.0])).round(3).tolist()
@@ -40,7 +41,8 @@ class PrivacyCosts:
         return self._summed(epsilon, np.asarray(self.linear * epsilon), np.expm1, _belief)
 
     def marginal(self, epsilon: Floats) -> Floats:
-        """What a budget that is larger by a share costs more, for each unit of that share: eps times the slope. Shapes as of the cost."""
+        """What a budget that is larger by a share costs more, for each unit of that share: eps times the derivative.
+        Shapes as of the cost."""
         return epsilon * self._summed(epsilon, self.linear + np.zeros_like(epsilon), np.exp, _belief_rises)
 
     def take(self, owners: Integers) -> "PrivacyCosts":

@@ -20,7 +20,7 @@ import numpy as np
 
 from parley.decisions.forecasting.coalition import prefix
 from parley.decisions.games.budget_game import OwnersGame, price_of_privacy
-from parley.decisions.games.local_maxima import LocalMaxima, Slopes
+from parley.decisions.games.local_maxima import LocalMaxima, Thresholds
 from parley.decisions.games.privacy_cost import PrivacyCosts
 from parley.decisions.games.stakes import CommonStakes
 from parley.protocol.aggregation import Members, OneNoise
@@ -28,7 +28,7 @@ from parley.validate import Floats
 
 GRID = 129  # common epsilons looked at where owners stand
 EXACT_UP_TO = 8  # owners for whom every coalition is looked at
-ONE_BY_ONE = 50  # owners up to which walks move one at a time
+ONE_BY_ONE = 50  # owners up to which searches move one at a time
 TOLERANCE = 1e-9  # of payoffs, below which two count as equal
 
 
@@ -61,7 +61,7 @@ class WeakestLink(OwnersGame):
         cost, alone = self.stakes.cost, self.stakes.cost.alone(self.stakes.records)
         size = self._size(members)
         weight = np.where(self._others(members), self.value * cost.noise_price / size**2, 0.0)
-        owner, epsilon = self._slopes.tops(weight, self._most_noise(alone - cost.at(size, 0.0), size))
+        owner, epsilon = self._thresholds.tops(weight, self._most_noise(alone - cost.at(size, 0.0), size))
         together = cost.at(size[owner], self.stakes.demand(epsilon) / size[owner] ** 2)
         height = self.value[owner] * self.counted(alone[owner] - together) - self.privacy_cost.take(owner)(epsilon)
         first = np.searchsorted(owner, np.arange(self.owners))
@@ -75,8 +75,8 @@ class WeakestLink(OwnersGame):
         return np.where(without > 0, without * size**2 / price if price > 0 else np.inf, 0.0)
 
     @cached_property
-    def _slopes(self) -> Slopes:
-        return Slopes.of(self.stakes.demand, self.privacy_cost)
+    def _thresholds(self) -> Thresholds:
+        return Thresholds.of(self.stakes.demand, self.privacy_cost)
 
     def best_below(self, common: Floats, members: Members, local_maxima: LocalMaxima) -> Floats:
         """Every owner's best payoff at common epsilons up to these [K] -> [K, N]."""
@@ -202,7 +202,7 @@ def stable_play(game: WeakestLink) -> Play | None:
     """An equilibrium with members: nobody leaves, nobody lowers the common epsilon, nobody outside gains by joining; None: none was found.
 
     Up to eight owners every coalition is looked at, and the one with the largest total payoff is taken. With more it is the best end of
-    walks from everyone, from whom it were best to ask, and from the first by peaks: whoever loses leaves, the worst first, then whoever
+    searches from everyone, from whom it were best to ask, and from the first by peaks: whoever loses leaves, the worst first, then whoever
     gains joins; so with more than eight owners a better one may exist.
     """
     if game.owners <= EXACT_UP_TO:
@@ -210,7 +210,7 @@ def stable_play(game: WeakestLink) -> Play | None:
         found = [each for each in (play(game, members) for members in coalitions) if each.stable]
     else:
         seen = set[bytes]()
-        found = [end for end in (_walk(game, start, seen) for start in starts(game)) if end is not None]
+        found = [end for end in (_search(game, start, seen) for start in starts(game)) if end is not None]
     return max(found, key=lambda each: float(each.payoff[each.members].sum()), default=None)
 
 
@@ -222,9 +222,9 @@ def starts(game: WeakestLink) -> list[Members]:
     return [members for members in chosen if members.sum() > 1]
 
 
-def _walk(game: WeakestLink, members: Members, seen: set[bytes]) -> Play | None:
+def _search(game: WeakestLink, members: Members, seen: set[bytes]) -> Play | None:
     """Whoever loses leaves, the worst first; then whoever gains joins, the best first; until nobody moves, or for ever: None, as where
-    an earlier walk went on from."""
+    an earlier search went on from."""
     members = members.copy()
     while members.sum() > 1 and members.tobytes() not in seen:
         seen.add(members.tobytes())

@@ -147,7 +147,7 @@ class Algorithm(ABC):
 
 @dataclass(frozen=True)
 class Descent(Algorithm):
-    """An algorithm that walks downhill. Shared by all: asking for gradients, the learner's own g1, the box."""
+    """An algorithm that goes downhill. Shared by all: asking for gradients, the learner's own g1, the box."""
 
     step: float
 

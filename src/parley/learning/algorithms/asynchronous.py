@@ -1,8 +1,8 @@
 """Descent that waits for nobody: every owner answers when it can, and each answer is used as it comes.
 
-Formal guarantee: what is computed here is made of released answers, of their order of arrival and of the terms. So whatever an owner is
-asked at, its `answers` answers are adaptively composed releases, each debited before it left (docs/guarantee.md has the proof, and what
-it does not cover: how long an owner takes).
+Formal guarantee: what is computed here is made of released answers, of their order of arrival and of the terms. So
+whatever an owner is asked at, its `answers` answers are adaptively composed releases, each debited before it left
+(docs/guarantee.md has the proof, and what it does not cover: how long an owner takes).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,26 +28,29 @@ from parley.terms.asynchronous import answers_of
 from parley.validate import LARGEST, Floats
 
 POINT, STEP, TALLY, AVERAGE = "point", "step", "tally", "average"
-EXCESS = 2.0  # how many times the public sample's curvature an owner's cost is taken to bend by
+EXCESS = 2.0  # how many times the public sample's curvature an owner's cost is taken to have
 HEARD, USED, SINCE = range(3)  # of an owner's line in the tally: answers heard, answers used, the version that it was asked at
 
 
 @dataclass(frozen=True, eq=False)
 class AsynchronousDescent(Algorithm):
-    """theta = proj(sum_l p_l y_l), y_l = z_l - step (dg1(z_l) + owner l's latest answer) + F (theta - z_l), z_l where it was asked.
+    """theta = proj(sum_l p_l y_l), y_l = z_l - step (dg1(z_l) + owner l's latest answer) + F (theta - z_l), z_l where
+    it was asked.
 
-    p_l = n_l over the records of those that have answered: who never did counts for nothing, who fell silent for what it said last.
-    A version is a theta; an answer that was asked for more than `staleness` versions ago is dropped, and paid for all the same. The owner
-    is then asked at the newest theta, until its answers are used up.
+    p_l = n_l over the records of those that have answered: who never did counts for nothing, who fell silent for what
+    it said last. A version is a theta; an answer that was asked for more than `staleness` versions ago is dropped, and
+    paid for all the same. The owner is then asked at the newest theta, until its answers are used up.
 
-    F = 1 - step M follows the model: an old answer is taken to be where it would lead from theta if the owner's cost bent by M. M is
-    `EXCESS` times what the public sample shows, and at most 1/step; without a sample it is 1/step, and F is nothing (`follow` None).
+    F = 1 - step M follows the model: an old answer is taken to be where it would lead from theta if the owner's cost
+    had the curvature M. M is `EXCESS` times what the public sample shows, and at most 1/step; without a sample it is
+    1/step, and F is nothing (`follow` None).
 
-    Where this rests without noise all z_l are theta, so sum n_l (dg1 + f_l')(theta) = 0: the joint optimum, however often anybody
-    answers and whatever M is. That it comes to rest is proved without F, for steps up to 2/L and any delays: a step towards an owner's
-    optimum drives no two points apart, so the largest distance of any y_l from where it should rest never grows, and by strong convexity
-    it shrinks whenever all were heard (Mishchenko, Iutzeler, Malick and Amini 2018). With F it is measured and not proved, for owners that
-    bend by less than 2 M; it saves many answers of the slowest, who else holds the model back in every direction that bends little.
+    Where this rests without noise all z_l are theta, so sum n_l (dg1 + f_l')(theta) = 0: the joint optimum, however
+    often anybody answers and whatever M is. That it comes to rest is proved without F, for steps up to 2/L and any
+    delays: a step towards an owner's optimum drives no two points apart, so the largest distance of any y_l from where
+    it should rest never grows, and by strong convexity it shrinks whenever all were heard (Mishchenko, Iutzeler, Malick
+    and Amini 2018). With F it is measured and not proved, for owners that have a curvature of less than 2 M; it saves
+    many answers of the slowest, who else holds the model back in every direction of little curvature.
     """
 
     step: float
@@ -68,7 +71,8 @@ class AsynchronousDescent(Algorithm):
         return cls(setup.objective, sum(answers), terms.model.radius, *what)
 
     def heard_only(self, names: Collection[str]) -> Self:
-        """The same run where only these owners ever answer: who never does counts for nothing, but the average waits for its answers."""
+        """The same run where only these owners ever answer: who never does counts for nothing, but the average waits
+        for its answers."""
         kept = [place for place, name in enumerate(self.names) if name in names]
         records, answers = (tuple(each[place] for place in kept) for each in (self.records, self.answers))
         return replace(self, names=tuple(self.names[place] for place in kept), records=records, answers=answers)
@@ -96,7 +100,8 @@ class AsynchronousDescent(Algorithm):
         return GradientQuery.ask(asker.terms_hash, asker.learner, number, state.memory[f"{POINT} of {name}"])
 
     def update(self, state: State, combined: Floats, answers: Sequence[Answer] = ()) -> State:
-        """The state after one answer: a new version, or, if it came too late, the same one; and where its owner is asked next."""
+        """The state after one answer: a new version, or, if it came too late, the same one; and where its owner is
+        asked next."""
         (answer,) = answers
         place, memory = self._place(answer.owner), dict(state.memory)
         tally, theta = state.memory[TALLY].copy(), state.theta
@@ -116,8 +121,8 @@ class AsynchronousDescent(Algorithm):
     def heard(self, state: State, answer: Answer) -> dict[str, Floats]:
         """What is kept of an answer: where it leads from the point z that it was asked at, less F z."""
         point = state.memory[f"{POINT} of {answer.owner}"]
-        slope = self.objective.penalty_gradient(point) + answer.value
-        return {f"{STEP} of {answer.owner}": np.asarray(point - self.step * slope - self._followed(point))}
+        gradient = self.objective.penalty_gradient(point) + answer.value
+        return {f"{STEP} of {answer.owner}": np.asarray(point - self.step * gradient - self._followed(point))}
 
     def moved(self, state: State) -> Floats:
         """The next theta: where the owners' latest answers lead, on average over the records of those that answered."""
@@ -148,8 +153,8 @@ class AsynchronousDescent(Algorithm):
 
 
 def _follow(setup: Setup, step: float) -> Floats | None:
-    """F by the public sample; None without one, or where the cost has corners. A ridge as large as chance in a small sample keeps M from
-    vanishing in a direction that only the owners' rows have."""
+    """F by the public sample; None without one, or where the cost has corners. A ridge as large as chance in a small
+    sample keeps M from vanishing in a direction that only the owners' rows have."""
     if setup.public is None or not setup.terms.model.smooth:
         return None
     each, (size, directions) = setup.risk.loss.largest_curvature, np.linalg.eigh(setup.public.statistics[0])
@@ -159,7 +164,8 @@ def _follow(setup: Setup, step: float) -> Floats | None:
 
 
 def usual_speeds(schedule: Schedule) -> dict[str, Fraction]:
-    """Answers in a unit of time where nobody says otherwise: each owner's own number of them, so that all give their last at once."""
+    """Answers in a unit of time where nobody says otherwise: each owner's own number of them, so that all give their
+    last at once."""
     return {name: Fraction(len(schedule.rounds_of(name))) for name in schedule.names}
 
 
@@ -202,8 +208,9 @@ def run_asynchronously(
 ) -> State:
     """Every owner's answers, each used as it comes. On a virtual clock, over a network: the loop cannot tell.
 
-    `after_round` sees the state after each answer, before the next question leaves: whoever keeps it goes on by asking the same questions.
-    An answer to anything but an owner's open question, such as one that is delivered again, changes nothing.
+    `after_round` sees the state after each answer, before the next question leaves: whoever keeps it goes on by asking
+    the same questions. An answer to anything but an owner's open question, such as one that is delivered again, changes
+    nothing.
     """
     state, questions = start, dict(algorithm.questions(start, asker))
     for name, query in questions.items():

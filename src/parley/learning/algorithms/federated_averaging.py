@@ -15,7 +15,7 @@ class FederatedAveraging(Federated):
     theta[T+1].
 
     An answer is the mean direction of s local steps of length rho from theta[k], so without noise theta[k+1] is the
-    weighted mean of where the owners' walks ended. With one step it is FedSGD: gradient descent. On costs h_l/2 |theta
+    weighted mean of where the owners' steps ended. With one step it is FedSGD: gradient descent. On costs h_l/2 |theta
     - m_l|^2 it ends, without noise, at the mean of the m_l weighted by p (1 - (1 - rho h_l)^s_l) instead of p h_l: the
     optimum only if owners agree or take one step each.
     """

@@ -1,4 +1,4 @@
-"""FedLin (Z section 5.4.6; Mitra et al. 2021): gradients first, then walks corrected by them."""
+"""FedLin (Z section 5.4.6; Mitra et al. 2021): gradients first, then local steps corrected by them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class FedLin(Tracking):
-    """Odd rounds ask for the gradients v_l at theta, even ones for walks from there corrected by mean v - v_l: two
+    """Odd rounds ask for the gradients v_l at theta, even ones for local steps from there corrected by mean v - v_l: two
     answers a step, each debited.
 
     An owner that takes more steps takes shorter ones, rho s_min/s_l, unless the terms give it a step of its own.
-    Without noise every walk begins along the joint gradient, so theta rests at the optimum alone.
+    Without noise all local steps begin along the joint gradient, so theta rests at the optimum alone.
     """
 
     paired: bool = True

@@ -11,7 +11,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class FedNova(Federated):
-    """theta[k+1] = proj(theta[k] - (sum p rho s) sum p answer): an answer is the mean direction of a walk already,
+    """theta[k+1] = proj(theta[k] - (sum p rho s) sum p answer): an answer is the mean direction of local steps already,
     whatever its length.
 
     On costs h_l/2 |theta - m_l|^2 it ends, without noise, at the mean of the m_l weighted by p (1 - (1 - rho

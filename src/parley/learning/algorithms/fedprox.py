@@ -1,4 +1,4 @@
-"""FedProx (Z section 5.4.2; Li et al. 2020): walks that are held back, and owners that do part of the work."""
+"""FedProx (Z section 5.4.2; Li et al. 2020): local steps that are held back, and owners that do part of the work."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from parley.learning.algorithms.federated_averaging import FederatedAveraging
 
 @dataclass(frozen=True)
 class FedProx(FederatedAveraging):
-    """Federated averaging of walks down f_l(w) + `proximal`/2 |w - theta[k]|^2.
+    """Federated averaging of local steps on f_l(w) + `proximal`/2 |w - theta[k]|^2.
 
     Partial work is `owners.local_steps`: a slow owner stops early, which is an inexact minimum like any other. On costs
     h_l/2 |theta - m_l|^2 it ends, without noise, at the mean of the m_l weighted by p h_l (1 - (1 - rho (h_l +

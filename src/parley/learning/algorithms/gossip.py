@@ -57,8 +57,8 @@ class Gossip(Descent):
         largest = setup.risk.largest_curvature(setup.preparation)
         excess = 1.0 if setup.public is None else EXCESS if largest is None else min(EXCESS, largest * self.step)
         ridge = min(1.0, self.objective.regularisation * self.step)  # its part of the curvature is not scaled
-        bends = np.minimum(len(self.names), ridge + (excess - ridge) * self.scale)  # nobody's part of all exceeds all
-        return self.step * min(1.0, float(f"{bearable(self.weights, bends):.6g}"))
+        curvatures = np.minimum(len(self.names), ridge + (excess - ridge) * self.scale)  # nobody's part of all exceeds all
+        return self.step * min(1.0, float(f"{bearable(self.weights, curvatures):.6g}"))
 
     @cached_property
     def weights(self) -> Floats:

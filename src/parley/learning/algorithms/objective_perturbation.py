@@ -1,4 +1,5 @@
-"""Objective perturbation (Chaudhuri, Monteleoni and Sarwate 2011): one owner minimises its cost with a random slope added to it, once.
+"""Objective perturbation (Chaudhuri, Monteleoni and Sarwate 2011): one owner minimises its
+cost with a random linear term added to it, once.
 
 One answer, one debit of the whole training budget; what is left to the learner is post-processing.
 """
@@ -18,7 +19,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True)
 class ObjectivePerturbation(Algorithm):
-    """theta = proj(B phi/X) of the released phi (`objectives.perturbed`)."""
+    """theta = proj(B phi/X) of the released phi (`losses.perturbed`)."""
 
     cost: PerturbedCost
 

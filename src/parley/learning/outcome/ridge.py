@@ -1,8 +1,8 @@
 """Models of few rows: pulled towards centres, as strongly as cross-validation on the rows themselves says.
 
-A model of n rows of its own, pulled towards a centre c, minimises the sum of its rows' losses + 1/2 k h |theta - c|^2, where h is how much
-one row bends the loss in a direction on average. So k is in records: the centre counts for as much as k rows would. Everything here is
-computed from private rows without noise: for an owner's own use.
+A model of n rows of its own, pulled towards a centre c, minimises the sum of its rows' losses + 1/2 k h |theta - c|^2,
+where h is how much a row's curvature of the loss in a direction is on average. So k is in records: the centre counts
+for as much as k rows would. Everything here is computed from private rows without noise: for an owner's own use.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,8 @@ INTERCEPT = 0.5  # records for which the centre of a free intercept counts: rows
 
 @dataclass(frozen=True, eq=False)
 class Centre:
-    """Where a model is pulled to: `theta` [P], with the intercept or, where that is `free`, but for it. `name` is for reports."""
+    """Where a model is pulled to: `theta` [P], with the intercept or, where that is `free`, but for it. `name` is for
+    reports."""
 
     name: str
     theta: Floats
@@ -44,8 +45,8 @@ class Centre:
 
 @dataclass(frozen=True, eq=False)
 class RidgeModel:
-    """An average of models, the shares of the centres they were pulled to, and the loss of each row (of `MOST_ROWS` at most, shuffled) by
-    what the same way of averaging makes of rows among which it is not."""
+    """An average of models, the shares of the centres they were pulled to, and the loss of each row (of `MOST_ROWS` at
+    most, shuffled) by what the same way of averaging makes of rows among which it is not."""
 
     theta: Floats
     shares: dict[str, float]
@@ -75,16 +76,18 @@ class Ridge:
     def average(self, centres: Sequence[Centre]) -> RidgeModel:
         """Models of all centres and weights, averaged: each counts for what it did on rows that it was not made of.
 
-        A model that is a standard error of their difference, row by row, behind the best counts e times less (`_shares`). Picking the best
-        alone would follow chance: with few rows, or where a few rows decide, many are about as good. Rows are split by their places; no
-        seed decides. Ten folds, not five: models of fewer rows make the centre look better than it is.
+        A model that is a standard error of their difference, row by row, behind the best counts e times less
+        (`_shares`). Picking the best alone would follow chance: with few rows, or where a few rows decide, many are
+        about as good. Rows are split by their places; no seed decides. Ten folds, not five: models of fewer rows make
+        the centre look better than it is.
         """
         return self.averages([centres])[0]
 
     def averages(
         self, sets: Sequence[Sequence[Centre]], progress: Callable[[int, int], None] = lambda done, total: None
     ) -> list[RidgeModel]:
-        """The average of each set of centres; together they take less time, since the models of a centre in several sets are made once."""
+        """The average of each set of centres; together they take less time, since the models of a centre in several
+        sets are made once."""
         some = np.random.default_rng(0).permutation(len(self.rows))[:MOST_ROWS]
         fold = np.arange(len(some)) % min(FOLDS, len(some))
         unlike = {id(centre): centre for centres in sets for centre in centres}
@@ -103,9 +106,9 @@ class Ridge:
     def _averaged(
         self, chosen: list[int], names: list[str], some: Places, fold: Places, tried: Floats, losses: Floats, final: Floats
     ) -> RidgeModel:
-        """The average of the chosen centres' models `final` [centres, weights, P], of which those `tried` without each fold had these
-        losses [centres, weights, n]. What the average itself would lose is judged like everything else: the shares with which it judges a
-        fold are those that the other folds give."""
+        """The average of the chosen centres' models `final` [centres, weights, P], of which those `tried` without each
+        fold had these losses [centres, weights, n]. What the average itself would lose is judged like everything else:
+        the shares with which it judges a fold are those that the other folds give."""
         seen = losses[chosen].reshape(-1, len(some))
         each = np.repeat(names, len(WEIGHTS) + 1)
         unit = 2 * float(seen.mean(axis=1).min()) if self.objective.quadratic else 1.0
@@ -128,8 +131,9 @@ class Ridge:
     def _models(
         self, rows: Summable, centres: Sequence[Centre], near: Floats | None = None, curves: Floats | None = None
     ) -> Floats:
-        """A model for every centre and weight [centres, 1 + weights, P], the first of an infinite weight, searched from `near`, where the
-        mean loss of nearly the same rows has these second derivatives [centres * (1 + weights), P, P]."""
+        """A model for every centre and weight [centres, 1 + weights, P], the first of an infinite weight, searched from
+        `near`, where the mean loss of nearly the same rows has these second derivatives [centres * (1 + weights), P,
+        P]."""
         return self._pulled(rows, centres, (np.inf, *WEIGHTS[::-1]), near, curves)
 
     def _pulled(
@@ -174,12 +178,13 @@ class Ridge:
 
 
 def _shares(losses: Floats, unit: float, names: Names) -> Floats:
-    """What each way counts for, by its losses [ways, n], `unit` of which are one unit of log-likelihood: exp(-z - z^2/`FAR`), if it is z
-    standard errors behind the best. Before any loss is seen, all `names` of ways [ways] count alike: the joint model, which is tried in
-    more ways, has no advantage over none.
+    """What each way counts for, by its losses [ways, n], `unit` of which are one unit of log-likelihood: exp(-z -
+    z^2/`FAR`), if it is z standard errors behind the best. Before any loss is seen, all `names` of ways [ways] count
+    alike: the joint model, which is tried in more ways, has no advantage over none.
 
-    The standard error is that of the rows' own differences from the best way. A likelihood would take what a few rows of a heavy tail
-    say for certain. Rows of one class alone, whose differences hardly scatter, would be certain of what they have not seen: hence `CHANCE`.
+    The standard error is that of the rows' own differences from the best way. A likelihood would take what a few rows
+    of a heavy tail say for certain. Rows of one class alone, whose differences hardly scatter, would be certain of what
+    they have not seen: hence `CHANCE`.
     """
     total = np.where(np.isfinite(losses).all(axis=1), losses.sum(axis=1), np.inf)
     many, finite = np.unique(names, return_inverse=True, return_counts=True), np.isfinite(total)

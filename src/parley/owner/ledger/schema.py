@@ -41,7 +41,7 @@ SCHEMA = (
   owner TEXT, terms TEXT, learner TEXT, round INTEGER, query TEXT, content TEXT, event TEXT,
   epsilon TEXT NOT NULL, delta TEXT NOT NULL, balance TEXT NOT NULL,
   shape TEXT, pruned BLOB, pad BLOB NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL, answer BLOB
-)""",  # the answer last: what stands behind a long one is only found by walking through it
+)""",  # the answer last: what stands behind a long one is only found by going through it
     "CREATE UNIQUE INDEX one_lifetime ON entries (kind) WHERE kind = 'open'",
     "CREATE UNIQUE INDEX one_acceptance ON entries (terms) WHERE kind = 'accept'",
     "CREATE UNIQUE INDEX one_answer_a_question ON entries (terms, query) WHERE kind = 'answer'",

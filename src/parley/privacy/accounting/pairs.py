@@ -105,9 +105,9 @@ class Pair:
         """Two secant steps towards loss(x) = eps; kept only where they stay close."""
         for _ in range(2):
             h = 1e-6 * (1 + np.abs(x))
-            slope = (self.loss(x + h) - self.loss(x - h)) / (2 * h)
+            derivative = (self.loss(x + h) - self.loss(x - h)) / (2 * h)
             with np.errstate(divide="ignore", invalid="ignore"):
-                step = (epsilon - self.loss(x)) / slope
+                step = (epsilon - self.loss(x)) / derivative
             x = x + np.where(np.abs(step) < 1e-2 * (1 + np.abs(x)), step, 0.0)
         return x
 

@@ -1,4 +1,4 @@
-"""The noise of a perturbed minimum: a random slope inside of what
+"""The noise of a perturbed minimum: a random linear term inside of what
 was minimised, and Laplace noise outside for what rounding did."""
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from parley.privacy.mechanisms.laplace import Laplace
 from parley.privacy.mechanisms.noise import Noise
 from parley.validate import Floats, positive
 
-SHARE = Fraction(1, 100)  # of epsilon that hides rounding; the slope has the rest
+SHARE = Fraction(1, 100)  # of epsilon that hides rounding; the linear term has the rest
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Perturbed:
 
     epsilon: Fraction
     outside: Laplace
-    variance: float  # of the slope's share in one number of the mean gradient: a model's error grows with it
+    variance: float  # of the linear term's share in one number of the mean gradient: a model's error grows with it
 
     @classmethod
     def calibrate(cls, epsilon: Fraction, away: float, numbers: int, variance: float) -> "Perturbed":

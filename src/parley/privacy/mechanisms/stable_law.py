@@ -98,11 +98,11 @@ def score(z: Floats, alpha: float) -> Floats:
     law = _law(alpha)
     size = np.abs(z)
     near = np.minimum(size, EDGE)
-    slope = law.log_density_slope(np.arcsinh(near)) / np.hypot(1.0, near)
+    derivative = law.log_density_derivative(np.arcsinh(near)) / np.hypot(1.0, near)
     far = np.maximum(size, EDGE)
     terms = law.density_terms
     tail = -_series(far, alpha, terms * (alpha * _TERMS + 1)) / (_series(far, alpha, terms) * far)
-    return np.sign(z) * np.where(size <= EDGE, slope, tail)
+    return np.sign(z) * np.where(size <= EDGE, derivative, tail)
 
 
 def sample(alpha: float, scale: float, size: int | tuple[int, ...], rng: np.random.Generator) -> Floats:
@@ -155,7 +155,7 @@ class _Law:
     """Splines of ln p and ln P[Y > z] in asinh(z) on [0, EDGE], and the coefficients of the tail series."""
 
     log_density: "BSpline"
-    log_density_slope: "BSpline"
+    log_density_derivative: "BSpline"
     log_tail: "BSpline"
 
     def __init__(self, alpha: float) -> None:
@@ -167,7 +167,7 @@ class _Law:
         u = np.linspace(0, math.asinh(EDGE), _NODES)
         density = _inversion(np.sinh(u), alpha)
         self.log_density = make_interp_spline(u, np.log(density), k=5)
-        self.log_density_slope = self.log_density.derivative()
+        self.log_density_derivative = self.log_density.derivative()
         mass = make_interp_spline(u, density * np.cosh(u), k=5).antiderivative()
         beyond = _series(np.array([EDGE]), alpha, self.tail_terms)
         tail = mass(u[-1]) - mass(u) + beyond

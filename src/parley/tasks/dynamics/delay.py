@@ -144,13 +144,13 @@ def _refine(regression: Regression, A: Floats, B: Floats, delays: Floats, whole:
     theta = np.concatenate([A.reshape(-1), B.reshape(-1), np.clip(delays, low, high)])
     residual = weighted(coefficients(theta) - regression.coefficients)
     for _ in range(50):
-        slopes = np.column_stack([weighted(d) for d in derivatives(theta)])
-        step = -_solve(slopes, residual)
+        jacobian = np.column_stack([weighted(d) for d in derivatives(theta)])
+        step = -_solve(jacobian, residual)
         stuck = (theta[cut:] + step[cut:] < low) & (theta[cut:] <= low) | (theta[cut:] + step[cut:] > high) & (theta[cut:] >= high)
         if stuck.any():  # a delay at the edge of its period stays there; the others move as if it were known
             free = np.concatenate([np.ones(cut, dtype=bool), ~stuck])
             step = np.zeros_like(theta)
-            step[free] = -_solve(slopes[:, free], residual)
+            step[free] = -_solve(jacobian[:, free], residual)
         for _ in range(30):
             trial = theta + step
             trial[cut:] = np.clip(trial[cut:], low, high)
@@ -175,11 +175,11 @@ def _square(vector: Floats) -> float:
         return float(vector @ vector)
 
 
-def _solve(slopes: Floats, residual: Floats) -> Floats:
+def _solve(jacobian: Floats, residual: Floats) -> Floats:
     """Least squares with columns of length one: A, B and delays come in different units."""
-    lengths = np.linalg.norm(slopes, axis=0)
+    lengths = np.linalg.norm(jacobian, axis=0)
     lengths = np.where(lengths > 0, lengths, 1.0)
-    return np.asarray(np.linalg.lstsq(slopes / lengths, residual, rcond=None)[0] / lengths)
+    return np.asarray(np.linalg.lstsq(jacobian / lengths, residual, rcond=None)[0] / lengths)
 
 
 def _covariance(regression: Regression, fit: _Fit) -> Floats:

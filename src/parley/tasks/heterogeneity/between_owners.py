@@ -1,10 +1,12 @@
-"""How much owners differ, from one noisy mean gradient of each: a random effect. Post-processing: it costs nothing more.
+"""How much owners differ, from one noisy mean gradient of each: a random effect. Post-processing: it costs nothing
+more.
 
-In the directions of the covariance G of record gradients an owner's answer is its own mean, around that of all, plus what n_i rows scatter,
-plus noise of known variance: its variance is v_ij = (k + 1/n_i) g_j + s_i^2. Owners differ by k G: their best parameters scatter as
-estimates from 1/k rows do. With weights a_ij = g_j/v_ij, those of the likelihood's slope, and r_ij the distance to the weighted mean of
-all owners, T(k) = sum a_ij r_ij^2/v_ij has a known mean and variance, for normal and for Laplace noise. The estimate is the k at which
-T(k) is its mean; the interval ends where T(k) is at the ends of a scaled chi-square law of that mean and variance.
+In the directions of the covariance G of record gradients an owner's answer is its own mean, around that of all, plus
+what n_i rows scatter, plus noise of known variance: its variance is v_ij = (k + 1/n_i) g_j + s_i^2. Owners differ by k
+G: their best parameters scatter as estimates from 1/k rows do. With weights a_ij = g_j/v_ij, those of the likelihood's
+derivative, and r_ij the distance to the weighted mean of all owners, T(k) = sum a_ij r_ij^2/v_ij has a known mean and
+variance, for normal and for Laplace noise. The estimate is the k at which T(k) is its mean; the interval ends where
+T(k) is at the ends of a scaled chi-square law of that mean and variance.
 """
 
 from dataclasses import dataclass, replace
@@ -47,7 +49,8 @@ class BetweenOwners:
 
 @dataclass(frozen=True, eq=False)
 class OwnersAnswers:
-    """Mean gradients [N, P] with noise of these variances [N], from so many rows [N]; G [P, P]. `peaked`: the noise is a Laplace one."""
+    """Mean gradients [N, P] with noise of these variances [N], from so many rows [N]; G [P, P]. `peaked`: the noise is
+    a Laplace one."""
 
     answers: Floats
     records: Floats
@@ -72,7 +75,8 @@ class OwnersAnswers:
         return BetweenOwners(best, min(low, best), max(high, best), rows)
 
     def _falls_to(self, share: float | None, grid: Floats, known: Floats) -> float:
-        """The first k at which T is down to its mean, or to where this share of its law lies below; 0 if it is there already."""
+        """The first k at which T is down to its mean, or to where this share of its law lies below; 0 if it is there
+        already."""
 
         def above(total: Floats, mean: Floats, spread: Floats) -> Floats:
             return np.asarray(total - (mean if share is None else spread / (2 * mean) * chi2.ppf(share, 2 * mean**2 / spread)))

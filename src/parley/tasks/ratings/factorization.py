@@ -42,12 +42,12 @@ class Factorization:
         """Factors [count, factors] to start from."""
         return np.clip(self.spread * rng.standard_normal((count, self.factors)), -self.box, self.box)
 
-    def walk(self, ratings: Ratings, P: Floats, Q: Floats, rng: np.random.Generator) -> None:
+    def descend(self, ratings: Ratings, P: Floats, Q: Floats, rng: np.random.Generator) -> None:
         """One pass over ratings that lie in random order (`shuffled`), block by block in random order. Changes P and Q."""
         if P.shape != (len(ratings.user_names), self.factors) or Q.shape != (len(ratings.item_names), self.factors):
             raise SettingError("P, Q: expected a row for each user and item, a column for each factor")
         blocks = rng.permutation(-(-len(ratings) // BLOCK))
-        _walk(blocks, ratings.users, ratings.items, ratings.values, P, Q, self.step, self.penalty, self.box)
+        _descend(blocks, ratings.users, ratings.items, ratings.values, P, Q, self.step, self.penalty, self.box)
 
 
 def shuffled(ratings: Ratings, rng: np.random.Generator) -> Ratings:
@@ -61,7 +61,7 @@ def shuffled(ratings: Ratings, rng: np.random.Generator) -> Ratings:
 
 
 @njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator, unused-ignore]
-def _walk(
+def _descend(
     blocks: Integers, users: Places, items: Places, values: Floats, P: Floats, Q: Floats, step: float, penalty: float, box: float
 ) -> None:
     for block in blocks:

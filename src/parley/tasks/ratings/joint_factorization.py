@@ -26,10 +26,10 @@ class Player:
         """How many ratings it learns from."""
         return len(self._ratings)
 
-    def walk(self, Q: Floats) -> Floats:
+    def descend(self, Q: Floats) -> Floats:
         """The items' factors after a pass over its ratings."""
         after = Q.copy()
-        self._rule.walk(self._ratings, self._own, after, self._rng)
+        self._rule.descend(self._ratings, self._own, after, self._rng)
         return after
 
     def predicted(self, Q: Floats, cells: Ratings) -> Floats:
@@ -74,14 +74,14 @@ def factorize(
     for _ in range(together):
         if order == "in-turn":
             for player in players:
-                Q = player.walk(Q)
+                Q = player.descend(Q)
         else:
-            Q = np.asarray(np.einsum("l,lif->if", weights, np.stack([player.walk(Q) for player in players])))
+            Q = np.asarray(np.einsum("l,lif->if", weights, np.stack([player.descend(Q) for player in players])))
     return Joint(Q, players, tuple(_alone(player, Q, rule.passes - together) for player in players))
 
 
 def _alone(player: Player, Q: Floats, passes: int) -> Floats:
     """A player's items' factors after so many further passes by itself."""
     for _ in range(passes):
-        Q = player.walk(Q)
+        Q = player.descend(Q)
     return Q
