@@ -22,7 +22,7 @@ SOME = (
     "tests/data/test_whitening.py",
     "tests/learning/test_grid.py",
     "tests/learning/algorithms/test_step.py",
-    "tests/losses/test_margin.py",
+    "tests/losses/objectives/test_margin.py",
     "src/parley/losses",
     "src/parley/tasks/dynamics",
 )

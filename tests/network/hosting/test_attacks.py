@@ -108,8 +108,9 @@ def test_different_questions_to_different_owners_open_at_most_one_of_them(trio):
     opened = attempts(
         *(partial(host.open, 1, content) for host, content in zip(hosts.hosts, (CONTENT, OTHER, CONTENT), strict=True))
     )
+    # Two hosts may have agreed before the third was asked; without it they open nothing.
     assert all(isinstance(each, ParleyError) for each in opened)
-    assert all(journal.entry(TERMS, 1).record is None for journal in hosts.journals)
+    assert not any(journal.entry(TERMS, 1).opened for journal in hosts.journals)
     # Asked alike from the start, one question is opened, with the owner that got it.
     hosts.receive(bundles("bank-a", 1, 2))
     hosts.receive(bundles("bank-b", 2, 2, content=OTHER))

@@ -21,7 +21,7 @@ def column_statistics_agreement(terms: Terms) -> Terms:
 
     >>> terms = Terms.from_dict({"model": {"kind": "logistic-regression", "target": "ill", "features": ["age"]},
     ...     "privacy": {"scale_epsilon": 0.2}, "owners": [{"name": "a", "records": 1000, "epsilon": 1.0}]})
-    >>> asked = scales_agreement(terms)
+    >>> asked = column_statistics_agreement(terms)
     >>> asked.learning.algorithm, asked.owner("a").epsilon, asked.rounds
     ('scales', 0.2, 2)
     """
