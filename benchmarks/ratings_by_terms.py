@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import parley
-from parley.tasks.ratings.run import SILENT, learn_items
+from parley.tasks.ratings.run import SILENT
 from parley.tasks.ratings.table import divide, enough, find_ratings
 from parley.tasks.ratings.worth import items_worth
 from parley.terms import load_terms, write_terms
@@ -82,7 +82,7 @@ def measured(terms: parley.Terms, cases: list[tuple[str, float, float, str]]) ->
         hosts = ("h0", "h1", "h2") if noise == "shared" else ()
         budgets = {"north": {"epsilon": small}, "south": {"epsilon": large}}
         case = terms.changed(privacy={"noise": noise}, owners=budgets, hosts=hosts)
-        result, worth = learn_items(case, owners, seed=1), items_worth(case)
+        result, worth = parley.train(case, owners, seed=1), items_worth(case)
         errors = "   ".join(f"{o.rmse_alone:12.4f} {o.rmse_together:8.4f} {o.rmse_personal:8.4f}" for o in result.owners)
         found = result.to_json()["metrics"]
         ranks = f"recall@10 {found['recall@10']:.4f} ({found['popularity']['recall@10']:.4f} popular)"

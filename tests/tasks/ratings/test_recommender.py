@@ -9,7 +9,6 @@ from parley.errors import ModelError, SettingError
 from parley.tasks.ratings.question import ratings_of
 from parley.tasks.ratings.ranking import popularity, ranking
 from parley.tasks.ratings.recommender import Recommender
-from parley.tasks.ratings.run import learn_items
 from parley.tasks.ratings.user_ratings import UserRatings, rating_preparation
 from parley.tasks.ratings.user_updates import UserUpdate
 
@@ -22,7 +21,7 @@ def learned():
     terms = rating_terms({"a": USERS}, 1e6)
     frame = tastes(USERS, 0)
     owner = parley.Owner("a", frame)
-    return learn_items(terms, [owner], seed=0).model, rating_preparation(terms.model).read(frame, terms, "a"), owner.prepare(terms)
+    return parley.train(terms, [owner], seed=0).model, rating_preparation(terms.model).read(frame, terms, "a"), owner.prepare(terms)
 
 
 def test_it_predicts_by_the_users_own_ratings_and_the_items_alone(learned):
@@ -54,7 +53,7 @@ def test_ratings_on_another_scale_are_predicted_on_it():
     content = rating_terms({"a": USERS}, 1e6)
     wide = content.changed(model={"bounds": {"stars": [0.0, 100.0]}})
     scaled = frame.assign(stars=25 * (frame["stars"] - 1))
-    here, there = (learn_items(t, [parley.Owner("a", f)], seed=0) for t, f in ((content, frame), (wide, scaled)))
+    here, there = (parley.train(t, [parley.Owner("a", f)], seed=0) for t, f in ((content, frame), (wide, scaled)))
     assert there.rmse[0] == pytest.approx(25 * here.rmse[0], rel=1e-9)
     assert (there.model.low, there.model.high) == (0.0, 100.0)
 

@@ -10,9 +10,10 @@ import parley
 from parley.errors import BudgetExhausted, GuaranteeError, OutOfOrder, ParleyError, Refusal, TermsError
 from parley.owner.ledger import Ledger
 from parley.privacy.mechanisms import FastNoise
+from parley.tasks.ratings.measured import worth_to
 from parley.tasks.ratings.own_items import alone, personal
 from parley.tasks.ratings.question import ItemFactorsQuery, ratings_of
-from parley.tasks.ratings.run import ask_items, learn_items, learned_items, worth_to
+from parley.tasks.ratings.run import ask_items, learned_items
 
 SIZES = {"a": 80, "b": 240}
 P = ITEMS * 3
@@ -24,7 +25,7 @@ def owners(sizes=None, **rest):
 
 def learned(epsilon, **rest):
     content = rating_content(SIZES, epsilon, **rest) | {"learning": {"horizon": 15}}
-    return learn_items(parley.Terms.from_dict(content), owners(), seed=0)
+    return parley.train(parley.Terms.from_dict(content), owners(), seed=0)
 
 
 def errors(result):
@@ -48,7 +49,7 @@ def test_it_learns_and_the_smaller_owner_gains_where_there_is_no_noise():
 def test_a_partner_whose_noise_drowns_what_it_says_does_little_harm():
     content = rating_content(SIZES, 1e6) | {"learning": {"horizon": 15}}
     content["owners"][0]["epsilon"] = 0.1
-    found = learn_items(parley.Terms.from_dict(content), owners(), seed=0)
+    found = parley.train(parley.Terms.from_dict(content), owners(), seed=0)
     silent = learned(1e6)
     assert errors(found)["b"][1] < errors(silent)["b"][1] + 0.03
     assert errors(found)["a"][1] < errors(silent)["a"][1] + 0.05
@@ -56,10 +57,10 @@ def test_a_partner_whose_noise_drowns_what_it_says_does_little_harm():
 
 def test_replicates_are_single_runs_side_by_side():
     terms = rating_terms(SIZES, 50.0)
-    result = learn_items(terms, owners(), replicates=3, seed=1)
+    result = parley.train(terms, owners(), replicates=3, seed=1)
     assert len(set(result.rmse)) == 3
     assert result.rmse[0] == pytest.approx(np.mean(result.rmse), rel=0.2)
-    assert np.array_equal(learn_items(terms, owners(), replicates=3, seed=1).model.items.V, result.model.items.V)
+    assert np.array_equal(parley.train(terms, owners(), replicates=3, seed=1).model.items.V, result.model.items.V)
 
 
 def ask(terms, owner, theta=None, number=1):
@@ -114,7 +115,7 @@ def test_laplace_noise_is_pure_and_clips_in_its_norm():
     terms = rating_terms(SIZES, mechanism="laplace", delta=0.0)
     question = parley.Owner("a", tastes(80, 0)).prepare(terms).part.training.question
     assert (question.norm, question.bound.norm) == ("l1", "l1")
-    assert learn_items(terms, owners(), seed=0).spent == {"a": 1.0, "b": 1.0}
+    assert parley.train(terms, owners(), seed=0).spent == {"a": 1.0, "b": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def released(folder, terms, crash_at=None, sizes=None):
     for place, (name, users) in enumerate((sizes or SIZES).items()):
         found.append(Fragile(name, tastes(users, place), ledger=Ledger(folder / f"{name}.ledger", 1.0, 1e-6)))
         found[-1].accept(terms)
-    return learn_items(terms, found), found
+    return parley.train(terms, found), found
 
 
 def test_a_release_goes_on_after_a_crash_with_the_answers_that_were_given(tmp_path):
@@ -186,7 +187,7 @@ def test_one_noise_is_quieter_than_everybodys_own():
     """Of five owners alike one noise has a fifth of the variance."""
     sizes, learning = dict.fromkeys("abcde", 60), {"learning": {"horizon": 15}}
     terms = [parley.Terms.from_dict(rating_content(sizes, 8.0, noise=noise) | learning) for noise in ("each-owner", "shared")]
-    own, one = (learn_items(each, owners(sizes), replicates=24, seed=0) for each in terms)
+    own, one = (parley.train(each, owners(sizes), replicates=24, seed=0) for each in terms)
     spread = np.hypot(np.std(own.rmse), np.std(one.rmse)) / 24**0.5
     assert np.mean(one.rmse) < np.mean(own.rmse) - 3 * spread
 
@@ -194,7 +195,7 @@ def test_one_noise_is_quieter_than_everybodys_own():
 def test_some_owners_a_round_and_missing_ones_are_borne(tmp_path):
     content = rating_content(SIZES, 1e6) | {"learning": {"horizon": 16, "participation": 0.5, "participation_seed": 1}}
     terms = parley.Terms.from_dict(content)
-    result = learn_items(terms, owners(), seed=0)
+    result = parley.train(terms, owners(), seed=0)
     assert errors(result)["a"][1] < 1.15 * errors(learned(1e6))["a"][1]
     content["learning"] = {"horizon": 12}
     content["owners"][0]["stride"] = 3
@@ -210,10 +211,10 @@ def test_some_owners_a_round_and_missing_ones_are_borne(tmp_path):
 def test_a_saved_model_is_judged_inside_and_train_says_where_to_go(tmp_path):
     terms = rating_terms(SIZES, 1e6)
     parties = owners()
-    model = learned_model = learn_items(terms, parties, seed=0).model
+    model = learned_model = parley.train(terms, parties, seed=0).model
     model.save(tmp_path / "items.json")
     found = worth_to(terms, parties[0], learned_model)
-    assert found.rmse_together == learn_items(terms, parties, seed=0).owners[0].rmse_together
+    assert found.rmse_together == parley.train(terms, parties, seed=0).owners[0].rmse_together
     assert parley.train(terms, parties, seed=0).owners[0].rmse_together == found.rmse_together
     with pytest.raises(TermsError, match="learn items from ratings"):
         parley.plan(terms)

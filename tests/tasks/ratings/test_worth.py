@@ -80,7 +80,7 @@ def test_how_many_ratings_measure_the_clip_is_about_what_users_measure():
     owner = parley.Owner("a", table)
     agreement = owner.prepare(terms)
     train = agreement.tables.train
-    V = learn_items(terms, [owner], seed=0, measure=False).model.items.V
+    V = learn_items(terms, [owner], seed=0).model.items.V
     sizes = UserUpdate(1e9, ridge=terms.model.penalty).solved(train, V)[1]
     measured = terms.privacy.clip**2 / np.mean(sizes**2 / np.maximum(np.diff(train.first), 1))
     assert _uncut(agreement.setup) / 2 < measured < 2 * _uncut(agreement.setup)

@@ -11,16 +11,15 @@ from parley.report.extras import extras
 from parley.report.terminal import console, print_json, progress_bar, terminal_table, warn
 from parley.tasks.asking_options import elsewhere, owners_here, show_unheard
 from parley.terms import Terms
-from parley.terms.catalogue import RATING_MECHANISMS
 
 if TYPE_CHECKING:
-    from parley.tasks.ratings.run import ItemsResult
+    from parley.tasks.ratings.result import ItemsResult
 
 
 def train_ratings(terms: Terms, options: RunOptions) -> None:
     """Learn items with owners on this machine, and print what came out."""
     from parley.learning.owners import require_ledgers
-    from parley.tasks.ratings.run import learn_items
+    from parley.learning.train import train
     from parley.tasks.ratings.worth import items_worth, require_items_worth
 
     replicates, seed = options.replicates, options.seed
@@ -36,12 +35,8 @@ def train_ratings(terms: Terms, options: RunOptions) -> None:
     with progress_bar("reading ratings") as progress:
         owners = owners_here(terms, options)
         progress.says("learning")
-        if terms.privacy.mechanism in RATING_MECHANISMS:
-            with extras():
-                from parley.tasks.ratings.noisy_ratings import learn_from_noisy
-            result = learn_from_noisy(terms, owners, replicates, seed, progress)
-        else:
-            result = learn_items(terms, owners, replicates, seed, progress)
+        with extras():
+            result = train(terms, owners, replicates, seed, progress)
     _finish(result, options, [])
 
 
@@ -62,9 +57,9 @@ def run_ratings(terms: Terms, options: RunOptions) -> None:
 def score_ratings(terms: Terms, model_file: Path, name: str | None, data: Path | None, as_json: bool) -> None:
     """What the items are worth to one owner, or to all of them."""
     from parley.learning.owners import open_owners, table_of
+    from parley.tasks.ratings.measured import worth_to
     from parley.tasks.ratings.recommender import Recommender
     from parley.tasks.ratings.report import ranking_line, worth_rows
-    from parley.tasks.ratings.run import worth_to
 
     model = Recommender.load(model_file)
     own = None if name is None else Owner(name, table_of(terms.owner(name), data))

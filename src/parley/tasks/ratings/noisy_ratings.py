@@ -19,6 +19,7 @@ from parley.privacy.mechanisms import FastNoise
 from parley.tasks.ratings.algorithm import Items
 from parley.tasks.ratings.factorization import Factorization
 from parley.tasks.ratings.joint_factorization import factorize
+from parley.tasks.ratings.measured import unlisted
 from parley.tasks.ratings.ranking import popularity, ranking, root_mean_square
 from parley.tasks.ratings.rating_noise import (
     Claim,
@@ -34,7 +35,8 @@ from parley.tasks.ratings.rating_noise import (
     unbounded,
 )
 from parley.tasks.ratings.recommender import Recommender
-from parley.tasks.ratings.run import ItemsResult, OwnItems, made_of, unlisted
+from parley.tasks.ratings.result import ItemsResult, OwnItems
+from parley.tasks.ratings.run import made_of
 from parley.tasks.ratings.table import Ratings, centre
 from parley.tasks.ratings.user_ratings import HALF, RatingPreparation, UserRatings, rating_preparation
 from parley.terms import Terms
@@ -78,7 +80,7 @@ def learn_from_noisy(
     claims = {party.name: _claim(terms, party, several) for party in parties}
     return ItemsResult(
         terms,
-        found[0][0],
+        tuple(model for model, _ in found),
         tuple(error for error in joint if error is not None),
         tuple(own),
         {name: said.real for name, said in claims.items()},

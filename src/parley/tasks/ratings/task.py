@@ -85,13 +85,15 @@ class Ratings(Task):
         return ItemFactors.make(setup)
 
     def run(self, terms: Terms, owners: Sequence[Owner], settings: RunSettings) -> Any:
+        if terms.privacy.mechanism in RATING_MECHANISMS:
+            from parley.tasks.ratings.noisy_ratings import learn_from_noisy
+
+            return learn_from_noisy(terms, owners, settings.replicates, settings.seed, settings.progress)
+        from parley.tasks.ratings.measured import measured
         from parley.tasks.ratings.run import learn_items
 
-        if terms.privacy.mechanism not in RATING_MECHANISMS:
-            return learn_items(terms, owners, settings.replicates, settings.seed, settings.progress, settings.measure)
-        from parley.tasks.ratings.noisy_ratings import learn_from_noisy
-
-        return learn_from_noisy(terms, owners, settings.replicates, settings.seed, settings.progress)
+        result = learn_items(terms, owners, settings.replicates, settings.seed, settings.progress)
+        return result if result.released or not settings.measure else measured(result, owners, settings.progress)
 
 
 register(Ratings())
