@@ -88,7 +88,7 @@ class TableSource(ABC):
         """Whether what it lies in is as it was when it was opened."""
         try:
             self.require_unchanged()
-        except DataError:
+        except (DataError, OSError):
             return False
         return True
 
