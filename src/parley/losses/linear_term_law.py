@@ -13,11 +13,11 @@ from functools import lru_cache
 from scipy.optimize import brentq, minimize_scalar
 
 HAIR = 1e-9  # by which constants are on the safe side of their rounding
-LEAST = 2.0**-22  # penalty a row, however large epsilon and n are: what rounding can move the minimum grows with 1/penalty
-USUAL_SIZE = 8.0  # |phi| of the best model without privacy, and
-USUAL_CURVATURE = (
-    0.075  # what a row adds to the cost's, in all directions together: guesses by which linear term and penalty are weighed
-)
+# Penalty a row, however large epsilon and n are: what rounding can move the minimum grows with 1/penalty.
+LEAST = 2.0**-22
+# Guesses by which linear term and penalty are weighed: |phi| of the best model without privacy, and what a row adds to
+# the cost's curvature, in all directions together.
+USUAL_SIZE, USUAL_CURVATURE = 8.0, 0.075
 # Powers of sqrt 2 by which the penalties that are looked at differ from that with which curvature costs nothing.
 STEPS = range(-16, 33)
 

@@ -12,9 +12,9 @@ between the paths before does not grow. After s steps they are at most s rho D a
 
 Corrections and pulls. A constant c that is added to every gradient is the gradient of a linear cost, the same for both
 tables: it has no curvature and cancels where their maps are compared. A pull mu (w - start) is the gradient of
-mu/2 |w - start|^2, the same for both, too: all of the above holds for L + mu in the place of L. Start and correction are the
-learner's, in the question; what an owner might have kept to itself enters nowhere, so two tables' paths do begin
-together.
+mu/2 |w - start|^2, the same for both, too: all of the above holds for L + mu in the place of L. Start and correction
+are the learner's, in the question; what an owner might have kept to itself enters nowhere, so two tables' paths do
+begin together.
 
 An update that is clipped as a whole to C and sent as it is can move by 2C, however many records there are: nothing is
 known of how one record acts on it. Here every record is clipped in every step, which is what brings the 1/n.
@@ -76,9 +76,9 @@ def mean_direction(
     """The mean direction (start - w_s)/(rho s) of w <- proj(w - rho (r w + gradient(w) + c + mu (w - start))), s times
     from `start`.
 
-    >>> mean_direction(lambda w: 2 * w, np.array([1.0]), steps=2, step=0.25, regularisation=0.0, radius=None)  # 1, 0.5, 0.25
+    >>> mean_direction(lambda w: 2 * w, np.array([1.0]), 2, step=0.25, regularisation=0.0, radius=None)  # 1, 0.5, 0.25
     array([1.5])
-    >>> mean_direction(lambda w: 2 * w, np.array([1.0]), 2, 0.25, 0.0, None, correction=np.array([-2.0]))  # 1 is where it wants to be
+    >>> mean_direction(lambda w: 2 * w, np.array([1.0]), 2, 0.25, 0.0, None, correction=np.array([-2.0]))  # it stays
     array([0.])
     """
     w = start
@@ -104,7 +104,7 @@ class LocalUpdate:
     regularisation: float  # r
     radius: float
     curvature: float  # L, penalty included
-    record_rounding: float  # how far rounding may move one record's share of the gradient, in L2 (`LocallyUpdated.local_rounding`)
+    record_rounding: float  # how far rounding may move one record's share, in L2 (`LocallyUpdated.local_rounding`)
     parameters: int
     norm: Norm
     proximal: float = 0.0  # mu

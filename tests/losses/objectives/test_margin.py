@@ -178,12 +178,6 @@ def test_one_record_of_any_size_moves_the_answer_by_at_most_the_sensitivity(seed
         assert np.abs(first.value - second.value).sum() <= first.sensitivity
 
 
-def test_sensitivity_grows_with_the_records_of_a_person():
-    bound = RecordBound(2.0, "l1", clips=True)
-    assert bound.sensitivity(100, 0.0) == pytest.approx(0.04)
-    assert bound.sensitivity(100, 0.0, records_per_person=3) == pytest.approx(0.12)
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.05, 300), st.sampled_from(["l1", "l2"]), st.floats(0.01, 30))
 def test_clipped_least_squares_of_many_parameters_is_that_of_each(seed, clip, norm, spread):

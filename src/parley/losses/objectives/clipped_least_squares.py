@@ -45,11 +45,6 @@ class ClippedLeastSquares:
         self._least = np.array([radius[order[rows.stop - 1]] for rows in self._blocks])
         self._sums: list[tuple[Floats, Floats]] = [(np.zeros((design.width, design.width)), np.zeros(design.width))]
 
-    @property
-    def kept_bytes(self) -> int:
-        """What the sums take that are kept so far."""
-        return sum(A.nbytes + b.nbytes for A, b in self._sums)
-
     def prefix(self, blocks: int) -> tuple[Floats, Floats]:
         """(sum of 2 w x x', sum of 2 w x y) over the first blocks."""
         if blocks < len(self._sums):

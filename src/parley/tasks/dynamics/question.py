@@ -31,7 +31,7 @@ class TrajectoriesQuestion(Question):
     Formal guarantee: a row z of w numbers, each at most 1, has a z z' of at most Xi = |z|^2 <= w in L2, (w^2 + w)/2 in L1 over the upper
     triangle, and so does a mean over at most `rows` rows; a smaller clip scales a matrix down as a whole. The old matrix and the new are
     positive semidefinite, so that replacing a trajectory moves the mean of n by at most sqrt 2 Xi/n in L2, 2 Xi/n in L1
-    (`objectives.moments`). As computed, a matrix is off by (rows + 8) u times one of at most sqrt w Xi: the inner product of two may be
+    (`losses.moments`). As computed, a matrix is off by (rows + 8) u times one of at most sqrt w Xi: the inner product of two may be
     below zero by 2 sqrt w (rows + 8) u Xi^2, and their difference larger by a factor of less than 1 + 2 w (rows + 8) u.
     """
 

@@ -17,7 +17,7 @@ from parley.validate import Floats
 
 @dataclass(frozen=True, eq=False)
 class ItemFactorsQuery(Query):
-    """The mean over an owner's users of their bounded terms at theta, which is V = [b, Q] row by row (`objectives.user_updates`)."""
+    """The mean over an owner's users of their bounded terms at theta, which is V = [b, Q] row by row (`user_updates`)."""
 
     kind: ClassVar[str] = "item-factors"
     theta: Floats

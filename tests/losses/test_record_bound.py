@@ -1,0 +1,35 @@
+"""What bounds one record, and the clip that enforces it."""
+
+import numpy as np
+import pytest
+
+from parley.data import Design
+from parley.losses import RecordBound
+from parley.losses.record_bound import derivative_limit, tightest
+from parley.validate import SMALLEST
+
+
+def test_sensitivity_grows_with_the_records_of_a_person():
+    bound = RecordBound(2.0, "l1", clips=True)
+    assert bound.sensitivity(100, 0.0) == pytest.approx(0.04)
+    assert bound.sensitivity(100, 0.0, records_per_person=3) == pytest.approx(0.12)
+
+
+def test_the_smaller_of_clip_and_bounds_counts_and_nothing_bounds_nothing():
+    assert tightest(2.0, 3.0, "l2") == RecordBound(2.0, "l2", clips=True)
+    assert tightest(3.0, 2.0, "l2") == RecordBound(2.0, "l2", clips=False)
+    assert tightest(None, np.inf, "l1") is None
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+def test_a_derivative_at_its_limit_times_the_row_measures_at_most_the_bound(norm):
+    """Rows of any size, rounding included; a row that is zero has a finite limit."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 7)) * 10.0 ** rng.integers(-40, 40, (2000, 1))
+    X[0] = 0.0
+    design, bound = Design(X, np.zeros(2000), np.ones(2000)), RecordBound(0.3, norm, clips=True)
+    limit = derivative_limit(design, bound)
+    sizes = np.linalg.norm(limit[:, None] * X, {"l1": 1, "l2": 2, "linf": np.inf}[norm], axis=1)
+    assert np.isfinite(limit).all()
+    assert limit[0] <= bound.value / SMALLEST
+    assert 0.3 * (1 - 1e-14) < sizes[1:].max() <= 0.3
